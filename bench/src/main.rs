@@ -7,6 +7,7 @@
 )]
 
 mod backends;
+mod cli;
 mod daemon;
 mod files;
 mod inprocess;
@@ -15,6 +16,7 @@ mod machine;
 mod model;
 mod report;
 mod runs;
+mod tasks;
 mod tools;
 mod upkeep;
 
@@ -36,6 +38,8 @@ Words:
               or load
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
   backends    turns that a stub of an agent carries beside the bare stub: CPU, first text, 50 at once, an answer of 50 MB
+  cli         the command line: its start, the first text of a run, the list of 10,000 threads
+  tasks       tasks through the queue beside turns that clients begin; memory of 100,000 that wait; how soon one starts
   tools       the agent's tools beside rg, bubblewrap and an MCP server by hand; deferred tools; checkpoints
   upkeep      a store with 500,000 runs: the start of the daemon, and appends while retention sweeps
 
@@ -91,6 +95,8 @@ fn main() -> ExitCode {
         },
         ["runs"] => runs::run(Report::new("runs", format)),
         ["backends"] => backends::run(Report::new("backends", format)),
+        ["cli"] => cli::run(Report::new("cli", format)),
+        ["tasks"] => tasks::run(Report::new("tasks", format)),
         ["tools"] => tools::run(Report::new("tools", format)),
         // The server that `tools` calls.
         [tools::CHILD] => return tools::live_as_child(),

@@ -199,7 +199,7 @@ pub(crate) fn with_tools(chance: &mut Chance, mut text: String) -> String {
     text
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}");
     let _ = out.flush();

@@ -87,6 +87,7 @@ impl Home {
         Ok(Daemon {
             client: Client {
                 address: address.to_owned(),
+                token: TOKEN.to_owned(),
             },
             process,
         })
@@ -127,6 +128,7 @@ impl Daemon {
 #[derive(Clone)]
 pub(crate) struct Client {
     address: String,
+    token: String,
 }
 
 /// What a daemon answered.
@@ -143,6 +145,14 @@ impl Answer {
 }
 
 impl Client {
+    /// Returns somebody else, who asks the same daemon.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self {
+            token: token.to_owned(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn get(&self, path: &str) -> Result<Value, String> {
         self.ask("GET", path, "")?.json()
     }
@@ -177,9 +187,10 @@ impl Client {
             stream.set_read_timeout(Some(PATIENCE))?;
             write!(
                 stream,
-                "{method} {path} HTTP/1.0\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\n\
+                "{method} {path} HTTP/1.0\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
                  {headers}content-length: {}\r\n\r\n{body}",
                 self.address,
+                self.token,
                 body.len()
             )?;
             let mut answer = String::new();

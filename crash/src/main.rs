@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use windlass_crash::{backends, child, faults, feed, harness, hostile, look, soak, undo};
+use windlass_crash::{
+    backends, child, children, faults, feed, fleet, harness, hostile, look, soak, tasks, undo,
+};
 use windlass_tools::Confinement;
 
 const HELP: &str = "\
@@ -24,6 +26,15 @@ completes, and nothing is told twice without a notice. The daemon is the program
 With `undo` the daemon is killed while a scripted model edits a file, runs a command in the sandbox and asks, and while that is taken back:
 every turn ends once, nothing runs twice, files and conversation come back together, and edits of others stay.
 
+With `fleet` the daemon is killed while a run of many tasks is carried out, half of the workers on an agent of others: every task ends once,
+attempts are counted as the rule says, and nothing is repeated in silence.
+
+With `children` a process is killed while twenty agents of one turn work under a budget of one dollar that they share: what is used is never
+above it by more than what is set aside for one call, and all sums agree.
+
+With `tasks` the daemon is killed while three tokens queue tasks and its workers carry them out: none is lost or made twice, each ends once
+with one turn for each attempt, and no token is served much better than another.
+
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
 With `hostile` a model calls tools with hostile values beside honest sessions: those complete, nothing outside of the root changes, and
@@ -33,11 +44,16 @@ Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
        windlass-crash backends [--kills N] [--seed S]
        windlass-crash undo [--kills N] [--seed S]
+       windlass-crash fleet [--tasks N] [--workers N] [--kills N] [--seed S]
+       windlass-crash children [--kills N] [--seed S]
+       windlass-crash tasks [--tasks N] [--workers N] [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
        windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]
 
 Options:
-  --kills N     how often (default 200; with `backends` 100)
+  --kills N     how often (default 200; with `backends` 100, with `fleet` 50)
+  --tasks N     how many tasks (default 10000; with `fleet` 200)
+  --workers N   how many of them run at once, 1 to 8 (default 8)
   --seconds N   how long (default 1800)
   --seed S      chooses moments, points and inputs (default: the time); printed, so that a failure can be repeated
   --help        this text
@@ -48,6 +64,9 @@ Examples:
   cargo xtask crash feed
   cargo xtask crash backends
   cargo xtask crash undo
+  cargo xtask crash fleet --tasks 200 --workers 8 --kills 50
+  cargo xtask crash children --kills 50
+  cargo xtask crash tasks --tasks 300 --workers 4 --kills 20
   cargo xtask soak --seconds 45
   cargo xtask hostile --seconds 60
 ";
@@ -70,6 +89,10 @@ fn main() -> ExitCode {
         Some((word, rest)) if word == "hostile" => attack(rest),
         Some((word, rest)) if word == "backends" => kill_daemon(rest),
         Some((word, rest)) if word == "undo" => take_back(rest),
+        Some((word, rest)) if word == "fleet" => kill_fleet(rest),
+        Some((word, rest)) if word == "children" => orphan(rest),
+        Some((word, rest)) if word == "with-children" => work_with_children(rest),
+        Some((word, rest)) if word == "tasks" => work(rest),
         _ => kill(&args),
     })
 }
@@ -219,6 +242,32 @@ fn take_back(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+fn work(args: &[String]) -> Result<(), String> {
+    let Some(daemon) = daemon_to_kill("tasks")? else {
+        return Ok(());
+    };
+    let plan = tasks::Plan {
+        daemon,
+        tasks: number(args, "--tasks")?.unwrap_or(10_000),
+        workers: number(args, "--workers")?.unwrap_or(8),
+        kills: number(args, "--kills")?.unwrap_or(200),
+        seed: seed(args)?,
+    };
+    let (seed, kills) = (plan.seed, plan.kills);
+    eprintln!("seed {seed}");
+    let summary = tasks::run(&plan, |done| {
+        if done % 10 == 0 {
+            eprintln!("{done} of {kills} kills");
+        }
+    })?;
+    println!(
+        "seed {seed}: {} kills of the daemon, {} tasks of three tokens ended once each, {} attempts with one turn each, {} failed, and no token \
+         was more than {} % ahead of another: all holds",
+        summary.kills, summary.tasks, summary.attempts, summary.failed, summary.unfair
+    );
+    Ok(())
+}
+
 fn kill_daemon(args: &[String]) -> Result<(), String> {
     let Some(daemon) = daemon_to_kill("backends")? else {
         return Ok(());
@@ -243,6 +292,77 @@ fn kill_daemon(args: &[String]) -> Result<(), String> {
         summary.kills, summary.late_kills, summary.turns, summary.told_again, summary.left_behind
     );
     Ok(())
+}
+
+fn kill_fleet(args: &[String]) -> Result<(), String> {
+    let Some(daemon) = daemon_to_kill("fleet")? else {
+        return Ok(());
+    };
+    let plan = fleet::Plan {
+        daemon,
+        agent: std::env::current_exe().map_err(|error| error.to_string())?,
+        tasks: number(args, "--tasks")?.unwrap_or(200),
+        workers: number(args, "--workers")?.unwrap_or(8),
+        kills: number(args, "--kills")?.unwrap_or(50),
+        seed: seed(args)?,
+    };
+    let seed = plan.seed;
+    eprintln!("seed {seed}");
+    let summary = fleet::run(&plan, |done, ended| {
+        if done % 10 == 0 {
+            eprintln!(
+                "{done} of {} kills, {ended} of {} tasks",
+                plan.kills, plan.tasks
+            );
+        }
+    })?;
+    let [completed, failed, cancelled] = summary.ends;
+    println!(
+        "seed {seed}: {} kills of the daemon, {} tasks on {} workers: {completed} completed, {failed} failed, {cancelled} cancelled ({} of them on \
+         an agent of others), {} attempts, {} restarted, {} interrupts, {} commands ran, {} outcomes unknown, {} prompts told again with a notice: \
+         all holds",
+        summary.kills,
+        plan.tasks,
+        plan.workers,
+        summary.on_agent,
+        summary.attempts,
+        summary.restarts,
+        summary.interrupts,
+        summary.commands,
+        summary.unknown,
+        summary.told_again
+    );
+    Ok(())
+}
+
+fn orphan(args: &[String]) -> Result<(), String> {
+    let plan = harness::Plan {
+        program: std::env::current_exe().map_err(|error| error.to_string())?,
+        kills: number(args, "--kills")?.unwrap_or(200),
+        seed: seed(args)?,
+    };
+    let (seed, kills) = (plan.seed, plan.kills);
+    eprintln!("seed {seed}");
+    let summary = children::run(&plan, |done| eprintln!("{done} of {kills} kills"))?;
+    println!(
+        "seed {seed}: {} kills among {} agents of {} turns with one dollar each and {} behind the end, {} calls of the model and {} cut off, \
+         at most {:.3} dollars used: all holds",
+        summary.kills,
+        children::AGENTS,
+        summary.trees,
+        summary.late_kills,
+        summary.calls,
+        summary.cut_off,
+        summary.most_used as f64 / 1e6
+    );
+    Ok(())
+}
+
+fn work_with_children(args: &[String]) -> Result<(), String> {
+    let directory = value(args, "--data").map(PathBuf::from);
+    let directory = directory.ok_or("--data is missing")?;
+    let worked = executor()?.block_on(children::work(directory));
+    worked.map_err(|error| error.to_string())
 }
 
 fn write(args: &[String]) -> Result<(), String> {

@@ -58,11 +58,20 @@ impl LlmDriver for TellingModel {
             completion_tokens: Some(1),
             ..LlmCompletionMetadata::default()
         })));
-        Ok(Box::pin(Pieces {
-            pieces,
-            pause: None,
-        }))
+        Ok(piece_by_piece(pieces, || {}))
     }
+}
+
+/// Says pieces one after the other, slowly, and tells when all is said.
+pub(crate) fn piece_by_piece(
+    pieces: VecDeque<LlmStreamEvent>,
+    said: impl FnOnce() + Send + 'static,
+) -> LlmResponseStream {
+    Box::pin(Pieces {
+        pieces,
+        pause: None,
+        said: Some(Box::new(said)),
+    })
 }
 
 /// An input looks like `3 once idempotent`: a number, then tools.
@@ -80,6 +89,7 @@ fn calls_of(input: &str) -> Vec<ToolCall> {
 struct Pieces {
     pieces: VecDeque<LlmStreamEvent>,
     pause: Option<Pin<Box<Sleep>>>,
+    said: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Stream for Pieces {
@@ -92,6 +102,11 @@ impl Stream for Pieces {
         self.pause = Some(Box::pin(tokio::time::sleep(PIECE_DELAY)));
         if self.pieces.len() == 3 {
             faults::pass("model.in-answer");
+        }
+        if self.pieces.len() == 1
+            && let Some(said) = self.said.take()
+        {
+            said();
         }
         Poll::Ready(self.pieces.pop_front().map(Ok))
     }

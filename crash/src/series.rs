@@ -19,9 +19,6 @@ const LOG_IN_USE: u64 = 34 * 1024 * 1024;
 /// A log of this size goes into the database at once.
 const LOG_WRITTEN_BACK: u64 = 8 * 1024 * 1024;
 
-/// What a process may take until it is warm: beside a hostile model that is half a minute and 240 MB, and no more from then on.
-const WARM: u64 = 320_000_000;
-
 /// So many descriptors come and go with what happens to be under way.
 const DESCRIPTORS_IN_USE: u64 = 128;
 
@@ -29,7 +26,7 @@ const DESCRIPTORS_IN_USE: u64 = 128;
 struct Series {
     name: &'static str,
     of: fn(&Usage) -> u64,
-    /// Up to here it may grow as it likes.
+    /// Up to here it may grow as it likes; of memory a trial says it.
     free: u64,
     /// It grows in steps of this size, so that one step more says nothing.
     step: u64,
@@ -39,14 +36,20 @@ struct Series {
 
 const MEGABYTE: f64 = 1e6;
 
-const SERIES: [Series; 4] = [
-    Series {
+/// Returns all figures; up to `warm` bytes a process may grow until it is warm.
+fn series(warm: u64) -> [Series; 4] {
+    let [log, disk, descriptors] = BESIDE_MEMORY;
+    let memory = Series {
         name: "resident set (MB)",
         of: |usage| usage.resident,
-        free: WARM,
+        free: warm,
         step: 0,
         unit: MEGABYTE,
-    },
+    };
+    [memory, log, disk, descriptors]
+}
+
+const BESIDE_MEMORY: [Series; 3] = [
     Series {
         name: "write-ahead log (MB)",
         of: |usage| usage.log,
@@ -96,9 +99,9 @@ impl Series {
     }
 }
 
-/// Says which figure still grows at the end.
-pub(crate) fn verdict(samples: &[Usage]) -> Result<(), String> {
-    let growing: Vec<_> = SERIES
+/// Says which figure still grows at the end. Up to `warm` bytes a process may take until it is warm.
+pub(crate) fn verdict(samples: &[Usage], warm: u64) -> Result<(), String> {
+    let growing: Vec<_> = series(warm)
         .iter()
         .filter(|series| !series.levels_off(samples))
         .map(|series| series.name)
@@ -113,12 +116,14 @@ pub(crate) fn verdict(samples: &[Usage]) -> Result<(), String> {
 pub(crate) struct Table<'a> {
     pub(crate) length: Duration,
     pub(crate) samples: &'a [Usage],
+    pub(crate) warm: u64,
 }
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = series(self.warm);
         write!(f, "{:>8}", "seconds")?;
-        for series in &SERIES {
+        for series in &all {
             write!(f, " {:>21}", series.name)?;
         }
         writeln!(f, "   (largest of each span)")?;
@@ -127,12 +132,12 @@ impl fmt::Display for Table<'_> {
             let largest = row.iter().copied().fold(Usage::default(), Usage::max);
             let share = ((n * per_row + row.len()) as f64) / self.samples.len() as f64;
             write!(f, "{:>8.0}", self.length.as_secs_f64() * share)?;
-            for series in &SERIES {
+            for series in &all {
                 write!(f, " {:>21.1}", series.shown((series.of)(&largest)))?;
             }
             writeln!(f)?;
         }
-        for series in &SERIES {
+        for series in &all {
             let (middle, last) = series.thirds(self.samples);
             let says = match series.levels_off(self.samples) {
                 true => "levels off",
@@ -158,7 +163,24 @@ mod tests {
 
     fn check(usage: impl Fn(u64) -> Usage, expected: Result<(), &str>) {
         let samples: Vec<_> = (0..60).map(usage).collect();
-        assert_eq!(verdict(&samples), expected.map_err(str::to_owned));
+        assert_eq!(verdict(&samples, 0), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn memory_may_grow_until_the_process_is_warm_and_no_further() {
+        let samples = |resident: fn(u64) -> u64| -> Vec<Usage> {
+            let usage = |n| Usage {
+                resident: resident(n) * MIB,
+                ..Usage::default()
+            };
+            (0..60).map(usage).collect()
+        };
+        let grows = Err("still growing at the end: resident set (MB)".to_owned());
+        let (warm, to) = (100 * MIB, samples(|n| 20 + n));
+        assert_eq!(verdict(&to, warm), Ok(()));
+        assert_eq!(verdict(&to, 0), grows);
+        assert_eq!(verdict(&samples(|n| 40 + 2 * n), warm), grows);
+        assert_eq!(verdict(&samples(|n| 40 + n.min(30)), 0), Ok(()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) const WORD: Word = Word {
     help: "\
 Builds the package windlass-crash in release mode and runs it: a child process works on sessions on disk and is ended
 with SIGKILL at random moments and at named points; after each death the journal and the effects of tools are checked.
-`cargo xtask test` does the same 200 times. The seed is printed, so that a failure can be repeated.
+`cargo xtask test` does the same 60 times. The seed is printed, so that a failure can be repeated.
 
 With `feed` 64 writers are killed together, 200 times, while three readers follow the feed over all streams from their cursors.
 
@@ -27,7 +27,19 @@ With `undo` the daemon, by the debug build, is killed 200 times while a scripted
 while that is taken back. Every turn ends once, no command runs twice, files and conversation come back together, and edits of others
 stay. `cargo xtask test` does the same 10 times.
 
-Usage: cargo xtask crash [feed|backends|undo] [--kills N] [--seed S]
+With `fleet` the daemon, by the debug build, is killed 50 times while a run of 200 tasks is carried out by 8 workers, half of them on an agent of
+others, and workers are interrupted and restarted. Every task ends once, attempts are counted as the rule says, and nothing is repeated in
+silence. `cargo xtask test` does the same with 24 tasks and 6 kills.
+
+With `children` a process is killed 200 times, by the debug build, while twenty agents of one turn work under a budget of one dollar that they
+share. What is used is never above it by more than what is set aside for one call, and the journal's sum agrees with the read model's.
+
+With `tasks` the daemon, in release mode, is killed 200 times while three tokens queue 10,000 tasks and 8 workers carry them out. None is lost or
+made twice, each ends once with one turn for each attempt, and no token is served much better than another. `cargo xtask test` does the
+same with 60 tasks and 5 kills, by the debug build.
+
+Usage: cargo xtask crash [feed|backends|undo|children] [--kills N] [--seed S]
+       cargo xtask crash tasks|fleet [--tasks N] [--workers N] [--kills N] [--seed S]
 
 Examples:
   cargo xtask crash
@@ -35,6 +47,9 @@ Examples:
   cargo xtask crash feed
   cargo xtask crash backends --kills 20
   cargo xtask crash undo --kills 20 --seed 7
+  cargo xtask crash fleet --tasks 200 --workers 8 --kills 50
+  cargo xtask crash children --kills 50
+  cargo xtask crash tasks --tasks 10000 --workers 8 --kills 200
 ",
     run,
 };
@@ -47,6 +62,20 @@ pub(crate) const UNDO: Step = Step::Own("cargo xtask crash undo --kills 10", |ta
     kill_ten_times("undo", tally)
 });
 
+pub(crate) const FLEET: Step = Step::Own("cargo xtask crash fleet --tasks 24 --kills 6", |tally| {
+    let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
+    crash.args(["fleet", "--tasks", "24", "--kills", "6"]);
+    command::run_tests(crash, tally)
+});
+pub(crate) const TASKS: Step = Step::Own(
+    "cargo xtask crash tasks --tasks 60 --workers 4 --kills 5",
+    |tally| {
+        let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
+        crash.args(["tasks", "--tasks", "60", "--workers", "4", "--kills", "5"]);
+        command::run_tests(crash, tally)
+    },
+);
+
 fn kill_ten_times(word: &str, tally: &mut Tally) -> Result<(), Failure> {
     let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
     crash.args([word, "--kills", "10"]);
@@ -55,13 +84,26 @@ fn kill_ten_times(word: &str, tally: &mut Tally) -> Result<(), Failure> {
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut cargo = command::cargo();
-    let kills_daemon = ["backends", "undo"];
+    let kills_daemon = ["backends", "fleet", "undo"];
     if arguments
         .first()
         .is_some_and(|word| kills_daemon.contains(&word.as_str()))
     {
         daemon::build()?;
         cargo.args(["run", "-p", "windlass-crash", "--"]);
+        cargo.args(arguments);
+        return command::run(cargo);
+    }
+    if arguments.first().is_some_and(|word| word == "children") {
+        cargo.args(["run", "-p", "windlass-crash", "--"]);
+        cargo.args(arguments);
+        return command::run(cargo);
+    }
+    if arguments.first().is_some_and(|word| word == "tasks") {
+        let mut build = command::cargo();
+        build.args(["build", "--release", "-p", "windlass"]);
+        command::run(build)?;
+        cargo.args(["run", "--release", "-p", "windlass-crash", "--"]);
         cargo.args(arguments);
         return command::run(cargo);
     }

@@ -10,7 +10,7 @@ pub(crate) const WORD: Word = Word {
     help: "\
 Builds the package windlass-crash in release mode and runs its hostile trial: a model calls files tools and commands with values
 that have broken something somewhere, in random combinations, while honest sessions work beside it. Honest turns all complete,
-nothing outside of the root changes, and memory, disk and file descriptors level off. `cargo xtask test` does the same for 45
+nothing outside of the root changes, and memory, disk and file descriptors level off. `cargo xtask test` does the same for 15
 seconds. The seed is printed.
 
 Usage: cargo xtask hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]

@@ -54,8 +54,6 @@ const STEPS: &[Step] = &[
         "--no-default-features",
         "--no-fail-fast",
         "--lib",
-        "--test",
-        "it",
     ]),
     Step::Own("cargo xtask slim", |_| slim::check()),
     Step::Own("cargo xtask map", |_| map::check()),
@@ -66,6 +64,8 @@ const STEPS: &[Step] = &[
     Step::Own("cargo xtask fake-models", fake_models::check),
     crash::BACKENDS,
     crash::UNDO,
+    crash::FLEET,
+    crash::TASKS,
     backends::QUICK,
 ];
 

@@ -20,7 +20,7 @@ impl Client {
         })
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let request = self.http.post(format!("{}{path}", self.base));
         let request = request.header("content-type", "application/json");
         let answer = request.body(body.to_string()).send().await?;

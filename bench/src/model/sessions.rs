@@ -28,7 +28,7 @@ impl Sessions {
         let agent = AgentBuilder::new("a", "Use tools.").build();
         let (harness_id, agent_id) = (harness.id, agent.public_id);
         let mut drivers = DriverRegistry::new();
-        register_drivers(&mut drivers, ModelSettings::default());
+        register_drivers(&mut drivers, ModelSettings::default())?;
         let mut builder = InProcessRuntimeBuilder::new()
             .driver_registry(drivers)
             .default_model(model(wire, url))

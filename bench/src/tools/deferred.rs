@@ -19,12 +19,20 @@ const ROUNDS: usize = 5;
 
 pub(super) async fn measure(report: &mut Report) -> Result<()> {
     report.progress("turns with deferred tools");
-    let (without, with) = (runtime(0).await?, runtime(TOOLS).await?);
+    let without = runtime(Many::of(0)).await?;
+    let with = runtime(Many::of(TOOLS)).await?;
+    let unsaid = runtime(Many {
+        says_revision: false,
+        ..Many::of(TOOLS)
+    });
+    let unsaid = unsaid.await?;
     let (mut least_without, mut least_with) = (f64::INFINITY, f64::INFINITY);
-    // In turns, so that both meet the same machine; the first round warms caches.
+    let mut least_unsaid = f64::INFINITY;
+    // In turns, so that all meet the same machine; the first round warms caches.
     for _ in 0..ROUNDS {
         least_without = least_without.min(cpu_of(&without).await?);
         least_with = least_with.min(cpu_of(&with).await?);
+        least_unsaid = least_unsaid.min(cpu_of(&unsaid).await?);
     }
     report.figure(
         "CPU of a turn without tools",
@@ -38,10 +46,17 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         "ratio",
         Target::AtMost(1.1),
     );
+    // Without a revision nobody knows whether they are still the same, so each turn asks for them and looks at all.
+    report.figure(
+        "the same, of a capability that says no revision / none",
+        least_unsaid / least_without,
+        "ratio",
+        Target::None,
+    );
     Ok(())
 }
 
-async fn runtime(tools: usize) -> Result<(InProcessRuntime, SessionId)> {
+async fn runtime(many: Many) -> Result<(InProcessRuntime, SessionId)> {
     let settings = RuntimeSettings {
         defer_above: Some(24),
         ..RuntimeSettings::default()
@@ -49,7 +64,7 @@ async fn runtime(tools: usize) -> Result<(InProcessRuntime, SessionId)> {
     let runtime = InProcessRuntimeBuilder::new()
         .llm_sim(LlmSimConfig::fixed("The result is forty-two."))
         .settings(settings)
-        .capability(Many(tools))
+        .capability(many)
         .single_session(|session| {
             session
                 .harness("h", "You are an assistant.")
@@ -62,7 +77,7 @@ async fn runtime(tools: usize) -> Result<(InProcessRuntime, SessionId)> {
     Ok((runtime, session_id.ok_or(AgentLoopError::NoMessages)?))
 }
 
-/// Returns the CPU time of a turn of a new session, in microseconds.
+/// Returns the CPU time of a turn, in microseconds.
 async fn cpu_of((runtime, session_id): &(InProcessRuntime, SessionId)) -> Result<f64> {
     let before = machine::cpu_time();
     for _ in 0..TURNS {
@@ -75,7 +90,20 @@ async fn cpu_of((runtime, session_id): &(InProcessRuntime, SessionId)) -> Result
 }
 
 /// Brings many tools that nobody calls.
-struct Many(usize);
+struct Many {
+    tools: usize,
+    /// Whether it says when its tools are others.
+    says_revision: bool,
+}
+
+impl Many {
+    fn of(tools: usize) -> Self {
+        Self {
+            tools,
+            says_revision: true,
+        }
+    }
+}
 
 impl Capability for Many {
     fn id(&self) -> &str {
@@ -87,9 +115,12 @@ impl Capability for Many {
     fn description(&self) -> &str {
         "Many tools."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        self.says_revision.then_some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         let named = |n| Box::new(Idle(format!("tool_{n}"))) as Box<dyn Tool>;
-        (0..self.0).map(named).collect()
+        (0..self.tools).map(named).collect()
     }
 }
 

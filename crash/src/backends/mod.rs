@@ -16,7 +16,7 @@ use crate::chance::Chance;
 use crate::daemon::{Daemon, Home, started_at};
 
 /// How the agent is named.
-const BACKEND: &str = "killed";
+pub(crate) const BACKEND: &str = "killed";
 /// The latest moment of a turn at which the daemon dies; about as long as a turn takes.
 const LATEST_MS: u64 = 450;
 /// A turn that takes longer is stuck, which is a finding.
@@ -63,7 +63,7 @@ pub struct Summary {
 
 /// Carries a plan out. The error says what did not hold.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
-    let home = with_agent(plan)?;
+    let home = with_agent(&plan.daemon, &plan.agent)?;
     let mut trial = Trial {
         home: &home,
         chance: Chance::new(plan.seed),
@@ -84,21 +84,21 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
 }
 
 /// Makes a home with an agent in its workspace: what lies there is seen in every sandbox.
-fn with_agent(plan: &Plan) -> Result<Home, String> {
-    let mut home = Home::new(&plan.daemon)?;
+pub(crate) fn with_agent(daemon: &Path, agent: &Path) -> Result<Home, String> {
+    let mut home = Home::new(daemon)?;
     let program = home.workspace().join("agent");
-    fs::copy(&plan.agent, &program).map_err(|error| error.to_string())?;
+    fs::copy(agent, &program).map_err(|error| error.to_string())?;
     home.configure(&format!(
         "[backends.{BACKEND}]\nkind = 'claude-code'\nhome = 'own'\ncommand = '{}'\narguments = ['{}']\n",
         program.display(),
-        agent::WORD
+        self::agent::WORD
     ))?;
     home.arguments = ["--model", "sim"].map(str::to_owned).into();
     Ok(home)
 }
 
 /// The home of the agent in threads that nobody else owns.
-fn of_agent(home: &Home) -> PathBuf {
+pub(crate) fn of_agent(home: &Home) -> PathBuf {
     let homes = home.data().join("backends");
     homes.join(BACKEND).join("operator")
 }
@@ -211,26 +211,30 @@ fn check_turn(turn: &Value, items: &[Value], told: &[String]) -> Result<u64, Str
     if !is_answered {
         return Err(format!("{words} has no whole answer"));
     }
-    let is_new_in = |prompt: &&String| {
-        let new = prompt
-            .rsplit_once(NOW)
-            .map_or(prompt.as_str(), |(_, new)| new);
-        new.contains(words)
-    };
-    let again = match told.iter().filter(is_new_in).count() {
+    let new_in = told.iter().filter(|prompt| is_new_in(prompt, words));
+    let again = match new_in.count() {
         0 => return Err(format!("the agent was never told {words}")),
         times => times as u64 - 1,
     };
-    let notices = items.iter().filter(|item| {
-        let said = item["detail"].to_string();
-        item["kind"] == "status" && NOTICES.iter().any(|notice| said.contains(notice))
-    });
+    let notices = items.iter().filter(|item| is_notice(item));
     match again > notices.count() as u64 {
         true => Err(format!(
             "{words} was told again {again} times, and fewer notices say so"
         )),
         false => Ok(again),
     }
+}
+
+/// Tells whether words are what an agent is told now, and not what it hears of the history.
+pub(crate) fn is_new_in(prompt: &str, words: &str) -> bool {
+    let new = prompt.rsplit_once(NOW).map_or(prompt, |(_, new)| new);
+    new.contains(words)
+}
+
+/// Tells whether an item says that an agent is told something again.
+pub(crate) fn is_notice(item: &Value) -> bool {
+    let said = item["detail"].to_string();
+    item["kind"] == "status" && NOTICES.iter().any(|notice| said.contains(notice))
 }
 
 /// Waits until processes are gone that a daemon left behind.

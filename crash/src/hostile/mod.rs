@@ -257,20 +257,29 @@ fn check_outside(place: &Place, before: &place::Outside) -> Result<(), String> {
     ))
 }
 
+/// What the process may take until it is warm: beside a hostile model that is half a minute and 240 MB, and no more from then on.
+const WARM: u64 = 320_000_000;
+
 impl Summary {
     /// Says what does not hold.
     pub fn verdict(&self) -> Result<(), String> {
         if self.honest_turns == 0 || self.tried == 0 {
             return Err("nobody has done anything".to_owned());
         }
-        series::verdict(&self.samples)
+        series::verdict(&self.samples, WARM)
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (length, samples) = (self.plan.length, &self.samples);
-        Table { length, samples }.fmt(f)?;
+        let warm = WARM;
+        Table {
+            length,
+            samples,
+            warm,
+        }
+        .fmt(f)?;
         write!(
             f,
             "seed {}: {} hostile calls in {} turns, {} honest turns all completed, nothing outside changed",

@@ -6,7 +6,7 @@
 //! else wrote meanwhile is as they left it.
 
 mod drive;
-mod model;
+pub(crate) mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -5,26 +5,36 @@ use tokio::runtime::Runtime;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Request, Wire};
 
 /// What stands before a call in a prompt.
-pub(super) const CALL: &str = "CALL ";
+pub(crate) const CALL: &str = "CALL ";
+
+/// What stands before the words of a prompt that the model refuses.
+pub(crate) const FAIL: &str = "FAIL ";
 
 /// The model, in a runtime of its own. It outlives the daemons.
-pub(super) struct Model {
+pub(crate) struct Model {
     server: FakeServer,
     _runtime: Runtime,
 }
 
 impl Model {
-    pub(super) fn start() -> Result<Self, String> {
+    pub(crate) fn start() -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        let server = runtime.block_on(FakeServer::answering(|request: &Request| Reply {
-            status: 200,
-            headers: Vec::new(),
-            chunks: Wire::Anthropic.events(&answer(&request.json())),
-            after: After::End,
+        let server = runtime.block_on(FakeServer::answering(|request: &Request| {
+            let request = request.json();
+            let (status, chunks) = match is_refused(&request) {
+                true => (400, vec![REFUSAL.to_owned()]),
+                false => (200, Wire::Anthropic.events(&answer(&request))),
+            };
+            Reply {
+                status,
+                headers: Vec::new(),
+                chunks,
+                after: After::End,
+            }
         }));
         Ok(Self {
             server: server.map_err(|error| error.to_string())?,
@@ -32,9 +42,24 @@ impl Model {
         })
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.server.url()
     }
+}
+
+const REFUSAL: &str =
+    r#"{"type":"error","error":{"type":"invalid_request_error","message":"it is refused"}}"#;
+
+/// Tells whether the last message is one that is refused.
+fn is_refused(request: &Value) -> bool {
+    let messages = request["messages"].as_array();
+    let Some(last) = messages.and_then(|messages| messages.last()) else {
+        return false;
+    };
+    let blocks = last["content"].as_array().cloned().unwrap_or_default();
+    let texts = blocks.iter().filter_map(|block| block["text"].as_str());
+    let mut texts = texts.chain(last["content"].as_str());
+    texts.any(|text| text.starts_with(FAIL))
 }
 
 /// Makes the call of the last prompt; once it has a result, whatever it is, the model is done.

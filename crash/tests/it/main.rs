@@ -5,6 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod children;
 mod crash;
 mod feed;
 mod hostile;

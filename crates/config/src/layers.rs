@@ -1,5 +1,6 @@
 //! A configuration that comes from several places. Later ones win, and tables are merged key by key.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -142,17 +143,43 @@ impl Layers {
         for layer in &self.0 {
             let mut said = Vec::new();
             leaves("", &layer.table, &mut said);
-            for (key, value) in said {
+            for Leaf { key, value, is_key } in said {
                 values.retain(|known| known.key != key);
                 values.push(SetValue {
                     key,
-                    value,
+                    value: match is_key {
+                        true => MASKED.into(),
+                        false => value,
+                    },
                     origin: &layer.origin,
                 });
             }
         }
         values.sort_by(|a, b| a.key.cmp(&b.key));
         values
+    }
+}
+
+impl Layers {
+    /// Returns the keys, with dots, of which these layers say something else than others, in order.
+    #[must_use]
+    pub fn changed_since(&self, earlier: &Self) -> Vec<String> {
+        let (now, then) = (self.said(), earlier.said());
+        let differs = |key: &&String| now.get(*key) != then.get(*key);
+        let keys: BTreeSet<_> = now.keys().chain(then.keys()).filter(differs).collect();
+        keys.into_iter().cloned().collect()
+    }
+
+    fn said(&self) -> BTreeMap<String, Value> {
+        let mut merged = Table::new();
+        for layer in &self.0 {
+            merge(&mut merged, &layer.table);
+        }
+        let mut said = Vec::new();
+        leaves("", &merged, &mut said);
+        said.into_iter()
+            .map(|leaf| (leaf.key, leaf.value))
+            .collect()
     }
 }
 
@@ -189,8 +216,16 @@ fn merge(into: &mut Table, from: &Table) {
     }
 }
 
-/// Collects what is no table, with the keys that lead to it.
-fn leaves(above: &str, table: &Table, found: &mut Vec<(String, Value)>) {
+/// What is no table, with the keys that lead to it.
+struct Leaf {
+    key: String,
+    value: Value,
+    /// Whether it may be a key, which nobody is shown.
+    is_key: bool,
+}
+
+/// Collects what is no table.
+fn leaves(above: &str, table: &Table, found: &mut Vec<Leaf>) {
     for (name, value) in table {
         let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
         let name = match !name.is_empty() && name.chars().all(is_bare) {
@@ -203,8 +238,11 @@ fn leaves(above: &str, table: &Table, found: &mut Vec<(String, Value)>) {
         };
         match value {
             Value::Table(table) => leaves(&key, table, found),
-            _ if name == "api_key" || holds_keys(above) => found.push((key, MASKED.into())),
-            value => found.push((key, value.clone())),
+            value => found.push(Leaf {
+                is_key: name == "api_key" || holds_keys(above),
+                key,
+                value: value.clone(),
+            }),
         }
     }
 }
@@ -276,6 +314,22 @@ mod tests {
                 "providers.openai.max_parallel_calls = Integer(2) of /home/u/windlass.toml",
             ]
         );
+    }
+
+    #[test]
+    fn what_has_changed_is_named_also_where_it_is_a_key() {
+        let of = |text: &str| {
+            let mut layers = Layers::default();
+            layers.push(Layer::parse(text, Path::new("/etc/windlass.toml")).unwrap());
+            layers
+        };
+        let before =
+            of("model = 'a/b'\n[limits]\nthreads = 1\n[providers.openai]\napi_key = 'sk-1'");
+        let after =
+            of("models = ['c/d']\n[limits]\nthreads = 1\n[providers.openai]\napi_key = 'sk-2'");
+        let changed = after.changed_since(&before);
+        assert_eq!(changed, ["model", "models", "providers.openai.api_key"]);
+        assert_eq!(after.changed_since(&after), [""; 0]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use layers::{Layer, Layers, MergeError, Origin, SetValue};
+pub use nearest::nearest;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -48,6 +49,10 @@ pub struct Config {
     pub web: Web,
     /// Agents that models start.
     pub subagents: Subagents,
+    /// Work that nobody sits beside.
+    pub tasks: Tasks,
+    /// Runs of the fleet.
+    pub fleet: Fleet,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Approvals,
     /// When a conversation is made shorter by itself for the model.
@@ -321,8 +326,8 @@ pub struct Shell {
     pub max_memory_mb: Option<u64>,
     /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
     pub max_processes: Option<u64>,
-    /// What commands may reach over the network in the environment `local`.
-    pub network: EnvironmentNetwork,
+    /// What commands may reach over the network in the workspace, and where `windlass run` works; `inherit` where nothing is said.
+    pub network: Option<EnvironmentNetwork>,
     /// Hosts that commands reach where the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
     pub hosts: Vec<String>,
     /// How many commands of a thread may run in the background at once; 0 is none.
@@ -375,6 +380,28 @@ pub struct Subagents {
     pub per_turn: Option<usize>,
     /// The backends that such an agent may run on, by name.
     pub backends: Vec<String>,
+}
+
+/// Work that nobody sits beside: tasks, and automations that queue them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Tasks {
+    /// How many tasks run at once, from 1 to 8.
+    pub workers: Option<usize>,
+    /// The time zone of automations that name none, such as `Europe/Berlin`; the machine's own where it is not set.
+    pub time_zone: Option<String>,
+}
+
+/// Runs of the fleet: many tasks over some workers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Fleet {
+    /// How many workers of all runs work at once, from 1 to 64.
+    pub workers: Option<usize>,
+    /// How many runs may be open, from 1 to 256; one token may have half of them.
+    pub open_runs: Option<usize>,
 }
 
 /// When a conversation is made shorter by itself for the model; what is not set follows from the model.

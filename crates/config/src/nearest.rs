@@ -24,7 +24,8 @@ pub(crate) fn with_suggestion(message: &str) -> Option<String> {
 }
 
 /// Returns the known word that is a slip away, or that begins with what was written.
-fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     if word.len() > MAX_LENGTH {
         return None;
     }

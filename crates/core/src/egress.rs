@@ -126,11 +126,21 @@ impl EgressRequest {
             return Err(EgressError::UnsupportedScheme { url: url() });
         }
         match &self.network_access {
-            Some(list) if !list.is_url_allowed(&self.url) => {
+            Some(list) if !list.is_url_allowed(&self.url) || self.is_blocked_in_part(None) => {
                 Err(EgressError::Denied { url: url() })
             }
             _ => Ok(()),
         }
+    }
+
+    /// Tells whether it asks for a tunnel, of which nobody sees what goes through it.
+    pub fn is_tunnel(&self) -> bool {
+        self.method.eq_ignore_ascii_case("CONNECT")
+    }
+
+    fn is_blocked_in_part(&self, address: Option<IpAddr>) -> bool {
+        let list = self.network_access.as_ref();
+        self.is_tunnel() && list.is_some_and(|list| list.blocks_part_of(&self.url, address))
     }
 
     /// Refuses an address that the rules forbid, though they allow the URL.
@@ -139,7 +149,10 @@ impl EgressRequest {
     /// point anywhere must not lead into the private network.
     pub fn check_address(&self, address: IpAddr) -> EgressResult<()> {
         match &self.network_access {
-            Some(list) if !list.is_address_allowed(&self.url, address) => {
+            Some(list)
+                if !list.is_address_allowed(&self.url, address)
+                    || self.is_blocked_in_part(Some(address)) =>
+            {
                 Err(EgressError::DeniedAddress {
                     url: self.url.clone(),
                     address,
@@ -232,6 +245,37 @@ mod tests {
             refused,
             Err(EgressError::UnsupportedScheme { .. })
         ));
+    }
+
+    #[test]
+    fn a_tunnel_leads_to_no_host_and_port_of_which_a_part_is_blocked() {
+        let to = |method: &str, url: &str| EgressRequest {
+            network_access: Some(NetworkAccessList::block([
+                "https://api.example/private",
+                "http://site.example/admin",
+                "http://*.under.example:8080/x",
+                "http://93.184.216.34/x",
+            ])),
+            ..EgressRequest::new(method, url)
+        };
+        let address = "93.184.216.34".parse().unwrap();
+        for (url, is_open) in [
+            ("https://api.example/", false),
+            ("https://api.example:8443/", true),
+            ("https://site.example:80/", false),
+            ("https://site.example/", true),
+            ("https://a.under.example:8080/", false),
+            ("https://other.example/", true),
+        ] {
+            assert_eq!(to("CONNECT", url).check().is_ok(), is_open, "{url}");
+            assert_eq!(to("connect", url).check().is_ok(), is_open, "{url}");
+            assert!(to("GET", url).check().is_ok(), "{url}");
+        }
+        let by_name = "https://other.example:80/";
+        assert!(to("CONNECT", by_name).check_address(address).is_err());
+        assert!(to("GET", by_name).check_address(address).is_ok());
+        let elsewhere = to("CONNECT", "https://other.example/");
+        assert!(elsewhere.check_address(address).is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::questions::AnswerMisfit;
 use crate::typed_id::{AgentId, HarnessId, SessionId, TurnId};
 
 /// The result of everything that can fail in the embedding API.
@@ -102,6 +103,14 @@ pub enum AgentLoopError {
         /// What is in the way.
         reason: String,
     },
+    /// What is recorded of a session cannot be decided again.
+    #[error("Session {session_id} cannot be replayed: {reason}")]
+    NotReplayable {
+        /// The session asked for.
+        session_id: SessionId,
+        /// What is in the way.
+        reason: String,
+    },
     /// An answer names a call that does not wait for one.
     #[error("No pending call `{call_id}`: {reason}")]
     NoPendingCall {
@@ -110,6 +119,9 @@ pub enum AgentLoopError {
         /// Unknown, ambiguous, or answered otherwise before.
         reason: String,
     },
+    /// An answer is none of the options of its question; the question still waits.
+    #[error("Answer not taken: {0}")]
+    InvalidAnswer(AnswerMisfit),
     /// A limit that the operator set is reached; nothing was changed.
     #[error("Quota exceeded: {0}")]
     QuotaExceeded(QuotaExceeded),
@@ -183,6 +195,27 @@ impl ErrorKind {
         }
     }
 
+    /// Returns what whoever set the model up can do about an error of this kind.
+    #[must_use]
+    pub const fn advice(self) -> Option<&'static str> {
+        Some(match self {
+            Self::RateLimited => "wait before you try again, or use another model",
+            Self::Auth => "check the key of this provider and what it may use",
+            Self::Server | Self::Overloaded => "try again later, or use another model",
+            Self::Timeout | Self::Stalled | Self::BrokenStream => {
+                "try again; if it stays so, check the connection or use another model"
+            }
+            Self::TooLarge => "make the conversation shorter, or use a model with a larger window",
+            Self::ModelMissing => "check the name of the model, and that the key may use it",
+            Self::Refused => "say it in other words, or use another model",
+            Self::BadRequest => "check that the model can do what is asked of it",
+            Self::Network => {
+                "check that the address is right, and that a server can be reached there from here"
+            }
+            Self::Cancelled | Self::Other => return None,
+        })
+    }
+
     /// Tells whether the same request may succeed later.
     #[must_use]
     pub const fn is_transient(self) -> bool {
@@ -220,6 +253,32 @@ pub struct ProviderError {
     pub retry_after: Option<Duration>,
     /// The provider's id of the request, for its support.
     pub request_id: Option<String>,
+    /// Who was asked, where that is known.
+    pub asked: Option<Box<AskedModel>>,
+}
+
+/// Who was asked for an answer. It holds no key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedModel {
+    /// The provider, as people write it.
+    pub provider: String,
+    /// The provider's name of the model; `None` where no model was asked for.
+    pub model: Option<String>,
+    /// The host and port that were called, where these are not the provider's own.
+    pub host: Option<String>,
+}
+
+impl fmt::Display for AskedModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.provider)?;
+        if let Some(model) = &self.model {
+            write!(f, "/{model}")?;
+        }
+        match &self.host {
+            Some(host) => write!(f, " at {host}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ProviderError {
@@ -233,6 +292,7 @@ impl ProviderError {
             message: message.into(),
             retry_after: None,
             request_id: None,
+            asked: None,
         }
     }
 
@@ -264,11 +324,18 @@ impl ProviderError {
 
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(asked) = &self.asked {
+            write!(f, "{asked}: ")?;
+        }
         f.write_str(&self.message)?;
         if let Some(status) = self.status {
             write!(f, " (status {status})")?;
         }
-        Ok(())
+        // Who is not told whom to ask can do nothing about it either.
+        match self.kind.advice().filter(|_| self.asked.is_some()) {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -336,6 +403,16 @@ impl AgentLoopError {
     #[must_use]
     pub fn provider(error: ProviderError) -> Self {
         Self::Provider(Box::new(error))
+    }
+    /// Says who was asked, where this is a provider's error that does not say it yet.
+    #[must_use]
+    pub fn of_model(mut self, asked: impl FnOnce() -> AskedModel) -> Self {
+        if let Self::Provider(error) = &mut self
+            && error.asked.is_none()
+        {
+            error.asked = Some(Box::new(asked()));
+        }
+        self
     }
     /// Makes an event error.
     pub fn event(message: impl Into<String>) -> Self {
@@ -490,6 +567,31 @@ mod tests {
                 !error.is_rate_limited() && !error.is_server_error() && error.is_non_retryable()
             );
         }
+    }
+
+    #[test]
+    fn an_error_says_who_was_asked_once_and_what_to_do() {
+        let asked = |model: &str, host: Option<&str>| AskedModel {
+            provider: "anthropic".to_owned(),
+            model: Some(model.to_owned()),
+            host: host.map(str::to_owned),
+        };
+        let error = AgentLoopError::provider(ProviderError::from_status(429, "slow down"));
+        assert_eq!(error.to_string(), "LLM error: slow down (status 429)");
+        let error = error.of_model(|| asked("m", None));
+        let error = error.of_model(|| asked("another", None));
+        assert_eq!(
+            error.to_string(),
+            "LLM error: anthropic/m: slow down (status 429); wait before you try again, or use another model"
+        );
+        let error = AgentLoopError::provider(ProviderError::new(ErrorKind::Other, "odd"));
+        let error = error.of_model(|| asked("m", Some("127.0.0.1:9")));
+        assert_eq!(
+            error.to_string(),
+            "LLM error: anthropic/m at 127.0.0.1:9: odd"
+        );
+        let other = AgentLoopError::llm("x").of_model(|| asked("m", None));
+        assert_eq!(other.to_string(), "LLM error: x");
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod moment;
 pub mod named_secrets;
 pub mod network_access;
 pub mod platform_definition;
+pub mod questions;
 pub mod runs;
 pub mod runtime_agent;
 pub mod runtime_context;
@@ -68,7 +69,8 @@ pub use config_layer::AgentConfigOverlay;
 pub use digest::Digest128;
 pub use egress::*;
 pub use error::{
-    AgentLoopError, ErrorKind, ProviderError, QuotaExceeded, Result, StoreResultExt, WaitingFor,
+    AgentLoopError, AskedModel, ErrorKind, ProviderError, QuotaExceeded, Result, StoreResultExt,
+    WaitingFor,
 };
 pub use events::*;
 pub use harness::{Harness, HarnessStatus, merge_harness_chain, validate_addressable_name};

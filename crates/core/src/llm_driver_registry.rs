@@ -471,16 +471,23 @@ pub async fn collect(mut stream: LlmResponseStream) -> Result<LlmResponse> {
 }
 
 type DriverFactory = Arc<dyn Fn(&str, Option<&str>) -> BoxedLlmDriver + Send + Sync>;
+type AddressCheck = Arc<dyn Fn(Option<&str>) -> Result<()> + Send + Sync>;
+
+#[derive(Clone)]
+struct Registered {
+    factory: DriverFactory,
+    check: Option<AddressCheck>,
+}
 
 /// Makes drivers by provider.
 #[derive(Clone, Default)]
 pub struct DriverRegistry {
-    factories: HashMap<ProviderType, DriverFactory>,
+    drivers: HashMap<ProviderType, Registered>,
 }
 
 impl fmt::Debug for DriverRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.factories.keys()).finish()
+        f.debug_set().entries(self.drivers.keys()).finish()
     }
 }
 
@@ -496,16 +503,39 @@ impl DriverRegistry {
     where
         F: Fn(&str, Option<&str>) -> BoxedLlmDriver + Send + Sync + 'static,
     {
-        self.factories.insert(provider, Arc::new(factory));
+        let factory = Arc::new(factory);
+        let check = None;
+        self.drivers.insert(provider, Registered { factory, check });
+    }
+
+    /// Sets which base URLs the registered driver of a provider takes, so that a wrong one is refused where a model is set up and
+    /// not when it is first asked.
+    pub fn check_base_urls<F>(&mut self, provider: ProviderType, check: F)
+    where
+        F: Fn(Option<&str>) -> Result<()> + Send + Sync + 'static,
+    {
+        if let Some(driver) = self.drivers.get_mut(&provider) {
+            driver.check = Some(Arc::new(check));
+        }
+    }
+
+    /// Refuses a base URL that the driver of a provider cannot use.
+    pub fn check(&self, config: &ProviderConfig) -> Result<()> {
+        let driver = self.drivers.get(&config.provider_type);
+        match driver.and_then(|driver| driver.check.as_ref()) {
+            Some(check) => check(config.base_url.as_deref()),
+            None => Ok(()),
+        }
     }
 
     /// Makes a driver. Only the simulator needs no key.
     pub fn create_driver(&self, config: &ProviderConfig) -> Result<BoxedLlmDriver> {
         let provider = config.provider_type;
-        let factory = self
-            .factories
+        let driver = self
+            .drivers
             .get(&provider)
             .ok_or_else(|| AgentLoopError::driver_not_registered(provider.to_string()))?;
+        self.check(config)?;
         let key = match (config.api_key.as_deref(), provider) {
             (Some(key), _) => key,
             (None, ProviderType::LlmSim) => "",
@@ -515,20 +545,20 @@ impl DriverRegistry {
                 )));
             }
         };
-        Ok(factory(key, config.base_url.as_deref()))
+        Ok((driver.factory)(key, config.base_url.as_deref()))
     }
 
     /// Takes over the drivers of another registry for providers that have none here.
     pub fn add_missing(&mut self, other: Self) {
-        for (provider, factory) in other.factories {
-            self.factories.entry(provider).or_insert(factory);
+        for (provider, driver) in other.drivers {
+            self.drivers.entry(provider).or_insert(driver);
         }
     }
 
     /// Tells whether drivers of a provider can be made.
     #[must_use]
     pub fn has_driver(&self, provider: &ProviderType) -> bool {
-        self.factories.contains_key(provider)
+        self.drivers.contains_key(provider)
     }
 }
 

@@ -108,7 +108,8 @@ pub struct ModelWithDrivers {
 }
 
 impl ModelWithDrivers {
-    /// Sets where to call, for a server of one's own or a proxy.
+    /// Sets where to call, for a server of one's own or a proxy. An address that the driver cannot use is refused when the model
+    /// is given to a runtime.
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.model.base_url = Some(url.into());

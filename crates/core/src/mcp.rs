@@ -224,12 +224,49 @@ pub struct McpScope {
     pub network_access: Option<NetworkAccessList>,
 }
 
+/// A server that all sessions have, as others may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnMcpServer {
+    /// Its name.
+    pub name: String,
+    /// Its program, without arguments and variables.
+    pub command: Option<String>,
+    /// Scheme, host and port of its address.
+    pub origin: Option<String>,
+    /// Whether somebody is connected to it now.
+    pub is_connected: bool,
+}
+
+/// Which servers are asked for their tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum McpReach {
+    /// Those that somebody is connected to already.
+    Connected,
+    /// All; they are started or reached first.
+    All,
+}
+
 /// Speaks with MCP servers.
 #[async_trait]
 pub trait McpConnector: Send + Sync {
     /// Asks servers for their tools: those of the records, and those that the connector knows by itself. What cannot be had is told, and
     /// keeps nobody from the rest.
     async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools;
+
+    /// Lists the servers that all sessions have, without what nobody else may know.
+    fn own_servers(&self) -> Vec<OwnMcpServer> {
+        Vec::new()
+    }
+
+    /// Asks servers that all sessions have for their tools: the one that is named, or all.
+    async fn own_tools(
+        &self,
+        _named: Option<&str>,
+        _scope: &McpScope,
+        _reach: McpReach,
+    ) -> DiscoveredTools {
+        DiscoveredTools::default()
+    }
 
     /// Makes a tool from its record. Nobody is asked before it is called. Where its policy wants an approval that the record does not, somebody
     /// is asked: the operator may have changed their mind since the turn began.

@@ -10,6 +10,7 @@ use windlass_core::llm_driver_registry::{
 };
 
 use crate::api::Api;
+use crate::base_url::{BaseUrlError, check_base_url};
 use crate::http::{Call, Classify, Clients, Endpoint, Shared};
 use crate::prompt::Prompt;
 use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
@@ -44,18 +45,21 @@ pub struct ModelDriver {
 
 impl ModelDriver {
     /// Makes a driver with settings of its own. [`register_drivers`](crate::register_drivers) makes drivers that share
-    /// connections and limits.
-    #[must_use]
+    /// connections and limits. A base URL that cannot be called is refused.
     pub fn new(
         api: Api,
         key: &str,
         base_url: Option<&str>,
         settings: ModelSettings,
         provider: ProviderSettings,
-    ) -> Self {
+    ) -> std::result::Result<Self, BaseUrlError> {
+        if let Some(url) = base_url.or(provider.base_url.as_deref()) {
+            check_base_url(&format!("provider {api}"), url)?;
+        }
         let clients = Arc::new(Clients::new(settings.http.clone()));
-        let shared = Shared::new(settings, provider, clients);
-        Self::shared(api, Dialect::Plain, Arc::new(shared), key, base_url, None)
+        let shared = Arc::new(Shared::new(api, settings, provider, clients));
+        let plain = Dialect::Plain;
+        Ok(Self::shared(api, plain, shared, key, base_url, None))
     }
 
     pub(crate) fn shared(

@@ -21,8 +21,9 @@
 //! use windlass_models::{ModelSettings, register_drivers};
 //!
 //! let mut drivers = DriverRegistry::new();
-//! register_drivers(&mut drivers, ModelSettings::default());
+//! register_drivers(&mut drivers, ModelSettings::default())?;
 //! assert!(drivers.has_driver(&ProviderType::Anthropic));
+//! # Ok::<(), windlass_models::BaseUrlError>(())
 //! ```
 
 #![cfg_attr(
@@ -53,6 +54,7 @@ compile_error!(
 #[cfg(feature = "anthropic")]
 mod anthropic;
 mod api;
+mod base_url;
 mod call_ids;
 mod carried;
 pub mod cassette;
@@ -72,14 +74,17 @@ mod openai_chat;
 mod openai_errors;
 pub mod prices;
 mod prompt;
+mod providers;
 mod register;
 pub mod settings;
 mod windows;
 
 pub use api::Api;
+pub use base_url::{BaseUrlError, BaseUrlFault, check_base_url};
 pub use drivers::ModelDriver;
 pub use fallback::{FallbackDriver, FallbackLink};
-pub use model::{model, model_with};
+pub use model::{model, model_at, model_with};
+pub use providers::{KnownProvider, PROVIDERS};
 pub use register::register_drivers;
 pub use settings::ModelSettings;
 pub use windows::window_of;

@@ -4,25 +4,42 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::llm_driver_registry::DriverRegistry;
 use windlass_core::llm_models::{ModelWithDrivers, ModelWithProvider};
 
-use crate::register::{provider_named, provider_names, register_drivers};
+use crate::base_url::check_base_url;
+use crate::providers::KnownProvider;
+use crate::register::register_drivers;
 use crate::settings::ModelSettings;
 
 /// Returns a model with the drivers that speak to its provider, from `provider/model` and a key.
 ///
 /// The key is a value that the program passes in: no environment variable is read. A server of one's own, which often wants
-/// an empty key, is named by [`with_base_url`](ModelWithDrivers::with_base_url); Azure's address is each customer's own and
-/// must be.
+/// an empty key, is named with [`model_at`]; Azure's address is each customer's own and must be.
 ///
 /// ```
 /// let model = windlass_models::model("anthropic/claude-haiku-4-5", "the key")?;
 /// assert_eq!(model.model.model, "claude-haiku-4-5");
-///
-/// let local = windlass_models::model("openai-chat/llama3.2", "")?.with_base_url("http://127.0.0.1:11434/v1");
-/// # let _ = local;
 /// # Ok::<(), windlass_core::AgentLoopError>(())
 /// ```
 pub fn model(name: &str, key: impl Into<String>) -> Result<ModelWithDrivers> {
     model_with(name, key, ModelSettings::default())
+}
+
+/// As [`model`], at an address of one's own. One that cannot be called is refused here.
+///
+/// ```
+/// let local = windlass_models::model_at("openai-chat/llama3.2", "", "http://127.0.0.1:11434/v1")?;
+/// # let _ = local;
+/// let error = windlass_models::model_at("openai-chat/llama3.2", "", "localhost:11434/v1").unwrap_err();
+/// assert!(error.to_string().contains("`localhost:11434/v1`"));
+/// # Ok::<(), windlass_core::AgentLoopError>(())
+/// ```
+pub fn model_at(
+    name: &str,
+    key: impl Into<String>,
+    base_url: impl Into<String>,
+) -> Result<ModelWithDrivers> {
+    let (model, base_url) = (model(name, key)?, base_url.into());
+    check_base_url(&format!("model {name}"), &base_url)?;
+    Ok(model.with_base_url(base_url))
 }
 
 /// As [`model`], with settings for the drivers: a proxy, deadlines, prices.
@@ -41,8 +58,8 @@ pub fn model_with(
     settings: ModelSettings,
 ) -> Result<ModelWithDrivers> {
     let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-    let Some(provider_type) = provider_named(provider) else {
-        let names = provider_names();
+    let Some(known) = KnownProvider::named(provider) else {
+        let names = KnownProvider::names();
         return Err(AgentLoopError::config(format!(
             "unknown provider `{provider}` in model `{name}`; write provider/model with one of {names}"
         )));
@@ -53,11 +70,11 @@ pub fn model_with(
         )));
     }
     let mut drivers = DriverRegistry::new();
-    register_drivers(&mut drivers, settings);
+    register_drivers(&mut drivers, settings)?;
     Ok(ModelWithDrivers {
         model: ModelWithProvider {
             model: model.to_owned(),
-            provider_type,
+            provider_type: known.provider,
             api_key: Some(key.into()),
             base_url: None,
         },
@@ -78,6 +95,43 @@ mod tests {
             assert_eq!(found.model.model, "org/model");
             assert!(found.drivers.has_driver(&found.model.provider_type));
         }
+    }
+
+    #[test]
+    #[cfg(feature = "openai-chat")]
+    fn an_address_that_cannot_be_called_is_refused_where_it_is_given() {
+        use crate::settings::ProviderSettings;
+        use windlass_core::llm_driver_registry::{ProviderConfig, ProviderType};
+
+        let bad = "ftp://me:secret@host";
+        let own = ProviderSettings {
+            base_url: Some(bad.to_owned()),
+            ..ProviderSettings::default()
+        };
+        let settings = ModelSettings::default().with_provider(ProviderType::OpenAICompletions, own);
+        let by_settings = model_with("openai-chat/m", "k", settings).map(drop);
+        let at_once = model_at("openai-chat/m", "k", bad).map(drop);
+        let later = model("openai-chat/m", "k").unwrap().with_base_url(bad);
+        let config = ProviderConfig::from(&later.model);
+        let checked = later.drivers.check(&config);
+        let created = later.drivers.create_driver(&config).map(drop);
+        for refused in [by_settings, at_once, checked, created] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, AgentLoopError::Configuration(_)));
+            let told = error.to_string();
+            assert!(told.contains("`ftp://host`"), "{told}");
+            assert!(told.contains("openai-chat"), "{told}");
+            assert!(!told.contains("secret"), "{told}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "openai")]
+    fn azure_needs_an_address() {
+        let model = model("azure-openai/m", "k").unwrap();
+        let refused = model.drivers.check(&(&model.model).into());
+        let told = refused.unwrap_err().to_string();
+        assert!(told.contains("provider azure-openai is empty"), "{told}");
     }
 
     #[test]

@@ -2,112 +2,31 @@
 
 use std::sync::Arc;
 
-use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+use windlass_core::llm_driver_registry::DriverRegistry;
 
-use crate::api::Api;
-use crate::drivers::{Dialect, ModelDriver};
+use crate::base_url::{BaseUrlError, check_base_url};
+use crate::drivers::ModelDriver;
 use crate::http::{Clients, Shared};
-use crate::settings::{KeyPlace, ModelSettings};
-
-/// A provider and how it is spoken to.
-struct ProviderEntry {
-    /// What people write before the slash of `provider/model`.
-    name: &'static str,
-    provider: ProviderType,
-    api: Api,
-    dialect: Dialect,
-    /// Where it is, when it is not at the API's own address.
-    base_url: Option<&'static str>,
-    key_header: Option<&'static str>,
-}
-
-const KNOWN: &[ProviderEntry] = &[
-    #[cfg(feature = "openai")]
-    ProviderEntry {
-        name: "openai",
-        provider: ProviderType::OpenAI,
-        api: Api::OpenAi,
-        dialect: Dialect::Plain,
-        base_url: None,
-        key_header: None,
-    },
-    // Each customer has an address of their own; without one the call is refused before a key is sent anywhere.
-    #[cfg(feature = "openai")]
-    ProviderEntry {
-        name: "azure-openai",
-        provider: ProviderType::AzureOpenAI,
-        api: Api::OpenAi,
-        dialect: Dialect::Plain,
-        base_url: Some(""),
-        key_header: Some("api-key"),
-    },
-    #[cfg(feature = "openai-chat")]
-    ProviderEntry {
-        name: "openai-chat",
-        provider: ProviderType::OpenAICompletions,
-        api: Api::OpenAiChat,
-        dialect: Dialect::Plain,
-        base_url: None,
-        key_header: None,
-    },
-    #[cfg(feature = "openai-chat")]
-    ProviderEntry {
-        name: "openrouter",
-        provider: ProviderType::OpenRouter,
-        api: Api::OpenAiChat,
-        dialect: Dialect::OpenRouter,
-        base_url: Some("https://openrouter.ai/api/v1"),
-        key_header: None,
-    },
-    #[cfg(feature = "anthropic")]
-    ProviderEntry {
-        name: "anthropic",
-        provider: ProviderType::Anthropic,
-        api: Api::Anthropic,
-        dialect: Dialect::Plain,
-        base_url: None,
-        key_header: None,
-    },
-    #[cfg(feature = "gemini")]
-    ProviderEntry {
-        name: "gemini",
-        provider: ProviderType::Gemini,
-        api: Api::Gemini,
-        dialect: Dialect::Plain,
-        base_url: None,
-        key_header: None,
-    },
-];
-
-/// Returns the provider of this name. The names that records use are understood too.
-pub(crate) fn provider_named(name: &str) -> Option<ProviderType> {
-    let known = KNOWN
-        .iter()
-        .find(|known| known.name == name || known.provider.as_str() == name);
-    known.map(|known| known.provider)
-}
-
-/// Returns the names of all providers that are compiled in.
-pub(crate) fn provider_names() -> String {
-    let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
-    names.join(", ")
-}
+use crate::providers::{KnownProvider, PROVIDERS};
+use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
 
 /// Registers a driver for each provider that is compiled in. The drivers share connections, and those of one provider
-/// share its limit of parallel calls.
-pub fn register_drivers(registry: &mut DriverRegistry, settings: ModelSettings) {
-    let clients = Arc::new(Clients::new(settings.http.clone()));
-    for known in KNOWN {
-        let mut provider = settings
-            .providers
-            .get(&known.provider)
-            .cloned()
-            .unwrap_or_default();
-        if provider.base_url.is_none() {
-            provider.base_url = known.base_url.map(str::to_owned);
+/// share its limit of parallel calls. A base URL among the settings that cannot be called is refused, and nothing registered.
+pub fn register_drivers(
+    registry: &mut DriverRegistry,
+    settings: ModelSettings,
+) -> Result<(), BaseUrlError> {
+    let of = |known: &KnownProvider| settings.providers.get(&known.provider);
+    for known in PROVIDERS {
+        if let Some(url) = of(known).and_then(|own| own.base_url.as_deref()) {
+            check_base_url(&place(known), url)?;
         }
-        let shared = Shared::new(settings.clone(), provider, Arc::clone(&clients));
-        let shared = Arc::new(shared);
+    }
+    let clients = Arc::new(Clients::new(settings.http.clone()));
+    for known in PROVIDERS {
+        let own = of(known).cloned().unwrap_or_default();
+        let usual = own.base_url.clone();
+        let shared = Arc::new(shared(known, settings.clone(), own, Arc::clone(&clients)));
         registry.register(known.provider, move |key, base_url| {
             let key_place = known
                 .key_header
@@ -117,5 +36,26 @@ pub fn register_drivers(registry: &mut DriverRegistry, settings: ModelSettings) 
             let driver = ModelDriver::shared(api, dialect, shared, key, base_url, key_place);
             Box::new(driver)
         });
+        registry.check_base_urls(known.provider, move |base_url| {
+            let url = base_url.or(usual.as_deref()).or(known.base_url);
+            Ok(check_base_url(&place(known), url.unwrap_or_default())?)
+        });
     }
+    Ok(())
+}
+
+fn shared(
+    known: &KnownProvider,
+    settings: ModelSettings,
+    own: ProviderSettings,
+    clients: Arc<Clients>,
+) -> Shared {
+    let mut shared = Shared::new(known.api, settings, own, clients);
+    shared.name = known.name;
+    shared.own_base = known.base_url.unwrap_or_default();
+    shared
+}
+
+fn place(known: &KnownProvider) -> String {
+    format!("provider {}", known.name)
 }

@@ -8,33 +8,39 @@ use crate::processes::{Member, Table};
 
 /// How often what is left is looked for.
 const ROUNDS: usize = 200;
-const BETWEEN_ROUNDS: Duration = Duration::from_millis(5);
+/// How long it is waited between two rounds, at first and at most: what has just been ended is mostly gone at once, and a command that has ended
+/// waits for it.
+const FIRST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+/// Asks again and again until it is so, with growing pauses. Tells whether that came about.
+fn until(mut is_so: impl FnMut() -> bool) -> bool {
+    let mut pause = FIRST_PAUSE;
+    for _ in 0..ROUNDS {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(pause);
+        pause = LONGEST_PAUSE.min(pause * 2);
+    }
+    false
+}
 
 /// Kills who is found until nobody is; what is born meanwhile is found in the next round. Tells whether that came about.
 pub(crate) fn kill_all(mut find: impl FnMut() -> Vec<Member>) -> bool {
-    for _ in 0..ROUNDS {
+    until(|| {
         let left = find();
-        if left.is_empty() {
-            return true;
-        }
-        for member in left {
+        for member in &left {
             member.signal(Signal::KILL);
         }
-        std::thread::sleep(BETWEEN_ROUNDS);
-    }
-    false
+        left.is_empty()
+    })
 }
 
 /// Waits until the kernel has emptied the sandboxes, no older than this, whose outer process is gone. When the init of one is
 /// dead, so is everybody in it.
 pub(crate) fn wait_for_sandboxes(since: u64) -> bool {
-    for _ in 0..ROUNDS {
-        if !Table::read().has_lost_sandbox(since) {
-            return true;
-        }
-        std::thread::sleep(BETWEEN_ROUNDS);
-    }
-    false
+    until(|| !Table::read().has_lost_sandbox(since))
 }
 
 /// Ends what an earlier process of the same owner left running, as [`Program::owner`](crate::Program::owner) names it, by the

@@ -58,9 +58,9 @@ pub(crate) fn launch(
                 Confinement::Bubblewrap => Brood::Never,
                 Confinement::Landlock | Confinement::Unconfined => Brood::Possible,
             };
-            let spawned = match &inherited {
-                Some(inherited) => orphans::spawn_inheriting(&mut command, brood, inherited),
-                None => orphans::spawn(&mut command, brood),
+            let spawned = match inherited.as_slice() {
+                [] => orphans::spawn(&mut command, brood),
+                inherited => orphans::spawn_inheriting(&mut command, brood, inherited),
             };
             let (child, known) = spawned.map_err(ProcessError::io("start the command"))?;
             Ok(Launched {

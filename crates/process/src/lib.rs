@@ -34,7 +34,7 @@ pub use ladder::{Ladder, Rung};
 pub use limits::Limits;
 pub use network::Network;
 pub use orphans::adopt_orphans;
-pub use output::{Output, WholeFrom, WholeOutput};
+pub use output::{Excerpt, NO_MORE_SHOWN, Output, WholeFrom, WholeOutput};
 pub use place::Place;
 pub use processes::MARK;
 pub use program::{Program, Stderr, Stdin, Stdout};

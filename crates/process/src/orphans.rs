@@ -69,16 +69,23 @@ pub(crate) fn spawn(command: &mut Command, brood: Brood) -> io::Result<(Child, K
     Ok(remember(child, brood))
 }
 
-/// Starts a program that inherits an open file. Nobody else is started meanwhile, who would inherit it too.
+/// Starts a program that inherits open files. Nobody else is started meanwhile, who would inherit them too.
 pub(crate) fn spawn_inheriting(
     command: &mut Command,
     brood: Brood,
-    inherited: &OwnedFd,
+    inherited: &[OwnedFd],
 ) -> io::Result<(Child, Known)> {
     let _gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
-    fcntl_setfd(inherited, FdFlags::empty())?;
-    let child = command.spawn();
-    fcntl_setfd(inherited, FdFlags::CLOEXEC)?;
+    let set = |flags| {
+        inherited
+            .iter()
+            .try_for_each(|file| fcntl_setfd(file, flags))
+    };
+    let opened = set(FdFlags::empty());
+    let child = opened
+        .map_err(io::Error::from)
+        .and_then(|()| command.spawn());
+    set(FdFlags::CLOEXEC)?;
     Ok(remember(child?, brood))
 }
 

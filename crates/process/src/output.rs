@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Says that no more is shown meanwhile.
-const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
+/// Says that no more is shown meanwhile. It is the last that is.
+pub const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
 
 /// Takes the whole of an output, of which [`Output`] itself keeps a beginning and an end.
 pub trait WholeOutput: Send {
@@ -146,7 +146,12 @@ impl Output {
 
     /// Returns the text, and what to say about what was left out.
     pub fn text(&self) -> (String, Option<String>) {
-        self.lock().text()
+        self.excerpt().text()
+    }
+
+    /// Returns what is kept.
+    pub fn excerpt(&self) -> Excerpt {
+        self.lock().excerpt()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -200,17 +205,42 @@ impl Kept {
         String::from_utf8_lossy(&taken).into_owned()
     }
 
-    fn text(&self) -> (String, Option<String>) {
-        let (first, second) = self.tail.as_slices();
+    fn excerpt(&self) -> Excerpt {
+        Excerpt {
+            head: self.head.clone(),
+            tail: self.tail.iter().copied().collect(),
+            total: self.total,
+        }
+    }
+}
+
+/// The beginning and the end of an output. Whoever takes more from them leaves more out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The beginning.
+    pub head: Vec<u8>,
+    /// The end.
+    pub tail: Vec<u8>,
+    /// How many bytes came.
+    pub total: u64,
+}
+
+impl Excerpt {
+    /// Returns how many bytes are left out between the two.
+    pub fn left_out(&self) -> u64 {
         let kept = self.head.len() + self.tail.len();
-        let left_out = self.total - kept as u64;
+        self.total.saturating_sub(kept as u64)
+    }
+
+    /// Returns the text, and what to say about what was left out.
+    pub fn text(&self) -> (String, Option<String>) {
+        let left_out = self.left_out();
         let mut bytes = self.head.clone();
         if left_out > 0 {
             let gap = format!("\n[… {left_out} bytes left out …]\n");
             bytes.extend_from_slice(gap.as_bytes());
         }
-        bytes.extend_from_slice(first);
-        bytes.extend_from_slice(second);
+        bytes.extend_from_slice(&self.tail);
         let remark = format!(
             "the output had {} bytes; the first {} and the last {} are shown",
             self.total,

@@ -114,6 +114,9 @@ pub struct UserAnswer {
     pub label: String,
     /// What is answered.
     pub value: String,
+    /// Whether nobody chose anything: `value` may then say why, whatever the options are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
 }
 
 /// The body of `POST /v1/user-input/{thread_id}/{input_id}`.

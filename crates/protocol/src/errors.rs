@@ -49,6 +49,12 @@ codes! {
     DepthOutOfRange = "depth_out_of_range", 400;
     /// Nothing was said in the thread that is to be saved.
     NothingToSave = "nothing_to_save", 400;
+    /// There is no setting of that name.
+    UnknownSetting = "unknown_setting", 400;
+    /// There is no provider of that name.
+    UnknownProvider = "unknown_provider", 400;
+    /// The configuration file cannot be read again.
+    ConfigInvalid = "config_invalid", 400;
     /// The token is missing or wrong.
     Unauthorized = "unauthorized", 401;
     /// The token does not cover the request.
@@ -69,6 +75,20 @@ codes! {
     EnvironmentNotFound = "environment_not_found", 404;
     /// There is no such saved session.
     SessionNotFound = "session_not_found", 404;
+    /// There is no such task.
+    TaskNotFound = "task_not_found", 404;
+    /// There is no such automation.
+    AutomationNotFound = "automation_not_found", 404;
+    /// There is no such run of the fleet.
+    FleetRunNotFound = "fleet_run_not_found", 404;
+    /// There is no such worker of the fleet.
+    WorkerNotFound = "worker_not_found", 404;
+    /// There is no such run of an agent that a model started.
+    AgentRunNotFound = "agent_run_not_found", 404;
+    /// There is no such skill.
+    SkillNotFound = "skill_not_found", 404;
+    /// There is no such MCP server.
+    ServerNotFound = "server_not_found", 404;
     /// The route does not serve this method.
     MethodNotAllowed = "method_not_allowed", 405;
     /// The client took too long to send its request.
@@ -83,6 +103,8 @@ codes! {
     TurnStopping = "turn_stopping", 409;
     /// The thread cannot be forked at that place.
     NotForkable = "not_forkable", 409;
+    /// The thread cannot be replayed.
+    NotReplayable = "not_replayable", 409;
     /// Files that were to be restored were changed by somebody else since.
     FilesChanged = "files_changed", 409;
     /// Files that were to be restored are not kept.
@@ -97,6 +119,14 @@ codes! {
     EnvironmentInUse = "environment_in_use", 409;
     /// The environment cannot be removed.
     EnvironmentProtected = "environment_protected", 409;
+    /// The run of the fleet has ended.
+    FleetRunEnded = "fleet_run_ended", 409;
+    /// The worker has no task.
+    WorkerIdle = "worker_idle", 409;
+    /// What is to be set is in the configuration file, and counts from the next start on.
+    RestartRequired = "restart_required", 409;
+    /// The provider has neither a key nor an address.
+    ProviderUnusable = "provider_unusable", 409;
     /// The body is larger than the daemon takes.
     BodyTooLarge = "body_too_large", 413;
     /// The body is not declared as JSON.
@@ -115,6 +145,8 @@ codes! {
     CwdNotFound = "cwd_not_found", 422;
     /// Environments of this kind are not served.
     UnsupportedKind = "unsupported_kind", 422;
+    /// A schedule cannot be read, never fires, or is in a time zone that there is not.
+    InvalidSchedule = "invalid_schedule", 422;
     /// A configured limit is reached.
     LimitReached = "limit_reached", 429;
     /// What all threads, or those of the token, may use together in a day is used up.

@@ -6,17 +6,22 @@
 
 #![warn(missing_docs)]
 
+pub mod agent_runs;
 pub mod answers;
+pub mod apps;
+pub mod automations;
 pub mod budgets;
+pub mod config;
 pub mod environments;
 pub mod errors;
 pub mod events;
-pub mod groups;
+pub mod fleet;
 pub mod info;
 pub mod items;
 pub mod mode;
 pub mod sessions;
 pub mod stream;
+pub mod tasks;
 pub mod threads;
 pub mod tools;
 pub mod turns;
@@ -26,6 +31,10 @@ pub mod workspace;
 pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
     RememberFor, UserAnswer, UserInputAnswered, UserInputAnswers,
+};
+pub use automations::{
+    AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
+    PatchAutomation,
 };
 pub use budgets::Budget;
 pub use environments::{
@@ -42,10 +51,14 @@ pub use sessions::{
     SessionDetail, SessionLine, SessionList, SessionMessage, SessionMetadata, SessionPeek,
     UpdateSession, UpdatedSession,
 };
+pub use tasks::{
+    CreateTask, TaskChecklist, TaskCounts, TaskList, TaskRecord, TaskStatus, TaskSummary,
+    TaskToolCall, TaskToolStatus, TimelineEntry,
+};
 pub use threads::{
-    CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchThread, ReplayThread,
-    ReplayedThread, RestoredFiles, Thread, ThreadAndTurn, ThreadDetail, ThreadParent,
-    ThreadSummary, UndoThread, UndoneThread,
+    CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchResult, PatchThread,
+    PatchUndone, ReplayThread, ReplayedThread, RestoredFiles, Thread, ThreadAndTurn, ThreadDetail,
+    ThreadParent, ThreadSummary, UndoThread, UndoneThread,
 };
 pub use tools::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,

@@ -308,6 +308,29 @@ pub struct UndoneThread {
     pub files: Option<RestoredFiles>,
 }
 
+/// What became of files, in the words of clients that ask for it by `patch-undo`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PatchResult {
+    /// Whether any is as it was before.
+    pub files_restored: bool,
+    /// Which, for people.
+    pub summary: Option<String>,
+    /// What was gone back to.
+    pub snapshot_label: Option<String>,
+}
+
+/// The answer of `POST …/patch-undo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PatchUndone {
+    /// What became of the files.
+    pub patch_result: PatchResult,
+    /// The new thread, and the files by name.
+    #[serde(flatten)]
+    pub undone: UndoneThread,
+}
+
 /// The body of `POST …/replay`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

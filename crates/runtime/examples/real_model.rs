@@ -19,10 +19,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("Set MODEL_KEY to a key for {name}.");
         return Ok(());
     };
-    let mut model = windlass_models::model(&name, key)?;
-    if let Some(url) = arguments.next() {
-        model = model.with_base_url(url);
-    }
+    let model = match arguments.next() {
+        Some(url) => windlass_models::model_at(&name, key, url)?,
+        None => windlass_models::model(&name, key)?,
+    };
 
     let city = json!({
         "type": "object",

@@ -112,6 +112,24 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
         let sessions = self.list_sessions().await?;
         Ok(sessions.into_iter().map(|session| session.id).collect())
     }
+    /// Returns the ids of sessions that work for another one, the newest first: of one parent or of all, `limit` behind the first `skip`. A
+    /// store that can look them up overrides this.
+    async fn child_ids(
+        &self,
+        parent: Option<SessionId>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        let mut children = self.list_sessions().await?;
+        children.retain(|session| match (session.parent_session_id, parent) {
+            (Some(own), Some(parent)) => own == parent,
+            (own, None) => own.is_some(),
+            (None, Some(_)) => false,
+        });
+        children.sort_by_key(|session| std::cmp::Reverse((session.created_at, session.id)));
+        let children = children.into_iter().skip(skip).take(limit);
+        Ok(children.map(|session| session.id).collect())
+    }
     /// Removes a session; tells whether it was there.
     async fn remove_session(&self, _id: SessionId) -> Result<bool> {
         Err(unsupported("remove sessions"))

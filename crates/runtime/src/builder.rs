@@ -9,7 +9,7 @@ use windlass_core::capabilities::Capability;
 use windlass_core::egress::EgressService;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
-use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+use windlass_core::llm_driver_registry::{DriverRegistry, ProviderConfig, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithDrivers, ModelWithProvider};
 use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
 use windlass_core::mcp::McpConnector;
@@ -312,7 +312,9 @@ impl InProcessRuntimeBuilder {
                 .get_or_insert_with(|| simulated_model().into());
         }
         if let Some(ModelWithDrivers { model, drivers }) = self.default_model.take() {
-            self.platform.driver_registry_mut().add_missing(drivers);
+            let known = self.platform.driver_registry_mut();
+            known.add_missing(drivers);
+            known.check(&ProviderConfig::from(&model))?;
             backends.provider_store.set_default_model(model).await?;
         } else if backends.provider_store.get_default_model().await?.is_none() {
             return Err(AgentLoopError::config(

@@ -283,6 +283,14 @@ impl RuntimeSessionStore for DurableSessions {
     async fn session_ids(&self) -> Result<Vec<SessionId>> {
         self.records.session_ids().await
     }
+    async fn child_ids(
+        &self,
+        parent: Option<SessionId>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        self.records.child_ids(parent, skip, limit).await
+    }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         let removed = self.records.remove_session(id).await;
         self.read.remove(id);

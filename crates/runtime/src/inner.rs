@@ -28,7 +28,7 @@ use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::subagents::{ChildSlots, SubagentHost, Trees};
 use crate::thread::{IdleLimits, Mail, Slot, Slots};
-use crate::turn_context::Offers;
+use crate::turn_context::{KeptTools, Offers};
 use crate::world::World;
 
 /// How many streams with something to go on with are asked for at a time.
@@ -44,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) secrets: Arc<KnownSecrets>,
     pub(crate) arguments: Checker,
     pub(crate) offers: Offers,
+    pub(crate) kept_tools: KeptTools,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
     /// The whole agents that turns can ask for.
@@ -101,6 +102,7 @@ impl Inner {
             secrets,
             arguments: Checker::default(),
             offers: Offers::default(),
+            kept_tools: KeptTools::default(),
             settings,
             world,
             agents,

@@ -73,6 +73,9 @@ pub struct TurnOptions {
     pub on_event: Option<EventObserver>,
     /// What to do while another turn is running.
     pub on_busy: OnBusy,
+    /// The id of the turn, for a caller who must find it again after a crash; no turn may have had it before. A new one
+    /// where none is given.
+    pub turn_id: Option<TurnId>,
 }
 
 impl fmt::Debug for TurnOptions {
@@ -81,6 +84,7 @@ impl fmt::Debug for TurnOptions {
             .field("turn_timeout", &self.turn_timeout)
             .field("tool_timeout", &self.tool_timeout)
             .field("on_busy", &self.on_busy)
+            .field("turn_id", &self.turn_id)
             .finish_non_exhaustive()
     }
 }
@@ -92,6 +96,7 @@ pub struct TurnHandle {
     pub(crate) turn_id: TurnId,
     pub(crate) message_id: Option<MessageId>,
     pub(crate) first_event: Option<Arc<Event>>,
+    pub(crate) goes_on: bool,
     pub(crate) result: oneshot::Receiver<TurnResult>,
 }
 
@@ -119,6 +124,13 @@ impl TurnHandle {
     #[must_use]
     pub fn first_event(&self) -> Option<&Arc<Event>> {
         self.first_event.as_ref()
+    }
+
+    /// Tells whether the turn was still to end when the handle was given. One of an earlier process may have been ended
+    /// instead of taken up: by [`RecoveryPolicy::Interrupt`](crate::RecoveryPolicy::Interrupt), or because it brought three processes down.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     /// Waits until the turn ends or waits for somebody.

@@ -11,6 +11,7 @@ use windlass_protocol::Environment;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::Queries;
 
+use crate::chosen::Chosen;
 use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
 use crate::git::GitStates;
@@ -21,6 +22,7 @@ use crate::rooms::Rooms;
 use crate::settings::Settings;
 use crate::store::WireStore;
 use crate::visitors::Lobby;
+use crate::work::Work;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -33,12 +35,16 @@ pub(crate) struct App {
     pub(crate) fixed: FixedEnvironments,
     /// All environments, as the store has them.
     pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
+    /// What was chosen over the API.
+    pub(crate) chosen: RwLock<Arc<Chosen>>,
     /// The names of tools that threads have without any client.
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
     pub(crate) counters: Counters,
     /// What each token has open.
     pub(crate) quotas: Quotas,
+    /// Work that nobody sits beside, where it is carried out.
+    pub(crate) work: Option<Work>,
     /// Connections that have not shown who they are, and those of them that became sockets.
     pub(crate) lobby: Lobby,
     pub(crate) socket_lobby: Lobby,

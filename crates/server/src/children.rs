@@ -34,15 +34,16 @@ impl SubagentHost for ChildThreads {
 impl App {
     async fn admit(&self, draft: &mut ChildDraft) -> Result<()> {
         let parent = self.thread(draft.parent).await?.thread;
+        let chosen = self.chosen();
         let mut turn = draft.controls.turn.take().unwrap_or_default();
         let mut model = parent.model.clone();
         if let Some(wished) = &draft.model {
-            model = self.settings.models.name(Some(wished))?;
+            model = chosen.models.name(Some(wished))?;
             turn.model = match turn.backend {
                 Some(_) => Some(model.clone()),
                 None => {
-                    draft.controls.model_id = self.settings.models.id(&model);
-                    self.settings.models.other_name(&model)
+                    draft.controls.model_id = chosen.models.id(&model);
+                    chosen.models.other_name(&model)
                 }
             };
         }

@@ -194,8 +194,15 @@ pub(crate) async fn opened(
         let root = wanted.root.canonicalize();
         wanted.id == LOCAL && root.is_ok_and(|root| root == workspace)
     };
-    if let Some(said) = configured.iter().find(is_local) {
+    let mut said = configured.iter().filter(is_local);
+    if let Some(said) = said.next() {
         local.policy = said.policy;
+    }
+    if said.next().is_some() {
+        return Err(StartError::Environment {
+            id: LOCAL.to_owned(),
+            why: "what may be done in the workspace is said twice: leave out the entry, or shell.network, and say the network in the entry".to_owned(),
+        });
     }
     let others = configured.iter().filter(|wanted| !is_local(wanted));
     let made = others.map(|wanted| {

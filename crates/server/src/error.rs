@@ -71,6 +71,18 @@ impl ApiError {
         Self::new(ErrorCode::TurnNotFound, "Turn not found")
     }
 
+    /// Says the same of another field.
+    pub(crate) fn at(mut self, pointer: &str) -> Self {
+        if let Some(field) = self
+            .details
+            .as_mut()
+            .and_then(|details| details.get_mut("field"))
+        {
+            *field = pointer.into();
+        }
+        self
+    }
+
     /// Says the same in other words.
     pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
@@ -120,6 +132,10 @@ impl From<AgentLoopError> for ApiError {
                 ErrorCode::NotForkable,
                 format!("the thread cannot be forked there: {reason}; fork it at a later turn"),
             ),
+            AgentLoopError::NotReplayable { reason, .. } => Self::new(
+                ErrorCode::NotReplayable,
+                format!("the thread cannot be replayed: {reason}"),
+            ),
             AgentLoopError::TurnBusy { turn_id, .. }
             | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
             AgentLoopError::ShuttingDown => Self::new(
@@ -132,6 +148,7 @@ impl From<AgentLoopError> for ApiError {
             AgentLoopError::NoActiveTurn(_) => {
                 Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
             }
+            AgentLoopError::InvalidAnswer(misfit) => misfit.clone().into(),
             AgentLoopError::QuotaExceeded(quota) => {
                 let limit = usize::try_from(quota.limit).unwrap_or(usize::MAX);
                 Self::limit(quota.what, limit)

@@ -1,5 +1,8 @@
 //! The ids of the wire: one uuid, printed with the prefix of its kind.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 use uuid::Uuid;
 use windlass_core::typed_id::{ExecId, ItemId, SessionId, TurnId};
@@ -24,6 +27,12 @@ fn parse(text: &str, prefix: &str) -> Option<Uuid> {
         return None;
     }
     Uuid::try_parse(digits).ok()
+}
+
+/// Reads the id of a piece of work as it is shown, and no other spelling of it.
+pub(crate) fn exact<T: FromStr + Display>(text: &str) -> Option<T> {
+    let id: T = text.parse().ok()?;
+    (id.to_string() == text).then_some(id)
 }
 
 pub(crate) fn parse_thread(text: &str) -> Option<SessionId> {

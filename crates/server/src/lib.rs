@@ -9,10 +9,12 @@
 
 mod app;
 mod children;
+mod chosen;
 mod environments;
 mod error;
 mod external;
 mod git;
+mod host;
 mod http;
 mod ids;
 mod locks;
@@ -35,15 +37,18 @@ mod unix_socket;
 mod upkeep;
 pub mod view;
 mod visitors;
+mod whole_file;
+mod work;
 
 pub use environments::open_environments;
 pub use error::ApiError;
+pub use host::{HostConfig, Reload, Reloaded};
 pub use models::{Models, UnknownModels};
 pub use remembered::{RememberedBook, RememberedCall, RememberedError, RememberedInProjects};
 pub use routes::route_table;
 pub use rpc::socket_methods;
 pub use serve::{Inside, Server, StartError, listen};
 pub use service::rules::MayCall;
-pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep};
+pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep, WorkSettings};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope, Tokens};

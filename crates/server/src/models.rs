@@ -34,6 +34,8 @@ pub struct Models {
     pub known: BTreeMap<String, ModelId>,
     /// What becomes of other names.
     pub unknown: UnknownModels,
+    /// The name that is used in place of the default one when none is named; somebody chose it since the start.
+    pub chosen: Option<String>,
 }
 
 impl Default for Models {
@@ -43,15 +45,44 @@ impl Default for Models {
             provider: Some("llmsim".to_owned()),
             known: BTreeMap::new(),
             unknown: UnknownModels::default(),
+            chosen: None,
         }
     }
 }
 
 impl Models {
+    /// Returns the name that is used when none is named.
+    pub(crate) fn usual(&self) -> &str {
+        self.chosen.as_deref().unwrap_or(&self.default)
+    }
+
+    /// Returns who serves a model.
+    pub(crate) fn provider_of(&self, name: &str) -> Option<&str> {
+        let Some(id) = self.id(name) else {
+            return self.provider.as_deref();
+        };
+        let mut same = self.known.iter().filter(|(_, known)| **known == id);
+        let named = same.find_map(|(name, _)| Some(name.split_once('/')?.0));
+        named.or(self.provider.as_deref())
+    }
+
+    /// Returns the names that are configured for a provider, as it knows them.
+    pub(crate) fn of(&self, provider: &str) -> Vec<String> {
+        let own = (self.provider.as_deref() == Some(provider)).then(|| self.default.clone());
+        let known = self.known.keys().filter_map(|name| {
+            let (of, model) = name.split_once('/')?;
+            (of == provider).then(|| model.to_owned())
+        });
+        let mut names: Vec<String> = own.into_iter().chain(known).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
     /// Returns the name to show for what a client wrote.
     pub(crate) fn name(&self, wished: Option<&str>) -> Result<String> {
         let name = match wished.map(str::trim) {
-            None | Some("" | AUTO) => return Ok(self.default.clone()),
+            None | Some("" | AUTO) => return Ok(self.usual().to_owned()),
             Some(name) => name,
         };
         // A name goes to the provider, into records and onto screens.
@@ -141,6 +172,7 @@ mod tests {
             provider: Some("anthropic".to_owned()),
             known: [("gpt".to_owned(), id), ("openai/gpt".to_owned(), id)].into(),
             unknown: UnknownModels::default(),
+            chosen: None,
         };
         let asked = |name: &str| (models.id(name), models.other_name(name));
         let named = |name: &str| Some(name.to_owned());
@@ -152,5 +184,28 @@ mod tests {
         assert_eq!(asked("small"), (None, named("small")));
         assert_eq!(asked("mistral/a/b"), (None, named("mistral/a/b")));
         assert_eq!(asked("openai/"), (None, named("openai/")));
+    }
+
+    #[test]
+    fn what_was_chosen_is_asked_when_nothing_is_named() {
+        let id = ModelId::from_seed(1);
+        let models = Models {
+            default: "big".to_owned(),
+            provider: Some("anthropic".to_owned()),
+            known: [("gpt".to_owned(), id), ("openai/gpt".to_owned(), id)].into(),
+            unknown: UnknownModels::default(),
+            chosen: Some("openai/gpt".to_owned()),
+        };
+        assert_eq!(models.name(None).unwrap(), "openai/gpt");
+        assert_eq!(models.name(Some("auto")).unwrap(), "openai/gpt");
+        assert_eq!(models.name(Some("big")).unwrap(), "big");
+        assert_eq!(models.id("big"), None, "the runtime's own stays what it is");
+        assert_eq!(models.provider_of("openai/gpt"), Some("openai"));
+        assert_eq!(models.provider_of("openai/other"), Some("openai"));
+        assert_eq!(models.provider_of("gpt"), Some("openai"));
+        assert_eq!(models.provider_of("mistral/x"), Some("anthropic"));
+        assert_eq!(models.provider_of("big"), Some("anthropic"));
+        assert_eq!(models.of("openai"), ["gpt"]);
+        assert_eq!(models.of("anthropic"), ["big"]);
     }
 }

@@ -1,12 +1,12 @@
 //! Calls that somebody allowed for good in a project, in a file of the data directory, which no tool can reach.
 //!
-//! They are not in the database, because they are forgotten beside a daemon that runs. The file is replaced as a whole, and read
-//! when a turn begins.
+//! They are not in the database, because they are forgotten beside a daemon that runs. The file is replaced as a whole, looked at when a turn
+//! begins, and read when it is another one than before.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,8 @@ use windlass_core::bounds::one_line;
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_tools::Environments;
+
+use crate::whole_file::{FileVersion, open_private, replace};
 
 const FILE: &str = "approvals.json";
 const LOCK: &str = "approvals.lock";
@@ -166,6 +168,7 @@ impl RememberedBook {
         RememberedInProjects {
             book: self,
             environments,
+            known: Mutex::default(),
         }
     }
 
@@ -174,7 +177,7 @@ impl RememberedBook {
         change: impl FnOnce(&mut Vec<RememberedCall>) -> T,
     ) -> Result<T, RememberedError> {
         let lock = self.directory.join(LOCK);
-        let held = private().open(&lock);
+        let held = open_private(&lock);
         let held = held.map_err(|source| cannot("open", &lock, source))?;
         held.lock()
             .map_err(|source| cannot("lock", &lock, source))?;
@@ -194,10 +197,12 @@ impl RememberedBook {
 }
 
 /// The remembered calls, as a runtime asks for them.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RememberedInProjects {
     book: RememberedBook,
     environments: Environments,
+    /// What the file said, and which one it was.
+    known: Mutex<(Option<FileVersion>, Vec<RememberedCall>)>,
 }
 
 impl RememberedCalls for RememberedInProjects {
@@ -205,15 +210,22 @@ impl RememberedCalls for RememberedInProjects {
         let Ok(at) = self.environments.resolve(Some(environment)) else {
             return Vec::new();
         };
-        let calls = self.book.list().unwrap_or_else(|error| {
-            tracing::error!(%error, "remembered approvals do not count now");
-            Vec::new()
-        });
+        let version = FileVersion::of(&self.book.directory.join(FILE));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != version {
+            *known = match self.book.list() {
+                Ok(calls) => (version, calls),
+                // What could not be read counts for nothing, and is read again the next time.
+                Err(error) => {
+                    tracing::error!(%error, "remembered approvals do not count now");
+                    (None, Vec::new())
+                }
+            };
+        }
         let (root, cwd) = (at.root_path(), at.cwd());
-        let here = calls
-            .into_iter()
-            .filter(|call| call.root == root && call.cwd == cwd);
-        here.map(|call| call.digest).collect()
+        let here = known.1.iter();
+        let here = here.filter(|call| call.root == root && call.cwd == cwd);
+        here.map(|call| call.digest.clone()).collect()
     }
 }
 
@@ -223,28 +235,6 @@ fn cannot(doing: &'static str, path: &Path, source: io::Error) -> RememberedErro
         path: path.to_owned(),
         source,
     }
-}
-
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options
-}
-
-/// Puts a whole file in the place of another, durably.
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension(format!("new-{}", Uuid::new_v4().simple()));
-    let written = private().open(&fresh).and_then(|mut file| {
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written?;
-    let directory = path.parent().unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use windlass_runtime::{InProcessRuntime, SessionBuilder};
 use windlass_store::queries::{ThreadQuery, ThreadState};
 
 use crate::app::{App, Shared};
+use crate::chosen::Chosen;
 use crate::environments;
 use crate::error::ApiError;
 use crate::http::host;
@@ -40,6 +41,7 @@ use crate::store::WireStore;
 use crate::unix_socket::UnixSocket;
 use crate::upkeep;
 use crate::visitors::{Kind, Lobby, Visitor};
+use crate::work::{self, Work};
 
 /// How long after the last tool it may take to record that turns are released.
 const RELEASING: Duration = Duration::from_secs(5);
@@ -49,8 +51,6 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const TURN_AWAY: Duration = Duration::from_secs(1);
 /// How many bytes a connection of this process holds on their way.
 const PIPE: usize = 64 * 1024;
-/// How often it is looked whether turns of guests are at work.
-const PAUSE: Duration = Duration::from_millis(250);
 /// How often it tells of that.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -98,6 +98,9 @@ pub enum StartError {
     /// What the server keeps cannot be read.
     #[error("the server's records cannot be read: {0}")]
     Store(ApiError),
+    /// Tasks or automations cannot be taken up.
+    #[error("tasks and automations cannot be taken up: {0}")]
+    Work(#[from] windlass_work::WorkError),
     /// Nobody can say which threads there are.
     #[error(
         "the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`"
@@ -167,8 +170,18 @@ impl Inside {
 
     /// Waits until none is. Whoever only looks on is not waited for.
     pub async fn guests_served(&self) {
+        self.guests.close();
+        let mut records = self.app.runtime.journal().watch_all();
         while self.works_for_guests().await {
-            tokio::time::sleep(PAUSE).await;
+            // A turn ends with a record.
+            tokio::select! {
+                () = self.guests.wait() => {}
+                rung = records.changed() => {
+                    if rung.is_err() {
+                        return;
+                    }
+                }
+            }
         }
     }
 
@@ -246,12 +259,19 @@ impl Server {
             return Err(StartError::OpenToOthers(address.to_string()));
         }
         let git = crate::git::GitStates::new(&settings);
+        let work = Work::open(&settings, &runtime, &*store).await?;
+        let chosen = Chosen::kept(&settings, &*store).await;
+        let chosen = chosen.map_err(StartError::Store)?;
+        let skills_off = chosen.choices.skills_off.clone();
+        settings.environments.switch_skills_off(skills_off);
         let app = Arc::new(App {
+            work,
             queries: runtime.queries().ok_or(StartError::NoQueries)?,
             runtime,
             settings,
             store,
             environments: RwLock::new(Arc::new(environments)),
+            chosen: RwLock::new(Arc::new(chosen)),
             rooms: Rooms::default(),
             fixed,
             builtin_tools,
@@ -277,7 +297,10 @@ impl Server {
             .collect::<Result<_, _>>()?;
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
         let resumed_turns = match app.settings.resumes_open_turns {
-            true => app.runtime.resume_open_turns().await?.len(),
+            true => {
+                let taken_up = app.runtime.resume_open_turns().await?;
+                taken_up.iter().filter(|turn| turn.goes_on()).count()
+            }
             false => 0,
         };
         let inside = Inside {
@@ -302,7 +325,18 @@ impl Server {
         self.listener.as_ref()?.local_addr().ok()
     }
 
-    /// Returns how many turns of an earlier server go on.
+    /// Returns the model of threads whose clients name none, as `provider/model`.
+    #[must_use]
+    pub fn usual_model(&self) -> String {
+        let chosen = self.app.chosen();
+        let (provider, model) = (chosen.provider(), chosen.models.usual());
+        match provider.is_empty() || model.starts_with(&format!("{provider}/")) {
+            true => model.to_owned(),
+            false => format!("{provider}/{model}"),
+        }
+    }
+
+    /// Returns how many turns of an earlier server go on. Those that were ended at the start are not among them.
     #[must_use]
     pub fn resumed_turns(&self) -> usize {
         self.resumed_turns
@@ -324,6 +358,7 @@ impl Server {
         }
         tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
         tokio::spawn(watch_tokens(Shared::clone(&self.app)));
+        let work = tokio::spawn(work::carry_out(Shared::clone(&self.app)));
         let mut stop = std::pin::pin!(stop);
         let mut trouble = AcceptTrouble::default();
         loop {
@@ -344,7 +379,7 @@ impl Server {
         connections.close();
         self.app.working.close();
         let grace = self.app.settings.grace;
-        let ended = async { tokio::join!(connections.wait(), self.app.working.wait()) };
+        let ended = async { tokio::join!(connections.wait(), self.app.working.wait(), work) };
         // Tools that run come to their record; nothing else begins. Turns go on at the next start. That they were released is
         // recorded after the last tool, so it gets more time: else this stop would count as a crash of them.
         let released = self.app.runtime.shutdown(grace);

@@ -10,7 +10,9 @@ use windlass_protocol::CreateEnvironment;
 use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
+use windlass_work::{AutomationSettings, FleetSettings, TaskSettings};
 
+use crate::host::HostConfig;
 use crate::models::Models;
 use crate::remembered::RememberedBook;
 use crate::tokens::{Token, Tokens};
@@ -136,6 +138,33 @@ impl Default for Upkeep {
     }
 }
 
+/// How work is carried out that nobody sits beside.
+#[derive(Debug, Clone)]
+pub struct WorkSettings {
+    /// How tasks are carried out.
+    pub tasks: TaskSettings,
+    /// How automations run.
+    pub automations: AutomationSettings,
+    /// How runs of the fleet are carried out.
+    pub fleet: FleetSettings,
+    /// How long tasks and runs are kept after their end; `None` is until their owner has too many.
+    pub keep_ended: Option<Duration>,
+    /// Whether it is carried out here; else it is kept for the next server that does so.
+    pub carries_out: bool,
+}
+
+impl Default for WorkSettings {
+    fn default() -> Self {
+        Self {
+            tasks: TaskSettings::default(),
+            automations: AutomationSettings::default(),
+            fleet: FleetSettings::default(),
+            keep_ended: None,
+            carries_out: true,
+        }
+    }
+}
+
 /// Everything that the server is told.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -169,6 +198,8 @@ pub struct Settings {
     pub agent_id: Option<AgentId>,
     /// The models that clients can name.
     pub models: Models,
+    /// What clients are told of the configuration.
+    pub config: HostConfig,
     /// The agents of others that threads can be given; the runtime must know them.
     pub backends: BTreeSet<String>,
     /// Names beside those that mean the daemon's own loop with a model, as `provider/model`.
@@ -181,6 +212,9 @@ pub struct Settings {
     pub rpc: RpcSettings,
     /// How what is stored is looked after.
     pub upkeep: Upkeep,
+    /// How work is kept and carried out that nobody sits beside; `None` is not at all. The records of the [`WireStore`](crate::WireStore) must
+    /// be those of the runtime's journal.
+    pub work: Option<WorkSettings>,
 }
 
 impl Settings {
@@ -202,12 +236,14 @@ impl Settings {
             harness_id,
             agent_id: None,
             models: Models::default(),
+            config: HostConfig::default(),
             backends: BTreeSet::new(),
             api_backends: BTreeMap::new(),
             limits: Limits::default(),
             grace: Duration::from_secs(10),
             rpc: RpcSettings::default(),
             upkeep: Upkeep::default(),
+            work: None,
         }
     }
 }

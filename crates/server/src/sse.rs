@@ -29,6 +29,12 @@ pub(crate) fn named(name: &str, data: &impl Serialize) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 
+/// Makes a frame that a reader can go on behind.
+pub(crate) fn with_id(id: &str, name: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
+    Bytes::from(format!("id: {id}\nevent: {name}\ndata: {data}\n\n"))
+}
+
 /// Makes the frame of an event; `before` are lines that it begins with.
 fn numbered(before: &str, event: &RuntimeEventEnvelope) -> Bytes {
     let data = serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned());

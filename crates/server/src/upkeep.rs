@@ -61,6 +61,9 @@ impl App {
     /// Does the upkeep once, and notes what came of it.
     pub(crate) async fn maintain(&self) {
         let counters = &self.counters;
+        if let Err(error) = self.forget_work().await {
+            tracing::error!(%error, "ended tasks are kept longer than they should be");
+        }
         match self.store.maintain(Utc::now()).await {
             Ok(done) => {
                 let removed = done.records + done.chunks;

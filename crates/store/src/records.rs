@@ -40,4 +40,13 @@ pub trait Records: AgentStore + HarnessStore + SessionStore + SessionMutator {
 
     /// Lists the ids of the sessions, the oldest first. No record is read.
     async fn session_ids(&self) -> Result<Vec<SessionId>>;
+
+    /// Lists the ids of sessions that work for another one, the newest first: of one parent or of all, `limit` behind the first `skip`.
+    /// Sessions without a parent cost nothing.
+    async fn child_ids(
+        &self,
+        parent: Option<SessionId>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<SessionId>>;
 }

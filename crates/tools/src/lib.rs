@@ -63,6 +63,7 @@ mod outputs;
 #[cfg(feature = "web")]
 mod proxy;
 mod repository;
+mod secrets;
 mod shell;
 mod tool;
 #[cfg(feature = "web")]
@@ -82,7 +83,7 @@ pub use host_access::TurnHostAccess;
 pub use outputs::{OutputLimits, Outputs};
 #[cfg(feature = "web")]
 pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
-pub use repository::RepositoryCapability;
+pub use repository::{FoundSkill, FoundSkills, RepositoryCapability};
 pub use shell::{
     ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
 };

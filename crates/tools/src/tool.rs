@@ -1,19 +1,21 @@
 //! What the tools here have in common: arguments as a struct, work on an open workspace, failures as a value.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy};
-use windlass_core::traits::ToolContext;
+use windlass_core::traits::{SecretPlaces, ToolContext};
 use windlass_core::typed_id::SessionId;
 
-use crate::checkpoint::{ChangingTurn, changing_now};
+use crate::checkpoint::{ChangingTurn, OwnWrite, changing_now};
 use crate::environments::Environments;
 use crate::outputs::SessionOutputs;
-use crate::workspace::{FileError, ResolvedWorkspace};
+use crate::secrets;
+use crate::workspace::{FileError, ResolvedWorkspace, Written};
 
 /// Calls of this class run one after the other: what changes files, and commands, which may.
 pub(crate) const CHANGES: &str = "workspace";
@@ -37,6 +39,12 @@ pub(crate) struct Call {
     pub(crate) cancelled: Arc<AtomicBool>,
     /// The outputs that were too long to show, if they are kept.
     pub(crate) outputs: Option<SessionOutputs>,
+    /// Skills of repositories that are switched off.
+    pub(crate) skills_off: Arc<BTreeSet<String>>,
+    /// The secrets that may not be shown.
+    pub(crate) places: Option<Arc<dyn SecretPlaces>>,
+    /// What it has written.
+    wrote: Arc<Mutex<Vec<OwnWrite>>>,
 }
 
 impl Call {
@@ -48,8 +56,29 @@ impl Call {
         });
         Self {
             outputs,
+            skills_off: environments.skills_off(),
+            places: context.secret_places.clone(),
             ..Self::default()
         }
+    }
+}
+
+impl Call {
+    /// Notes what was written, so that it can be told from what others do meanwhile.
+    pub(crate) fn note(&self, written: &Written) {
+        let before = written.before.as_ref().map(String::as_bytes);
+        let own = OwnWrite::new(written.path.clone(), before, written.after.as_bytes());
+        self.lock_wrote().push(own);
+    }
+
+    /// Masks a text line by line, before it is cut or taken apart.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        let masked = secrets::masked(self.places.as_deref(), text.as_bytes());
+        String::from_utf8_lossy(&masked).into_owned()
+    }
+
+    fn lock_wrote(&self) -> MutexGuard<'_, Vec<OwnWrite>> {
+        self.wrote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,7 +151,8 @@ impl<T: FileTool> Tool for Adapted<T> {
             };
             let done = T::run(args, &at, &call).map_err(|error| error.to_string());
             if let Some(changing) = changing {
-                changing.end();
+                let own = std::mem::take(&mut *call.lock_wrote());
+                changing.end_with(done.is_ok().then_some(own));
             }
             done
         });

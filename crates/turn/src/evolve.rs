@@ -190,6 +190,7 @@ impl Thread {
                 let (request_id, expires_at) = (data.request_id.clone(), data.expires_at);
                 call.state = CallState::AwaitingAnswer {
                     request_id,
+                    prompt: data.prompt.clone(),
                     expires_at,
                 };
             }),

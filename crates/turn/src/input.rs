@@ -147,6 +147,8 @@ pub enum Input {
         on_busy: OnBusy,
         /// How long the turn may take, where not as planned.
         timeout: Option<Duration>,
+        /// The id of the turn that it makes, which no turn may have had before; a new one where none is given.
+        turn_id: Option<TurnId>,
     },
     /// The plan of the first queued input is ready, or cannot be made.
     Begin {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use windlass_core::budget::Spent;
 use windlass_core::digest::Digest128;
 use windlass_core::error::WaitingFor;
@@ -287,6 +288,8 @@ pub enum CallState {
     AwaitingAnswer {
         /// The question's id.
         request_id: String,
+        /// What is asked.
+        prompt: Value,
         /// When it counts as failed.
         expires_at: Option<DateTime<Utc>>,
     },

@@ -14,6 +14,7 @@ use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
 use crate::commands::approvals::RememberedApprovals;
+use crate::commands::automations::Automations;
 use crate::commands::backends::Backends;
 use crate::commands::chat::Chat;
 use crate::commands::config::ConfigWords;
@@ -25,6 +26,7 @@ use crate::commands::run::Run;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::store::Store;
+use crate::commands::tasks::Tasks;
 use crate::commands::threads::{Events, Threads};
 use crate::commands::token::Token;
 use crate::log;
@@ -62,12 +64,16 @@ pub(crate) enum Command {
     Chat(Chat),
     /// Kills an agent in the middle of a tool, lets it go on, and says what that proves.
     Demo(Demo),
-    /// Shows and keeps conversations.
+    /// Shows and keeps threads.
     Threads(Threads),
-    /// Shows the events of a conversation as they come.
+    /// Shows the events of a thread as they come.
     Events(Events),
-    /// Decides again what is recorded of a conversation, or asks another model.
+    /// Decides again what is recorded of a thread, or asks another model.
     Replay(Replay),
+    /// Queues work that nobody sits beside, and shows what became of it.
+    Tasks(Tasks),
+    /// Queues tasks by a schedule.
+    Automations(Automations),
     /// Looks at this machine: sandbox, models, data, agents of others; and says what to do.
     Doctor(Doctor),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
@@ -240,6 +246,25 @@ mod tests {
         let told = suggested("app-serve");
         assert!(!told.contains("app-server"), "{told}");
         assert!(Cli::try_parse_from(["windlass", "app-server"]).is_ok());
+    }
+
+    /// Collects all helps.
+    fn helps(command: &clap::Command, told: &mut Vec<String>) {
+        told.push(command.clone().render_long_help().to_string());
+        for command in command.get_subcommands() {
+            helps(command, told);
+        }
+    }
+
+    #[test]
+    fn what_has_an_id_is_a_thread_in_all_helps() {
+        let (mut told, mut cli) = (Vec::new(), Cli::command());
+        cli.build();
+        helps(&cli, &mut told);
+        assert!(told.len() > 30);
+        for help in told {
+            assert!(!help.to_lowercase().contains("conversation"), "{help}");
+        }
     }
 
     #[test]

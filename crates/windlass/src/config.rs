@@ -13,7 +13,7 @@ pub(crate) use windlass_config::{
 
 use crate::cli::{note, printable};
 use crate::trust::{TrustList, TrustStatus};
-use crate::{data, own_file};
+use crate::{data, own_file, unknown_tools};
 
 /// The file that is looked for in the current directory, and in the user's own.
 pub(crate) const FILE: &str = "windlass.toml";
@@ -56,6 +56,13 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
         }
     }
     Ok(layers)
+}
+
+/// Warns of names of tools that no tool has.
+pub(crate) fn warn_of_unknown_tools(config: &Config) {
+    for told in unknown_tools::told(config) {
+        note(&format!("warning: {told}"));
+    }
 }
 
 /// Returns where the user's own file is, if there is a place for one.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 use windlass_client::{ClientError, Events};
@@ -85,10 +87,18 @@ pub(crate) async fn begin_turn(
     thread_id: &str,
     wanted: &Value,
 ) -> Result<Result<ThreadAndTurn, ClientError>> {
-    let path = format!("/v1/threads/{thread_id}/turns");
+    post_once(link, &format!("/v1/threads/{thread_id}/turns"), wanted).await
+}
+
+/// Asks for something, once: where the daemon is gone before its answer, the next one is asked for the same.
+pub(crate) async fn post_once<T: DeserializeOwned>(
+    link: &Link,
+    path: &str,
+    wanted: &impl Serialize,
+) -> Result<Result<T, ClientError>> {
     let key = Uuid::new_v4().to_string();
     loop {
-        match link.client().post_once(&path, wanted, &key).await {
+        match link.client().post_once(path, wanted, &key).await {
             Err(error) if error.is_lost() => link.again().await?,
             started => return Ok(started),
         }

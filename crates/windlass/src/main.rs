@@ -4,6 +4,7 @@ mod backends;
 mod cli;
 mod commands;
 mod config;
+mod config_flags;
 mod daemon;
 mod data;
 mod data_modes;
@@ -22,6 +23,7 @@ mod stdio_rpc;
 mod talk;
 mod terminal;
 mod trust;
+mod unknown_tools;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -55,6 +57,8 @@ async fn carry_out() -> ExitCode {
         Command::Replay(replay) => replay.carry_out(config).await,
         Command::Threads(threads) => threads.carry_out(config).await,
         Command::Events(events) => events.carry_out(config).await,
+        Command::Tasks(tasks) => tasks.carry_out(workspace, config).await,
+        Command::Automations(automations) => automations.carry_out(workspace, config).await,
         Command::Doctor(doctor) => doctor.carry_out(config).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -71,7 +75,7 @@ async fn carry_out() -> ExitCode {
         Command::Config(words) => words.carry_out(config),
         Command::Backends(backends) => backends.carry_out(workspace, config).await,
         Command::Serve(serve) => {
-            let served = serve.carry_out(workspace, config).await;
+            let served = Box::pin(serve.carry_out(workspace, config)).await;
             served.map(|()| ExitCode::SUCCESS)
         }
     };

@@ -4,55 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use windlass_config::without_login;
 use windlass_core::llm_driver_registry::DriverRegistry;
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_models::prices::PriceTable;
 use windlass_models::settings::ProviderSettings;
-use windlass_models::{ModelSettings, register_drivers};
+use windlass_models::{KnownProvider, ModelSettings, PROVIDERS, check_base_url, register_drivers};
+use windlass_protocol::config::ProviderEntry;
 
 use crate::config::{Config, Layer, Origin, Provider};
 use crate::demonstration;
-
-/// A provider as the command line knows it.
-struct ProviderDefaults {
-    name: &'static str,
-    provider: LlmProviderType,
-    key_variables: &'static [&'static str],
-    url_variable: &'static str,
-    /// What is asked when only a key is there.
-    default_model: &'static str,
-}
-
-const KNOWN: &[ProviderDefaults] = &[
-    ProviderDefaults {
-        name: "openai",
-        provider: LlmProviderType::Openai,
-        key_variables: &["OPENAI_API_KEY"],
-        url_variable: "OPENAI_BASE_URL",
-        default_model: "gpt-5-mini",
-    },
-    ProviderDefaults {
-        name: "anthropic",
-        provider: LlmProviderType::Anthropic,
-        key_variables: &["ANTHROPIC_API_KEY"],
-        url_variable: "ANTHROPIC_BASE_URL",
-        default_model: "claude-haiku-4-5",
-    },
-    ProviderDefaults {
-        name: "gemini",
-        provider: LlmProviderType::Gemini,
-        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        url_variable: "GOOGLE_GEMINI_BASE_URL",
-        default_model: "gemini-3.5-flash",
-    },
-    ProviderDefaults {
-        name: "openai-chat",
-        provider: LlmProviderType::OpenaiCompletions,
-        key_variables: &["OPENAI_API_KEY"],
-        url_variable: "OPENAI_BASE_URL",
-        default_model: "gpt-5-mini",
-    },
-];
 
 /// The model that answers.
 pub(crate) enum Choice {
@@ -74,24 +35,24 @@ pub(crate) fn choose(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Choice> {
-    let unknown = |name: &&String| KNOWN.iter().all(|known| known.name != *name);
-    if let Some(name) = config.providers.keys().find(unknown) {
-        bail!(
-            "unknown provider `{name}` in the configuration file; it can be one of {}",
-            names()
-        );
+    for (name, provider) in &config.providers {
+        if find(name).is_none() {
+            bail!(
+                "unknown provider `{name}` in the configuration file; it can be one of {}",
+                names()
+            );
+        }
+        if let Some(url) = &provider.base_url {
+            check_base_url(&in_file(name), url)?;
+        }
     }
     if let Some(name) = wanted.or(config.model.as_deref()) {
         return named(name, config, variable);
     }
-    for known in KNOWN {
-        let (key, base_url) = known.credentials(config, &variable);
-        if key.is_some() {
-            return Ok(Choice::Real(known.model(
-                known.default_model,
-                key,
-                base_url,
-            )));
+    for (known, default_model) in known() {
+        let found = Credentials::of(known, &config.providers, &variable);
+        if found.key.is_some() {
+            return Ok(Choice::Real(found.model(default_model)?));
         }
     }
     Ok(Choice::Demonstration)
@@ -104,30 +65,29 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
         demonstration::NAME => return Ok(Choice::Demonstration),
         _ => {}
     }
-    let Some(known) = KNOWN.iter().find(|known| known.name == provider) else {
+    let Some((known, default_model)) = find(provider) else {
         bail!(
             "unknown provider `{provider}` in model `{name}`; write provider/model with one of {}, sim",
             names()
         );
     };
-    let (key, base_url) = known.credentials(config, &variable);
-    // A server of one's own, as Ollama is, often wants no key.
-    if key.is_none() && base_url.is_none() {
+    let found = Credentials::of(known, &config.providers, &variable);
+    if !found.is_usable() {
         bail!(
             "no key for provider `{provider}`; set {}",
             known.key_variables.join(" or ")
         );
     }
     let model = if model.is_empty() {
-        known.default_model
+        default_model
     } else {
         model
     };
-    Ok(Choice::Real(known.model(model, key, base_url)))
+    Ok(Choice::Real(found.model(model)?))
 }
 
 /// Returns the models that clients can name with their provider: the one that answers by default, where it was named,
-/// those of the configuration, and the usual one of each provider that has a key.
+/// those of the configuration, and the usual one of each provider that can be asked.
 pub(crate) fn further(
     wanted: Option<&str>,
     config: &Config,
@@ -141,68 +101,133 @@ pub(crate) fn further(
             models.push((name.to_owned(), model));
         }
     }
-    for known in KNOWN {
-        let (key, base_url) = known.credentials(config, &variable);
-        let name = format!("{}/{}", known.name, known.default_model);
-        if key.is_some() && !models.iter().any(|(listed, _)| *listed == name) {
-            models.push((name, known.model(known.default_model, key, base_url)));
+    for (known, default_model) in known() {
+        let found = Credentials::of(known, &config.providers, &variable);
+        let name = format!("{}/{default_model}", known.name);
+        if found.is_usable() && !models.iter().any(|(listed, _)| *listed == name) {
+            models.push((name, found.model(default_model)?));
         }
     }
     Ok(models)
 }
 
-/// Returns the backends that are the daemon's own loop with a provider's model, by name: each provider that has a key.
+/// Returns the backends that are the daemon's own loop with a provider's model, by name: each provider that can be asked.
 pub(crate) fn api_backends(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
-    let usable = KNOWN
-        .iter()
-        .filter(|known| known.credentials(config, &variable).0.is_some());
-    let named = usable.map(|known| {
-        let model = format!("{}/{}", known.name, known.default_model);
+    let is_usable = |known| Credentials::of(known, &config.providers, &variable).is_usable();
+    let usable = known().filter(|(known, _)| is_usable(known));
+    let named = usable.map(|(known, default_model)| {
+        let model = format!("{}/{default_model}", known.name);
         (format!("{}-api", known.name), model)
     });
     named.collect()
 }
 
+/// Returns the providers as clients of the daemon see them: what they are called and whether they can be asked, and never a key.
+pub(crate) fn entries(
+    configured: &BTreeMap<String, Provider>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<ProviderEntry> {
+    let entry = |(known, default_model): (&'static KnownProvider, &str)| {
+        let found = Credentials::of(known, configured, &variable);
+        ProviderEntry {
+            id: known.name.to_owned(),
+            display_name: known.title.to_owned(),
+            usable: found.is_usable(),
+            default_base_url: found.base_url.as_deref().map(address).unwrap_or_default(),
+            default_model: default_model.to_owned(),
+            has_model_catalog: false,
+            env_vars: known
+                .key_variables
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        }
+    };
+    known().map(entry).collect()
+}
+
+/// Spells an address without what may be a key: a login, and the query.
+fn address(url: &str) -> String {
+    let url = without_login(url);
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
 /// Returns the name of a provider as people write it.
 pub(crate) fn provider_name(provider: LlmProviderType) -> String {
-    let known = KNOWN.iter().find(|known| known.provider == provider);
+    let known = PROVIDERS.iter().find(|known| known.provider == provider);
     known.map_or_else(|| provider.to_string(), |known| known.name.to_owned())
 }
 
+/// The providers that can be named here, each with what is asked when only a key is there.
+fn known() -> impl Iterator<Item = (&'static KnownProvider, &'static str)> {
+    let usual = |known: &'static KnownProvider| Some((known, known.default_model?));
+    PROVIDERS.iter().filter_map(usual)
+}
+
+fn find(name: &str) -> Option<(&'static KnownProvider, &'static str)> {
+    known().find(|(known, _)| known.name == name)
+}
+
 fn names() -> String {
-    let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+    let names: Vec<_> = known().map(|(known, _)| known.name).collect();
     names.join(", ")
 }
 
-impl ProviderDefaults {
-    fn credentials(
-        &self,
-        config: &Config,
+/// Says where a file names the address of a provider.
+fn in_file(provider: &str) -> String {
+    format!("`providers.{provider}.base_url` in the configuration file")
+}
+
+/// What somebody has set for a provider.
+struct Credentials {
+    known: &'static KnownProvider,
+    key: Option<String>,
+    base_url: Option<String>,
+    /// Where the address comes from.
+    place: String,
+}
+
+impl Credentials {
+    fn of(
+        known: &'static KnownProvider,
+        configured: &BTreeMap<String, Provider>,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> (Option<String>, Option<String>) {
+    ) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let Provider {
             api_key, base_url, ..
-        } = config.providers.get(self.name).cloned().unwrap_or_default();
-        let key = self.key_variables.iter().find_map(|name| set(name));
-        (key.or(api_key), set(self.url_variable).or(base_url))
+        } = configured.get(known.name).cloned().unwrap_or_default();
+        let key = known.key_variables.iter().find_map(|name| set(name));
+        let by_variable = set(known.url_variable);
+        Self {
+            known,
+            key: key.or(api_key),
+            place: match by_variable {
+                Some(_) => known.url_variable.to_owned(),
+                None => in_file(known.name),
+            },
+            base_url: by_variable.or(base_url),
+        }
     }
 
-    fn model(
-        &self,
-        model: &str,
-        key: Option<String>,
-        base_url: Option<String>,
-    ) -> ModelWithProvider {
-        ModelWithProvider {
-            model: model.to_owned(),
-            provider_type: self.provider,
-            api_key: Some(key.unwrap_or_default()),
-            base_url,
+    /// A server of one's own, as Ollama is, often wants no key.
+    fn is_usable(&self) -> bool {
+        self.key.is_some() || self.base_url.is_some()
+    }
+
+    fn model(self, model: &str) -> Result<ModelWithProvider> {
+        if let Some(url) = &self.base_url {
+            check_base_url(&self.place, url)?;
         }
+        Ok(ModelWithProvider {
+            model: model.to_owned(),
+            provider_type: self.known.provider,
+            api_key: Some(self.key.unwrap_or_default()),
+            base_url: self.base_url,
+        })
     }
 }
 
@@ -210,7 +235,7 @@ impl ProviderDefaults {
 pub(crate) fn layers_of(variable: impl Fn(&str) -> Option<String>) -> Vec<Layer> {
     let set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
     let mut layers = Vec::new();
-    for known in KNOWN {
+    for (known, _) in known() {
         let key = known.key_variables.iter().find(set);
         let url = Some(&known.url_variable).filter(set);
         for (variables, name) in [(key, "api_key"), (url, "base_url")] {
@@ -239,7 +264,7 @@ pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
         let own = PriceTable::from_toml(&text)?;
         settings.prices = Arc::new(settings.prices.overridden_by(&own));
     }
-    for known in KNOWN {
+    for (known, _) in known() {
         let of = config.providers.get(known.name);
         let provider = ProviderSettings {
             max_parallel_calls: of.and_then(|provider| provider.max_parallel_calls),
@@ -248,7 +273,7 @@ pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
         settings = settings.with_provider(known.provider, provider);
     }
     let mut drivers = DriverRegistry::new();
-    register_drivers(&mut drivers, settings);
+    register_drivers(&mut drivers, settings)?;
     Ok(drivers)
 }
 
@@ -284,6 +309,69 @@ mod tests {
             chosen(Some("openai-chat/org/model"), &ollama),
             "openai-chat/org/model"
         );
+    }
+
+    #[test]
+    fn a_provider_with_an_address_and_no_key_is_asked_itself() {
+        let ollama = Provider {
+            base_url: Some("http://127.0.0.1:11434/v1".to_owned()),
+            ..Provider::default()
+        };
+        let config = Config {
+            providers: BTreeMap::from([("openai-chat".to_owned(), ollama)]),
+            ..Config::default()
+        };
+        let variable = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "a".to_owned());
+        let further = further(None, &config, variable).unwrap();
+        let asked: Vec<_> = further.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(
+            asked.iter().any(|name| name.starts_with("openai-chat/")),
+            "{asked:?}"
+        );
+        assert!(api_backends(&config, variable).contains_key("openai-chat-api"));
+        let entries = entries(&config.providers, variable);
+        for entry in entries.iter().filter(|entry| entry.usable) {
+            let prefix = format!("{}/", entry.id);
+            assert!(
+                asked.iter().any(|name| name.starts_with(&prefix)),
+                "{entry:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_called_is_refused_with_its_place() {
+        let key = ("OPENAI_API_KEY", "k");
+        for url in [
+            "localhost:11434",
+            "ftp://h",
+            "http://me:hunter2@h",
+            "nonsense",
+        ] {
+            let set = [key, ("OPENAI_BASE_URL", url)];
+            for wanted in [None, Some("openai/x"), Some("openai-chat/x")] {
+                let told = chosen(wanted, &set);
+                assert!(told.contains("of OPENAI_BASE_URL"), "{told}");
+                assert!(!told.contains("hunter2"), "{told}");
+            }
+            // Another provider is asked elsewhere.
+            let set = [key, ("OPENAI_BASE_URL", url), ("GEMINI_API_KEY", "k")];
+            assert_eq!(chosen(Some("gemini/x"), &set), "gemini/x");
+        }
+        for url in ["", "nonsense"] {
+            let provider = Provider {
+                base_url: Some(url.to_owned()),
+                ..Provider::default()
+            };
+            let config = Config {
+                providers: [("gemini".to_owned(), provider)].into(),
+                ..Config::default()
+            };
+            let told = choose(Some("sim"), &config, |_| None).err().unwrap();
+            let told = told.to_string();
+            assert!(told.contains(&format!("`{url}`")), "{told}");
+            assert!(told.contains("`providers.gemini.base_url`"), "{told}");
+        }
     }
 
     #[test]

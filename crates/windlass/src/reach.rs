@@ -6,23 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use windlass_client::{Client, ClientError, Connect, Connection, ToSocket};
 use windlass_core::digest::Digest128;
-use windlass_protocol::{Environment, EnvironmentList, EnvironmentPolicy, ErrorCode};
+use windlass_protocol::{
+    Environment, EnvironmentList, EnvironmentPolicy, ErrorCode, NetworkPolicy,
+};
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Access, Inside, Server, Token, TokenBook};
+use windlass_server::{Access, Inside, Server, Token, TokenBook, WorkSettings};
 use windlass_store::SqliteError;
 
 use crate::cli::{note, or_current, printable};
 use crate::commands::serve::access;
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions, made_token, secrets_key};
-use crate::{data, data_modes, model, own_file};
+use crate::{data, data_modes, demonstration, model, own_file};
 
 /// How often a daemon that is starting is looked for.
 const TRIES: u32 = 20;
@@ -54,6 +56,8 @@ pub(crate) enum Purpose {
     Work,
     /// To look at the data, or to put it in order. A daemon of our own is gone so soon that nobody else may find it.
     Look,
+    /// To queue work and to look at it. A daemon of our own keeps it, and leaves it to the one that `windlass serve` starts.
+    Queue,
 }
 
 /// The way to a daemon, and to the next one when that is gone.
@@ -83,6 +87,18 @@ impl Reach {
         })
     }
 
+    /// Reaches the data to queue work, or to look at it.
+    pub(crate) fn to_queue(data: PathBuf, workspace: PathBuf, config: Option<&Path>) -> Self {
+        let model = std::env::var("WINDLASS_MODEL").ok();
+        Self {
+            data,
+            config: config.map(Path::to_owned),
+            model: model.filter(|model| !model.trim().is_empty()),
+            workspace,
+            purpose: Purpose::Queue,
+        }
+    }
+
     /// Reaches the daemon that runs, or brings one up in this process.
     async fn daemon(&self) -> Result<(Client, Option<OwnDaemon>)> {
         for _ in 0..TRIES {
@@ -92,6 +108,9 @@ impl Reach {
                         "another process works on this data already, and its configuration counts: --config is not read",
                     );
                 }
+                if self.purpose == Purpose::Work {
+                    self.check_model(&client).await?;
+                }
                 return Ok((client, None));
             }
             // A whole daemon is a large future.
@@ -100,10 +119,36 @@ impl Reach {
                 reached => return reached,
             }
         }
-        anyhow::bail!(
+        bail!(
             "another process works on {} and cannot be spoken to (a daemon with --insecure never can); end it, or name other data with --data",
             printable(&self.data)
         )
+    }
+
+    /// Refuses a model that the daemon of another process cannot ask: where it has none set up, its demonstration would answer under that name,
+    /// whatever keys are set here.
+    async fn check_model(&self, client: &Client) -> Result<()> {
+        // Who may not know it is told nothing.
+        let set: Value = client.get("/v1/config").await.unwrap_or_default();
+        if set["model"] != demonstration::NAME {
+            return Ok(());
+        }
+        let built_in = ["sim", demonstration::NAME];
+        let provider = |name: &&str| {
+            name.split('/')
+                .next()
+                .is_some_and(|it| !built_in.contains(&it))
+        };
+        if let Some(name) = self.model.as_deref().filter(provider) {
+            bail!(
+                "the process that works on {} has no model set up, so `{name}` cannot be asked there; end it, or name other data with --data",
+                printable(&self.data)
+            );
+        }
+        note(
+            "the process that works on this data has no model set up: its demonstration model answers, whatever keys are set here",
+        );
+        Ok(())
     }
 
     /// Finds the daemon that runs on the data, if one does.
@@ -148,12 +193,16 @@ impl Reach {
     async fn own(&self) -> Result<(Client, Option<OwnDaemon>)> {
         data_modes::mend(&self.data);
         let mut config = config::load(self.config.as_deref(), &self.data)?;
-        if self.purpose == Purpose::Look {
-            // No tool runs, so nothing that a server needs has to be there.
+        if self.purpose != Purpose::Work {
+            // No tool runs, so nothing that one needs has to be there.
             config.mcp_servers.clear();
+            config.secrets.clear();
+        } else {
+            config::warn_of_unknown_tools(&config);
         }
         let secrets_key_file = secrets_key::named();
         let options = DaemonOptions {
+            source: None,
             data: &self.data,
             workspace: self.workspace.clone(),
             config: &config,
@@ -165,7 +214,7 @@ impl Reach {
             on_lost_commits: OnLostCommits::Refuse,
         };
         let daemon = options.open().await?;
-        if daemon.is_demonstration {
+        if daemon.is_demonstration && self.purpose == Purpose::Work {
             note(model::DEMONSTRATION);
         }
         let token = match access::from_environment() {
@@ -177,6 +226,12 @@ impl Reach {
         let mut settings = daemon.settings(Access::Tokens { operator, stored });
         settings.resumes_open_turns = false;
         settings.grace = GRACE;
+        if self.purpose == Purpose::Queue {
+            settings.work = Some(WorkSettings {
+                carries_out: false,
+                ..daemon.work.clone()
+            });
+        }
         if self.purpose == Purpose::Work {
             // Others find it too, and go on by themselves when it ends.
             settings.unix_sockets.extend(daemon::own_socket(&self.data));
@@ -299,7 +354,8 @@ impl Link {
         }
     }
 
-    /// Returns the environment whose root is a directory, and makes it where there is none.
+    /// Returns the environment whose root is a directory, and makes it where there is none. One that the operator has configured for it
+    /// comes first; else its commands reach what those of the workspace do.
     pub(crate) async fn environment(&self, root: &Path) -> Result<String> {
         let root = root
             .canonicalize()
@@ -309,10 +365,28 @@ impl Link {
             "{} cannot be worked in: its name is not UTF-8, which no record can hold; rename it, or work above it",
             printable(&root)
         );
-        let digest = Digest128::of(root.as_os_str().as_encoded_bytes()).to_string();
-        let id = format!("dir-{}", &digest[..16]);
-        let wanted = json!({ "id": id, "root": root });
         let client = self.client();
+        let there = client.get::<EnvironmentList>("/v1/environments");
+        let there = there.await.map_err(explained)?.environments;
+        let (workspace, others): (Vec<_>, Vec<_>) = there.iter().partition(|it| it.id == "local");
+        let configured = others.iter().filter(|it| it.protected);
+        // The workspace is what is meant where nothing more is said of it.
+        let mut configured = configured.chain(&workspace);
+        if let Some(configured) = configured.find(|it| it.root == root) {
+            return Ok(configured.id.clone());
+        }
+        let workspace = workspace.first();
+        let policy = EnvironmentPolicy {
+            network: workspace.map(|it| it.policy.network).unwrap_or_default(),
+            ..EnvironmentPolicy::default()
+        };
+        let digest = Digest128::of(root.as_os_str().as_encoded_bytes()).to_string();
+        let id = match policy.network {
+            NetworkPolicy::Inherit => format!("dir-{}", &digest[..16]),
+            NetworkPolicy::None => format!("dir-{}-offline", &digest[..16]),
+            NetworkPolicy::Filtered => format!("dir-{}-filtered", &digest[..16]),
+        };
+        let wanted = json!({ "id": id, "root": root, "policy": policy });
         let made = client.post::<Environment>("/v1/environments", &wanted);
         match made.await {
             Ok(_) => Ok(id),
@@ -321,7 +395,7 @@ impl Link {
                 let there: Environment = client.get(&path).await.map_err(explained)?;
                 // Somebody may have made another one of this name.
                 ensure!(
-                    there.root == root && there.policy == EnvironmentPolicy::default(),
+                    there.root == root && there.policy == policy,
                     "the environment {id} is not the one for {}: its root is {}, or it has a policy of its own; remove it with DELETE {path}",
                     printable(&root),
                     printable(&there.root)
@@ -377,7 +451,7 @@ fn is_locked(error: &anyhow::Error) -> bool {
 pub(crate) fn explained(error: ClientError) -> anyhow::Error {
     match error.code() {
         Some(ErrorCode::DepthOutOfRange) => {
-            anyhow::anyhow!("the conversation does not have so many turns to take back")
+            anyhow::anyhow!("the thread does not have so many turns to take back")
         }
         Some(code) => anyhow::anyhow!("{error} ({code})"),
         None => error.into(),

@@ -1,4 +1,4 @@
-//! A conversation at the terminal: a thread, and turns of it that somebody watches.
+//! Talking at the terminal: a thread, and turns of it that somebody watches.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
@@ -14,7 +14,7 @@ use windlass_protocol::{ErrorCode, EventName, Mode, Status, Thread, ThreadDetail
 use crate::follow::{self, Follower, Next};
 use crate::ids::{LOOKED_THROUGH, by_end};
 use crate::reach::{Link, explained};
-use crate::terminal::{Answer, Asked, Colour, FRAME, Questions, Screen, asked};
+use crate::terminal::{Answer, Asked, Colour, FRAME, Hush, Questions, Screen, TypedAhead, asked};
 
 /// The tool that asks people; it is not offered where nobody can answer.
 pub(crate) const ASKING_TOOL: &str = "request_user_input";
@@ -22,9 +22,9 @@ pub(crate) const ASKING_TOOL: &str = "request_user_input";
 const NOBODY: &str =
     "Nobody is here to answer. Decide by yourself, or end and say what is to be decided.";
 
-/// What is told of a conversation in which nobody is asked.
+/// What is told of a thread in which nobody is asked.
 const EVERYTHING_IS_ALLOWED: &str =
-    "everything is allowed in this conversation without asking, commands too";
+    "everything is allowed in this thread without asking, commands too";
 
 /// A thread that somebody talks to.
 pub(crate) struct Talk {
@@ -36,6 +36,8 @@ pub(crate) struct Talk {
     pub(crate) approvals: Approvals,
     /// What each turn is told beside its prompt, such as a model of its own.
     pub(crate) of_turns: Map<String, Value>,
+    /// The thread before it went on, where an earlier process left a turn open.
+    before: Option<Box<ThreadDetail>>,
 }
 
 /// Who allows calls that change something.
@@ -73,6 +75,11 @@ fn is_somebody_here() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+fn open_turn(detail: &ThreadDetail) -> Option<&Turn> {
+    let last = detail.turns.last();
+    last.filter(|turn| matches!(turn.status, Status::InProgress | Status::Queued))
+}
+
 /// How a turn ended, for whoever watched it.
 pub(crate) enum Ended {
     Turn(Box<Turn>),
@@ -98,11 +105,16 @@ impl Talk {
             cwd,
             approvals,
             of_turns: Map::new(),
+            before: None,
         })
     }
 
     /// Goes on with a thread.
     pub(crate) async fn resume(link: &Arc<Link>, id: &str, approvals: Approvals) -> Result<Self> {
+        // A turn that goes on may end at once, and whoever waits for it is to see that.
+        let path = format!("/v1/threads/{id}");
+        let client = link.client();
+        let before: ThreadDetail = client.get(&path).await.map_err(explained)?;
         let thread = follow::resume(link, id).await.map_err(explained)?;
         Ok(Self {
             link: Arc::clone(link),
@@ -110,10 +122,11 @@ impl Talk {
             thread,
             approvals,
             of_turns: Map::new(),
+            before: open_turn(&before).is_some().then(|| Box::new(before)),
         })
     }
 
-    /// Says so where the conversation allows everything since somebody answered "always", or from its beginning.
+    /// Says so where the thread allows everything since somebody answered "always", or from its beginning.
     pub(crate) fn tell_allowed(&self, screen: &mut Screen) -> io::Result<()> {
         let is_all = self.thread.auto_approve || self.thread.mode == Mode::Yolo;
         match is_all {
@@ -129,10 +142,10 @@ impl Talk {
 
     /// Finds the turn that an earlier process left open, if there is one.
     pub(crate) async fn left_open(&self) -> Result<Option<Watch<'_>>> {
-        let detail = self.detail().await?;
-        let open = detail.turns.last();
-        let open = open.filter(|turn| matches!(turn.status, Status::InProgress | Status::Queued));
-        let Some(turn) = open else {
+        let Some(detail) = self.before.as_deref() else {
+            return Ok(None);
+        };
+        let Some(turn) = open_turn(detail) else {
             return Ok(None);
         };
         let mut questions = Questions::new();
@@ -207,9 +220,10 @@ pub(crate) struct Watch<'a> {
 
 impl Watch<'_> {
     /// Watches the turn to its end.
-    pub(crate) async fn watched(mut self, screen: &mut Screen) -> Result<Ended> {
+    pub(crate) async fn watched(mut self, screen: &mut Screen, ahead: TypedAhead) -> Result<Ended> {
         let mut tick = tokio::time::interval(FRAME);
         let mut interrupts = signal(SignalKind::interrupt())?;
+        let _hush = Hush::begin(ahead);
         let mut is_stopping = false;
         loop {
             self.settle(screen).await?;
@@ -341,7 +355,9 @@ impl Watch<'_> {
         let mut passed = client.post::<Value>(&path, &answer.body).await;
         // What cannot be remembered for the project is allowed all the same, this once.
         if answer.body["remember_for"] == "project"
-            && passed.as_ref().is_err_and(|error| !error.is_lost())
+            && passed
+                .as_ref()
+                .is_err_and(|error| !error.is_lost() && !is_settled(error))
         {
             let once = json!({ "decision": "allow" });
             passed = client.post::<Value>(&path, &once).await;
@@ -374,7 +390,7 @@ impl Watch<'_> {
 }
 
 /// Tells whether somebody else was faster, or the turn has ended.
-fn is_settled(error: &ClientError) -> bool {
+pub(crate) fn is_settled(error: &ClientError) -> bool {
     let settled = [
         ErrorCode::ApprovalNotPending,
         ErrorCode::UserInputNotPending,
@@ -388,7 +404,7 @@ pub(crate) fn unanswered(request: &Value) -> Value {
     let answers: Vec<_> = questions
         .map(|question| {
             let id = question["id"].as_str().unwrap_or_default();
-            json!({ "id": id, "label": NOBODY, "value": NOBODY })
+            json!({ "id": id, "label": NOBODY, "value": NOBODY, "skipped": true })
         })
         .collect();
     json!({ "answers": answers })

@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_work::{
     Assignment, Hands, NewTask, SystemClock, TaskSettings, Tasks, TurnEnd, WorkSpec, WorkStore,
+    WorkerSlot,
 };
 
 struct Stopwatch(mpsc::UnboundedSender<Instant>);
 
 #[async_trait]
 impl Hands for Stopwatch {
-    async fn carry(&self, _work: Assignment, _stop: CancellationToken) -> TurnEnd {
+    async fn carry(&self, _: Assignment, _: CancellationToken, _: WorkerSlot) -> TurnEnd {
         let _ = self.0.send(Instant::now());
         TurnEnd::Completed {
             summary: String::new(),

@@ -113,6 +113,19 @@ pub(crate) fn check_text(
     Ok(())
 }
 
+/// Refuses one more to an owner who has half of what there may be, so that none takes all the room.
+pub(crate) fn check_share(
+    what: &'static str,
+    of_owner: usize,
+    limit: usize,
+) -> Result<(), WorkError> {
+    let limit = limit.div_ceil(2);
+    match of_owner < limit {
+        true => Ok(()),
+        false => Err(WorkError::TooMany { what, limit }),
+    }
+}
+
 /// Refuses a name that is blank, too long or has control characters.
 pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Result<(), WorkError> {
     check_text(field, text, longest, true)?;

@@ -1,6 +1,10 @@
 //! What carries work out: a thread of the daemon, and one turn of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_core::typed_id::{SessionId, TurnId};
 
@@ -11,6 +15,8 @@ use crate::spec::WorkSpec;
 pub struct Assignment {
     /// Whose work it is.
     pub owner: String,
+    /// The task that it is an attempt at, as the thread names it.
+    pub task: String,
     /// The thread. All attempts have the same, so that a later one can see what an earlier one did.
     pub thread_id: SessionId,
     /// The turn; each attempt has its own.
@@ -49,6 +55,40 @@ pub enum TurnEnd {
     },
 }
 
+/// The worker of an attempt. Others may have it while the turn only waits for somebody.
+///
+/// Nothing of this is recorded: after a restart whoever carries the attempt finds out again how its turn stands.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerSlot {
+    is_parked: Arc<AtomicBool>,
+    bell: Arc<Notify>,
+}
+
+impl WorkerSlot {
+    pub(crate) fn new(bell: Arc<Notify>) -> Self {
+        Self {
+            is_parked: Arc::default(),
+            bell,
+        }
+    }
+
+    /// Leaves the worker to others: the turn waits for an approval, an answer, a result from outside or another turn.
+    pub fn park(&self) {
+        self.is_parked.store(true, Ordering::SeqCst);
+        self.bell.notify_one();
+    }
+
+    /// Takes a worker again. The turn goes on by itself, so it does not wait for a free one: where all are taken there is one more at work
+    /// for a while, and nothing is begun until there are fewer.
+    pub fn go_on(&self) {
+        self.is_parked.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.is_parked.load(Ordering::SeqCst)
+    }
+}
+
 /// Carries work out on threads.
 #[async_trait]
 pub trait Hands: Send + Sync {
@@ -59,5 +99,7 @@ pub trait Hands: Send + Sync {
     ///
     /// When `stop` fires it interrupts the turn and goes on waiting for the end, also where the turn is still to be begun.
     /// Dropping the future must not end the turn: that is how a daemon shuts down.
-    async fn carry(&self, work: Assignment, stop: CancellationToken) -> TurnEnd;
+    ///
+    /// While the turn only waits for somebody, `slot` is [parked](WorkerSlot::park).
+    async fn carry(&self, work: Assignment, stop: CancellationToken, slot: WorkerSlot) -> TurnEnd;
 }

@@ -4,12 +4,14 @@
 //! that nobody has to read the stream from its beginning. Retention may prune old records: the rows stand for them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard};
 use windlass_core::events::{CustomData, Event, EventContext, EventRequest};
 use windlass_core::typed_id::{EventId, SessionId};
 use windlass_store::{Batch, Claim, HostRecord, HostRecords, Journal, Put, StreamKey};
@@ -18,8 +20,11 @@ use crate::error::WorkError;
 
 /// The version of rows and of the payloads of records.
 const VERSION: u32 = 1;
-/// How many rows are read at a time.
-const PAGE: usize = 256;
+/// How many rows are read at a time. One may have a few hundred kilobytes.
+pub(crate) const PAGE: usize = 32;
+/// How many are read at a time where those before were small, and what is small.
+const PAGE_OF_SMALL: usize = 128;
+const SMALL_ROW: usize = 4 * 1024;
 
 /// Where work is kept: the journal, and the rows that its appends write.
 #[derive(Clone)]
@@ -48,6 +53,14 @@ struct Versioned<T> {
 #[derive(Deserialize)]
 struct VersionOnly {
     version: u32,
+}
+
+/// Returns how many rows to read next after some that had so many bytes: more where they are small.
+pub(crate) const fn rows_after(bytes: usize, rows: usize) -> usize {
+    match bytes <= rows * SMALL_ROW {
+        true => PAGE_OF_SMALL,
+        false => PAGE,
+    }
 }
 
 /// Makes a row.
@@ -100,6 +113,13 @@ pub(crate) fn read_row<T: DeserializeOwned>(
     Ok(read.value)
 }
 
+/// Reads a row, or leaves it alone where it cannot be read: it keeps nobody from the others, and the log names it.
+pub(crate) fn readable<T: DeserializeOwned>(kind: &'static str, record: &HostRecord) -> Option<T> {
+    let read = read_row(kind, record);
+    read.inspect_err(|error| tracing::error!(%error, "a record of work is left out"))
+        .ok()
+}
+
 impl WorkStore {
     /// Finds a row.
     pub(crate) async fn row<T: DeserializeOwned>(
@@ -111,27 +131,55 @@ impl WorkStore {
         found.map(|record| read_row(kind, &record)).transpose()
     }
 
-    /// Goes through all rows of a kind, a page at a time, the greatest name first. One that cannot be read is left alone: it keeps
-    /// nobody from the others, and the log names it.
+    /// Finds a row; `None` also where it cannot be read, which the log says.
+    pub(crate) async fn readable_row<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        name: &str,
+    ) -> Result<Option<T>, WorkError> {
+        let found = self.records.get(kind, name).await?;
+        Ok(found.and_then(|record| readable(kind, &record)))
+    }
+
+    /// Goes through all rows of a kind that can be read, a page at a time, the greatest name first.
     pub(crate) async fn each<T: DeserializeOwned>(
         &self,
         kind: &'static str,
         mut take: impl FnMut(T) + Send,
     ) -> Result<(), WorkError> {
         let mut before: Option<String> = None;
+        let mut count = PAGE;
         loop {
-            let page = self.records.page(kind, before.as_deref(), PAGE).await?;
-            for record in &page {
-                match read_row(kind, record) {
-                    Ok(row) => take(row),
-                    Err(error) => tracing::error!(%error, "a record of work is left out"),
-                }
-            }
+            let page = self.records.page(kind, before.as_deref(), count).await?;
+            let rows = page.iter().filter_map(|record| readable(kind, record));
+            rows.for_each(&mut take);
             match page.last() {
-                Some(last) if page.len() == PAGE => before = Some(last.name.clone()),
+                Some(last) if page.len() == count => before = Some(last.name.clone()),
                 _ => return Ok(()),
             }
+            count = rows_after(
+                page.iter().map(|record| record.body.len()).sum(),
+                page.len(),
+            );
         }
+    }
+
+    /// Takes out rows that are older than this, of several kinds; returns how many there were of the first.
+    pub(crate) async fn forget(
+        &self,
+        now: DateTime<Utc>,
+        age: Duration,
+        kinds: &[&'static str],
+    ) -> Result<usize, WorkError> {
+        let age = TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX);
+        let before = now.checked_sub_signed(age);
+        let before = before.unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let mut first = None;
+        for kind in kinds {
+            let count = self.records.trim(kind, before, usize::MAX).await?;
+            first.get_or_insert(count);
+        }
+        Ok(first.unwrap_or_default())
     }
 }
 
@@ -174,6 +222,28 @@ pub(crate) fn read_entry<T: DeserializeOwned>(event: &Event) -> Result<T, WorkEr
     Ok(read.value)
 }
 
+/// What the one writer of a stream has in memory.
+pub(crate) trait Writer {
+    fn ledger(&mut self) -> &mut Ledger;
+
+    /// Reads what is open, in place of what was in memory.
+    fn load(&mut self, store: &WorkStore) -> impl Future<Output = Result<(), WorkError>> + Send;
+}
+
+/// Takes the right to change something. What is in memory is read again where nobody knows whether the last write is durable.
+pub(crate) async fn lock<'a, W: Writer>(
+    writer: &'a Mutex<W>,
+    store: &WorkStore,
+) -> Result<MutexGuard<'a, W>, WorkError> {
+    let mut writer = writer.lock().await;
+    if !writer.ledger().is_sound()? {
+        writer.ledger().reopen().await?;
+        writer.load(store).await?;
+        writer.ledger().state = LedgerState::Sound;
+    }
+    Ok(writer)
+}
+
 /// The right to write to a stream.
 pub(crate) struct Ledger {
     store: WorkStore,
@@ -209,7 +279,7 @@ impl Ledger {
     }
 
     /// Tells whether what is in memory can be trusted. Where it cannot, it has to be read again after [`Self::reopen`].
-    pub(crate) fn is_sound(&self) -> Result<bool, WorkError> {
+    fn is_sound(&self) -> Result<bool, WorkError> {
         match self.state {
             LedgerState::Sound => Ok(true),
             LedgerState::Unsure => Ok(false),
@@ -218,15 +288,20 @@ impl Ledger {
     }
 
     /// Takes the right to write again, after which nothing that was on its way can become durable any more.
-    pub(crate) async fn reopen(&mut self) -> Result<(), WorkError> {
+    async fn reopen(&mut self) -> Result<(), WorkError> {
         self.claim = self.store.journal.claim(&self.stream).await?;
         self.head = self.claim.head;
         Ok(())
     }
 
-    /// Notes that everything was read again.
-    pub(crate) fn trust(&mut self) {
-        self.state = LedgerState::Sound;
+    /// Returns where it writes.
+    pub(crate) const fn store(&self) -> &WorkStore {
+        &self.store
+    }
+
+    /// Returns the number that the next record will have.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.head + 1
     }
 
     /// Makes records and rows durable, all or none.

@@ -11,10 +11,12 @@ mod clock;
 mod error;
 pub mod fleet;
 mod hands;
+mod kept;
 mod ledger;
 pub mod schedule;
 mod spec;
 pub mod tasks;
+mod turns;
 
 pub use automations::{
     Automation, AutomationId, AutomationRun, AutomationSettings, AutomationStatus, Automations,
@@ -23,7 +25,7 @@ pub use automations::{
 pub use clock::{Clock, SystemClock};
 pub use error::WorkError;
 pub use fleet::{Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings};
-pub use hands::{Assignment, Hands, TurnEnd};
+pub use hands::{Assignment, Hands, TurnEnd, WorkerSlot};
 pub use ledger::WorkStore;
 pub use spec::WorkSpec;
 pub use tasks::{

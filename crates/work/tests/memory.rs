@@ -1,4 +1,4 @@
-//! A hundred thousand tasks that wait weigh little. Alone in its process, because it looks at all memory of it.
+//! Tasks that wait weigh little. Alone in its process, because it looks at all memory of it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 
@@ -7,8 +7,17 @@ use std::sync::Arc;
 use windlass_store::{SqliteError, SqliteOptions, SqliteStore};
 use windlass_work::{NewTask, SystemClock, TaskSettings, Tasks, WorkSpec, WorkStore};
 
-const TASKS: usize = 100_000;
-const LIMIT: usize = 40 * 1024 * 1024;
+/// What the store takes in any case, and what a task may take: a hundred thousand have 40 MiB.
+const BASE: usize = 20 * 1024 * 1024;
+const OF_TASK: usize = 200;
+
+/// How many tasks wait: with `WINDLASS_SOAK` set, as many as is promised.
+fn count() -> usize {
+    match std::env::var_os("WINDLASS_SOAK") {
+        Some(_) => 100_000,
+        None => 10_000,
+    }
+}
 
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -34,12 +43,14 @@ async fn open(directory: &std::path::Path) -> Tasks {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_queued_tasks_weigh_little() {
+async fn tasks_that_wait_weigh_little() {
+    let tasks_in_all = count();
+    let limit = BASE + OF_TASK * tasks_in_all;
     let directory = tempfile::tempdir().unwrap();
     let before = resident();
     let tasks = open(directory.path()).await;
     for batch in 0..100 {
-        let news = (0..TASKS / 100).map(|n| {
+        let news = (0..tasks_in_all / 100).map(|n| {
             let prompt = format!("{batch} {n} {}", "please ".repeat(40));
             NewTask::new(WorkSpec::new(prompt))
         });
@@ -47,11 +58,11 @@ async fn a_hundred_thousand_queued_tasks_weigh_little() {
         tasks.submit_all(owner, news.collect()).await.unwrap();
     }
     let queued = resident() - before;
-    assert_eq!(tasks.counts().await.unwrap().queued, TASKS);
-    assert!(queued < LIMIT, "{queued} bytes after queueing");
+    assert_eq!(tasks.counts().await.unwrap().queued, tasks_in_all);
+    assert!(queued < limit, "{queued} bytes after queueing");
     drop(tasks);
     let tasks = open(directory.path()).await;
     let taken_up = resident() - before;
-    assert_eq!(tasks.counts().await.unwrap().queued, TASKS);
-    assert!(taken_up < LIMIT, "{taken_up} bytes after a start");
+    assert_eq!(tasks.counts().await.unwrap().queued, tasks_in_all);
+    assert!(taken_up < limit, "{taken_up} bytes after a start");
 }

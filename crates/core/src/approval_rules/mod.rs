@@ -5,6 +5,8 @@
 
 mod command_line;
 mod pattern;
+mod program;
+mod reader;
 mod remembered;
 
 use std::collections::BTreeMap;
@@ -173,12 +175,11 @@ fn allows(about: &[&ApprovalRule], line: &CommandLine) -> bool {
         return true;
     }
     let known: Vec<_> = allowing.by_ref().filter_map(|rule| rule.words()).collect();
-    let is_allowed = |command: &Vec<String>| known.iter().any(|words| starts(command, words));
+    let is_allowed = |command: &Vec<String>| {
+        let mut known = known.iter();
+        known.any(|words| CommandLine::is_allowed(command, words))
+    };
     line.is_understood && !line.commands.is_empty() && line.commands.iter().all(is_allowed)
-}
-
-fn starts(command: &[String], words: &[String]) -> bool {
-    !words.is_empty() && command.starts_with(words)
 }
 
 #[cfg(test)]
@@ -298,8 +299,184 @@ mod tests {
             "command eval 'git push'",
             "bash -ce 'git push'",
             "bash -c -e 'git push'",
+            "bash -c -o pipefail 'git push'",
+            "bash -co pipefail 'git push'",
+            "bash -c +x 'git push'",
+            "bash -c +o pipefail -O extglob 'git push'",
+            "bash -c +O extglob +x 'git push'",
+            "bash -c $'git push'",
+            "find . -exec git push \\;",
+            "find . -name x -execdir /usr/bin/git push {} +",
+            "bash <<< 'git push'",
+            "bash<<<\"git push\"",
+            "bash <<< $'git push'",
+            "cat <<< 'ls; git push' | sh",
+            "bash <<< git\\ push",
+            "watch -n 5 git push",
+            "watch -n 5 'ls; git push'",
+            "parallel 'git push' ::: origin",
+            "flock /tmp/lock git push",
+            "flock /tmp/lock -c 'git push'",
+            "strace -f git push",
+            "chroot / git push",
         ] {
             assert_eq!(shell(&rules, denied), ApprovalAction::Deny, "{denied}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_found_however_a_shell_would_come_to_it() {
+        let rules = rules(json!({ "rules": [
+            { "tool": "shell", "command": "git push", "action": "deny" },
+            { "tool": "shell", "command": "echo", "action": "allow" },
+        ]}));
+        for denied in [
+            // Options, redirections and names of files between its words.
+            "git -C . push",
+            "git --no-pager -c color.ui=never push",
+            "git >log push",
+            "git 2>&1 push",
+            "git &>log push",
+            "/usr/bin/gi? push",
+            // Quotes, comments and texts that end where a shell says.
+            "echo \"$(git push)\"",
+            "echo \"a `git push` b\"",
+            "echo \"${x:-$(git push)}\"",
+            "# don't\ngit push",
+            "cat <<E\ndon't\nE\ngit push",
+            "cat <<E\nit's $(git push) isn't\nE",
+            "echo \"$(case x in a) git push;; esac)\"",
+            "A+=b git push",
+            "! git push",
+            "diff <(git push) x",
+            // What only a shell knows may be anything.
+            "g=git; $g push",
+            "x='git push'; $x",
+            "a=push; git $a",
+            "\"$g\" push",
+            "`echo git` push",
+            "{git,push}",
+            "$'gi\\x74' push",
+            "eval \"$x\"",
+            "bash -c \"$x\"",
+            // Lines that are run by others, or later.
+            "env -S 'git push'",
+            "env -iS'git push'",
+            "env --split-string='git push'",
+            "trap 'git push' EXIT",
+            "alias p='git push'; p",
+            "git -c alias.x='!git push' x",
+            "git -c alias.x=push x",
+            "git config alias.x '!git push'; git x",
+            "git --config-env=alias.x=V x",
+            "git -c core.sshCommand='git push' fetch",
+            "git submodule foreach 'git push'",
+            "git bisect run git push",
+            "xargs git push",
+            "echo push | xargs git",
+            "uv run git push",
+            // Texts for other interpreters.
+            "python3 -c \"import os; os.system('git push')\"",
+            "perl -e 'exec qw(git push)'",
+            "awk 'BEGIN { system(\"git push\") }'",
+            "python3 - <<'E'\nsubprocess.run(['git', 'push'])\nE",
+        ] {
+            assert_eq!(shell(&rules, denied), ApprovalAction::Deny, "{denied}");
+        }
+        for asked in [
+            "git status",
+            "git commit -m 'push it'",
+            "git log push",
+            "python3 -c 'print(1)'",
+            "python3 - <<'E'\nprint(1)\nE",
+            "python3 -m json.tool",
+            "grep -c bash x",
+            "\"$CC\" -c x.c",
+            "$HOME/bin/tool push",
+            "cd $A/$B && ls",
+            "sh script.sh",
+            "bash -x script.sh a",
+            "bash --version",
+            "[ -f x ] && ls",
+            "for f in *.rs; do wc \"$f\"; done",
+        ] {
+            assert_eq!(shell(&rules, asked), ApprovalAction::Ask, "{asked}");
+        }
+    }
+
+    #[test]
+    fn an_interpreter_that_reads_what_it_runs_counts_as_what_is_kept_from_running() {
+        let line = |action: &str| {
+            rules(json!({ "rules": [
+                { "tool": "shell", "command": "git push", "action": action },
+                { "tool": "shell", "command": "echo", "action": "allow" },
+                { "tool": "shell", "command": "cat", "action": "allow" },
+                { "tool": "shell", "command": "sh", "action": "allow" },
+            ]}))
+        };
+        for read in [
+            "echo 'Z2l0IHB1c2gK' | base64 -d | bash",
+            "printf 'git pu%s' sh | sh",
+            "echo x | bash -s",
+            "echo x | bash -",
+            "echo x | bash -o pipefail",
+            "echo x | bash /dev/stdin",
+            "bash /proc/self/fd/0 < x",
+            "bash <(echo x)",
+            ". /dev/stdin < x",
+            "bash <<'E'\nls\nE",
+            "bash < file",
+            "bash <<< x",
+            "cat x | sudo -n sh",
+            "cat x | env -i bash",
+            "cat x | xargs bash -c",
+            "cat x | python3",
+            "cat x | python3.12 -",
+            "cat x | perl",
+            "/bin/bash < x",
+            "bash -c 'cat x | sh'",
+        ] {
+            assert_eq!(shell(&line("deny"), read), ApprovalAction::Deny, "{read}");
+            assert_eq!(shell(&line("ask"), read), ApprovalAction::Ask, "{read}");
+        }
+        // Without a rule that keeps something from running, the rules that allow decide.
+        let allowed = rules(json!({ "rules": [
+            { "tool": "shell", "command": "echo", "action": "allow" },
+            { "tool": "shell", "command": "bash", "action": "allow" },
+        ]}));
+        assert_eq!(shell(&allowed, "echo x | bash"), ApprovalAction::Allow);
+    }
+
+    #[test]
+    fn what_runs_others_is_allowed_only_with_what_it_runs() {
+        let allow = |command: &str| {
+            rules(json!({ "rules": [
+                { "tool": "shell", "command": command, "action": "allow" },
+                { "tool": "shell", "command": "echo", "action": "allow" },
+            ]}))
+        };
+        for (rule, command, expected) in [
+            ("ls", "echo 'git push' | bash", ApprovalAction::Ask),
+            ("ls", "echo x | xargs git push", ApprovalAction::Ask),
+            ("ls", "echo x | python3 -c 'import os'", ApprovalAction::Ask),
+            ("ls", "echo x; sh script.sh", ApprovalAction::Ask),
+            ("env", "env", ApprovalAction::Allow),
+            ("env", "env bash -c 'rm x'", ApprovalAction::Ask),
+            ("env", "env -S 'rm x'", ApprovalAction::Ask),
+            ("timeout 5", "timeout 5 rm x", ApprovalAction::Ask),
+            ("timeout 5 ls", "timeout 5 ls -l", ApprovalAction::Allow),
+            ("sudo env", "sudo env rm x", ApprovalAction::Ask),
+            ("uv run", "uv run python x.py", ApprovalAction::Ask),
+            ("uv run python", "uv run python x.py", ApprovalAction::Allow),
+            ("xargs", "echo x | xargs rm", ApprovalAction::Ask),
+            ("find", "find . -name x", ApprovalAction::Allow),
+            ("find", "find . -exec rm x \\;", ApprovalAction::Ask),
+            ("git", "git status", ApprovalAction::Allow),
+            ("git", "git -c alias.x='!rm x' x", ApprovalAction::Ask),
+            ("git", "git config alias.x '!rm x'", ApprovalAction::Ask),
+            ("python3", "python3 -c 'print(1)'", ApprovalAction::Allow),
+        ] {
+            assert_eq!(shell(&allow(rule), command), expected, "{rule}: {command}");
         }
     }
 
@@ -321,6 +498,9 @@ mod tests {
         assert_eq!(on(json!("time ".repeat(5_000))), ApprovalAction::Ask);
         // Where too much would have to be looked at, whatever is kept from running could be in it.
         for deep in ["bash -c ", "time ", "env -i ", "eval "] {
+            assert_eq!(on(json!(deep.repeat(30_000))), ApprovalAction::Deny);
+        }
+        for deep in ["bash <<< ", "watch 'a b' ", "bash -c -o x "] {
             assert_eq!(on(json!(deep.repeat(30_000))), ApprovalAction::Deny);
         }
         assert_eq!(on(json!("eval ".repeat(500))), ApprovalAction::Deny);

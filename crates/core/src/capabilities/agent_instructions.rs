@@ -39,6 +39,9 @@ impl Capability for AgentInstructionsCapability {
     fn description(&self) -> &str {
         "Reads instructions from AGENTS.md in the session's files, every turn."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn category(&self) -> Option<&str> {
         Some("Files")
     }

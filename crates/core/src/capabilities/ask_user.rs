@@ -23,6 +23,9 @@ impl Capability for AskUserCapability {
     fn category(&self) -> Option<&str> {
         Some("Conversation")
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![Box::new(RequestUserInput)]
     }

@@ -26,6 +26,9 @@ impl Capability for BtwCapability {
     fn description(&self) -> &str {
         "Answers a side question without adding it to the conversation."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn commands(&self) -> Vec<CommandDescriptor> {
         vec![CommandDescriptor {
             name: "btw".to_owned(),

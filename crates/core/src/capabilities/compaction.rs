@@ -49,6 +49,9 @@ impl Capability for CompactionCapability {
     fn description(&self) -> &str {
         "Makes the history shorter by itself when it no longer fits the model's window."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn category(&self) -> Option<&str> {
         Some("Memory")
     }

@@ -62,6 +62,9 @@ impl Capability for CurrentTimeCapability {
     fn category(&self) -> Option<&str> {
         Some("Utilities")
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(GetCurrentTime(Arc::clone(&self.clock)))]
     }

@@ -43,6 +43,9 @@ impl Capability for InfinityContextCapability {
             "You may not see the whole conversation. Before you say that you do not know what was said earlier, look it up with query_history.",
         )
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(QueryHistory)]
     }

@@ -42,6 +42,9 @@ impl Capability for LoopDetectionCapability {
     fn description(&self) -> &str {
         "Blocks calls that are repeated without change."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn category(&self) -> Option<&str> {
         Some("Safety")
     }

@@ -43,6 +43,9 @@ impl Capability for MessageMetadataCapability {
     fn description(&self) -> &str {
         "Shows the model when and by whom user messages were sent."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn category(&self) -> Option<&str> {
         Some("Session")
     }

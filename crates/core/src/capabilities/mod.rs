@@ -162,6 +162,11 @@ pub trait Capability: Send + Sync {
     fn tools_with_config(&self, _config: &Value) -> Vec<Box<dyn Tool>> {
         self.tools()
     }
+    /// Names what its tools follow from beside the configuration. While that name and the configuration stay the same, so do its tools and their
+    /// definitions: they are asked for once, and serve the turns of all sessions. `None` has them asked for at each turn.
+    fn tools_revision(&self) -> Option<u64> {
+        None
+    }
     /// Returns definitions of tools that it does not run itself.
     fn tool_definitions(&self) -> Vec<ToolDefinition> {
         Vec::new()

@@ -16,6 +16,9 @@ impl Capability for NoopCapability {
     fn description(&self) -> &str {
         "Contributes nothing."
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn category(&self) -> Option<&str> {
         Some("Testing")
     }

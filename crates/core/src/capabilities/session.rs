@@ -29,6 +29,9 @@ impl Capability for SessionCapability {
     fn category(&self) -> Option<&str> {
         Some("Session")
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(GetSessionInfo), boxed(WriteSessionTitle)]
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::session_tool::{Failure, SessionTool, boxed, object, offered, writes};
 use super::{Capability, RiskLevel};
+use crate::error::AgentLoopError;
 use crate::tools::{SideEffectClass, Tool, ToolHints};
 use crate::traits::{SECRET_MASK, SessionStorageStore, ToolContext};
 
@@ -33,6 +34,9 @@ impl Capability for SessionStorageCapability {
     }
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::Medium
+    }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(KvStore), boxed(SecretStore)]
@@ -126,6 +130,15 @@ impl SessionTool for KvStore {
     }
 }
 
+/// A store that is set up without what it needs for secrets says so in words that help: the model can go on without
+/// them and pass the words on.
+fn unsealed(error: AgentLoopError) -> Failure {
+    match error {
+        AgentLoopError::Configuration(text) => Failure::told(text),
+        other => other.into(),
+    }
+}
+
 /// Tells whether a value is what a record shows of a secret: a model that reads its own call again may repeat it.
 fn is_mask(value: &str) -> bool {
     value.starts_with(SECRET_MASK) && value.ends_with(']')
@@ -155,7 +168,7 @@ impl SessionTool for SecretStore {
             Operation::List => json!({ "secrets": store.list_secrets(id).await? }),
             Operation::Get => {
                 let name = args.key("name")?;
-                let value = store.get_secret(id, name).await?;
+                let value = store.get_secret(id, name).await.map_err(unsealed)?;
                 json!({ "name": name, "found": value.is_some(), "value": value })
             }
             Operation::Set => {
@@ -165,7 +178,7 @@ impl SessionTool for SecretStore {
                         "`{value}` is what is shown in place of a secret; give the secret itself"
                     )));
                 }
-                store.set_secret(id, name, value).await?;
+                store.set_secret(id, name, value).await.map_err(unsealed)?;
                 json!({ "name": name, "stored": true })
             }
             Operation::Delete => {

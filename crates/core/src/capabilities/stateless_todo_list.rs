@@ -33,6 +33,9 @@ impl Capability for StatelessTodoListCapability {
             "For work of three steps or more, keep a plan with write_todos: send the whole list each time, have one item in progress at most, and mark an item completed as soon as it is.",
         )
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(WriteTodos)]
     }

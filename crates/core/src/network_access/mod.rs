@@ -85,6 +85,12 @@ impl NetworkAccessList {
         self.is_empty() || rules::allows_address(self, url, address)
     }
 
+    /// Tells whether it blocks anything on the host and port of a URL, by whatever scheme and path: nobody sees what goes through a
+    /// tunnel, so one must not lead to where a part is blocked. With an address it asks that for the address behind the host.
+    pub fn blocks_part_of(&self, url: &str, address: Option<IpAddr>) -> bool {
+        !self.blocked.is_empty() && rules::blocks_part_of(self, url, address)
+    }
+
     /// Refuses the first pattern that cannot be understood, for use when a list is set.
     ///
     /// Without the feature `url-rules` it accepts every list, because each one with patterns denies all.

@@ -12,6 +12,14 @@ pub(super) fn allows_address(_list: &NetworkAccessList, _url: &str, _address: Ip
     false
 }
 
+pub(super) fn blocks_part_of(
+    _list: &NetworkAccessList,
+    _url: &str,
+    _address: Option<IpAddr>,
+) -> bool {
+    true
+}
+
 pub(super) fn check(_list: &NetworkAccessList) -> Result<(), InvalidPattern> {
     Ok(())
 }

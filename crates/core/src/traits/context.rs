@@ -12,8 +12,8 @@ use crate::named_secrets::NamedSecrets;
 use crate::network_access::NetworkAccessList;
 use crate::tools::ToolRegistry;
 use crate::traits::{
-    AgentStore, EventEmitter, SessionFileSystem, SessionMutator, SessionStorageStore, SessionStore,
-    UserConnectionResolver,
+    AgentStore, EventEmitter, SecretPlaces, SessionFileSystem, SessionMutator, SessionStorageStore,
+    SessionStore, UserConnectionResolver,
 };
 use crate::turn_environment::TurnEnvironment;
 use crate::typed_id::SessionId;
@@ -80,6 +80,8 @@ tool_context! {
     environment: TurnEnvironment, with_environment;
     /// The operator's secrets that the call may use.
     secrets: NamedSecrets, with_secrets;
+    /// Where secrets stand that the session must not show; absent where it knows none.
+    secret_places: Arc<dyn SecretPlaces>, with_secret_places;
 }
 
 impl ToolContext {

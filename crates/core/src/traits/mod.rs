@@ -2,6 +2,7 @@
 
 mod context;
 mod files;
+mod secret_places;
 mod storage;
 mod stores;
 
@@ -13,6 +14,7 @@ pub use files::{
     DisabledSessionFileSystemFactory, SessionFileSystem, SessionFileSystem as SessionFileStore,
     SessionFileSystemFactory, SessionFileSystemFactoryContext,
 };
+pub use secret_places::SecretPlaces;
 pub use storage::{KeyInfo, SECRET_MASK, SecretInfo, SessionStorageStore};
 pub use stores::{
     AgentStore, EventEmitter, HarnessStore, LlmProviderStore, SessionMutator, SessionStore,

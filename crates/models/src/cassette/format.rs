@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError};
+use windlass_core::error::{AgentLoopError, AskedModel, ErrorKind, ProviderError};
 use windlass_core::llm_driver_registry::{
     LlmCallConfig, LlmCompletionMetadata, LlmContentPart, LlmMessage, LlmMessageContent,
     LlmMessageRole, LlmStreamEvent,
@@ -64,6 +64,8 @@ pub(super) struct Failure {
     retry_after_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<Box<AskedModel>>,
 }
 
 impl From<&AgentLoopError> for Failure {
@@ -78,6 +80,7 @@ impl From<&AgentLoopError> for Failure {
                     .retry_after
                     .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
                 request_id: error.request_id.clone(),
+                asked: error.asked.clone(),
             },
             other => Self {
                 kind: other.kind(),
@@ -86,6 +89,7 @@ impl From<&AgentLoopError> for Failure {
                 code: None,
                 retry_after_ms: None,
                 request_id: None,
+                asked: None,
             },
         }
     }
@@ -98,6 +102,7 @@ impl From<Failure> for AgentLoopError {
             code: failure.code,
             retry_after: failure.retry_after_ms.map(Duration::from_millis),
             request_id: failure.request_id,
+            asked: failure.asked,
             ..ProviderError::new(failure.kind, failure.message)
         })
     }

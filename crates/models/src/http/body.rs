@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
 use windlass_core::llm_driver_registry::{LlmCompletionMetadata, LlmStreamEvent};
 
-use super::masked;
+use super::{Source, masked};
 use crate::decode::AnswerDecoder;
 use crate::error::network;
 use crate::prices::PriceTable;
@@ -60,6 +60,7 @@ pub(super) struct AnswerStream {
     request_id: Option<String>,
     costs: Costs,
     key: SecretString,
+    source: Arc<Source>,
 }
 
 impl AnswerStream {
@@ -70,6 +71,7 @@ impl AnswerStream {
         waits: Waits,
         costs: Costs,
         key: SecretString,
+        source: Arc<Source>,
     ) -> Self {
         let mut nothing_yet = ProviderError::new(ErrorKind::Other, "");
         crate::error::add_head(&mut nothing_yet, response.headers(), chrono::Utc::now());
@@ -84,6 +86,7 @@ impl AnswerStream {
             request_id: nothing_yet.request_id,
             costs,
             key,
+            source,
         }
     }
 
@@ -186,6 +189,7 @@ impl Stream for AnswerStream {
                 self.permit = None;
                 error.request_id = error.request_id.or_else(|| self.request_id.take());
                 let error = AgentLoopError::provider(masked(error, &self.key));
+                let error = self.source.name(error, Some(&self.costs.model));
                 return Poll::Ready(Some(Err(error)));
             }
             if self.body.is_none() {

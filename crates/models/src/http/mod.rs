@@ -14,12 +14,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
-use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
+use windlass_core::error::{AgentLoopError, AskedModel, ErrorKind, ProviderError, Result};
 use windlass_core::llm_driver_registry::LlmResponseStream;
 
 pub(crate) use client::Clients;
 
 use crate::api::Api;
+use crate::base_url::host_beside;
 use crate::decode::{AnswerDecoder, DecodeOptions};
 use crate::error::{add_head, body_value, network, without_key};
 use crate::settings::{Deadlines, KeyPlace, ModelSettings, ProviderSettings};
@@ -34,12 +35,17 @@ pub(crate) type Classify = fn(Option<u16>, &Value) -> ProviderError;
 pub(crate) struct Shared {
     pub(crate) settings: ModelSettings,
     pub(crate) provider: ProviderSettings,
+    /// What people call the provider.
+    pub(crate) name: &'static str,
+    /// Where the provider itself is.
+    pub(crate) own_base: &'static str,
     clients: Arc<Clients>,
     limiter: Option<Arc<Semaphore>>,
 }
 
 impl Shared {
     pub(crate) fn new(
+        api: Api,
         settings: ModelSettings,
         provider: ProviderSettings,
         clients: Arc<Clients>,
@@ -48,6 +54,8 @@ impl Shared {
         Self {
             settings,
             provider,
+            name: api.as_str(),
+            own_base: api.default_base_url(),
             clients,
             limiter: limiter.map(|limit| Arc::new(Semaphore::new(limit.max(1)))),
         }
@@ -62,6 +70,23 @@ pub(crate) struct Endpoint {
     key: SecretString,
     key_place: KeyPlace,
     classify: Classify,
+    source: Arc<Source>,
+}
+
+/// Who answers, as errors name it.
+pub(crate) struct Source {
+    provider: &'static str,
+    host: Option<String>,
+}
+
+impl Source {
+    fn name(&self, error: AgentLoopError, model: Option<&str>) -> AgentLoopError {
+        error.of_model(|| AskedModel {
+            provider: self.provider.to_owned(),
+            model: model.map(str::to_owned),
+            host: self.host.clone(),
+        })
+    }
 }
 
 impl fmt::Debug for Endpoint {
@@ -107,8 +132,13 @@ impl Endpoint {
         let provider = &shared.provider;
         let base = base_url
             .or(provider.base_url.as_deref())
-            .unwrap_or(api.default_base_url());
+            .unwrap_or(shared.own_base);
+        let source = Source {
+            provider: shared.name,
+            host: host_beside(base, shared.own_base),
+        };
         Self {
+            source: Arc::new(source),
             api,
             base: base.trim_end_matches('/').to_owned(),
             key: SecretString::from(key),
@@ -143,7 +173,8 @@ impl Endpoint {
         let stream = HeaderValue::from_static("text/event-stream");
         request.headers_mut().insert("accept", stream);
         let first_byte = started + deadlines.first_byte;
-        let response = self.send(request, first_byte).await?;
+        let response = self.send(request, first_byte).await;
+        let response = response.map_err(|error| self.source.name(error, Some(&call.model)))?;
         let settings = &self.shared.settings;
         let decoder = AnswerDecoder::new(
             self.api,
@@ -170,12 +201,18 @@ impl Endpoint {
             },
             costs,
             self.key.clone(),
+            Arc::clone(&self.source),
         );
         Ok(Box::pin(stream))
     }
 
     /// Gets a JSON document.
     pub(crate) async fn get(&self, path: &str, query: &[(&'static str, String)]) -> Result<Value> {
+        let got = self.document(path, query).await;
+        got.map_err(|error| self.source.name(error, None))
+    }
+
+    async fn document(&self, path: &str, query: &[(&'static str, String)]) -> Result<Value> {
         let request = self.request(Method::GET, path, query)?;
         let until = Instant::now() + self.deadlines().first_byte;
         let response = self.send(request, until).await?;

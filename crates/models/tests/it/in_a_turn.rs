@@ -1,9 +1,13 @@
 //! The drivers inside of the runtime, where a turn is carried to its end.
 
+use windlass_core::error::AgentLoopError;
 use windlass_core::llm_driver_registry::DriverRegistry;
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_models::{ModelSettings, register_drivers};
-use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder};
+use windlass_runtime::{
+    Conversation, ConversationError, InProcessRuntime, InProcessRuntimeBuilder, RetryPolicy,
+    RuntimeSettings,
+};
 use windlass_testkit::{Answer, FakeServer, Wire};
 
 use crate::support::{KEY, base, model};
@@ -19,7 +23,7 @@ async fn runtime(wire: Wire, url: &str) -> InProcessRuntime {
         Wire::Gemini => LlmProviderType::Gemini,
     };
     let mut drivers = DriverRegistry::new();
-    register_drivers(&mut drivers, ModelSettings::default());
+    register_drivers(&mut drivers, ModelSettings::default()).unwrap();
     InProcessRuntimeBuilder::new()
         .driver_registry(drivers)
         .default_model(ModelWithProvider {
@@ -37,6 +41,74 @@ async fn runtime(wire: Wire, url: &str) -> InProcessRuntime {
         .build()
         .await
         .unwrap()
+}
+
+#[tokio::test]
+async fn an_error_of_a_provider_says_who_was_asked_and_what_to_do() {
+    let name = "openai-chat/llama3.2";
+    let mut server = FakeServer::start().await.unwrap();
+    let url = format!("{}/v1", server.url());
+    let host = server.url().replace("http://", "");
+    let model = windlass_models::model_at(name, KEY, &url).unwrap();
+    let mut chat = Conversation::builder().model(model).start().await.unwrap();
+    let refusal = Wire::OpenAiChat.error(401, &format!("no such key: {KEY}"));
+    let provider = async {
+        let exchange = server.next().await;
+        let refusal = refusal.to_string();
+        exchange.answer(401, &[], &refusal).await.unwrap();
+    };
+    let (said, ()) = tokio::join!(chat.say("Hi"), provider);
+    let told = said.unwrap_err().to_string();
+    for words in [name, &host, "status 401", "check the key"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert!(!told.contains(KEY), "{told}");
+
+    // Nobody listens any more.
+    drop(server);
+    let settings = RuntimeSettings {
+        retry: RetryPolicy {
+            max_retries: 0,
+            ..RetryPolicy::default()
+        },
+        ..RuntimeSettings::default()
+    };
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    let model = windlass_models::model_at(name, KEY, format!("http://{address}/v1")).unwrap();
+    let builder = Conversation::builder().model(model);
+    let builder = builder.with_runtime(|runtime| runtime.settings(settings));
+    let mut chat = builder.start().await.unwrap();
+    let told = chat.say("Hi").await.unwrap_err().to_string();
+    for words in [name, &address, "refused", "check that the address"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_called_is_refused_before_anything_is_said() {
+    for url in [
+        "",
+        "localhost:1",
+        "ftp://host/v1",
+        "http://me:secret@host/v1",
+    ] {
+        let model = windlass_models::model("openai-chat/m", KEY).unwrap();
+        let model = model.with_base_url(url);
+        let started = Conversation::builder().model(model).start().await;
+        let error = started.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ConversationError::Runtime(AgentLoopError::Configuration(_))
+            ),
+            "{error}"
+        );
+        let told = error.to_string();
+        assert!(told.contains("of provider openai-chat"), "{told}");
+        assert!(!told.contains("secret"), "{told}");
+    }
 }
 
 #[tokio::test]

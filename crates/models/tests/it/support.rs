@@ -61,7 +61,7 @@ pub(crate) fn driver_with(
     settings: ModelSettings,
     provider: ProviderSettings,
 ) -> ModelDriver {
-    ModelDriver::new(api(wire), KEY, Some(&base(wire, url)), settings, provider)
+    ModelDriver::new(api(wire), KEY, Some(&base(wire, url)), settings, provider).unwrap()
 }
 
 pub(crate) fn config(wire: Wire) -> LlmCallConfig {

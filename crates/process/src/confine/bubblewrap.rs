@@ -51,6 +51,15 @@ pub(super) fn program_or_usual() -> &'static Path {
     program().unwrap_or(Path::new(PLACES[0]))
 }
 
+/// Tells whether the program is started with more rights than who starts it.
+#[cfg(target_os = "linux")]
+pub(super) fn needs_privileges() -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
+    let metadata = program_or_usual().metadata();
+    metadata.is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
+}
+
 /// Tries an empty command: containers and some distributions forbid the namespaces that a sandbox is made of.
 fn can_run(program: &Path) -> bool {
     let bounds = Bounds::of("/tmp");
@@ -132,6 +141,18 @@ pub(super) fn variables(variables: &BTreeMap<OsString, OsString>) -> io::Result<
 /// Namespaces are a part of Linux.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn variables(_variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Writes down which system calls are refused, to be read by the sandbox from an open file.
+#[cfg(target_os = "linux")]
+pub(super) fn system_calls(network: Network) -> io::Result<OwnedFd> {
+    super::system_calls::in_namespaces(network)
+}
+
+/// Namespaces are a part of Linux.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn system_calls(_network: Network) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -64,10 +64,33 @@ fn only_signals() -> Result<RulesetCreated, RulesetError> {
 
 /// Puts a domain around the calling thread, for good, out of which no signal goes. Nothing else is forbidden in it.
 pub(super) fn keep_signals_inside() -> Result<(), String> {
-    let restricted = only_signals().and_then(RulesetCreated::restrict_self);
+    enter(only_signals())
+}
+
+/// Tells whether the kernel can keep the sockets without a path of a domain inside of it.
+pub(super) fn sockets_stay_inside() -> bool {
+    static STAY: OnceLock<bool> = OnceLock::new();
+    *STAY.get_or_init(|| only_sockets().is_ok())
+}
+
+fn only_sockets() -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::AbstractUnixSocket)?
+        .create()
+}
+
+/// Puts a domain around the calling thread, for good, out of which no socket without a path can be reached: those of services lie in the network,
+/// and who shares the one has the others. Nothing else is forbidden in it.
+pub(super) fn keep_sockets_inside() -> Result<(), String> {
+    enter(only_sockets())
+}
+
+fn enter(rules: Result<RulesetCreated, RulesetError>) -> Result<(), String> {
+    let restricted = rules.and_then(RulesetCreated::restrict_self);
     match restricted.map_err(|error| error.to_string())?.ruleset {
         RulesetStatus::FullyEnforced => Ok(()),
-        _ => Err("the kernel does not keep signals inside".to_owned()),
+        _ => Err("the kernel does not keep signals and sockets inside".to_owned()),
     }
 }
 

@@ -124,10 +124,10 @@ impl Bounds {
     }
 }
 
-/// A command, with the open file that it inherits, if it does.
+/// A command, with the open files that it inherits.
 pub(crate) struct Prepared {
     pub(crate) command: Command,
-    pub(crate) inherited: Option<OwnedFd>,
+    pub(crate) inherited: Vec<OwnedFd>,
 }
 
 impl Confinement {
@@ -173,22 +173,24 @@ impl Confinement {
             Self::Bubblewrap => {
                 // It runs outside of what it makes, so no variable of the program's may be its own: one of them can load a
                 // library. In the list of arguments everybody could read them.
-                let inherited = bubblewrap::variables(variables)?;
+                let variables = bubblewrap::variables(variables)?;
+                let calls = bubblewrap::system_calls(bounds.network)?;
                 let mut command = Command::new(bubblewrap::program_or_usual());
                 command.env_clear().args(bubblewrap::arguments(bounds));
                 if let Some(launcher) = launcher {
                     command.arg("--ro-bind").arg(launcher).arg(LAUNCHER_PLACE);
                 }
-                command.arg("--args").arg(inherited.as_raw_fd().to_string());
+                command.arg("--seccomp").arg(calls.as_raw_fd().to_string());
+                command.arg("--args").arg(variables.as_raw_fd().to_string());
                 command.arg("--").arg(program).current_dir("/");
-                let inherited = Some(inherited);
+                let inherited = vec![variables, calls];
                 Prepared { command, inherited }
             }
             Self::Landlock | Self::Unconfined => {
                 let mut command = Command::new(program);
                 command.env_clear().envs(variables);
                 command.current_dir(&bounds.cwd);
-                let inherited = None;
+                let inherited = Vec::new();
                 Prepared { command, inherited }
             }
         };
@@ -220,6 +222,15 @@ impl Confinement {
             }
             #[cfg(not(target_os = "linux"))]
             Self::Landlock => Err("landlock is a part of Linux".to_owned()),
+            // A sandbox that needs privileges to be made would not get them any more.
+            #[cfg(target_os = "linux")]
+            Self::Bubblewrap
+                if bounds.network == Network::Inherit
+                    && !bubblewrap::needs_privileges()
+                    && landlock::sockets_stay_inside() =>
+            {
+                landlock::keep_sockets_inside().map(|()| None)
+            }
             Self::Bubblewrap | Self::Unconfined => {
                 let _ = (bounds, root);
                 Ok(None)

@@ -86,11 +86,11 @@ impl HiddenPaths {
 
     /// Finds out what is hidden at this moment.
     pub fn look(&self) -> Hidden {
-        let mut hidden = Hidden::default();
-        if self.named.is_empty() {
-            return hidden;
-        }
         let mounts = mounts::read();
+        let mut hidden = Hidden {
+            processes: mounts::of_processes(&mounts),
+            ..Hidden::default()
+        };
         for named in &self.named {
             named.pin();
             let Resolved { real, links } = resolve::resolve(&named.path);
@@ -137,6 +137,8 @@ pub struct Hidden {
     searched: usize,
     /// The links on the way of the host's own names to it, where they are.
     links: Vec<PathBuf>,
+    /// The devices of file systems that show processes, the host among them: its memory, its variables and its open files.
+    processes: Vec<u64>,
     /// Files inside of it that have further names; looked for when a file turns up that has several.
     linked: OnceLock<HashSet<Identity>>,
 }
@@ -167,6 +169,7 @@ impl Hidden {
             places: self.places.clone(),
             searched: self.searched,
             links: self.links.clone(),
+            processes: self.processes.clone(),
             linked: OnceLock::new(),
         };
         let mounts = mounts::read();
@@ -203,7 +206,8 @@ impl Hidden {
         } else {
             1
         };
-        self.is_known(Identity::of(metadata), names)
+        let identity = Identity::of(metadata);
+        self.processes.contains(&identity.dev) || self.is_known(identity, names)
     }
 
     /// Tells whether a file or directory with so many names is hidden. One name will do for a directory.
@@ -219,6 +223,10 @@ impl Hidden {
     /// Tells whether an open directory is hidden or lies below what is. The system is asked for each directory above it, so
     /// no name matters.
     pub fn covers(&self, directory: impl AsFd) -> io::Result<bool> {
+        let device = Identity::of_open(directory.as_fd())?.dev;
+        if self.processes.contains(&device) {
+            return Ok(true);
+        }
         if self.identities.is_empty() {
             return Ok(false);
         }

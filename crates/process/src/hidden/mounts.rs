@@ -11,6 +11,8 @@ pub(super) struct Mount {
     /// Which part of the file system it shows.
     root: PathBuf,
     point: PathBuf,
+    /// What kind of file system it is.
+    kind: String,
 }
 
 /// Reads what is mounted. Where the system does not tell, names by mounts are not known.
@@ -23,11 +25,32 @@ pub(super) fn read() -> Vec<Mount> {
 /// Reads a line: `36 35 98:0 /root /point options …`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ').skip(2);
+    let (device, root, point) = (fields.next()?, fields.next()?, fields.next()?);
+    let kind = fields.skip_while(|field| *field != b"-").nth(1);
     Some(Mount {
-        device: String::from_utf8(fields.next()?.to_vec()).ok()?,
-        root: unescaped(fields.next()?),
-        point: unescaped(fields.next()?),
+        device: String::from_utf8(device.to_vec()).ok()?,
+        root: unescaped(root),
+        point: unescaped(point),
+        kind: String::from_utf8_lossy(kind.unwrap_or_default()).into_owned(),
     })
+}
+
+/// Returns the devices of file systems that show processes.
+#[cfg(target_os = "linux")]
+pub(super) fn of_processes(mounts: &[Mount]) -> Vec<u64> {
+    let device = |mount: &Mount| {
+        let (major, minor) = mount.device.split_once(':')?;
+        let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(rustix::fs::makedev(major, minor))
+    };
+    let shown = mounts.iter().filter(|mount| mount.kind == "proc");
+    shown.filter_map(device).collect()
+}
+
+/// Other systems have none.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn of_processes(_mounts: &[Mount]) -> Vec<u64> {
+    Vec::new()
 }
 
 /// The kernel writes blanks and backslashes as three octal digits.

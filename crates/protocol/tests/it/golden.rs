@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_protocol::{
-    answers, environments, events, groups, info, stream, threads, turns, usage, workspace,
+    answers, apps, automations, config, environments, events, info, stream, tasks, threads, turns,
+    usage, workspace,
 };
 
 fn check<T: DeserializeOwned + Serialize>(name: &str, text: &str) {
@@ -37,8 +38,13 @@ golden! {
     usage_report: usage::UsageReport = "usage";
     workspace_status: workspace::WorkspaceStatus = "workspace-status";
     environment: environments::EnvironmentList = "environments";
-    task_list: groups::TaskList = "tasks";
-    skill_list: groups::SkillList = "skills";
+    task_list: tasks::TaskList = "tasks";
+    task: tasks::TaskRecord = "task";
+    automation: automations::AutomationRecord = "automation";
+    automation_run: automations::AutomationRunRecord = "automation-run";
+    skill_list: apps::SkillList = "skills";
+    runtime_config: config::RuntimeConfig = "config";
+    provider_list: config::ProviderList = "providers";
     one_shot_completed: stream::OneShotCompleted = "one-shot-completed";
     all_events: Vec<events::RuntimeEventEnvelope> = "events";
 }

@@ -225,9 +225,15 @@ impl ConversationBuilder {
     /// # }).unwrap();
     /// ```
     #[cfg(feature = "sqlite")]
-    pub fn on_disk(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+    pub fn on_disk(self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.on_disk_with(windlass_store::sqlite::SqliteOptions::new(directory))
+    }
+    /// Keeps everything in a data directory with wishes of its own, such as a key for the secrets of `session_storage`
+    /// ([`with_secrets_key`](windlass_store::sqlite::SqliteOptions::with_secrets_key)).
+    #[cfg(feature = "sqlite")]
+    pub fn on_disk_with(mut self, options: windlass_store::sqlite::SqliteOptions) -> Self {
         self.disk = Some(Disk {
-            options: windlass_store::sqlite::SqliteOptions::new(directory),
+            options,
             is_read_only: false,
         });
         self
@@ -336,6 +342,7 @@ impl ConversationBuilder {
 
     /// Opens the store with all its conversations and begins none.
     pub async fn open(mut self) -> Result<Conversations, ConversationError> {
+        self.tools.check()?;
         #[cfg(feature = "sqlite")]
         let store = match self.disk.take() {
             Some(disk) => {

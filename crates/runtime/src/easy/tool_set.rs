@@ -1,10 +1,19 @@
 //! A capability made of a list of tools.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::capabilities::Capability;
+use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::tools::Tool;
+
+/// The longest name that all providers take.
+const MAX_NAME_BYTES: usize = 64;
+
+fn refused(why: String) -> AgentLoopError {
+    AgentLoopError::Configuration(why)
+}
 
 /// A capability that consists of tools.
 ///
@@ -61,6 +70,34 @@ impl ToolSet {
 
     pub(super) fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+
+    /// Says which tool no model could call, before one is told of it.
+    pub(super) fn check(&self) -> Result<()> {
+        let mut names = HashSet::new();
+        for tool in &self.tools {
+            let name = tool.name();
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+            if !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.bytes().all(is_letter) {
+                return Err(refused(format!(
+                    "{name:?} cannot be the name of a tool: models take 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`"
+                )));
+            }
+            if !names.insert(name) {
+                return Err(refused(format!("there are two tools `{name}`; rename one")));
+            }
+            let schema = tool.parameters_schema();
+            let is_object = schema.is_object()
+                && schema
+                    .get("type")
+                    .is_none_or(|kind| kind.as_str() == Some("object"));
+            if !is_object {
+                return Err(refused(format!(
+                    "the schema of the tool `{name}` describes no object: {schema}; arguments always are one"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -179,6 +179,7 @@ fn begin(thread: &Thread, rest: &[Arc<Event>]) -> Option<Input> {
                 message: input_of(message_at(body, 1)?),
                 on_busy: OnBusy::Queue,
                 timeout: time_of(&body[0], started),
+                turn_id: None,
             })
         }
         EventData::InputMessage(data) => Some(Input::Import {
@@ -214,6 +215,7 @@ fn submit(message: &Message, on_busy: OnBusy, deadline_ms: Option<u64>) -> Input
         message: input_of(message),
         on_busy,
         timeout: deadline_ms.map(Duration::from_millis),
+        turn_id: None,
     }
 }
 

@@ -1,8 +1,10 @@
 //! Asks the machine again, decision by decision.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_core::approval_rules::call_digest;
 use windlass_core::budget::{Budgets, Limit};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData, ToolCompletedData, TurnFailedData};
@@ -198,6 +200,7 @@ impl Player {
             context.plan.compaction = None;
         }
         context.plan.budgets = self.budgets(&context.plan.budgets);
+        context.plan.remembered = self.remembered(&context.plan.remembered);
         Ok(Arc::new(context))
     }
 
@@ -222,6 +225,22 @@ impl Player {
             EventData::TurnFailed(data) => data.error_code.as_deref() == Some("context_full"),
             _ => false,
         })
+    }
+
+    /// Returns what was allowed for good when the turn began: what somebody was asked about in it was not.
+    fn remembered(&self, today: &Arc<[String]>) -> Arc<[String]> {
+        let asked: HashSet<String> = self
+            .turn_events()
+            .filter_map(|data| match data {
+                EventData::ApprovalRequired(data) => Some(call_digest(&data.tool_call).to_string()),
+                _ => None,
+            })
+            .collect();
+        if asked.is_empty() {
+            return Arc::clone(today);
+        }
+        let others = today.iter().filter(|call| !asked.contains(*call));
+        others.cloned().collect()
     }
 
     /// Returns the budgets that count for the turn that begins here: those which refused something in it, and no others. What today's would refuse
@@ -345,9 +364,10 @@ async fn read(inner: &Inner, session_id: SessionId) -> Result<Vec<Arc<Event>>> {
         let page = page.await.map_err(from_journal)?;
         let is_note = |event: &Arc<Event>| matches!(event.data, EventData::JournalPruned(_));
         if !page.pruned.is_empty() || page.events.iter().any(is_note) {
-            return Err(AgentLoopError::store(format!(
-                "session {session_id} cannot be replayed: some of its events are no longer kept"
-            )));
+            return Err(AgentLoopError::NotReplayable {
+                session_id,
+                reason: "some of its records are no longer kept".to_owned(),
+            });
         }
         let head = page.head;
         let is_last = page.events.is_empty();

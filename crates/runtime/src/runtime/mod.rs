@@ -71,6 +71,12 @@ impl InProcessRuntime {
         self.inner.backends.queries.clone()
     }
 
+    /// Returns who speaks with MCP servers, if somebody does.
+    #[must_use]
+    pub fn mcp(&self) -> Option<Arc<dyn windlass_core::mcp::McpConnector>> {
+        self.inner.mcp.clone()
+    }
+
     /// Returns what the turns of this process came to since it began.
     #[must_use]
     pub fn turn_figures(&self) -> crate::TurnFigures {

@@ -110,6 +110,17 @@ impl InProcessRuntime {
         self.inner.backends.session_store.session_ids().await
     }
 
+    /// Returns the ids of sessions that work for another one, the newest first: of one parent or of all, `limit` behind the first `skip`.
+    pub async fn child_ids(
+        &self,
+        parent: Option<SessionId>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        let sessions = &self.inner.backends.session_store;
+        sessions.child_ids(parent, skip, limit).await
+    }
+
     /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
         self.remove_when(session_id, CloseWhen::Now).await

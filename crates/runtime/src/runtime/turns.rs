@@ -219,6 +219,7 @@ impl InProcessRuntime {
             tool_timeout,
             on_event,
             on_busy,
+            turn_id,
             ..
         } = options;
         slot.ask(&self.inner, |reply| {
@@ -227,6 +228,7 @@ impl InProcessRuntime {
                 ticket,
                 message,
                 on_busy,
+                turn_id,
                 turn_timeout,
                 tool_timeout,
                 on_event,
@@ -270,6 +272,7 @@ impl InProcessRuntime {
                 ticket,
                 message,
                 on_busy: OnBusy::Refuse,
+                turn_id: None,
                 turn_timeout: None,
                 tool_timeout: None,
                 on_event: None,
@@ -360,12 +363,23 @@ impl InProcessRuntime {
         call_id: impl Into<String>,
         approve: bool,
     ) -> Result<TurnHandle> {
+        let remember = Remember::Nothing;
+        self.decide(session_id, call_id.into(), approve, remember)
+            .await
+    }
+
+    async fn decide(
+        &self,
+        session_id: SessionId,
+        call: String,
+        approve: bool,
+        remember: Remember,
+    ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
-        let call = call_id.into();
         slot.ask(&self.inner, |reply| Mail::Approval {
             call,
             approve,
-            remember: Remember::Nothing,
+            remember,
             reason: None,
             reply,
         })
@@ -378,16 +392,9 @@ impl InProcessRuntime {
         session_id: SessionId,
         call_id: impl Into<String>,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        let call = call_id.into();
-        slot.ask(&self.inner, |reply| Mail::Approval {
-            call,
-            approve: true,
-            remember: Remember::Turn,
-            reason: None,
-            reply,
-        })
-        .await
+        let remember = Remember::Turn;
+        self.decide(session_id, call_id.into(), true, remember)
+            .await
     }
 
     /// Allows a call that waits for it, and the same call with the same arguments for the rest of the turn. Turns to come ask
@@ -397,16 +404,9 @@ impl InProcessRuntime {
         session_id: SessionId,
         call_id: impl Into<String>,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        let call = call_id.into();
-        slot.ask(&self.inner, |reply| Mail::Approval {
-            call,
-            approve: true,
-            remember: Remember::CallInProject,
-            reason: None,
-            reply,
-        })
-        .await
+        let remember = Remember::CallInProject;
+        self.decide(session_id, call_id.into(), true, remember)
+            .await
     }
 
     /// Answers a question that waits for it.

@@ -23,6 +23,10 @@ impl Mask {
             E::Provider(provider) => {
                 self.text(&mut provider.message);
                 self.optional(&mut provider.code);
+                if let Some(asked) = &mut provider.asked {
+                    self.optional(&mut asked.model);
+                    self.optional(&mut asked.host);
+                }
             }
             E::Internal(cause) => {
                 let mut chain = format!("{cause:#}");

@@ -1,10 +1,11 @@
 //! Finds secrets in what is about to be recorded, and puts their names in their places.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::traits::SECRET_MASK;
+use windlass_core::traits::{SECRET_MASK, SecretPlaces};
 use windlass_turn::Tail;
 use zeroize::Zeroizing;
 
@@ -65,7 +66,7 @@ impl Mask {
     }
 
     /// Finds the secrets in a text from its beginning on, the longest of those that begin at one place.
-    fn find_all<'a>(&'a self, text: &'a str) -> Found<'a> {
+    fn find_all<'a, 't>(&'a self, text: &'t str) -> Found<'a, 't> {
         let secrets = self.secrets.iter();
         let forms = secrets.flat_map(|secret| secret.forms().map(move |form| (form, &**secret)));
         let places = forms.filter_map(|(form, secret)| {
@@ -153,15 +154,18 @@ impl Mask {
         (self.whole_tail(&shown), held)
     }
 
+    fn forms(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().flat_map(|secret| secret.forms())
+    }
+
     /// Returns how much of a text cannot become part of a secret, whatever follows.
     fn settled(&self, text: &str) -> usize {
-        let forms = || self.secrets.iter().flat_map(|secret| secret.forms());
         let begun = |form: &str| {
             // Only what is shorter than the form can be the beginning of it.
             let mut near = text.len().saturating_sub(form.len() - 1)..text.len();
             near.find(|at| text.is_char_boundary(*at) && form.starts_with(&text[*at..]))
         };
-        let mut settled = forms().filter_map(begun).min().unwrap_or(text.len());
+        let mut settled = self.forms().filter_map(begun).min().unwrap_or(text.len());
         // A whole secret is not cut in two for the sake of another that may begin inside of it.
         for (start, len, _) in self.find_all(text) {
             if start >= settled {
@@ -175,9 +179,52 @@ impl Mask {
     }
 }
 
+impl SecretPlaces for Mask {
+    fn longest(&self) -> usize {
+        self.forms().map(str::len).max().unwrap_or(0)
+    }
+
+    fn around(&self, text: &str, place: usize) -> Option<Range<usize>> {
+        let ranges = self.forms().filter_map(|form| {
+            // Whatever fits in here begins before the place and ends behind it.
+            let mut from = (place + 1).saturating_sub(form.len());
+            let mut to = (place + form.len() - 1).min(text.len());
+            while from < to && !text.is_char_boundary(from) {
+                from += 1;
+            }
+            while from < to && !text.is_char_boundary(to) {
+                to -= 1;
+            }
+            let near = text.get(from..to)?;
+            let (first, last) = (near.find(form)?, near.rfind(form)?);
+            Some(from + first..from + last + form.len())
+        });
+        ranges.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))
+    }
+
+    fn settled(&self, text: &str) -> usize {
+        Self::settled(self, text)
+    }
+
+    fn masks<'a>(&'a self, text: &str) -> Vec<(Range<usize>, &'a str)> {
+        let found = self.find_all(text);
+        let named = found.map(|(at, len, secret)| (at..at + len, secret.mask.as_str()));
+        named.collect()
+    }
+
+    fn begun(&self, text: &str) -> usize {
+        let rest = |form: &str| {
+            let mut ends = (1..form.len().min(text.len() + 1)).rev();
+            ends.find(|end| text.is_char_boundary(*end) && form.ends_with(&text[..*end]))
+        };
+        let begun = self.forms().filter_map(rest).max().unwrap_or(0);
+        self.outside_from(text, begun)
+    }
+}
+
 /// The secrets in a text, one behind the other. Each form is looked for once from the beginning to the end, however often it is there.
-struct Found<'a> {
-    text: &'a str,
+struct Found<'a, 't> {
+    text: &'t str,
     /// Where each form comes next.
     places: Vec<Place<'a>>,
 }
@@ -188,7 +235,7 @@ struct Place<'a> {
     secret: &'a Secret,
 }
 
-impl<'a> Iterator for Found<'a> {
+impl<'a> Iterator for Found<'a, '_> {
     type Item = (usize, usize, &'a Secret);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -362,6 +409,41 @@ mod tests {
         let mut text = "hunter2 ".repeat(200_000);
         assert!(mask.text(&mut text));
         assert_eq!(text, "[secret:a] ".repeat(200_000));
+    }
+
+    #[test]
+    fn a_text_is_cut_in_no_secret() {
+        let mask = mask(&[("a", "abcd1234"), ("b", "34efghij"), ("c", "ééxééxéé")]);
+        let text = "x abcd1234efghij y abcd1234 ééxééxéé";
+        let covered = |place| mask.around(text, place);
+        assert_eq!(covered(2), None);
+        assert_eq!(covered(3), Some(2..10));
+        // Two that share letters are one for who cuts.
+        assert_eq!(covered(9), Some(2..16));
+        assert_eq!(mask.outside_from(text, 3), 16);
+        assert_eq!(mask.outside_before(text, 15), 2);
+        assert_eq!(covered(16), None);
+        for place in 0..=text.len() {
+            let (before, from) = (
+                mask.outside_before(text, place),
+                mask.outside_from(text, place),
+            );
+            assert!(before <= place && place <= from);
+            for at in [before, from] {
+                assert_eq!(covered(at), None, "{place}");
+            }
+        }
+        // The last begins with what may be the rest of another, and is not cut for that.
+        for (cut, from) in [
+            ("1234 x", 4),
+            ("4", 1),
+            (" 1234", 0),
+            ("", 0),
+            ("34efghij", 8),
+        ] {
+            assert_eq!(mask.begun(cut), from, "{cut}");
+        }
+        assert!(mask.longest() >= 16);
     }
 
     #[test]

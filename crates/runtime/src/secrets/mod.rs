@@ -7,6 +7,7 @@
 mod error;
 mod forms;
 mod mask;
+mod places;
 mod watched_storage;
 
 use std::collections::HashMap;
@@ -16,9 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_core::error::AgentLoopError;
 use windlass_core::llm_driver_registry::ProviderType;
 use windlass_core::named_secrets::NamedSecrets;
+use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
 pub(crate) use mask::{Mask, Secret, mask_of};
+use places::Places;
 pub(crate) use watched_storage::WatchedStorage;
 
 /// A stored secret that is shorter is not looked for: it is no secret, and would be found in every other word.
@@ -118,6 +121,13 @@ impl KnownSecrets {
         let own = known.sessions.get(&session_id);
         let secrets = own.into_iter().flatten().chain(&known.keys).cloned();
         Mask::of(secrets.collect())
+    }
+
+    /// Returns where a tool may cut what it shows to a session.
+    pub(crate) fn places(&self, session_id: SessionId) -> Option<Arc<dyn SecretPlaces>> {
+        let known = self.mask(session_id)?;
+        let named = self.named_mask();
+        Some(Arc::new(Places { known, named }))
     }
 
     /// Masks an error before anybody outside reads it.

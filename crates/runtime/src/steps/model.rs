@@ -11,7 +11,7 @@ use windlass_core::atoms::{
     OutputGuardrail, OutputGuardrailContext, OutputGuardrailRun, OutputGuardrailVerdict,
 };
 use windlass_core::bounds::json_bytes;
-use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
+use windlass_core::error::{AgentLoopError, AskedModel, ErrorKind, ProviderError, Result};
 use windlass_core::events::{LlmGenerationMetadata, PromptRef, RetryMetadata};
 use windlass_core::llm_driver_registry::{
     LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmRequest, LlmResponseStream, LlmStreamEvent,
@@ -405,6 +405,11 @@ impl ModelCall {
 
     fn fail(&mut self, error: AgentLoopError) -> Progress {
         self.state = State::Ended;
+        let error = error.of_model(|| AskedModel {
+            provider: self.provider.clone(),
+            model: Some(self.request.config.model.clone()),
+            host: None,
+        });
         // What it has said, it was paid for.
         if self.first_piece_at.is_none() {
             self.held.iter_mut().for_each(Held::failed);

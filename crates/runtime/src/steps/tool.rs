@@ -177,6 +177,9 @@ impl ToolRun {
         // is cut: half of a secret has no mask.
         if let Some(mask) = self.inner.secrets.named_mask() {
             mask_result(&mask, &mut outcome.result);
+            if let Some(Wait::UserInput { prompt }) = &mut outcome.wait {
+                mask.value(prompt);
+            }
         }
         let looking = self.after(&call, definition, &mut outcome.result, &context);
         match self.within(limit, looking).await {
@@ -336,12 +339,14 @@ impl ToolRun {
             locale: self.context.locale.clone(),
             environment: self.context.environment.clone(),
             secrets: self.secrets(),
+            secret_places: self.inner.secrets.places(self.session_id),
             ..ToolContext::new(self.session_id)
         }
     }
 }
 
-fn mask_result(mask: &Mask, result: &mut ToolResult) {
+/// Takes secrets out of a result.
+pub(crate) fn mask_result(mask: &Mask, result: &mut ToolResult) {
     if let Some(value) = &mut result.result {
         mask.value(value);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::approval_rules::ApprovalAction;
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{
@@ -75,6 +76,9 @@ impl Spawning<'_> {
         let (parent, tools) = self.begin(&slots).await?;
         let journal = Arc::clone(&self.inner.backends.journal);
         let mut record = ChildRecord::read(&*journal, self.child()).await?;
+        if parent.is_done && !record.has_turn() {
+            return Err(Refusal("the agent could not begin".to_owned()));
+        }
         if let Err(refusal) = self.start(&parent, tools, &record).await {
             self.note_end(&parent, &ChildEnd::failed(&refusal.0), "")
                 .await?;
@@ -214,7 +218,12 @@ impl Spawning<'_> {
                 || !request.disallowed_tools.is_empty()
                 || !request.environment.as_ref().is_none_or(is_free)
         };
-        let is_narrow = request.is_some_and(is_narrow) || self.context.network_access.is_some();
+        let approvals = &self.inner.settings.approvals;
+        let mut actions = approvals.rules.iter().map(|rule| rule.action);
+        let is_narrow = request.is_some_and(is_narrow)
+            || self.context.network_access.is_some()
+            || approvals.default == Some(ApprovalAction::Deny)
+            || actions.any(|action| action == ApprovalAction::Deny);
         if is_narrow || self.task.tools.is_some() {
             return Err(Refusal(
                 "an agent on a backend has tools of its own, so only a turn that may use everything can start one".to_owned(),

@@ -90,6 +90,9 @@ impl Capability for Subagents {
     fn category(&self) -> Option<&str> {
         Some("Work")
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools_with_config(&self, _config: &Value) -> Vec<Box<dyn Tool>> {
         self.tools()
     }

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use windlass_core::budget::{Budget, Budgets, Limit, Refused, Reserve, Spent, cost, tokens};
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventData};
+use windlass_core::events::{Event, EventData, TokenUsage};
 use windlass_core::turn_request::ParentTurn;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_store::{Journal, StreamKey};
@@ -73,11 +73,10 @@ struct Used {
 
 impl Used {
     fn of(spent: &Spent, least: &Reserve) -> Self {
-        let reserve = spent.reserve(least);
         Self {
             amount: Reserve {
-                tokens: spent.tokens(&reserve),
-                micro_usd: spent.micro_usd(&reserve),
+                tokens: spent.tokens(least),
+                micro_usd: spent.micro_usd(least),
             },
             model_calls: spent.model_calls,
             tool_calls: spent.tool_calls,
@@ -199,14 +198,18 @@ impl TreeSeat {
         })
     }
 
-    /// Takes the place of a turn that works for another one.
-    pub(crate) fn of_child(inner: &Arc<Inner>, context: &TurnContext) -> Option<Self> {
-        let parent = context.parent?;
-        Self::at(
-            inner,
-            context,
-            (parent.root_session_id, parent.root_turn_id),
-        )
+    /// Takes the place of a turn that a backend carries: it works for another one, or agents have worked for its thread.
+    pub(crate) fn of_run(
+        inner: &Arc<Inner>,
+        context: &TurnContext,
+        has_agents: bool,
+        own: (SessionId, TurnId),
+    ) -> Option<Self> {
+        let is_alone = context.parent.is_none() && !has_agents;
+        if is_alone && !inner.trees.has(own.0) {
+            return None;
+        }
+        Self::at(inner, context, own)
     }
 
     fn at(inner: &Arc<Inner>, context: &TurnContext, own: (SessionId, TurnId)) -> Option<Self> {
@@ -248,6 +251,16 @@ impl TreeSeat {
             Ok(Mutex::new(book))
         };
         self.tree.book.get_or_try_init(opening).await
+    }
+
+    /// Counts what a run of a backend has used. How many model calls it made nobody knows.
+    pub(crate) fn settle_run(&self, usage: &TokenUsage) {
+        if let Some(book) = self.tree.book.get() {
+            let mut spent = Spent::default();
+            spent.add_run(usage);
+            let used = Used::of(&spent, &self.inner.settings.reserve);
+            lock(book).add(self.turn, &used);
+        }
     }
 
     /// Counts a tool call; says why it is one too many, as the model reads it.
@@ -411,7 +424,7 @@ impl TurnSum {
             EventData::BackendCompleted(data) => {
                 data.usage
                     .iter()
-                    .for_each(|usage| self.spent.add_usage(usage));
+                    .for_each(|usage| self.spent.add_run(usage));
             }
             EventData::ToolStarted(_) => self.tools.extend(exec_id),
             EventData::SubagentStarted(data) => {
@@ -422,5 +435,37 @@ impl TurnSum {
             data if data.ends_turn() => self.open = None,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::events::LlmGenerationMetadata;
+
+    use super::*;
+
+    #[test]
+    fn a_tree_counts_what_a_thread_counts() {
+        let counted = |input_tokens| LlmGenerationMetadata {
+            success: true,
+            usage: Some(TokenUsage {
+                input_tokens,
+                ..TokenUsage::default()
+            }),
+            ..LlmGenerationMetadata::default()
+        };
+        let mut spent = Spent::default();
+        spent.add_call(&counted(5_000));
+        for _ in 0..4 {
+            spent.add_call(&LlmGenerationMetadata::default());
+        }
+        spent.add_call(&counted(150_000));
+        let least = Reserve {
+            tokens: 100,
+            micro_usd: 0,
+        };
+        let used = Used::of(&spent, &least).amount.tokens;
+        assert_eq!(used, spent.tokens(&least));
+        assert_eq!(used, 5_000 + 4 * 5_000 + 150_000);
     }
 }

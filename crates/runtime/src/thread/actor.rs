@@ -396,13 +396,7 @@ impl Actor {
                 request,
                 answer,
                 reply,
-            } => {
-                let name = request.clone();
-                let outcome = self
-                    .try_decide(Input::UserAnswer { request, answer })
-                    .await?;
-                self.answer_or_repeat(outcome, Some(&name), reply).await;
-            }
+            } => self.user_answer(request, answer, reply).await?,
             Mail::Note { data, reply } => {
                 let outcome = self.try_decide(Input::Note { data: *data }).await?;
                 let _ = reply.send(outcome.and_then(first_event));
@@ -565,7 +559,11 @@ impl Actor {
                     context,
                     thread: &self.thread,
                 };
-                let task = match self.real_calls.take(exec_id, &call) {
+                let real = self.real_calls.take(exec_id, &call);
+                // What an agent is told is masked in any case, so that its record says all of it; it may have begun.
+                let is_whole = context.starts_agents && call.name == SPAWN_AGENT;
+                let real = real.or_else(|| is_whole.then(|| Arc::clone(&call)));
+                let task = match real {
                     Some(real) => {
                         let run = ToolRun::new(&scope, turn.id, exec_id, real);
                         self.tools.spawn(run.run())

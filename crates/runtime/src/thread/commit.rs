@@ -14,7 +14,7 @@ use super::actor::Actor;
 use super::mail::Mail;
 use super::masking::RealCalls;
 use super::slot::Slot;
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
+use crate::allowance::{AllowanceCall, CallUsage};
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
@@ -109,10 +109,20 @@ impl Actor {
                 if let Some(allowance) = &self.inner.backends.allowance {
                     allowance.settle(&call, CallUsage::Known(usage));
                 }
-                if let Some(seat) =
-                    context.and_then(|context| TreeSeat::of_child(&self.inner, context))
-                {
-                    seat.settle(&call, CallUsage::Known(usage));
+                // The turn may be over in this very commit.
+                let has_agents = !self.thread.children().is_empty();
+                let seat = context
+                    .zip(event.context.turn_id)
+                    .and_then(|(context, turn)| {
+                        TreeSeat::of_run(
+                            &self.inner,
+                            context,
+                            has_agents,
+                            (self.slot.session_id, turn),
+                        )
+                    });
+                if let Some(seat) = seat {
+                    seat.settle_run(usage);
                 }
             }
         }

@@ -50,6 +50,8 @@ pub(crate) struct Submission {
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,
     pub(crate) on_busy: OnBusy,
+    /// The id that the turn gets, where the caller has one for it.
+    pub(crate) turn_id: Option<TurnId>,
     pub(crate) turn_timeout: Option<Duration>,
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) on_event: Option<EventObserver>,

@@ -19,7 +19,7 @@ use super::actor::Actor;
 use crate::inner::Inner;
 use crate::panics::tried;
 use crate::secrets::{Mask, mask_of};
-use crate::steps::tool::secret_arguments;
+use crate::steps::tool::{mask_result, secret_arguments};
 use crate::turn_context::TurnContext;
 
 /// The calls whose record is masked, as the model made them. They live as long as the turn, and only in memory.
@@ -103,6 +103,9 @@ impl Actor {
         }
         if let Some(mask) = &known {
             mask_input(mask, input);
+        }
+        if let Some(mask) = self.inner.secrets.named_mask() {
+            mask_returned(&mask, input);
         }
         known
     }
@@ -209,6 +212,26 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         | Input::Timer
         | Input::Recover
         | Input::Release => {}
+    }
+}
+
+/// Takes out what even a tool must not show of the operator's. Those that run here are masked where they run.
+fn mask_returned(mask: &Mask, input: &mut Input) {
+    match input {
+        Input::ToolResults { results } => {
+            for result in results {
+                mask_result(mask, result);
+            }
+        }
+        Input::UserAnswer { answer, .. } => {
+            mask.value(answer);
+        }
+        Input::BackendSaid { event, .. } => {
+            if let BackendEvent::ToolCompleted(result) = &mut **event {
+                mask.value(&mut result.output);
+            }
+        }
+        _ => {}
     }
 }
 

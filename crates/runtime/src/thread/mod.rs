@@ -18,6 +18,7 @@ mod retire;
 mod slot;
 mod slots;
 mod take_up;
+mod user_answer;
 mod waiters;
 
 use std::sync::Arc;

@@ -9,12 +9,13 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
 use windlass_core::session::SessionStatus;
-use windlass_core::typed_id::{ExecId, TurnId};
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
+use super::take_up::is_to_end;
 use super::waiters::Ticket;
 use crate::allowance::{Allowance, AllowanceCall, CallUsage};
 use crate::errors::to_failure;
@@ -67,6 +68,7 @@ impl Preparing {
             .controls
             .as_ref()
             .and_then(|it| it.turn.as_ref()?.parent);
+        let has_agents = !actor.thread.children().is_empty();
         let making = Box::pin(async move {
             // What works for a turn must not begin, or go on, behind the end of that turn.
             if let Some(parent) = &parent
@@ -76,7 +78,7 @@ impl Preparing {
             }
             let assembled = assemble(&inner, session_id, asked).await?;
             if is_new {
-                check_allowance(&inner, &assembled.context).await?;
+                check_allowance(&inner, &assembled.context, session_id, has_agents).await?;
             }
             Ok(Arc::new(assembled.context))
         });
@@ -332,6 +334,7 @@ impl Actor {
                 turn_id,
                 message_id: accepted.message_id,
                 first_event: accepted.events.into_iter().find(began),
+                goes_on: is_to_end(&self.thread, turn_id),
                 result,
             })
         });
@@ -347,23 +350,32 @@ fn input_of(submission: &Submission) -> Input {
             message,
             on_busy: submission.on_busy,
             timeout: submission.turn_timeout,
+            turn_id: submission.turn_id,
         },
     }
 }
 
 /// Refuses a turn that a backend would carry once nothing is left of what sessions may use together. The backend makes its model
 /// calls itself, so this is the only time to ask.
-async fn check_allowance(inner: &Arc<Inner>, context: &TurnContext) -> Result<()> {
+async fn check_allowance(
+    inner: &Arc<Inner>,
+    context: &TurnContext,
+    session_id: SessionId,
+    has_agents: bool,
+) -> Result<()> {
     if context.backend.is_none() {
         return Ok(());
     }
     let mut allowances: Vec<Arc<dyn Allowance>> = Vec::new();
-    if let Some(seat) = TreeSeat::of_child(inner, context) {
+    // Of the turn itself nothing is used yet, whatever its id will be.
+    let uuid = inner.world.uuid();
+    let own = (session_id, TurnId::from_uuid(uuid));
+    if let Some(seat) = TreeSeat::of_run(inner, context, has_agents, own) {
         allowances.push(Arc::new(seat));
     }
     allowances.extend(inner.backends.allowance.clone());
     let call = AllowanceCall {
-        exec_id: ExecId::from_uuid(inner.world.uuid()),
+        exec_id: ExecId::from_uuid(uuid),
         owner: context.owner.clone(),
         at: inner.world.now(),
         reserve: inner.settings.reserve,

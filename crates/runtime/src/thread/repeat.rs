@@ -51,6 +51,7 @@ fn handle_on(thread: &Thread, ended: TurnResult) -> TurnHandle {
         turn_id,
         message_id: None,
         first_event: None,
+        goes_on: false,
         result,
     }
 }

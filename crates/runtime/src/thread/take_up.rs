@@ -5,7 +5,8 @@
 //! it. Only from there on is the end of this process a crash of the turn, unless the turn was released before.
 
 use windlass_core::error::Result;
-use windlass_turn::Input;
+use windlass_core::typed_id::TurnId;
+use windlass_turn::{Input, Thread};
 
 use super::PROCESS_STOPPED;
 use super::actor::Actor;
@@ -73,7 +74,10 @@ impl Actor {
     pub(super) fn answer_asked(&mut self) {
         // A turn that waits already waits on without a record.
         self.waiters.settle(&self.thread, &[]);
-        for ResumeCaller { turn, reply } in self.asked.drain(..) {
+        for ResumeCaller { mut turn, reply } in self.asked.drain(..) {
+            if let Some(turn) = &mut turn {
+                turn.goes_on = is_to_end(&self.thread, turn.turn_id);
+            }
             let _ = reply.send(Ok(turn));
         }
     }
@@ -90,6 +94,7 @@ impl Actor {
             turn_id,
             message_id: Some(message_id),
             first_event: None,
+            goes_on: true,
             result: self.waiters.wait_for(turn_id),
         })
     }
@@ -105,4 +110,11 @@ impl Actor {
             false => self.inner.settings.recovery,
         }
     }
+}
+
+/// Tells whether a turn is open or waits for its place.
+pub(super) fn is_to_end(thread: &Thread, turn_id: TurnId) -> bool {
+    let open = thread.turn().map(|turn| turn.id);
+    let queued = thread.queue().iter().map(|next| next.turn_id);
+    open.into_iter().chain(queued).any(|id| id == turn_id)
 }

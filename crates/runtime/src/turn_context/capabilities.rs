@@ -9,13 +9,14 @@ use windlass_core::atoms::{
 };
 use windlass_core::capabilities::{Capability, ResolvedCapability, resolve_capabilities};
 use windlass_core::config_layer::AgentConfigOverlay;
+use windlass_core::digest::Digest128;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::mcp::ScopedMcpServers;
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{TOOL_SEARCH, Tool, ToolDefinition, ToolRegistry};
 use windlass_core::turn_request::TurnRequest;
 
-use super::SplitTools;
+use super::{Offer, SplitTools};
 use crate::inner::Inner;
 use crate::panics::caught;
 use crate::settings::RuntimeSettings;
@@ -41,8 +42,16 @@ pub(crate) struct Contributions {
     offered: Vec<ToolDefinition>,
 }
 
+/// The tools of a turn: what can be called, and what the model is offered of it.
+pub(crate) struct TurnTools {
+    pub(crate) registry: Arc<ToolRegistry>,
+    pub(crate) offer: Arc<Offer>,
+    /// Names what is offered.
+    pub(crate) digest: Digest128,
+}
+
 impl Contributions {
-    /// Asks each capability once for everything.
+    /// Asks each capability once for everything but its tools.
     pub(crate) fn collect(
         inner: &Inner,
         overlay: &AgentConfigOverlay,
@@ -66,39 +75,45 @@ impl Contributions {
             definition_hooks: Vec::new(),
             offered: Vec::new(),
         };
-        let mut registry = ToolRegistry::new();
         for ResolvedCapability { capability, config } in resolved {
             let for_model = guarded(capability.as_ref(), || capability.resolve_for_model(model))?;
             let capability = for_model.unwrap_or(capability);
             guarded(capability.as_ref(), || {
-                parts.ask(capability.as_ref(), &config, &mut registry)
+                parts.ask(capability.as_ref(), &config)
             })?;
             parts
                 .capabilities
                 .push(ResolvedCapability { capability, config });
         }
         parts.filters.sort_by_key(|filter| filter.part.priority());
-        parts.tools = Arc::new(registry);
         Ok(parts)
     }
 
-    fn ask(
-        &mut self,
-        capability: &dyn Capability,
-        config: &serde_json::Value,
-        registry: &mut ToolRegistry,
-    ) {
-        for tool in capability.tools_with_config(config) {
-            self.offered
-                .push(labelled(tool.to_definition(), capability));
-            registry.register_boxed(tool);
+    /// Asks each capability once for its tools.
+    pub(crate) fn ask_for_tools(&mut self) -> Result<()> {
+        let mut registry = ToolRegistry::new();
+        for ResolvedCapability { capability, config } in &self.capabilities {
+            let capability = capability.as_ref();
+            let offered = &mut self.offered;
+            guarded(capability, || {
+                for tool in capability.tools_with_config(config) {
+                    offered.push(labelled(tool.to_definition(), capability));
+                    registry.register_boxed(tool);
+                }
+                let definitions = capability.tool_definitions().into_iter();
+                offered.extend(definitions.map(|tool| labelled(tool, capability)));
+            })?;
         }
-        self.offered.extend(
-            capability
-                .tool_definitions()
-                .into_iter()
-                .map(|tool| labelled(tool, capability)),
-        );
+        self.tools = Arc::new(registry);
+        Ok(())
+    }
+
+    /// Tells whether something changes which tools are offered, and may do so differently each time.
+    pub(crate) fn has_definition_hooks(&self) -> bool {
+        !self.definition_hooks.is_empty()
+    }
+
+    fn ask(&mut self, capability: &dyn Capability, config: &serde_json::Value) {
         self.pre_tool_use
             .extend(capability.pre_tool_use_hooks_with_config(config));
         self.post_tool_exec

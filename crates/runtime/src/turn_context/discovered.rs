@@ -5,7 +5,6 @@ use std::sync::Arc;
 use windlass_core::capabilities::ResolvedCapability;
 use windlass_core::mcp::{DiscoveredTool, DiscoveredTools, McpFailure, McpScope, ScopedMcpServers};
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
-use windlass_core::turn_environment::TurnEnvironment;
 use windlass_turn::Thread;
 
 use super::Contributions;
@@ -39,84 +38,103 @@ impl Discovery {
     }
 }
 
-/// Adds the tools of MCP servers to a turn, and returns what they offer and what its environment has to say; `None` where nobody asks.
-pub(super) async fn add(
-    inner: &Inner,
-    servers: &ScopedMcpServers,
-    scope: &McpScope,
-    discovery: Discovery,
-    contributions: &mut Contributions,
-) -> Option<Arc<DiscoveredTools>> {
-    let Some(connector) = &inner.mcp else {
-        return match discovery {
-            Discovery::Skip => None,
-            Discovery::Ask => {
-                let words = instructions(contributions, scope.environment.as_ref()).await;
-                Some(Arc::new(
-                    DiscoveredTools::default().with_instructions(words),
-                ))
-            }
-            Discovery::Recorded(recorded) => {
-                for tool in &recorded.tools {
-                    contributions.offer_recorded(tool.definition.clone());
-                }
-                Some(recorded)
-            }
-        };
-    };
-    let mut keys = Vec::new();
-    for (name, value) in caught(|| connector.secrets(servers)).unwrap_or_default() {
-        if value.len() >= MIN_KEY_BYTES {
-            inner.secrets.note(scope.session_id, &name, &value);
-            keys.push(Arc::new(Secret::new(&name, &value)));
-        }
-    }
-    let keys = Mask::of(keys).map(Arc::new);
-    let discovered = match discovery {
-        Discovery::Skip => return None,
-        Discovery::Recorded(recorded) => recorded,
-        Discovery::Ask => {
-            let words = instructions(contributions, scope.environment.as_ref()).await;
-            let asked = caught_in(connector.discover(servers, scope)).await;
-            let asked = asked.unwrap_or_else(panicked);
-            let asked = match &keys {
-                Some(keys) => masked(keys, asked),
-                None => asked,
-            };
-            Arc::new(asked.with_instructions(words))
-        }
-    };
-    for failure in &discovered.failures {
-        let (server, reason) = (&failure.server, &failure.reason);
-        tracing::warn!(session = %scope.session_id, server, reason, "something of an MCP server is missing");
-    }
-    for recorded in &discovered.tools {
-        let made = caught(|| {
-            let tool = connector.tool(recorded, servers, scope);
-            (tool.policy(), tool)
-        });
-        let mut definition = recorded.definition.clone();
-        let Some((policy, tool)) = made else {
-            contributions.offer_recorded(definition);
-            continue;
-        };
-        // A turn that goes on asks where the operator wants that now.
-        if policy == ToolPolicy::RequiresApproval
-            && let ToolDefinition::Builtin(tool) = &mut definition
-        {
-            tool.policy = ToolPolicy::RequiresApproval;
-        }
-        contributions.offer_recorded(definition);
-        let tool = match &keys {
-            Some(keys) => Arc::new(MaskedTool::new(tool, keys)),
-            None => tool,
-        };
-        contributions.add_tool(recorded.definition.name(), tool);
-    }
-    Some(discovered)
+/// What was found, and how its tools are called.
+pub(super) struct Discovered {
+    /// What servers offer and what the environment has to say; `None` where nobody asks.
+    pub(super) found: Option<Arc<DiscoveredTools>>,
+    /// The keys that the servers were given.
+    keys: Option<Arc<Mask>>,
 }
 
-/// Takes the keys of servers out of what they say of themselves, which is recorded and logged.
+impl Discovered {
+    /// Asks the MCP servers of a turn, or reads what is on record of them.
+    pub(super) async fn ask(
+        inner: &Inner,
+        servers: &ScopedMcpServers,
+        scope: &McpScope,
+        discovery: Discovery,
+        contributions: &Contributions,
+    ) -> Self {
+        let mut keys = Vec::new();
+        let connector = inner.mcp.as_ref();
+        for (name, value) in connector
+            .and_then(|connector| caught(|| connector.secrets(servers)))
+            .unwrap_or_default()
+        {
+            if value.len() >= MIN_KEY_BYTES {
+                inner.secrets.note(scope.session_id, &name, &value);
+                keys.push(Arc::new(Secret::new(&name, &value)));
+            }
+        }
+        let keys = Mask::of(keys).map(Arc::new);
+        let found = match discovery {
+            Discovery::Skip => None,
+            Discovery::Recorded(recorded) => Some(recorded),
+            Discovery::Ask => {
+                let words = instructions(inner, contributions, scope).await;
+                let asked = match connector {
+                    None => DiscoveredTools::default(),
+                    Some(connector) => {
+                        let asked = caught_in(connector.discover(servers, scope)).await;
+                        asked.unwrap_or_else(panicked)
+                    }
+                };
+                let asked = match inner.secrets.mask(scope.session_id) {
+                    Some(mask) => masked(&mask, asked),
+                    None => asked,
+                };
+                Some(Arc::new(asked.with_instructions(words)))
+            }
+        };
+        for failure in found.iter().flat_map(|found| &found.failures) {
+            let (server, reason) = (&failure.server, &failure.reason);
+            tracing::warn!(session = %scope.session_id, server, reason, "something of an MCP server is missing");
+        }
+        Self { found, keys }
+    }
+
+    /// Tells whether servers offer anything.
+    pub(super) fn has_tools(&self) -> bool {
+        self.found.iter().any(|found| !found.tools.is_empty())
+    }
+
+    /// Adds the tools of MCP servers to those of a turn.
+    pub(super) fn add_tools(
+        &self,
+        inner: &Inner,
+        servers: &ScopedMcpServers,
+        scope: &McpScope,
+        contributions: &mut Contributions,
+    ) {
+        for recorded in self.found.iter().flat_map(|found| &found.tools) {
+            let made = inner.mcp.as_ref().and_then(|connector| {
+                caught(|| {
+                    let tool = connector.tool(recorded, servers, scope);
+                    (tool.policy(), tool)
+                })
+            });
+            let mut definition = recorded.definition.clone();
+            let Some((policy, tool)) = made else {
+                contributions.offer_recorded(definition);
+                continue;
+            };
+            // A turn that goes on asks where the operator wants that now.
+            if policy == ToolPolicy::RequiresApproval
+                && let ToolDefinition::Builtin(tool) = &mut definition
+            {
+                tool.policy = ToolPolicy::RequiresApproval;
+            }
+            contributions.offer_recorded(definition);
+            let tool = match &self.keys {
+                Some(keys) => Arc::new(MaskedTool::new(tool, keys)),
+                None => tool,
+            };
+            contributions.add_tool(recorded.definition.name(), tool);
+        }
+    }
+}
+
+/// Takes secrets out of what servers say of themselves, which is recorded and logged.
 fn masked(keys: &Mask, found: DiscoveredTools) -> DiscoveredTools {
     let mut failures = found.failures;
     for failure in &mut failures {
@@ -148,17 +166,23 @@ fn masked_definition(keys: &Mask, tool: &DiscoveredTool) -> Option<ToolDefinitio
     (definition.name() == tool.definition.name()).then_some(definition)
 }
 
-/// Asks the capabilities what the environment of the turn has to say. One that panics says nothing.
+/// Asks the capabilities what the environment of the turn has to say. One that panics says nothing. A secret that a command left in a file
+/// there is shown to nobody.
 async fn instructions(
+    inner: &Inner,
     contributions: &Contributions,
-    environment: Option<&TurnEnvironment>,
+    scope: &McpScope,
 ) -> Option<String> {
     let mut said = Vec::new();
     for ResolvedCapability { capability, config } in &contributions.capabilities {
-        let asking = capability.environment_instructions(environment, config);
+        let asking = capability.environment_instructions(scope.environment.as_ref(), config);
         said.extend(caught_in(asking).await.flatten());
     }
-    (!said.is_empty()).then(|| said.join("\n\n"))
+    let mut said = (!said.is_empty()).then(|| said.join("\n\n"));
+    if let Some(mask) = inner.secrets.mask(scope.session_id) {
+        mask.optional(&mut said);
+    }
+    said
 }
 
 fn panicked() -> DiscoveredTools {

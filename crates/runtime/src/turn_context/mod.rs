@@ -9,6 +9,7 @@ mod offer;
 mod prompt;
 mod records;
 mod tool_search;
+mod turn_tools;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +27,6 @@ use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
-use windlass_core::tools::TOOL_SEARCH;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_request::ParentTurn;
 use windlass_core::typed_id::{ModelId, SessionId};
@@ -36,12 +36,15 @@ use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
 use crate::panics::caught_in;
 use crate::subagents::{SPAWN_AGENT, SUBAGENTS};
+use capabilities::TurnTools;
 pub(crate) use capabilities::{Contributions, guarded};
 pub(crate) use deferred::SplitTools;
+use discovered::Discovered;
 pub(crate) use discovered::Discovery;
 pub(crate) use offer::{Offer, Offers};
 pub(crate) use records::Records;
-use tool_search::ToolSearch;
+pub(crate) use turn_tools::KeptTools;
+use turn_tools::ToolsAsked;
 
 /// Everything that a turn works with. Made once per turn and shared by its steps.
 pub(crate) struct TurnContext {
@@ -227,8 +230,8 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         Some(_) => Discovery::Skip,
         None => asked.discovery,
     };
-    let discovered = discovered::add(inner, &servers, &scope, discovery, &mut contributions).await;
-    let instructions = discovered.as_ref();
+    let discovered = Discovered::ask(inner, &servers, &scope, discovery, &contributions).await;
+    let instructions = discovered.found.as_ref();
     let instructions = instructions.and_then(|found| found.instructions.as_deref());
     let system_prompt = prompt::assemble(
         inner,
@@ -243,34 +246,35 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     )
     .await?;
     let settings = &inner.settings;
-    let approvals = &settings.approvals;
-    let definitions = contributions.take_definitions(&records.overlay, &request, approvals)?;
-    let SplitTools { offered, deferred } = match request.backend {
-        Some(_) => SplitTools::whole(definitions),
-        None => contributions.split(definitions, &request, settings)?,
+    let effort = controls.reasoning.and_then(|reasoning| reasoning.effort);
+    let asked_for = ToolsAsked {
+        overlay: &records.overlay,
+        request: &request,
+        model: &model.model,
+        effort: effort.as_deref(),
     };
-    let call_config = LlmCallConfig {
-        model: model.model.clone(),
-        reasoning_effort: controls.reasoning.and_then(|reasoning| reasoning.effort),
-        tools: offered,
-        ..LlmCallConfig::default()
+    let key = match contributions.has_definition_hooks() || discovered.has_tools() {
+        true => None,
+        false => asked_for.key(&contributions)?,
     };
-    let mut tools = Digest128::of_json(&call_config.tools);
-    if !deferred.is_empty() {
-        let deferred = Digest128::of_json(&deferred).to_string();
-        tools = tools.chain(deferred.as_bytes());
-    }
+    let kept = key.as_ref().and_then(|key| inner.kept_tools.get(key));
+    let tools = match kept {
+        Some(kept) => kept,
+        None => {
+            contributions.ask_for_tools()?;
+            discovered.add_tools(inner, &servers, &scope, &mut contributions);
+            let made = Arc::new(asked_for.make(inner, &mut contributions)?);
+            if let Some(key) = key {
+                inner.kept_tools.keep(key, &made);
+            }
+            made
+        }
+    };
+    contributions.tools = Arc::clone(&tools.registry);
+    let offer = Arc::clone(&tools.offer);
     let compaction = compaction::settings(settings.compaction, &contributions)?;
     let compaction = compaction
-        .map(|settings| compaction::plan(settings, driver.as_ref(), &system_prompt, &call_config));
-    let offer = inner.offers.shared(tools, call_config, deferred);
-    if !offer.deferred.is_empty() {
-        let search = ToolSearch {
-            offer: Arc::clone(&offer),
-            max_bytes: settings.max_tool_result_bytes,
-        };
-        contributions.add_tool(TOOL_SEARCH, Arc::new(search));
-    }
+        .map(|settings| compaction::plan(settings, driver.as_ref(), &system_prompt, &offer.config));
     // What a person allowed holds for work of people: an agent that owns a thread is asked about.
     let remembered = match (&inner.remembered, &environment, &request.owner) {
         (Some(calls), Some(environment), None) => {
@@ -287,7 +291,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     let plan = TurnPlan {
         digest: digest(
             &system_prompt,
-            tools,
+            tools.digest,
             &model,
             request.backend.as_deref(),
             (&settings.approvals, &remembered),
@@ -320,7 +324,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         backend: carrier,
         approvals: Arc::clone(&settings.approvals),
         remembered,
-        discovered,
+        discovered: discovered.found,
         compaction,
     };
     let spawning = offer.tool(SPAWN_AGENT).map(|tool| tool.hints());

@@ -126,3 +126,30 @@ async fn capabilities_hear_that_a_session_is_removed() {
         .unwrap();
     assert_eq!(*bundle.removed.lock().unwrap(), [fixture.session]);
 }
+
+#[tokio::test]
+async fn a_secret_that_a_command_left_there_is_shown_to_nobody() {
+    use windlass_core::named_secrets::{NamedSecret, NamedSecrets};
+    let value = "rope-and-tar-7391";
+    let secret = NamedSecret {
+        name: "TOKEN".to_owned(),
+        value: value.to_owned(),
+        in_commands: true,
+        header: None,
+        agents: Vec::new(),
+    };
+    let secrets = NamedSecrets::new(vec![secret]).unwrap();
+    let bundle = Bundle::new("words");
+    saying(&bundle, Some(&format!("log in with {value}")));
+    let setup = Setup::default()
+        .bundle(&bundle)
+        .settings(|settings| settings.secrets = secrets);
+    let fixture = setup.build().await;
+    fixture.run("go").await;
+    assert_eq!(
+        recorded(&fixture).await,
+        [told("log in with [secret:TOKEN]")]
+    );
+    let prompt = prompt(&fixture, 0);
+    assert!(prompt.contains("[secret:TOKEN]") && !prompt.contains(value));
+}

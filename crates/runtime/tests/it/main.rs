@@ -23,6 +23,7 @@ mod hooks;
 mod host;
 #[cfg(feature = "sqlite")]
 mod idle;
+mod kept_tools;
 mod mcp;
 mod memory;
 mod network;

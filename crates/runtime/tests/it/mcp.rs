@@ -308,3 +308,25 @@ async fn a_turn_that_goes_on_asks_where_the_operator_wants_that_now() {
     let ended = soon(turn.wait()).await.unwrap();
     assert_eq!(ended.stop_reason, StopReason::WaitingForApproval);
 }
+
+#[tokio::test]
+async fn a_list_of_a_server_that_changes_is_offered_at_the_next_turn() {
+    let servers = Servers::offering(&[]);
+    let fixture = with(&servers).build().await;
+    for (offers, expected) in [
+        (&[][..], vec![]),
+        (&["pull"], vec!["mcp__ship__pull"]),
+        (
+            &["pull", "push"],
+            vec!["mcp__ship__pull", "mcp__ship__push"],
+        ),
+        (&[], vec![]),
+    ] {
+        servers.offer(offers);
+        fixture.run("go").await;
+        let requests = fixture.model.requests();
+        let tools = requests.last().unwrap().config.tools.iter();
+        let names: Vec<_> = tools.map(ToolDefinition::name).collect();
+        assert_eq!(names, expected);
+    }
+}

@@ -8,7 +8,7 @@ use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
 use windlass_core::tools::{ToolDefinition, ToolExecutionResult, ToolPolicy};
 use windlass_core::typed_id::SessionId;
-use windlass_runtime::{MemoryJournal, Need, RuntimeBackends, StopReason, TakesUp};
+use windlass_runtime::{MemoryJournal, Need, RecoveryPolicy, RuntimeBackends, StopReason, TakesUp};
 
 use crate::support::{Call, Fixture, Gate, Setup, SpyJournal, call, soon, tool, types};
 
@@ -165,6 +165,20 @@ async fn all_open_turns_go_on_when_somebody_asks_or_at_the_build() {
             None => assert_eq!(takes_up, TakesUp::AtBuild),
         }
         second.assert_usable().await;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_is_ended_when_it_is_taken_up_does_not_count_as_one_that_goes_on() {
+    for recovery in [RecoveryPolicy::Resume, RecoveryPolicy::Interrupt] {
+        let journal = Arc::new(MemoryJournal::new());
+        with_open_turn(&journal).await;
+        let setup = Setup::new([Call::answer("whole")]);
+        let setup = setup.settings(|settings| settings.recovery = recovery);
+        let second = life(&journal, setup).await;
+        let turns = soon(second.runtime.resume_open_turns()).await.unwrap();
+        let goes_on: Vec<_> = turns.iter().map(|turn| turn.goes_on()).collect();
+        assert_eq!(goes_on, [recovery == RecoveryPolicy::Resume]);
     }
 }
 

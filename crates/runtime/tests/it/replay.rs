@@ -314,7 +314,7 @@ async fn a_session_whose_beginning_is_gone_cannot_be_replayed_and_says_so() {
     fixture.run("two").await;
     let refused = Replay::of(&fixture.runtime, fixture.session).run().await;
     assert!(
-        matches!(refused, Err(AgentLoopError::MessageStore(_))),
+        matches!(refused, Err(AgentLoopError::NotReplayable { .. })),
         "{refused:?}"
     );
 }
@@ -348,4 +348,60 @@ async fn a_turn_that_went_on_in_another_life_comes_out_as_it_was_recorded() {
         assert!(types(&names).contains(&name), "{:?}", types(&names));
         assert_faithful(&fixture).await;
     }
+}
+
+/// What was allowed for good, as long as the test says so.
+#[derive(Default)]
+struct Allowed(std::sync::Mutex<Vec<String>>);
+
+impl windlass_core::approval_rules::RememberedCalls for Allowed {
+    fn allowed_in(&self, _: &windlass_core::turn_environment::TurnEnvironment) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() {
+    use windlass_core::approval_rules::call_digest;
+    use windlass_core::message::InputMessage;
+    use windlass_core::turn_environment::TurnEnvironment;
+    use windlass_core::turn_request::TurnRequest;
+    let asked = call("c1", "asks", json!({}));
+    let calls = [
+        Call::tools(vec![asked.clone()]),
+        Call::answer("first"),
+        Call::tools(vec![asked.clone()]),
+        Call::answer("second"),
+    ];
+    let allowed = std::sync::Arc::new(Allowed::default());
+    let setup = with_tools(Setup::new(calls));
+    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let builder = setup.builder().remembered_calls(allowed.clone());
+    let runtime = builder.build().await.unwrap();
+    let session = runtime.list_sessions().await.unwrap()[0].id;
+    let fixture = Fixture {
+        runtime,
+        session,
+        model,
+        world,
+    };
+    let input = |text: &str| {
+        InputMessage::user(text).with_turn_request(TurnRequest {
+            environment: Some(TurnEnvironment::new("local", "/")),
+            ..TurnRequest::default()
+        })
+    };
+    let waits = soon(fixture.runtime.run_turn(session, input("one")))
+        .await
+        .unwrap();
+    assert_eq!(waits.stop_reason, StopReason::WaitingForApproval);
+    let decided = fixture.runtime.decide_tool_call(session, "c1", true);
+    soon(soon(decided).await.unwrap().wait()).await.unwrap();
+    *allowed.0.lock().unwrap() = vec![call_digest(&asked).to_string()];
+    let turn = soon(fixture.runtime.run_turn(session, input("two")))
+        .await
+        .unwrap();
+    assert!(turn.success, "{turn:?}");
+    let report = replayed(&fixture).await;
+    assert_eq!(report.divergence, None);
 }

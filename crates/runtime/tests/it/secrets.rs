@@ -324,3 +324,58 @@ impl tracing::Subscriber for Log {
     fn enter(&self, _: &tracing::span::Id) {}
     fn exit(&self, _: &tracing::span::Id) {}
 }
+
+#[tokio::test]
+async fn a_secret_of_the_operator_is_in_no_result_that_comes_from_elsewhere() {
+    use windlass_core::named_secrets::{NamedSecret, NamedSecrets};
+    let secret = NamedSecret {
+        name: "TOKEN".to_owned(),
+        value: SECRET.to_owned(),
+        in_commands: true,
+        header: None,
+        agents: Vec::new(),
+    };
+    let secrets = NamedSecrets::new(vec![secret]).unwrap();
+    let client = tool("client", |_, _| async {
+        unreachable!("the client runs it")
+    })
+    .policy(ToolPolicy::ClientSide);
+    let asks = tool("asks", |_, _| async {
+        ToolExecutionResult::UserInputRequired {
+            request: json!({ "questions": [{ "id": "q", "question": SECRET }] }),
+        }
+    });
+    let calls = [
+        Call::tools(vec![call("c", "client", json!({}))]),
+        Call::tools(vec![call("a", "asks", json!({}))]),
+        Call::answer("done"),
+    ];
+    let setup = Setup::new(calls).tool(&client).tool(&asks);
+    let fixture = setup
+        .settings(|settings| settings.secrets = secrets)
+        .build()
+        .await;
+    fixture.run("go").await;
+    let results = vec![windlass_core::tools::ToolResult::success("c", SECRET)];
+    let answered = fixture
+        .runtime
+        .submit_tool_results(fixture.session, results);
+    soon(soon(answered).await.unwrap().wait()).await.unwrap();
+    let request = fixture
+        .events()
+        .await
+        .iter()
+        .find_map(|event| match &event.data {
+            EventData::UserInputRequired(data) => Some(data.request_id.clone()),
+            _ => None,
+        });
+    let request = request.unwrap();
+    let answer = json!({ "answers": [{ "id": "q", "value": SECRET }] });
+    let answered = fixture
+        .runtime
+        .answer_user_input(fixture.session, &request, answer);
+    soon(soon(answered).await.unwrap().wait()).await.unwrap();
+    let records = records(&fixture).await;
+    assert!(records.contains("[secret:TOKEN]"), "{records}");
+    assert!(!shows(&records, SECRET), "{records}");
+}

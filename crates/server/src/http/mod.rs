@@ -5,6 +5,7 @@ pub(crate) mod body;
 pub(crate) mod cors;
 pub(crate) mod host;
 pub(crate) mod idempotency;
+pub(crate) mod path;
 pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod stall;

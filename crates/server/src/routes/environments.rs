@@ -1,12 +1,12 @@
 //! The registry of environments.
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{CreateEnvironment, EnvironmentList};
 
 use super::{Answer, Id, created, ok};
 use crate::http::body::Payload;
+use crate::http::path::Path;
 use crate::service::Asked;
 
 pub(super) async fn list(asked: Asked) -> Answer {

@@ -1,7 +1,6 @@
 //! The events of a thread, from any number on.
 
 use axum::body::Body;
-use axum::extract::Path;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use futures_util::stream;
@@ -9,6 +8,7 @@ use serde::Serialize;
 
 use super::{Answer, Id};
 use crate::error::{ApiError, Result};
+use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
 use crate::service::follow::Wanted;

@@ -8,7 +8,7 @@ use windlass_protocol::{
 };
 
 use super::{Answer, ok};
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::settings::Access;
 
@@ -31,6 +31,15 @@ const FEATURES: [&str; 13] = [
     "thread_export",
     "thread_replay",
 ];
+
+/// What holds only where the process carries work out.
+const WORK: [&str; 2] = ["tasks", "automations"];
+
+fn features(app: &App) -> Vec<String> {
+    let work = WORK.iter().filter(|_| app.work.is_some());
+    let names = FEATURES.iter().chain(work);
+    names.map(ToString::to_string).collect()
+}
 
 pub(super) async fn health() -> Answer {
     ok(&Health {
@@ -73,9 +82,9 @@ pub(super) async fn info(State(app): State<Shared>) -> Answer {
             event_replay: true,
             external_tools: true,
             environments: true,
-            worker_runtime: false,
+            worker_runtime: app.work.is_some(),
         },
         experimental: RuntimeExperimentalCapabilities { environments: true },
-        features: FEATURES.iter().map(ToString::to_string).collect(),
+        features: features(&app),
     })
 }

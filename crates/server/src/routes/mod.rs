@@ -1,8 +1,12 @@
 //! The routes: who may call each, and handlers that read a request, call the service and write its answer.
 
+mod agent_runs;
+mod apps;
+mod automations;
+mod config;
 mod environments;
 mod events;
-mod groups;
+mod fleet;
 mod health;
 mod metrics;
 mod openapi;
@@ -10,6 +14,7 @@ mod sessions;
 mod snapshots;
 mod stream;
 mod table;
+mod tasks;
 mod threads;
 mod turns;
 mod usage;
@@ -18,7 +23,6 @@ mod workspace;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Path;
 use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -28,6 +32,7 @@ use windlass_protocol::ErrorCode;
 
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
+use crate::http::path::Path;
 use crate::http::{auth, cors, idempotency, request, whole};
 use crate::service::rules::MayCall;
 
@@ -53,6 +58,10 @@ fn created(value: &impl Serialize) -> Answer {
     json(StatusCode::CREATED, value)
 }
 
+fn accepted(value: &impl Serialize) -> Answer {
+    json(StatusCode::ACCEPTED, value)
+}
+
 /// The id in a path.
 type Id = Path<String>;
 
@@ -60,7 +69,7 @@ type Id = Path<String>;
 #[rustfmt::skip]
 fn routes() -> Routes {
     use MayCall::{Admin, Agent, Anyone, Client, Owner};
-    let routes = Routes::default()
+    Routes::default()
         .get("/health", Anyone, health::health)
         .get("/ready", Anyone, health::ready)
         .get("/v1/runtime/info", Anyone, health::info)
@@ -98,14 +107,50 @@ fn routes() -> Routes {
         .post("/v1/approvals/{approval_id}", Client, turns::decide)
         .post("/v1/user-input/{thread_id}/{input_id}", Client, turns::answer_input)
         .post("/v1/stream", Agent, stream::one_shot)
+        .get("/v1/tasks", Agent, tasks::list)
+        .post("/v1/tasks", Agent, tasks::create)
+        .get("/v1/tasks/{id}", Agent, tasks::get)
+        .post("/v1/tasks/{id}/cancel", Agent, tasks::cancel)
+        .get("/v1/automations", Agent, automations::list)
+        .post("/v1/automations", Agent, automations::create)
+        .get("/v1/automations/{id}", Agent, automations::get)
+        .add(&Method::PATCH, "/v1/automations/{id}", Agent, automations::patch)
+        .add(&Method::DELETE, "/v1/automations/{id}", Agent, automations::delete)
+        .post("/v1/automations/{id}/run", Agent, automations::run)
+        .post("/v1/automations/{id}/pause", Agent, automations::pause)
+        .post("/v1/automations/{id}/resume", Agent, automations::resume)
+        .get("/v1/automations/{id}/runs", Agent, automations::runs)
         .get("/v1/usage", Client, usage::usage)
         .get("/v1/environments", Agent, environments::list)
         .post("/v1/environments", Admin, environments::create)
         .get("/v1/environments/{id}", Agent, environments::get)
         .add(&Method::DELETE, "/v1/environments/{id}", Admin, environments::delete)
+        .get("/v1/fleet/runs", Agent, fleet::list)
+        .post("/v1/fleet/runs", Agent, fleet::create)
+        .get("/v1/fleet/runs/{run_id}", Agent, fleet::get)
+        .post("/v1/fleet/runs/{run_id}/start", Agent, fleet::start)
+        .post("/v1/fleet/runs/{run_id}/stop", Agent, fleet::stop)
+        .get("/v1/fleet/runs/{run_id}/workers", Agent, fleet::workers)
+        .get("/v1/fleet/runs/{run_id}/events", Agent, fleet::events)
+        .get("/v1/fleet/runs/{run_id}/events/replay", Agent, fleet::replay)
+        .get("/v1/fleet/workers/{worker_id}", Agent, fleet::worker)
+        .post("/v1/fleet/workers/{worker_id}/interrupt", Agent, fleet::interrupt)
+        .post("/v1/fleet/workers/{worker_id}/stop", Agent, fleet::stop_worker)
+        .post("/v1/fleet/workers/{worker_id}/restart", Agent, fleet::restart)
+        .get("/v1/agent-runs", Agent, agent_runs::list)
+        .get("/v1/agent-runs/{run_id}", Agent, agent_runs::get)
+        .get("/v1/config", Client, config::get)
+        .post("/v1/config", Admin, config::set)
+        .post("/v1/config/reload", Admin, config::reload)
+        .get("/v1/providers", Client, config::providers)
+        .get("/v1/providers/{id}/models", Client, config::models)
+        .post("/v1/providers/{id}/switch", Admin, config::switch)
+        .get("/v1/skills", Client, apps::skills)
+        .post("/v1/skills/{name}", Admin, apps::switch_skill)
+        .get("/v1/apps/mcp/servers", Client, apps::servers)
+        .get("/v1/apps/mcp/tools", Client, apps::tools)
         .get("/v1/openapi.json", Agent, openapi::openapi)
-        .get("/v1/workspace/status", Agent, workspace::status);
-    groups::add(routes)
+        .get("/v1/workspace/status", Agent, workspace::status)
 }
 
 /// Lists all routes as `METHOD PATH: who may call it`, one a line.

@@ -1,6 +1,5 @@
 //! Saved sessions.
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{PatchSession, ResumeSession, SaveSession, SessionList, UpdateSession};
@@ -8,6 +7,7 @@ use windlass_protocol::{PatchSession, ResumeSession, SaveSession, SessionList, U
 use super::{Answer, Id, created, ok};
 use crate::error::{ApiError, Result};
 use crate::http::body::{Optional, Payload};
+use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
 use crate::service::sessions::{Archived, SessionOrder, SessionQuery};

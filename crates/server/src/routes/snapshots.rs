@@ -1,9 +1,8 @@
 //! Files as they were before turns.
 
-use axum::extract::Path;
-
 use super::{Answer, Id, ok};
 use crate::http::body::Nothing;
+use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
 

@@ -1,19 +1,23 @@
 //! Threads: making, showing and changing them.
 
-use axum::extract::Path;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use windlass_protocol::{
-    CompactThread, CreateThread, ForkThread, PatchThread, ReplayThread, RetryThread, UndoThread,
+    CompactThread, CreateThread, ForkThread, PatchResult, PatchThread, PatchUndone, ReplayThread,
+    RestoredFiles, RetryThread, UndoThread,
 };
 use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 
 use super::{Answer, Id, created, json, ok};
 use crate::error::{ApiError, Result};
 use crate::http::body::{Optional, Payload};
+use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
+
+/// How many files are named to people.
+const MAX_SHOWN: usize = 20;
 
 /// Names where the next page begins; not there behind the last entry.
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-windlass-next-cursor");
@@ -115,7 +119,32 @@ pub(super) async fn patch_undo(asked: Asked, Path(id): Id, body: Optional<UndoTh
         files: true,
         ..body.0
     };
-    created(&asked.undo_turns(&id, request).await?)
+    let undone = asked.undo_turns(&id, request).await?;
+    let patch_result = patch_result(undone.files.as_ref());
+    created(&PatchUndone {
+        patch_result,
+        undone,
+    })
+}
+
+fn patch_result(files: Option<&RestoredFiles>) -> PatchResult {
+    let restored = files.map_or(&[][..], |files| &files.restored);
+    let files_restored = !restored.is_empty();
+    let shown = restored.iter().take(MAX_SHOWN).map(String::as_str);
+    let shown: Vec<_> = shown.collect();
+    let more = match restored.len().saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let summary = match files_restored {
+        true => format!("Restored: {}{more}", shown.join(", ")),
+        false => "The turns changed no files.".to_owned(),
+    };
+    PatchResult {
+        files_restored,
+        summary: Some(summary),
+        snapshot_label: files_restored.then(|| "pre-turn".to_owned()),
+    }
 }
 
 pub(super) async fn retry(asked: Asked, Path(id): Id, body: Optional<RetryThread>) -> Answer {

@@ -1,6 +1,5 @@
 //! Turns: starting and showing them, and everything that is said to one.
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{
@@ -9,6 +8,7 @@ use windlass_protocol::{
 
 use super::{Answer, Id, created, ok};
 use crate::http::body::{Nothing, Payload};
+use crate::http::path::Path;
 use crate::service::Asked;
 
 /// Those of a thread, and of something in it.

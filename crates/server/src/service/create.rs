@@ -32,10 +32,11 @@ impl Asked {
     }
 
     /// Checks everything that a client wants of a new thread; nothing is kept yet.
-    pub(super) fn draft(&self, request: CreateThread) -> Result<Thread> {
+    pub(crate) fn draft(&self, request: CreateThread) -> Result<Thread> {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
-        let models = &self.settings.models;
+        let chosen = self.chosen();
+        let (models, usual) = (&chosen.models, &chosen.choices);
         let backend = self.backend(filled(request.backend))?;
         let of_backend = backend
             .as_ref()
@@ -50,20 +51,22 @@ impl Asked {
             (None, Some(first)) => first.cwd.display().to_string(),
             (None, None) => self.fixed.local.root.display().to_string(),
         };
+        let model = models.name(model)?;
+        let provider = models.provider_of(&model).map(str::to_owned);
         let now = ids::time(Utc::now());
         Ok(Thread {
             schema_version: RECORD_SCHEMA_VERSION,
             id: String::new(),
             created_at: now.clone(),
             updated_at: now,
-            model: models.name(model)?,
             model_provider_id: filled(request.model_provider_id)
                 .or_else(|| request.model_provider.clone())
-                .or_else(|| models.provider.clone()),
-            model_provider: filled(request.model_provider).or_else(|| models.provider.clone()),
+                .or_else(|| provider.clone()),
+            model_provider: filled(request.model_provider).or(provider),
+            model,
             workspace,
-            mode: request.mode.unwrap_or_default(),
-            allow_shell: request.allow_shell.unwrap_or(true),
+            mode: request.mode.or(usual.mode).unwrap_or_default(),
+            allow_shell: request.allow_shell.or(usual.allow_shell).unwrap_or(true),
             trust_mode: request.trust_mode.unwrap_or(false),
             auto_approve: request.auto_approve.unwrap_or(false),
             latest_turn_id: None,
@@ -71,7 +74,8 @@ impl Asked {
             system_prompt: filled(request.system_prompt),
             task_id: filled(request.task_id),
             title: filled(request.title),
-            reasoning_effort: filled(request.reasoning_effort),
+            reasoning_effort: filled(request.reasoning_effort)
+                .or_else(|| usual.reasoning_effort.clone()),
             dynamic_tools: tools,
             environments: Some(environments).filter(|list| !list.is_empty()),
             on_restart: request.on_restart,
@@ -160,13 +164,22 @@ impl Asked {
     }
 
     /// Keeps a thread, with its first record.
-    pub(super) async fn open_thread(&self, mut thread: Thread) -> Result<FoundThread> {
+    pub(super) async fn open_thread(&self, thread: Thread) -> Result<FoundThread> {
+        let id = self.new_thread_id().await?;
+        self.open_thread_as(id, thread).await
+    }
+
+    /// Keeps a thread under an id that no thread has.
+    pub(crate) async fn open_thread_as(
+        &self,
+        id: SessionId,
+        mut thread: Thread,
+    ) -> Result<FoundThread> {
         self.take_room().await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
-        session.id = self.new_thread_id().await?;
+        session.id = id;
         session.agent_id = self.settings.agent_id;
         session.title.clone_from(&thread.title);
-        let id = session.id;
         thread.id = ids::thread(id);
         let first = SessionStartedData {
             title: thread.title.clone(),

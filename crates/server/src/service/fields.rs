@@ -42,6 +42,16 @@ fields! {
     wire::UpdateSession: "thread_id" "session_id";
     wire::PatchSession: "title" "archived";
     wire::ResumeSession: "model" "mode";
+    wire::fleet::CreateFleetRun: "name" "target" "roles" "workflow" "tasks" "workers" "max_workers" "labels" "start"
+        "security_policy";
+    wire::CreateTask: "prompt" "model" "workspace" "mode" "allow_shell" "trust_mode" "auto_approve" "backend" "max_attempts";
+    wire::CreateAutomation: "name" "prompt" "rrule" "cwds" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "status"
+        "time_zone" "missed" "backend" "max_attempts";
+    wire::PatchAutomation: "name" "prompt" "rrule" "cwds" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "status"
+        "time_zone" "missed" "backend" "max_attempts";
+    wire::config::SetConfig: "key" "value" "persist";
+    wire::config::SwitchProvider: "model";
+    wire::apps::SwitchSkill: "enabled";
     wire::stream::OneShot: "prompt" "model" "mode" "workspace" "allow_shell" "trust_mode" "auto_approve";
 }
 

@@ -64,7 +64,7 @@ impl Asked {
             return Ok(made.thread);
         }
         let model = request.model.as_deref();
-        let model = model.map(|name| self.settings.models.name(Some(name)));
+        let model = model.map(|name| self.chosen().models.name(Some(name)));
         let at = match &request.turn_id {
             Some(name) => ForkAt::Turn(self.turn_named(parent, name).await?.view.id),
             None => ForkAt::Latest,
@@ -74,6 +74,7 @@ impl Asked {
             mode,
             ..Cut::at(at)
         };
+        self.take_room().await?;
         Ok(self.make_fork(parent, cut).await?.thread)
     }
 
@@ -102,9 +103,8 @@ impl Asked {
         })
     }
 
-    /// Makes a fork: one commit of the journal, and one of the session's record.
+    /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.
     pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread> {
-        self.take_room().await?;
         let id = self.new_thread_id().await?;
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
         let thread = Thread {

@@ -3,30 +3,38 @@
 //! HTTP and the socket both read a request, call one of these functions and write down what it returns. A function says
 //! what it needs to know of the request; whether the caller may ask at all is settled before, by [`rules`].
 
+mod agent_runs;
 mod approvals;
+mod automations;
 mod budget;
 mod compact;
-mod create;
+mod config;
+pub(crate) mod create;
 mod detail;
 mod environments;
 pub(crate) mod export;
 pub(crate) mod fields;
+pub(crate) mod fleet;
 pub(crate) mod follow;
 mod fork;
 mod interrupt;
 mod list;
+mod mcp;
 pub(crate) mod one_shot;
 mod patch;
+mod providers;
 mod remove;
 mod replay;
 mod results;
 mod retry;
 pub(crate) mod rules;
 pub(crate) mod sessions;
+mod skills;
 mod snapshots;
-mod start;
+pub(crate) mod start;
 mod steer;
 mod summary;
+pub(crate) mod tasks;
 mod undo;
 mod usage;
 mod user_input;

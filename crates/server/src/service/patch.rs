@@ -115,7 +115,7 @@ impl Asked {
                     "the model is blank; name one, or `auto` for the configured one",
                 ));
             }
-            thread.model = self.settings.models.name(Some(&model))?;
+            thread.model = self.chosen().models.name(Some(&model))?;
         }
         if let Some(tools) = dynamic_tools {
             external::check(&tools, &self.builtin_tools)?;

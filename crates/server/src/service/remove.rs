@@ -22,7 +22,13 @@ impl Asked {
                 self.forget_rest(session_id).await;
                 Ok(())
             }
-            None => Err(not_found()),
+            None => {
+                // A process that ended between the two left its saved sessions behind.
+                if self.caller.scope == TokenScope::Admin {
+                    self.forget_sessions(&ids::thread(session_id)).await?;
+                }
+                Err(not_found())
+            }
         }
     }
 
@@ -38,7 +44,7 @@ impl Asked {
     /// Removes what is kept beside a thread. The thread is gone, so what goes wrong is told in the log.
     async fn forget_rest(&self, id: SessionId) {
         self.forget_files(id).await;
-        // One that stays is not found any more, because its thread is not.
+        // One that stays is not found any more, because its thread is not; removing the thread again clears it away.
         if let Err(error) = self.forget_sessions(&ids::thread(id)).await {
             tracing::warn!(%error, "saved sessions of a removed thread are still kept");
         }

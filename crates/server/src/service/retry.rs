@@ -85,6 +85,7 @@ impl Asked {
         if let Some(fork) = made {
             return Ok(self.begin(fork, input, TurnPurpose::Answer).await?.1);
         }
+        self.take_room().await?;
         let mut restored = None;
         if request.files {
             let cut_off = request.cut_off;
@@ -180,7 +181,8 @@ impl Asked {
         recorded: &Recorded,
         request: &RetryThread,
     ) -> Result<(Option<ModelId>, Option<String>)> {
-        let models = &self.settings.models;
+        let chosen = self.chosen();
+        let models = &chosen.models;
         let named = |name: &str| (models.id(name), models.other_name(name));
         let other = recorded.request.model.as_deref();
         match (&request.model, recorded.controls.model_id, other) {

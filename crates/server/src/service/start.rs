@@ -46,7 +46,7 @@ impl Asked {
 
     /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
     /// here, and travels with the input, so that a resumed turn works with the same.
-    pub(super) fn input(
+    pub(crate) fn input(
         &self,
         thread: &Thread,
         prompt: &str,
@@ -55,7 +55,8 @@ impl Asked {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let carrier = self.carrier(thread.backend.as_deref())?;
-        let models = &self.settings.models;
+        let chosen = self.chosen();
+        let models = &chosen.models;
         let model = match request.model.as_deref() {
             None => models.still(&thread.model)?,
             wished => models.name(wished)?,
@@ -136,7 +137,7 @@ impl Asked {
     }
 
     /// Refuses turns once the daemon stops.
-    pub(super) fn check_serving(&self) -> Result<()> {
+    pub(crate) fn check_serving(&self) -> Result<()> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
                 ErrorCode::ShuttingDown,

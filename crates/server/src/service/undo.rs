@@ -37,6 +37,7 @@ impl Asked {
             // Its files came before it.
             Some(made) => made,
             None => {
+                self.take_room().await?;
                 if files {
                     restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
                 }
@@ -51,8 +52,8 @@ impl Asked {
         })
     }
 
-    /// Brings the files back to where they were before a turn. It comes before the fork, because only it can be refused; who is cut off in between
-    /// asks again and finds them restored.
+    /// Brings the files back to where they were before a turn. It comes when there is room for the fork, and before it, because
+    /// what can still be refused is this; who is cut off in between asks again and finds them restored.
     pub(super) async fn restore_files(
         &self,
         parent: &FoundThread,

@@ -4,9 +4,8 @@
 //! that runs. The file is replaced as a whole, and read again when it is another one than before, so what was revoked
 //! is refused with the next request.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{TokenScope, Tokens};
+use crate::whole_file::{FileVersion, open_private, replace};
 
 const FILE: &str = "tokens.json";
 const LOCK: &str = "tokens.lock";
@@ -63,14 +63,6 @@ pub struct TokenRecord {
 struct Contents {
     version: u32,
     tokens: Vec<TokenRecord>,
-}
-
-/// Tells one file from another that has replaced it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileVersion {
-    inode: u64,
-    modified: (i64, i64),
-    length: u64,
 }
 
 #[derive(Debug, Default)]
@@ -148,7 +140,7 @@ impl TokenBook {
         change: impl FnOnce(&mut Vec<TokenRecord>) -> T,
     ) -> Result<T, TokenBookError> {
         let lock = self.directory.join(LOCK);
-        let held = private().open(&lock);
+        let held = open_private(&lock);
         let held = held.map_err(|source| cannot("open", &lock, source))?;
         held.lock()
             .map_err(|source| cannot("lock", &lock, source))?;
@@ -166,12 +158,7 @@ impl TokenBook {
 
     /// Returns what the file says, and reads it if it is another one. What cannot be read lets nobody in.
     fn known(&self) -> RwLockReadGuard<'_, TokenCache> {
-        let mark = fs::metadata(self.directory.join(FILE)).ok();
-        let mark = mark.map(|of| FileVersion {
-            inode: of.ino(),
-            modified: (of.mtime(), of.mtime_nsec()),
-            length: of.len(),
-        });
+        let mark = FileVersion::of(&self.directory.join(FILE));
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.mark == mark {
             return known;
@@ -229,28 +216,6 @@ fn cannot(doing: &'static str, path: &Path, source: io::Error) -> TokenBookError
         path: path.to_owned(),
         source,
     }
-}
-
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options
-}
-
-/// Puts a whole file in the place of another, durably.
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension(format!("new-{}", Uuid::new_v4().simple()));
-    let written = private().open(&fresh).and_then(|mut file| {
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written?;
-    let directory = path.parent().unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]

@@ -224,12 +224,19 @@ async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
     for wrong in [
         json!([]),
         json!([{"id": "size", "label": "Red", "value": "Red"}]),
+        json!([{"id": "colour", "label": "Other", "value": "Green"}]),
     ] {
         let refused = daemon.client.post(&path, json!({"answers": wrong})).await;
         assert_eq!(
             (refused.status, refused.code().as_str()),
             (422, "invalid_field")
         );
+        if wrong[0]["id"] == "colour" {
+            let error = &refused.json()["error"];
+            let details = json!({"field": "/answers/0/label", "options": ["Red", "Blue"]});
+            assert_eq!(error["details"], details);
+            assert!(text(&error["message"]).contains("`colour`"), "{error}");
+        }
     }
     let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "crimson"}]});
     for _ in 0..2 {

@@ -541,6 +541,12 @@ async fn a_place_that_is_no_longer_kept_is_none_to_fork_at() {
         (refused.status, refused.code().as_str()),
         (409, "not_forkable")
     );
+    let replay = format!("{thread}/replay");
+    let refused = daemon.client.post(&replay, json!({})).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (409, "not_replayable")
+    );
     for (verb, depth) in [("undo", 1), ("retry", 1)] {
         let path = format!("{thread}/{verb}");
         let refused = daemon.client.post(&path, json!({ "depth": depth })).await;

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use windlass_protocol::{Environment, ErrorCode};
 use windlass_server::{ApiError, HostWireStore, StoredAnswer, WireStore};
+use windlass_store::MemoryRunLog;
 
 use crate::support::{Daemon, Setup, TOKEN, soon, text};
 
@@ -216,14 +217,13 @@ async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
 
 /// Starts a daemon whose store loses the first answer that it is to keep.
 async fn forgetful() -> Daemon {
-    let setup = Setup {
-        store: Arc::new(Forgetful {
-            store: HostWireStore::in_memory(10),
-            has_forgotten: AtomicBool::new(false),
-        }),
-        ..Setup::default()
-    };
-    setup.start().await
+    let setup = Setup::default();
+    let runs = Arc::new(MemoryRunLog::default());
+    let store = Arc::new(Forgetful {
+        store: HostWireStore::new(setup.journal.host_records(), runs, 10),
+        has_forgotten: AtomicBool::new(false),
+    });
+    Setup { store, ..setup }.start().await
 }
 
 fn ids(list: &Value) -> Vec<String> {
@@ -319,6 +319,39 @@ async fn r8_a_compaction_words_and_an_environment_whose_answers_were_lost_are_ma
     let made = keyed.post(path, body.clone()).await.expect(201);
     assert_eq!(made["id"], "staging");
     assert_eq!(daemon.client.post(path, body).await.status, 409);
+}
+
+#[tokio::test]
+async fn r8_work_whose_answer_was_lost_is_made_once() {
+    let nightly = json!({"name": "n", "prompt": "hi", "rrule": "FREQ=HOURLY;INTERVAL=1"});
+    let fleet = json!({"tasks": [{"id": "t", "instructions": "hi"}]});
+    for (path, body, id, list) in [
+        ("/v1/tasks", json!({"prompt": "hi"}), "/id", "/v1/tasks"),
+        ("/v1/automations", nightly.clone(), "/id", "/v1/automations"),
+        ("/run", json!({}), "/id", "/runs"),
+        ("/v1/fleet/runs", fleet, "/run/id", "/v1/fleet/runs"),
+    ] {
+        let daemon = forgetful().await;
+        let (mut path, mut list) = (path.to_owned(), list.to_owned());
+        if path == "/run" {
+            let made = daemon.client.post("/v1/automations", nightly.clone()).await;
+            let automation = format!("/v1/automations/{}", text(&made.expect(201)["id"]));
+            (path, list) = (automation.clone() + &path, automation + &list);
+        }
+        let keyed = daemon.client.with("idempotency-key", "k");
+        assert_eq!(keyed.post(&path, body.clone()).await.status, 503, "{path}");
+        let made = keyed.post(&path, body.clone()).await;
+        assert!([200, 201].contains(&made.status), "{path}: {}", made.status);
+        let made = made.json();
+        let again = keyed.post(&path, body.clone()).await;
+        assert_eq!(again.header("idempotency-replayed"), Some("true"));
+        assert_eq!(again.json(), made, "{path}");
+        let listed = daemon.client.get(&list).await.expect(200);
+        let lists = [&listed, &listed["tasks"], &listed["runs"]];
+        let lines = lists.into_iter().find_map(Value::as_array).unwrap();
+        let lines: Vec<_> = lines.iter().map(|line| text(&line["id"])).collect();
+        assert_eq!(lines, [text(made.pointer(id).unwrap())], "{path}");
+    }
 }
 
 #[tokio::test]

@@ -75,6 +75,9 @@ async fn a_patch_undo_goes_back_with_the_files_or_not_at_all() {
     let undone = undo(&talk.thread, json!({ "files": false })).await;
     let undone = undone.expect(201);
     assert_eq!(undone["files"], json!({ "restored": ["a"], "left": [] }));
+    let shown =
+        json!({ "files_restored": true, "summary": "Restored: a", "snapshot_label": "pre-turn" });
+    assert_eq!(undone["patch_result"], shown, "as clients read it");
     assert_eq!(talk.read("a").as_deref(), Some("2"));
     assert!(text(&undone["original_user_text"]).starts_with("CALL write"));
     let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
@@ -88,6 +91,11 @@ async fn a_patch_undo_goes_back_with_the_files_or_not_at_all() {
     fs::write(daemon.workspace.path().join("a"), "2").unwrap();
     undo(&fork, json!({ "depth": 1 })).await.expect(201);
     assert_eq!(talk.read("a"), None, "two turns further");
+    let words = daemon.thread(json!({})).await;
+    daemon.say(&words, "only words").await;
+    let undone = undo(&words, json!({})).await.expect(201);
+    assert_eq!(undone["patch_result"]["files_restored"], false);
+    assert!(undone["patch_result"]["summary"].is_string());
 
     let plain = Daemon::start().await;
     let thread = plain.thread(json!({})).await;
@@ -310,4 +318,28 @@ async fn a_turn_that_is_open_keeps_its_files() {
         (status, &refused["error"]["code"]),
         (409, &json!("turn_active"))
     );
+}
+
+#[tokio::test]
+async fn where_there_is_no_room_for_the_fork_the_files_stay() {
+    let data = tempfile::tempdir().unwrap();
+    let store = data.path().join("checkpoints");
+    let setup = Setup {
+        has_tools: true,
+        ..Setup::settings(move |settings| {
+            let kept = Checkpoints::open(store, CheckpointLimits::default()).unwrap();
+            settings.environments.keep_checkpoints(kept);
+            settings.limits.threads = 1;
+        })
+    };
+    let daemon = setup.start().await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    talk.write("a", "2").await;
+    for word in ["undo", "retry", "patch-undo"] {
+        let path = format!("{}/{word}", talk.thread);
+        let answer = daemon.client.post(&path, json!({ "files": true })).await;
+        assert_eq!(answer.status, 429, "{word}: {}", answer.json());
+        assert_eq!(talk.read("a").as_deref(), Some("2"), "{word}");
+    }
 }

@@ -107,7 +107,11 @@ pub enum SqliteError {
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
     /// A secret cannot be stored or read without a key.
-    #[error("no key for secrets was given; open the store with SqliteOptions::with_secrets_key")]
+    #[error(
+        "this store has no key for secrets, so it keeps and shows none; whoever runs the program opens it with one: by \
+         SqliteOptions::with_secrets_key, for a conversation given to ConversationBuilder::on_disk_with (a daemon has a \
+         secrets.key in its data directory, or the file that --secrets-key-file names)"
+    )]
     NoSecretsKey,
     /// A secret was sealed with another key.
     #[error("the secret `{0}` was sealed with another key; open the store with that one")]

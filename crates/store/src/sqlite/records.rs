@@ -17,6 +17,7 @@ use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
 use super::error::{Fault, SqliteError};
 use super::inner::Inner;
+use super::numbers::int;
 use super::writer::Work;
 use crate::records::Records;
 
@@ -25,6 +26,10 @@ use crate::records::Records;
 pub struct SqliteRecords {
     pub(super) inner: Arc<Inner>,
 }
+
+/// Sessions that work for one parent, and those that work for any, the newest first. Both read an index in its order.
+pub(super) const CHILDREN: &str = "SELECT id FROM sessions WHERE parent = ?3 ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
+pub(super) const ALL_CHILDREN: &str = "SELECT id FROM sessions WHERE parent IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 
 fn json(record: &impl Serialize) -> std::result::Result<String, Fault> {
     serde_json::to_string(record)
@@ -201,6 +206,28 @@ impl Records for SqliteRecords {
             let mut statement =
                 reader.prepare_cached("SELECT id FROM sessions ORDER BY created_at, id")?;
             let ids = statement.query_map([], |row| row.get(0).map(Uuid::from_bytes))?;
+            let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
+            Ok(ids?)
+        })
+        .await
+    }
+    async fn child_ids(
+        &self,
+        parent: Option<SessionId>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        let query = match parent {
+            Some(_) => CHILDREN,
+            None => ALL_CHILDREN,
+        };
+        self.read(move |reader| {
+            let (limit, skip) = (int(limit as u64), int(skip as u64));
+            let parent = parent.map(|id| *id.uuid().as_bytes());
+            let all: [&dyn rusqlite::ToSql; 3] = [&limit, &skip, &parent];
+            let mut statement = reader.prepare_cached(query)?;
+            let count = statement.parameter_count();
+            let ids = statement.query_map(&all[..count], |row| row.get(0).map(Uuid::from_bytes))?;
             let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
             Ok(ids?)
         })

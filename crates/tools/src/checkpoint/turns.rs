@@ -15,6 +15,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::blobs::{Sync, entries, write_whole};
 use super::index::now;
+use super::own::OwnWrite;
 use super::retention::{Needed, bytes_in};
 use super::undo::resolved;
 use super::{CheckpointError, CheckpointId, Checkpoints, lock, path_text};
@@ -45,7 +46,7 @@ pub(super) struct TurnRecord {
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallRecord {
-    /// Tells it from the other calls of the turn.
+    /// Tells it from the other calls of the turn: when it began, counted by what began and ended in the turn, whatever the clock says.
     number: u64,
     pub(super) environment: String,
     #[serde(with = "path_text")]
@@ -55,11 +56,17 @@ pub(super) struct CallRecord {
     pub(super) before: Before,
     /// `None` while it runs. Where the process died meanwhile, what the next one found.
     pub(super) after: Option<CheckpointId>,
+    /// When it ended, counted as `number` is; records of earlier versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<u64>,
     /// Whether the process died meanwhile: then nobody knows whether the call did all that differs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_cut_off: bool,
     /// Whether a call of another turn was at work there at the same time: then nobody knows who changed what.
     pub(super) is_shared: bool,
+    /// What it wrote by itself, where it is known to have done nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) own: Option<Vec<OwnWrite>>,
 }
 
 /// What was there before a call.
@@ -72,6 +79,27 @@ pub(super) enum Before {
 }
 
 impl CallRecord {
+    /// Makes one of those calls of a turn that ran at the same time, such as a command in the background and what was done beside it: their
+    /// checkpoints hold the work of all of them. One of which nobody knows when it ended stays as it is.
+    pub(super) fn merged(calls: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for call in calls {
+            match merged.last_mut() {
+                Some(last) if last.ended > Some(call.number) && call.ended.is_some() => {
+                    last.is_shared |= call.is_shared;
+                    last.own = None;
+                    last.is_cut_off |= call.is_cut_off;
+                    if call.ended > last.ended {
+                        last.ended = call.ended;
+                        last.after = call.after;
+                    }
+                }
+                _ => merged.push(call),
+            }
+        }
+        merged
+    }
+
     /// Tells whether it may be at work, or has no end.
     fn is_open(&self) -> bool {
         matches!(self.before, Before::Kept(_)) && self.after.is_none()
@@ -164,7 +192,7 @@ impl Checkpoints {
         };
         let is_kept = matches!(before, Before::Kept(_));
         let number = self.change_record(turn, |calls| {
-            let number = calls.last().map_or(0, |last| last.number + 1);
+            let number = next_count(calls);
             calls.push(CallRecord {
                 number,
                 environment: at.id().to_owned(),
@@ -172,8 +200,10 @@ impl Checkpoints {
                 began: now(),
                 before,
                 after: None,
+                ended: None,
                 is_cut_off: false,
                 is_shared: false,
+                own: None,
             });
             number
         })?;
@@ -367,10 +397,9 @@ impl Checkpoints {
         records.sort_by_key(|(_, record)| std::cmp::Reverse(record.began()));
         let kept = records.iter().filter(|(_, record)| record.is_kept());
         let named = kept.filter_map(|(path, record)| {
-            let name = path.file_stem()?.to_str()?;
             Some(ChangingTurn {
                 session_id: record.session_id,
-                turn_id: format!("turn_{name}").parse().ok()?,
+                turn_id: turn_of_path(path)?,
             })
         });
         Ok(named.take(limit).collect())
@@ -390,16 +419,12 @@ impl Checkpoints {
             Err(error) => return tracing::warn!(%error, "calls that were cut off have no end"),
         };
         for (path, record) in left {
-            let name = path
-                .file_stem()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            let Ok(turn_id) = name.parse::<uuid::Uuid>() else {
+            let Some(turn_id) = turn_of_path(&path) else {
                 continue;
             };
             let turn = ChangingTurn {
                 session_id: record.session_id,
-                turn_id: TurnId::from_uuid(turn_id),
+                turn_id,
             };
             for call in record.calls.iter().filter(|call| call.is_open()) {
                 let at = resolved(environments, &call.root, std::slice::from_ref(call));
@@ -445,8 +470,13 @@ impl Checkpoints {
 impl Changing {
     /// Keeps what is there after the call. What goes wrong here is told in the log; then nobody knows what the call did.
     pub fn end(self) {
+        self.end_with(None);
+    }
+
+    /// The same for a call that did nothing but write these files.
+    pub(crate) fn end_with(self, own: Option<Vec<OwnWrite>>) {
         let ended = match self.is_kept {
-            true => self.keep_after(),
+            true => self.keep_after(own),
             // Without what was before, nobody needs what is there now.
             false => Ok(()),
         };
@@ -456,12 +486,13 @@ impl Changing {
         }
     }
 
-    fn keep_after(&self) -> Result<(), CheckpointError> {
+    fn keep_after(&self, own: Option<Vec<OwnWrite>>) -> Result<(), CheckpointError> {
         // Nobody removes the checkpoint before the record names it.
         let entered = self.checkpoints.enter();
         let after = self.checkpoints.take_in(&entered, &self.at)?;
-        let how = End::Itself {
-            is_shared: self.working.is_shared(),
+        let how = match self.working.is_shared() {
+            true => End::Beside { own },
+            false => End::Alone,
         };
         let end = |calls: &mut Vec<CallRecord>| end_call(calls, self.number, after, how);
         self.checkpoints.change_record(self.turn, end)
@@ -469,10 +500,20 @@ impl Changing {
 }
 
 /// How a call came to its end.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum End {
-    Itself { is_shared: bool },
+    Alone,
+    /// Others were at work meanwhile.
+    Beside {
+        own: Option<Vec<OwnWrite>>,
+    },
     CutOff,
+}
+
+/// Returns the count of what begins or ends next in a turn.
+fn next_count(calls: &[CallRecord]) -> u64 {
+    let counts = calls.iter().map(|call| call.ended.max(Some(call.number)));
+    counts.max().flatten().map_or(0, |last| last + 1)
 }
 
 /// Records what was there after a call. One that changed nothing is forgotten.
@@ -481,15 +522,20 @@ fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, how: 
         return;
     };
     let is_idle = calls[own].before == Before::Kept(after.clone());
-    let is_shared = matches!(how, End::Itself { is_shared: true });
+    let is_shared = matches!(how, End::Beside { .. });
     if is_idle && !is_shared {
         calls.remove(own);
         return;
     }
+    let ended = next_count(calls);
     let call = &mut calls[own];
     call.after = Some(after);
+    call.ended = Some(ended);
     call.is_shared = is_shared;
     call.is_cut_off = matches!(how, End::CutOff);
+    if let End::Beside { own } = how {
+        call.own = own;
+    }
 }
 
 impl TurnRecord {
@@ -509,6 +555,12 @@ impl TurnRecord {
 fn needs(records: &[(PathBuf, TurnRecord)]) -> Vec<Needed> {
     let needs = |record: &TurnRecord| record.calls.iter().flat_map(CallRecord::needs).collect();
     records.iter().map(|(_, record)| needs(record)).collect()
+}
+
+/// Returns the turn of a record by the name of its file.
+fn turn_of_path(path: &Path) -> Option<TurnId> {
+    let name = path.file_stem()?.to_str()?;
+    Some(TurnId::from_uuid(name.parse().ok()?))
 }
 
 fn read_record(bytes: &[u8]) -> Option<TurnRecord> {

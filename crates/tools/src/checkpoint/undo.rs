@@ -7,6 +7,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::TurnId;
 
 use super::manifest::Entry;
+use super::own::{self, Whose};
 use super::restore::Step;
 use super::turns::{Before, CallRecord};
 use super::{CheckpointError, CheckpointId, Checkpoints, Entered, Restored, lock};
@@ -78,7 +79,8 @@ impl Checkpoints {
             let mut calls = Vec::new();
             for turn in turns {
                 let of_turn = self.calls_of(*turn)?.into_iter();
-                calls.extend(of_turn.filter(|call| call.root == at.root_path()));
+                let of_turn = of_turn.filter(|call| call.root == at.root_path());
+                calls.extend(CallRecord::merged(of_turn));
             }
             let back = self.way_back(&entered, at, &calls)?;
             plans.push((at, back.steps));
@@ -143,7 +145,19 @@ impl Checkpoints {
             }
             let (before, after) = self.manifests(entered, at.root_path(), before, &after)?;
             for path in before.differing(&after) {
-                if call.after.is_none() || call.is_shared {
+                let whose = match (&call.own, call.is_shared) {
+                    _ if call.after.is_none() => Whose::Nobodys,
+                    (_, false) => Whose::Its,
+                    (None, true) => Whose::Nobodys,
+                    (Some(own), true) => {
+                        let (before, after) = (before.get(path), after.get(path));
+                        own::whose(own, path, before.as_ref(), after.as_ref())
+                    }
+                };
+                if matches!(whose, Whose::Others) {
+                    continue;
+                }
+                if matches!(whose, Whose::Nobodys) {
                     foreign.push(path.clone());
                 } else if call.is_cut_off {
                     cut_off.push(path.clone());

@@ -3,7 +3,7 @@
 mod environment;
 mod error;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -34,6 +34,10 @@ struct Registry {
     checkpoints: Option<Checkpoints>,
     /// Where is kept what is too long to show, if it is.
     outputs: Option<Outputs>,
+    /// Skills of repositories that no model is told of, by name.
+    skills_off: Arc<BTreeSet<String>>,
+    /// How often that place was changed.
+    outputs_revision: u64,
 }
 
 impl Environments {
@@ -114,13 +118,32 @@ impl Environments {
 
     /// Keeps from now on the whole of outputs that are too long to show, so that a model can look into them. The store must be hidden.
     pub fn keep_outputs(&self, outputs: Outputs) {
-        self.change(|registry| registry.outputs = Some(outputs));
+        self.change(|registry| {
+            registry.outputs = Some(outputs);
+            registry.outputs_revision += 1;
+        });
+    }
+
+    /// Names the place where outputs are kept, as long as it stays the same.
+    pub(crate) fn outputs_revision(&self) -> u64 {
+        self.look(|registry| registry.outputs_revision)
     }
 
     /// Returns where is kept what is too long to show, if it is.
     #[must_use]
     pub fn outputs(&self) -> Option<Outputs> {
         self.look(|registry| registry.outputs.clone())
+    }
+
+    /// Says which skills of repositories no model is told of from now on, by name.
+    pub fn switch_skills_off(&self, names: BTreeSet<String>) {
+        self.change(|registry| registry.skills_off = Arc::new(names));
+    }
+
+    /// Returns the skills of repositories that no model is told of, by name.
+    #[must_use]
+    pub fn skills_off(&self) -> Arc<BTreeSet<String>> {
+        self.look(|registry| Arc::clone(&registry.skills_off))
     }
 
     /// Finds out what is hidden at this moment.

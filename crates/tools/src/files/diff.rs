@@ -31,6 +31,8 @@ impl Diff {
                 added += new.len();
             }
         }
+        // A name may hold line ends, which would look like lines of the diff.
+        let path = path.replace(char::is_control, "\u{fffd}");
         let mut text = diff
             .unified_diff()
             .header(&format!("a/{path}"), &format!("b/{path}"))

@@ -42,16 +42,17 @@ impl FileTool for Edit {
             .with_destructive(true)
             .with_shape(ToolShape::FileChange)
     }
-    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
         let mut replacements = 0;
         let written = at.edit_text(&at.inside(&args.path)?, |text| {
             let (edited, count) = replaced(text, &args)?;
             replacements = count;
             Ok(edited)
         })?;
+        call.note(&written);
         let path = at.shown(&written.path);
         let before = written.before.unwrap_or_default();
-        let diff = Diff::between(&path, &before, &written.after);
+        let diff = Diff::between(&path, &call.masked(&before), &call.masked(&written.after));
         let result = json!({
             "path": path,
             "replacements": replacements,

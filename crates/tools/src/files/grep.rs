@@ -1,19 +1,25 @@
 //! `grep`: lines that match a regular expression.
 
+mod pattern;
+mod tree;
+
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use globset::GlobMatcher;
-use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::bounds::{MAX_PATTERN_BYTES, OutOfBounds};
 use windlass_core::tools::ToolHints;
+use windlass_core::traits::SecretPlaces;
 
 use super::glob::matcher;
 use crate::outputs::SessionOutputs;
+use crate::secrets;
 use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
-use crate::workspace::{FileError, OpenFile, ResolvedWorkspace, Visited, Walk, is_binary};
+use crate::workspace::{FileError, OpenFile, ResolvedWorkspace, is_binary};
+use pattern::Pattern;
 
 const DEFAULT_SHOWN: usize = 100;
 const MAX_SHOWN: usize = 500;
@@ -24,8 +30,6 @@ const MAX_LINE_CHARS: usize = 300;
 const MAX_SHOWN_BYTES: usize = 40 * 1024;
 /// Larger files are not searched.
 const MAX_SEARCHED_BYTES: u64 = 8 * 1024 * 1024;
-/// How much memory a regular expression may take.
-const MAX_REGEX_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Grep;
 
@@ -67,41 +71,176 @@ impl FileTool for Grep {
         reads()
     }
     fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
-        let mut search = Search::new(&args)?;
+        let search = Search::new(&args, call.places.clone())?;
+        let mut found = Found::default();
         let path = args.path.as_deref().unwrap_or(".");
         if let Some(output) = SessionOutputs::find(call.outputs.as_ref(), path) {
             let limit = call.outputs.as_ref().map_or(0, SessionOutputs::max_bytes);
-            return search.output(path, output?, limit);
+            let _ = found.add(search.output(path, output?, limit)?, &search);
+            return Ok(found.report(None));
         }
         let start = at.canonical(&at.inside(path)?)?;
-        let end = match at.open_file(&start) {
+        let remark = match at.open_file(&start) {
             Ok(file) => {
-                let _ = search.file(at, &start, &start, || Ok(file));
+                if search.wants(&start, &start) {
+                    let _ = found.add(search.file(|| at.shown(&start), Ok(file)), &search);
+                }
                 None
             }
             Err(FileError::IsDirectory { .. }) => {
-                let walk = Walk::new(at, args.include_ignored, call.cancelled.clone());
-                let visit = |file: Visited<'_>| {
-                    let name = Path::new(file.name);
-                    let open = || at.open_in(file.parent, name, file.path);
-                    search.file(at, file.path, &start, open)
+                let tree = tree::Tree {
+                    at,
+                    start: &start,
+                    include_ignored: args.include_ignored,
+                    cancelled: &call.cancelled,
                 };
-                Some(walk.files(&start, visit)?)
+                let end = tree.search(&search, &mut found)?;
+                // Where a search stops early, how far the walk was ahead of it is nobody's business.
+                end.remark().filter(|_| !found.is_cut)
             }
             Err(error) => return Err(error),
         };
-        let remarks = end.and_then(|end| end.remark()).into_iter();
-        let remarks = remarks.chain(search.remarks()).collect();
-        let result = json!({ "files_searched": search.searched, "matches": search.matches });
-        Ok(with_remarks(result, remarks))
+        Ok(found.report(remark))
     }
 }
 
+/// What is searched for, and how much of it is shown.
 struct Search {
-    regex: Regex,
+    pattern: Pattern,
     glob: Option<GlobMatcher>,
     context: usize,
     limit: usize,
+    /// The secrets that may not be shown.
+    places: Option<Arc<dyn SecretPlaces>>,
+}
+
+/// What a file came to.
+enum Searched {
+    /// It cannot be read, or is no text.
+    LeftOut,
+    TooLarge,
+    Text(Hits),
+}
+
+/// The first lines of a file that match: as many as would be shown if there were no other files.
+#[derive(Default)]
+struct Hits {
+    shown: Vec<Hit>,
+    bytes: usize,
+    has_more: bool,
+}
+
+struct Hit {
+    shown: Value,
+    bytes: usize,
+}
+
+impl Search {
+    fn new(args: &Args, places: Option<Arc<dyn SecretPlaces>>) -> Result<Self, FileError> {
+        let glob = args.glob.as_deref().map(|glob| matcher("glob", glob));
+        Ok(Self {
+            pattern: Pattern::new(&args.pattern, args.ignore_case)?,
+            glob: glob.transpose()?,
+            context: args.context.min(MAX_CONTEXT),
+            limit: args.limit.unwrap_or(DEFAULT_SHOWN).clamp(1, MAX_SHOWN),
+            places,
+        })
+    }
+
+    /// Tells whether a file is to be searched, by its path below the start.
+    fn wants(&self, path: &Path, start: &Path) -> bool {
+        let below = path.strip_prefix(start).unwrap_or(path);
+        self.glob.as_ref().is_none_or(|glob| glob.is_match(below))
+    }
+
+    /// Searches a file.
+    fn file(
+        &self,
+        shown: impl FnOnce() -> String,
+        opened: Result<OpenFile, FileError>,
+    ) -> Searched {
+        match opened.map(|file| file.bytes(MAX_SEARCHED_BYTES)) {
+            Ok(Ok(Some(bytes))) if !is_binary(&bytes) => {
+                Searched::Text(self.text(shown, &String::from_utf8_lossy(&bytes)))
+            }
+            Ok(Ok(None)) => Searched::TooLarge,
+            Ok(Ok(Some(_)) | Err(_)) | Err(_) => Searched::LeftOut,
+        }
+    }
+
+    /// Searches an output that was too long to show.
+    fn output(&self, path: &str, output: OpenFile, limit: u64) -> Result<Searched, FileError> {
+        let bytes = output.bytes(limit);
+        let bytes = bytes.map_err(|error| FileError::io("read", path.to_owned(), error))?;
+        Ok(match bytes {
+            Some(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                Searched::Text(self.text(|| path.to_owned(), &text))
+            }
+            None => Searched::TooLarge,
+        })
+    }
+
+    fn text(&self, shown: impl FnOnce() -> String, text: &str) -> Hits {
+        let mut hits = Hits::default();
+        if !self.pattern.may_be_in(text) {
+            return hits;
+        }
+        let path = shown();
+        // Before lines are cut and taken apart: half of a secret has no mask. It is searched as it is.
+        let masked = secrets::masked(self.places.as_deref(), text.as_bytes());
+        let masked = String::from_utf8_lossy(&masked);
+        let mut lines = text.lines().zip(masked.lines()).enumerate();
+        // A file may have as many lines as bytes: none are kept but those around.
+        let mut before = VecDeque::with_capacity(self.context + 1);
+        while let Some((index, (searched, line))) = lines.next() {
+            if self.pattern.is_in_line(searched) {
+                if self.is_full(hits.shown.len(), hits.bytes) {
+                    hits.has_more = true;
+                    break;
+                }
+                let after = lines.clone().take(self.context).map(|(_, (_, line))| line);
+                let hit = self.hit(&path, (index, line), &before, after);
+                hits.bytes += hit.bytes;
+                hits.shown.push(hit);
+            }
+            before.push_back(line);
+            if before.len() > self.context {
+                before.pop_front();
+            }
+        }
+        hits
+    }
+
+    fn hit<'a>(
+        &self,
+        path: &str,
+        (index, line): (usize, &str),
+        before: &VecDeque<&'a str>,
+        after: impl Iterator<Item = &'a str>,
+    ) -> Hit {
+        let mut bytes = path.len();
+        let mut cut = |line: &str| {
+            let line = cut_line(line, MAX_LINE_CHARS);
+            bytes += line.len();
+            line
+        };
+        let mut shown = json!({ "path": path, "line": index + 1, "text": cut(line) });
+        if self.context > 0 {
+            shown["before"] = before.iter().map(|line| cut(line)).collect();
+            shown["after"] = after.map(cut).collect();
+        }
+        Hit { shown, bytes }
+    }
+
+    fn is_full(&self, count: usize, bytes: usize) -> bool {
+        count == self.limit || bytes > MAX_SHOWN_BYTES
+    }
+}
+
+/// What all files came to, in their order.
+#[derive(Default)]
+struct Found {
     matches: Vec<Value>,
     bytes: usize,
     searched: usize,
@@ -109,104 +248,37 @@ struct Search {
     is_cut: bool,
 }
 
-impl Search {
-    fn new(args: &Args) -> Result<Self, FileError> {
-        let refused = |why: String| FileError::Pattern {
-            what: "pattern",
-            why,
+impl Found {
+    /// Adds the next file; breaks when no more is shown.
+    fn add(&mut self, file: Searched, search: &Search) -> ControlFlow<()> {
+        let hits = match file {
+            Searched::LeftOut => return ControlFlow::Continue(()),
+            Searched::TooLarge => {
+                self.too_large += 1;
+                return ControlFlow::Continue(());
+            }
+            Searched::Text(hits) => hits,
         };
-        // An expression is read as a whole before its memory is counted, and each class of letters takes its time.
-        if args.pattern.len() > MAX_PATTERN_BYTES {
-            return Err(refused(OutOfBounds::LongPattern.to_string()));
-        }
-        let regex = RegexBuilder::new(&args.pattern)
-            .case_insensitive(args.ignore_case)
-            .size_limit(MAX_REGEX_BYTES)
-            .build()
-            .map_err(|error| refused(error.to_string()))?;
-        let glob = args.glob.as_deref().map(|glob| matcher("glob", glob));
-        Ok(Self {
-            regex,
-            glob: glob.transpose()?,
-            context: args.context.min(MAX_CONTEXT),
-            limit: args.limit.unwrap_or(DEFAULT_SHOWN).clamp(1, MAX_SHOWN),
-            matches: Vec::new(),
-            bytes: 0,
-            searched: 0,
-            too_large: 0,
-            is_cut: false,
-        })
-    }
-
-    /// Searches a file. What cannot be read, or is no text, is left out.
-    fn file(
-        &mut self,
-        at: &ResolvedWorkspace,
-        path: &Path,
-        start: &Path,
-        open: impl FnOnce() -> Result<OpenFile, FileError>,
-    ) -> ControlFlow<()> {
-        let below = path.strip_prefix(start).unwrap_or(path);
-        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
-            return ControlFlow::Continue(());
-        }
-        let Ok(Ok(bytes)) = open().map(|file| file.bytes(MAX_SEARCHED_BYTES)) else {
-            return ControlFlow::Continue(());
-        };
-        let Some(bytes) = bytes else {
-            self.too_large += 1;
-            return ControlFlow::Continue(());
-        };
-        if is_binary(&bytes) {
-            return ControlFlow::Continue(());
-        }
         self.searched += 1;
-        self.lines(&at.shown(path), &String::from_utf8_lossy(&bytes))
-    }
-
-    /// Searches an output that was too long to show.
-    fn output(mut self, path: &str, output: OpenFile, limit: u64) -> Result<Value, FileError> {
-        let bytes = output.bytes(limit);
-        let bytes = bytes.map_err(|error| FileError::io("read", path.to_owned(), error))?;
-        match bytes {
-            Some(bytes) => {
-                self.searched += 1;
-                let _ = self.lines(path, &String::from_utf8_lossy(&bytes));
-            }
-            None => self.too_large += 1,
-        }
-        let result = json!({ "files_searched": self.searched, "matches": self.matches });
-        Ok(with_remarks(result, self.remarks()))
-    }
-
-    fn lines(&mut self, path: &str, text: &str) -> ControlFlow<()> {
-        let lines: Vec<&str> = text.lines().collect();
-        for (index, line) in lines.iter().enumerate() {
-            if !self.regex.is_match(line) {
-                continue;
-            }
-            if self.matches.len() == self.limit || self.bytes > MAX_SHOWN_BYTES {
+        for hit in hits.shown {
+            if search.is_full(self.matches.len(), self.bytes) {
                 self.is_cut = true;
                 return ControlFlow::Break(());
             }
-            let mut shown = json!({ "path": path, "line": index + 1, "text": self.cut(line) });
-            if self.context > 0 {
-                let before = &lines[index.saturating_sub(self.context)..index];
-                let after = &lines[index + 1..lines.len().min(index + 1 + self.context)];
-                for (name, around) in [("before", before), ("after", after)] {
-                    shown[name] = around.iter().map(|line| self.cut(line)).collect();
-                }
-            }
-            self.bytes += path.len();
-            self.matches.push(shown);
+            self.bytes += hit.bytes;
+            self.matches.push(hit.shown);
+        }
+        if hits.has_more {
+            self.is_cut = true;
+            return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     }
 
-    fn cut(&mut self, line: &str) -> String {
-        let line = cut_line(line, MAX_LINE_CHARS);
-        self.bytes += line.len();
-        line
+    fn report(self, remark: Option<String>) -> Value {
+        let remarks = remark.into_iter().chain(self.remarks()).collect();
+        let result = json!({ "files_searched": self.searched, "matches": self.matches });
+        with_remarks(result, remarks)
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::tools::ToolHints;
 
 use crate::outputs::SessionOutputs;
+use crate::secrets::Masked;
 use crate::tool::{Call, FileTool, object, reads, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
 
@@ -68,6 +69,7 @@ impl FileTool for Read {
         if !is_output && is_binary(source.fill_buf().map_err(failure)?) {
             return Err(FileError::Binary { path: shown, bytes });
         }
+        let mut source = Masked::new(source, call.places.as_deref());
         let first = args.start_line.unwrap_or(1).max(1);
         let wanted = args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES);
         let mut lines = Lines::new(first, wanted);

@@ -36,8 +36,9 @@ impl FileTool for Write {
             .with_destructive(true)
             .with_shape(ToolShape::FileChange)
     }
-    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
         let written = at.write_text(&at.inside(&args.path)?, args.content)?;
+        call.note(&written);
         let path = at.shown(&written.path);
         let result =
             json!({ "path": path, "bytes": written.after.len(), "created": written.is_new });
@@ -45,7 +46,7 @@ impl FileTool for Write {
         let Some(before) = written.before.filter(|before| *before != written.after) else {
             return Ok(result);
         };
-        let diff = Diff::between(&path, &before, &written.after);
+        let diff = Diff::between(&path, &call.masked(&before), &call.masked(&written.after));
         let mut result = with_remarks(result, diff.remark().into_iter().collect());
         result["lines_added"] = diff.added.into();
         result["lines_removed"] = diff.removed.into();

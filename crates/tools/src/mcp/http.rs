@@ -30,6 +30,9 @@ const SESSION: &str = "mcp-session-id";
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest of these pauses, and how long a stream lasts that is no failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The first pause before the rest of a stream that broke off is asked for, and the longest: a call may wait for it.
+const FIRST_PAUSE_OF_REST: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE_OF_REST: Duration = Duration::from_secs(4);
 
 type Failed = StreamableHttpError<EgressError>;
 type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
@@ -42,7 +45,58 @@ pub(super) struct Client {
     flood: Arc<Flood>,
     /// How long the beginning of an answer is waited for.
     silence: Duration,
-    pace: Arc<Mutex<Pace>>,
+    pace: Arc<Mutex<Paces>>,
+}
+
+/// When streams may be asked for: those of which nothing was heard yet, and rests of others.
+#[derive(Default)]
+struct Paces {
+    streams: Pace,
+    rests: PaceOfRests,
+}
+
+/// What a stream is.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// One that says what the server has to say.
+    Whole,
+    /// The rest of one that broke off.
+    Rest,
+}
+
+impl Paces {
+    fn wait(&mut self, asked: Asked, now: Instant) -> Duration {
+        match asked {
+            Asked::Whole => self.streams.wait(now),
+            Asked::Rest => self.rests.wait(),
+        }
+    }
+
+    /// Knows that a stream said something, and so was not asked for in vain.
+    fn heard(&mut self, asked: Asked) {
+        match asked {
+            Asked::Whole => self.streams.heard(),
+            Asked::Rest => self.rests = PaceOfRests::default(),
+        }
+    }
+}
+
+/// How long the next rest of a stream is waited with. Each waits for itself: one call does not wait for another's.
+#[derive(Default)]
+struct PaceOfRests {
+    /// How many were asked for since one said something.
+    in_vain: u32,
+}
+
+impl PaceOfRests {
+    fn wait(&mut self) -> Duration {
+        let wait = match self.in_vain {
+            0 => FIRST_PAUSE_OF_REST,
+            more => FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(more - 1)),
+        };
+        self.in_vain = self.in_vain.saturating_add(1);
+        wait.min(LONGEST_PAUSE_OF_REST)
+    }
 }
 
 /// When the next stream may be asked for: a server that ends each at once would keep the client busy with nothing else.
@@ -67,6 +121,11 @@ impl Pace {
         };
         self.last = Some((at, pause));
         at - now
+    }
+
+    /// Begins with the first pause again.
+    fn heard(&mut self) {
+        self.last = self.last.map(|(at, _)| (at, FIRST_PAUSE));
     }
 }
 
@@ -149,6 +208,13 @@ impl Client {
 
     fn events(&self, body: EgressBody) -> Events {
         Box::pin(EventStream::new(body, Arc::clone(&self.flood)))
+    }
+
+    /// Listens to a stream that was asked for.
+    fn events_asked_for(&self, body: EgressBody, asked: Asked) -> Events {
+        let mut stream = EventStream::new(body, Arc::clone(&self.flood));
+        stream.pace = Some((Arc::clone(&self.pace), asked));
+        Box::pin(stream)
     }
 
     async fn whole(&self, mut body: EgressBody) -> Result<Vec<u8>, Failed> {
@@ -278,15 +344,21 @@ impl StreamableHttpClient for Client {
         };
         let last = last_event_id.as_deref().map(|id| ("last-event-id", id));
         let more: Vec<_> = last.into_iter().collect();
+        let asked = match more.is_empty() {
+            true => Asked::Whole,
+            false => Asked::Rest,
+        };
         let wait = {
             let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-            pace.wait(Instant::now())
+            pace.wait(asked, Instant::now())
         };
         tokio::time::sleep(wait).await;
         let response = self.send("GET", &uri, &more, parts).await?;
         match response.status {
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            200..300 if is_of(&response, "text/event-stream") => Ok(self.events(response.body)),
+            200..300 if is_of(&response, "text/event-stream") => {
+                Ok(self.events_asked_for(response.body, asked))
+            }
             200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status => Err(refused(status)),
         }
@@ -315,6 +387,8 @@ fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
 struct EventStream {
     body: EgressBody,
     flood: Arc<Flood>,
+    /// Who is told when something was said.
+    pace: Option<(Arc<Mutex<Paces>>, Asked)>,
     /// Ready when nobody listens any more.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The line that has not ended.
@@ -337,6 +411,7 @@ impl EventStream {
         Self {
             body,
             flood,
+            pace: None,
             ended: Box::pin(async move { listened.ended().await }),
             line: Vec::new(),
             event: Sse::default(),
@@ -373,6 +448,11 @@ impl EventStream {
             self.event_bytes = 0;
             let event = std::mem::take(&mut self.event);
             if event != Sse::default() {
+                let says_something = event.data.as_ref().is_some_and(|data| !data.is_empty());
+                if let (Some((pace, asked)), true) = (&self.pace, says_something) {
+                    let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+                    pace.heard(*asked);
+                }
                 self.ready.push_back(event);
                 return self.flood.admits(0);
             }
@@ -460,6 +540,31 @@ mod tests {
         assert_eq!(pace.wait(now), FIRST_PAUSE);
         // Those who wait at the same time wait one behind the other.
         assert_eq!(pace.wait(now), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn streams_that_say_something_are_asked_for_again_soon_and_rests_wait_for_no_other() {
+        let mut now = Instant::now();
+        let mut paces = Paces::default();
+        for _ in 0..9 {
+            now += paces.wait(Asked::Whole, now);
+        }
+        // The longest pause of others is not that of a rest.
+        let rests: Vec<_> = (0..6)
+            .map(|_| paces.wait(Asked::Rest, now).as_millis())
+            .collect();
+        assert_eq!(rests, [100, 1_000, 2_000, 4_000, 4_000, 4_000]);
+        paces.heard(Asked::Rest);
+        assert_eq!(paces.wait(Asked::Rest, now), FIRST_PAUSE_OF_REST);
+        assert_eq!(paces.wait(Asked::Whole, now), LONGEST_PAUSE);
+        now += LONGEST_PAUSE;
+        paces.heard(Asked::Whole);
+        // Also one that says something each time is not asked for without a pause.
+        for _ in 0..3 {
+            assert_eq!(paces.wait(Asked::Whole, now), FIRST_PAUSE);
+            now += FIRST_PAUSE;
+            paces.heard(Asked::Whole);
+        }
     }
 
     #[test]

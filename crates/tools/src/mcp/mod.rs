@@ -19,19 +19,22 @@ mod stdio;
 mod tool;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 use windlass_core::egress::EgressService;
 use windlass_core::mcp::{
-    DiscoveredTool, DiscoveredTools, McpConnector, McpFailure, McpScope, ScopedMcpServers,
+    DiscoveredTool, DiscoveredTools, McpConnector, McpFailure, McpReach, McpScope, OwnMcpServer,
+    ScopedMcpServers,
 };
 use windlass_core::tools::Tool;
 
 use self::definition::Offered;
 use self::pool::Pool;
 use self::tool::McpTool;
+pub use names::may_be_tool_of;
 pub use servers::{McpServersError, servers_from_json};
 pub use settings::McpSettings;
 
@@ -76,15 +79,12 @@ impl McpClient {
         merged.extend(servers.clone());
         merged
     }
-}
 
-#[async_trait]
-impl McpConnector for McpClient {
-    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools {
+    async fn tools_of(&self, servers: ScopedMcpServers, scope: &McpScope) -> DiscoveredTools {
         let mut asked = JoinSet::new();
         let mut failures = Vec::new();
         let mut prefixes = BTreeMap::new();
-        for (name, server) in self.merged(servers) {
+        for (name, server) in servers {
             let prefix = names::server_part(&name);
             if let Some(other) = prefixes.get(&prefix) {
                 let reason = format!(
@@ -127,6 +127,63 @@ impl McpConnector for McpClient {
         }
         failures.extend(found.failures);
         DiscoveredTools::new(found.tools, failures)
+    }
+}
+
+/// Takes the keys of servers out of what they say: it goes to others than the journal, which masks them itself.
+fn without_keys(found: DiscoveredTools, servers: &ScopedMcpServers) -> DiscoveredTools {
+    let mut text = serde_json::to_string(&found).unwrap_or_default();
+    for server in servers.values() {
+        keys::hide(server, &mut text);
+    }
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Returns scheme, host and port of an address; the rest of it may hold a key.
+fn origin(url: &str) -> String {
+    let origin = url::Url::parse(url).map(|url| url.origin());
+    let known = origin.ok().filter(url::Origin::is_tuple);
+    known.map_or_else(String::new, |origin| origin.ascii_serialization())
+}
+
+impl fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClient")
+            .field("own", &self.own.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl McpConnector for McpClient {
+    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools {
+        self.tools_of(self.merged(servers), scope).await
+    }
+
+    fn own_servers(&self) -> Vec<OwnMcpServer> {
+        let connected = self.pool.connected();
+        let servers = self.own.iter().map(|(name, server)| OwnMcpServer {
+            is_connected: connected.contains(name),
+            name: name.clone(),
+            command: server.command.clone(),
+            origin: server.url.as_deref().map(origin),
+        });
+        servers.collect()
+    }
+
+    async fn own_tools(
+        &self,
+        named: Option<&str>,
+        scope: &McpScope,
+        reach: McpReach,
+    ) -> DiscoveredTools {
+        let mut servers = self.own.clone();
+        servers.retain(|name, server| {
+            named.is_none_or(|named| named == name)
+                && (reach == McpReach::All || self.pool.is_connected(name, server, scope))
+        });
+        let found = self.tools_of(servers.clone(), scope).await;
+        without_keys(found, &servers)
     }
 
     fn tool(

@@ -9,9 +9,20 @@ const MAX_SERVER: usize = 24;
 /// How many digits tell apart names that had to be cut.
 const DIGITS: usize = 8;
 
+/// Tells whether a tool of a server may be called so; which tools it has, only the server knows.
+#[must_use]
+pub fn may_be_tool_of(server: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(&prefix(server));
+    rest.is_some_and(|rest| !rest.is_empty())
+}
+
+fn prefix(server: &str) -> String {
+    format!("mcp__{}__", server_part(server))
+}
+
 /// Returns what a tool of a server is called.
 pub(super) fn tool_name(server: &str, tool: &str) -> String {
-    let prefix = format!("mcp__{}__", server_part(server));
+    let prefix = prefix(server);
     let part: String = tool.chars().map(allowed).collect();
     format!("{prefix}{}", cut(&part, tool, MAX_NAME - prefix.len()))
 }
@@ -66,6 +77,8 @@ mod tests {
         ] {
             assert_eq!(tool_name(server, tool), name);
         }
+        assert!(!may_be_tool_of("files", "mcp__files__"));
+        assert!(!may_be_tool_of("file", "mcp__files__x"));
     }
 
     #[test]
@@ -84,6 +97,7 @@ mod tests {
             let rest = name.strip_prefix("mcp__").unwrap();
             let (part, _) = rest.split_once("__").unwrap();
             prop_assert_eq!(part, server_part(&server));
+            prop_assert!(may_be_tool_of(&server, &name));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The servers that are connected, and when one that failed is tried again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use super::flood::{Attempt, Flood};
 use super::settings::McpSettings;
 use super::{http, keys, stdio};
 use crate::environments::Environments;
+use crate::secrets;
 use crate::shell::ShellSettings;
 
 /// The longest pause before a server that failed is tried again.
@@ -41,6 +42,8 @@ pub(super) struct Pool {
 
 /// The place of one server for those who may share it.
 struct Place {
+    /// The server, as it is configured.
+    server: String,
     state: tokio::sync::Mutex<State>,
     used: Mutex<Instant>,
 }
@@ -79,9 +82,13 @@ impl Pool {
         if let Some(server) = server {
             keys::hide(server, &mut text);
         }
-        let session_id = context.session_id;
-        let keeping =
-            tokio::task::spawn_blocking(move || outputs.shortened(session_id, text, max_bytes));
+        let (session_id, places) = (context.session_id, context.secret_places.clone());
+        let keeping = tokio::task::spawn_blocking(move || {
+            // Before it is cut: half of a secret has no mask.
+            let masked = secrets::masked(places.as_deref(), text.as_bytes());
+            let text = String::from_utf8_lossy(&masked).into_owned();
+            outputs.shortened(session_id, text, max_bytes)
+        });
         let lost = |_| "the answer is too long, and could not be kept".to_owned();
         keeping.await.unwrap_or_else(lost)
     }
@@ -279,6 +286,7 @@ impl Pool {
             places.remove(&oldest);
         }
         let place = Arc::new(Place {
+            server: name.to_owned(),
             state: tokio::sync::Mutex::default(),
             used: Mutex::new(Instant::now()),
         });
@@ -288,6 +296,25 @@ impl Pool {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
         Ok(place)
+    }
+
+    /// Returns the servers that somebody is connected to now.
+    pub(super) fn connected(&self) -> BTreeSet<String> {
+        let places = self.places();
+        let alive = places.values().filter(|place| place.is_alive());
+        alive.map(|place| place.server.clone()).collect()
+    }
+
+    /// Tells whether a server can be asked without starting or reaching it first.
+    pub(super) fn is_connected(
+        &self,
+        name: &str,
+        server: &ScopedMcpServer,
+        scope: &McpScope,
+    ) -> bool {
+        let places = self.places();
+        let place = places.get(&key(name, server, scope));
+        place.is_some_and(|place| place.is_alive())
     }
 
     /// Lets servers go that nobody has used for long.
@@ -322,6 +349,15 @@ impl Place {
 
     fn last_use(&self) -> Instant {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether there is a connection; one that is being made is none yet.
+    fn is_alive(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else {
+            return false;
+        };
+        let connection = state.connection.as_ref();
+        connection.is_some_and(|(connection, _)| connection.is_alive())
     }
 
     /// Tells whether nobody starts it, or waits for an answer of it.

@@ -1,38 +1,59 @@
 //! One output while it is written.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 use windlass_process::WholeOutput;
 
 use super::{Outputs, Writing, shown};
+use crate::secrets;
 
 /// How much of the end is kept of an output that is longer than its file may be.
 pub(super) const MAX_END_BYTES: usize = 64 * 1024;
 
 /// One output of a session. All clones are the same one: who runs the command looks at it, and who reads from the command writes.
+///
+/// Its file is never cut inside of a secret: an end that may be the beginning of one waits, and what is left out between beginning and end of a long
+/// output is left out with the halves on both sides of it.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptOutput {
     outputs: Outputs,
     session_id: SessionId,
     id: String,
+    places: Places,
+    /// Locked before `state`, and only by who writes: a slow disk keeps nobody waiting who looks.
+    file: Arc<Mutex<Option<Writing>>>,
     state: Arc<Mutex<State>>,
+    /// How many bytes came, for whoever waits for more.
+    came: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    file: Option<Writing>,
     /// How many bytes are in the file.
     stored: u64,
     /// How many bytes came.
     total: u64,
     /// Whether the file takes no more: it is full, the store is, or it could not be written.
     is_full: bool,
-    /// The last bytes of those that came since.
+    /// What came behind what is in the file; once the file is full, the last bytes of it.
     end: VecDeque<u8>,
     has_ended: bool,
+}
+
+/// The secrets that the session may not show.
+#[derive(Clone)]
+struct Places(Option<Arc<dyn SecretPlaces>>);
+
+impl std::fmt::Debug for Places {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Places").field(&self.0.is_some()).finish()
+    }
 }
 
 /// How much of an output there is by now.
@@ -47,12 +68,20 @@ pub(crate) struct KeptSoFar {
 }
 
 impl KeptOutput {
-    pub(super) fn new(outputs: Outputs, session_id: SessionId, id: String) -> Self {
+    pub(super) fn new(
+        outputs: Outputs,
+        session_id: SessionId,
+        id: String,
+        places: Option<Arc<dyn SecretPlaces>>,
+    ) -> Self {
         Self {
             outputs,
             session_id,
             id,
+            places: Places(places),
+            file: Arc::default(),
             state: Arc::default(),
+            came: Arc::default(),
         }
     }
 
@@ -71,7 +100,7 @@ impl KeptOutput {
     /// Makes the file before anything was written, for who reads while it is.
     pub(crate) fn make(&self) -> std::io::Result<()> {
         let file = self.outputs.make(self.session_id, &self.id)?;
-        self.lock().file = Some(file);
+        *self.lock_file() = Some(file);
         Ok(())
     }
 
@@ -84,6 +113,17 @@ impl KeptOutput {
         }
     }
 
+    /// Returns how many bytes came.
+    pub(crate) fn came(&self) -> u64 {
+        *self.came.borrow()
+    }
+
+    /// Waits until more than so many bytes came.
+    pub(crate) async fn more_than(&self, bytes: u64) {
+        // The other side is here too, so it is not gone.
+        let _ = self.came.subscribe().wait_for(|came| *came > bytes).await;
+    }
+
     /// Says where the whole is, if it is anywhere.
     pub(crate) fn remark(&self) -> Option<String> {
         let state = self.lock();
@@ -92,56 +132,99 @@ impl KeptOutput {
 
     /// Takes what comes.
     pub(crate) fn write(&self, bytes: &[u8]) {
+        let mut file = self.lock_file();
+        let (stored, is_full, held) = {
+            let state = self.lock();
+            let is_full = state.is_full || state.has_ended;
+            let held = match is_full {
+                true => Vec::new(),
+                false => Vec::from_iter(state.end.iter().copied()),
+            };
+            (state.stored, is_full, held)
+        };
+        if file.is_none() && !is_full {
+            *file = self.outputs.make(self.session_id, &self.id).ok();
+        }
+        let came = match held.is_empty() {
+            true => Cow::Borrowed(bytes),
+            false => Cow::Owned([&held, bytes].concat()),
+        };
+        let (fits, is_too_much) = self.fitting(&came, stored);
+        let is_written = !is_full
+            && file.as_mut().is_some_and(|writing| {
+                fits == 0
+                    || (self.outputs.has_room(fits as u64)
+                        && writing.file.write_all(&came[..fits]).is_ok())
+            });
+        let written = if is_written { fits } else { 0 };
         let mut state = self.lock();
-        if state.file.is_none() && !state.is_full && !state.has_ended {
-            state.file = self.outputs.make(self.session_id, &self.id).ok();
-            state.is_full = state.file.is_none();
-        }
         state.total += bytes.len() as u64;
-        let limit = self.outputs.shared.limits.bytes_each;
-        let room = usize::try_from(limit - state.stored).unwrap_or(usize::MAX);
-        let (fits, over) = bytes.split_at(bytes.len().min(room));
-        let mut left = over;
-        if !state.is_full && !fits.is_empty() {
-            let is_written = self.outputs.has_room(fits.len() as u64)
-                && state
-                    .file
-                    .as_mut()
-                    .is_some_and(|writing| writing.file.write_all(fits).is_ok());
-            match is_written {
-                true => state.stored += fits.len() as u64,
-                false => left = bytes,
-            }
-        } else if state.is_full {
-            left = bytes;
+        state.stored += written as u64;
+        if !is_full {
+            state.end.clear();
         }
-        if !left.is_empty() {
-            state.is_full = true;
-            state.end.extend(left);
+        state.end.extend(&came[written..]);
+        state.is_full = is_full || !is_written || is_too_much;
+        if state.is_full {
             let over = state.end.len().saturating_sub(MAX_END_BYTES);
             state.end.drain(..over);
+        }
+        self.came.send_replace(state.total);
+    }
+
+    /// Returns how much of what came may go into a file that has so many bytes, and whether it is full then.
+    fn fitting(&self, came: &[u8], stored: u64) -> (usize, bool) {
+        let limit = self.outputs.shared.limits.bytes_each;
+        let room = usize::try_from(limit.saturating_sub(stored)).unwrap_or(usize::MAX);
+        let Some(places) = self.places.0.as_deref() else {
+            return (came.len().min(room), came.len() > room);
+        };
+        let settled = secrets::settled(places, came);
+        match settled > room {
+            true => (secrets::outside_before(places, came, room), true),
+            false => (settled, false),
         }
     }
 
     /// Says that nothing more comes: the end of what did not fit goes behind what did.
     pub(crate) fn end(&self) {
-        let mut state = self.lock();
-        if std::mem::replace(&mut state.has_ended, true) {
-            return;
-        }
-        let end = std::mem::take(&mut state.end);
-        if let Some(mut writing) = state.file.take() {
-            let left_out = state.total - state.stored - end.len() as u64;
-            if !end.is_empty() {
-                let mut last = match left_out {
-                    0 => Vec::new(),
-                    _ => format!("\n[… {left_out} bytes left out …]\n").into_bytes(),
-                };
-                last.extend(end);
-                let _ = self.outputs.has_room(last.len() as u64)
-                    && writing.file.write_all(&last).is_ok();
+        let mut file = self.lock_file();
+        let (mut end, left_out) = {
+            let mut state = self.lock();
+            if std::mem::replace(&mut state.has_ended, true) {
+                return;
             }
+            let end = Vec::from_iter(state.end.iter().copied());
+            let left_out = state.total - state.stored - end.len() as u64;
+            (end, left_out)
+        };
+        let mut last = Vec::new();
+        if left_out > 0 {
+            let half = match self.places.0.as_deref() {
+                Some(places) => secrets::begun(places, &end),
+                None => 0,
+            };
+            end.drain(..half);
+            let left_out = left_out + half as u64;
+            last = format!("\n[… {left_out} bytes left out …]\n").into_bytes();
         }
+        let is_whole = left_out == 0;
+        last.extend_from_slice(&end);
+        let is_written = match file.take() {
+            Some(mut writing) if !end.is_empty() => {
+                self.outputs.has_room(last.len() as u64) && writing.file.write_all(&last).is_ok()
+            }
+            _ => false,
+        };
+        let mut state = self.lock();
+        if is_whole && is_written {
+            state.stored = state.total;
+        }
+        state.end.clear();
+    }
+
+    fn lock_file(&self) -> MutexGuard<'_, Option<Writing>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use cap_std::fs::File;
+use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
 pub(crate) use file::{KeptOutput, KeptSoFar, Taker};
@@ -111,11 +112,15 @@ impl Outputs {
     }
 
     /// Begins an output of a session. Its file is made with its first byte.
-    pub(crate) fn begin(&self, session_id: SessionId) -> KeptOutput {
+    pub(crate) fn begin(
+        &self,
+        session_id: SessionId,
+        places: Option<Arc<dyn SecretPlaces>>,
+    ) -> KeptOutput {
         // The end of it is by chance, its beginning is the time.
         let id = uuid::Uuid::now_v7().simple().to_string();
         let id = id[id.len() - ID_CHARS..].to_owned();
-        KeptOutput::new(self.clone(), session_id, id)
+        KeptOutput::new(self.clone(), session_id, id, places)
     }
 
     /// Keeps a text that is too long to show, and returns its beginning, its end and where the whole is.
@@ -129,7 +134,7 @@ impl Outputs {
         if text.len() <= max_bytes {
             return text;
         }
-        let kept = self.begin(session_id);
+        let kept = self.begin(session_id, None);
         kept.write(text.as_bytes());
         kept.end();
         let whole = kept.remark().unwrap_or_default();

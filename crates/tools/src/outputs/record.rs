@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use windlass_core::typed_id::SessionId;
 
+use crate::tool::cut_line;
+
 use super::{Outputs, RECORD, is_id, of_session};
 
 const VERSION: u32 = 1;
 /// How long a record can be.
-const MAX_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 16 * 1024;
+/// How much is recorded of what the network refused; all of it fits into a record, however it is written.
+const MAX_NETWORK_CHARS: usize = 2_000;
 
 /// How a command in the background ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +34,16 @@ pub(crate) enum CommandEnd {
 }
 
 /// What is recorded of a command. Its text is not: that is on record with the call, where secrets are masked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandRecord {
     version: u32,
     /// When it was started, in seconds since 1970.
     pub(crate) started: u64,
     /// `None` while it runs, and for ever where the process died meanwhile.
     pub(crate) end: Option<CommandEnd>,
+    /// What the model should know of the network that it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) network: Option<String>,
 }
 
 impl CommandRecord {
@@ -46,7 +53,14 @@ impl CommandRecord {
             version: VERSION,
             started: since.map_or(0, |since| since.as_secs()),
             end: None,
+            network: None,
         }
+    }
+
+    /// Records how it ended, and what is to know of the network that it had.
+    pub(crate) fn ended(&mut self, end: CommandEnd, network: Option<String>) {
+        self.end = Some(end);
+        self.network = network.map(|network| cut_line(&network, MAX_NETWORK_CHARS));
     }
 }
 
@@ -56,14 +70,14 @@ impl Outputs {
         &self,
         session_id: SessionId,
         id: &str,
-        record: CommandRecord,
+        record: &CommandRecord,
     ) -> io::Result<()> {
         use std::io::Write;
 
         let path = beside(&self.path_of(session_id, id));
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(&serde_json::to_vec(&record)?)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
         file.persist(path)?;
         Ok(())
     }
@@ -84,6 +98,7 @@ impl Outputs {
             version: VERSION,
             started: 0,
             end: Some(CommandEnd::Unknown),
+            network: None,
         }))
     }
 

@@ -4,6 +4,7 @@
 mod head;
 mod hosts;
 mod limits;
+mod places;
 mod pump;
 mod refusals;
 mod serve;
@@ -16,12 +17,14 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use windlass_core::network_access::NetworkAccessList;
+use windlass_core::typed_id::SessionId;
 use windlass_process::{InnerListener, Launcher, Proxied};
 
 pub use hosts::OpenHosts;
 pub use limits::ProxyLimits;
 
 use crate::web::WebEgress;
+use places::Places;
 use refusals::Refusals;
 use serve::Proxy;
 
@@ -35,7 +38,11 @@ pub struct ShellProxy {
     hosts: Arc<OpenHosts>,
     launcher: Launcher,
     limits: ProxyLimits,
+    places: Places,
 }
+
+/// How many connections of all calls together are open at once: each takes two files of the host.
+const OPEN_CONNECTIONS: usize = 256;
 
 impl ShellProxy {
     /// Opens hosts for commands. The launcher is a program of the host's that calls [`become_proxied`](windlass_process::become_proxied).
@@ -46,7 +53,16 @@ impl ShellProxy {
             hosts: Arc::new(hosts),
             launcher,
             limits: ProxyLimits::default(),
+            places: Places::new(OPEN_CONNECTIONS),
         }
+    }
+
+    /// Sets how many connections of all calls together are open at once; 256 unless set. The calls of one session have a quarter of them. One more is
+    /// answered with 503.
+    #[must_use]
+    pub fn with_open_connections(mut self, count: usize) -> Self {
+        self.places = Places::new(count);
+        self
     }
 
     /// Sets how much one call may use.
@@ -59,13 +75,14 @@ impl ShellProxy {
     /// Makes the proxy of one call, which begins when the sandbox hands over its listener.
     pub(crate) fn for_call(
         &self,
+        session_id: SessionId,
         list: Option<NetworkAccessList>,
     ) -> io::Result<(Proxied, RunningProxy)> {
         let (proxied, inner) = Proxied::new(self.launcher.clone())?;
         let channel = inner.into_channel();
         channel.set_nonblocking(true)?;
         let channel = UnixStream::from_std(channel)?;
-        let (proxy, refusals) = self.proxy(list);
+        let (proxy, refusals) = self.proxy(Some(session_id), list);
         let task = tokio::spawn(async move {
             let arrived = channel.async_io(Interest::READABLE, || InnerListener::receive(&channel));
             match arrived.await {
@@ -87,7 +104,27 @@ impl ShellProxy {
     /// Serves on a listener, as it does for one call: for hosts that have a sandbox of their own.
     #[must_use]
     pub fn serve(&self, listener: TcpListener, list: Option<NetworkAccessList>) -> RunningProxy {
-        let (proxy, refusals) = self.proxy(list);
+        self.serve_on(None, listener, list)
+    }
+
+    /// The same, within what all calls of a session have together.
+    #[must_use]
+    pub fn serve_session(
+        &self,
+        session_id: SessionId,
+        listener: TcpListener,
+        list: Option<NetworkAccessList>,
+    ) -> RunningProxy {
+        self.serve_on(Some(session_id), listener, list)
+    }
+
+    fn serve_on(
+        &self,
+        session_id: Option<SessionId>,
+        listener: TcpListener,
+        list: Option<NetworkAccessList>,
+    ) -> RunningProxy {
+        let (proxy, refusals) = self.proxy(session_id, list);
         let task = tokio::spawn(async move { proxy.serve(listener).await });
         RunningProxy {
             task: task.abort_handle(),
@@ -95,12 +132,17 @@ impl ShellProxy {
         }
     }
 
-    fn proxy(&self, list: Option<NetworkAccessList>) -> (Proxy, Arc<Refusals>) {
+    fn proxy(
+        &self,
+        session_id: Option<SessionId>,
+        list: Option<NetworkAccessList>,
+    ) -> (Proxy, Arc<Refusals>) {
         let refusals = Arc::new(Refusals::default());
         let proxy = Proxy::new(
             self.egress.clone(),
             Arc::clone(&self.hosts),
             self.limits,
+            self.places.for_call(session_id),
             list,
             Arc::clone(&refusals),
         );

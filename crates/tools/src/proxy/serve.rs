@@ -15,6 +15,7 @@ use windlass_core::network_access::{NetworkAccessList, is_private_address};
 use super::head::{self, Asked, How, Refused};
 use super::hosts::OpenHosts;
 use super::limits::ProxyLimits;
+use super::places::{CallPlaces, Taken};
 use super::pump::{Budget, Stopped, pump};
 use super::refusals::Refusals;
 use crate::web::WebEgress;
@@ -31,6 +32,7 @@ pub(super) struct Proxy {
     egress: WebEgress,
     hosts: Arc<OpenHosts>,
     limits: ProxyLimits,
+    places: CallPlaces,
     list: Option<NetworkAccessList>,
     budget: Budget,
     refusals: Arc<Refusals>,
@@ -41,6 +43,7 @@ impl Proxy {
         egress: WebEgress,
         hosts: Arc<OpenHosts>,
         limits: ProxyLimits,
+        places: CallPlaces,
         list: Option<NetworkAccessList>,
         refusals: Arc<Refusals>,
     ) -> Self {
@@ -49,9 +52,19 @@ impl Proxy {
             hosts,
             budget: Budget::new(limits.bytes),
             limits,
+            places,
             list,
             refusals,
         }
+    }
+
+    /// Takes a place for one connection more beside those of the call that are open, or says why there is none.
+    fn place(&self, open: usize) -> Result<Taken, String> {
+        let count = self.limits.open_connections;
+        if open >= count {
+            return Err(format!("more than {count} connections at once"));
+        }
+        self.places.take()
     }
 
     /// Serves until nobody may connect any more. Whoever drops this ends all connections.
@@ -66,19 +79,23 @@ impl Proxy {
         for _ in 0..proxy.limits.connections {
             let accepted = listener.accept().await;
             while open.try_join_next().is_some() {}
-            match accepted {
-                Ok((stream, _)) if open.len() >= proxy.limits.open_connections => {
-                    let count = proxy.limits.open_connections;
-                    let reason = format!("more than {count} connections at once");
+            let Ok((stream, _)) = accepted else {
+                sleep(AFTER_ERROR).await;
+                continue;
+            };
+            match proxy.place(open.len()) {
+                Err(reason) => {
                     proxy.refusals.note(&reason);
                     // What does not fit at once is not worth waiting for.
                     let _ = stream.try_write(&answer(&Refused::new(503, reason)));
                 }
-                Ok((stream, _)) => {
+                Ok(place) => {
                     let proxy = Arc::clone(&proxy);
-                    open.spawn(async move { proxy.look_after(stream).await });
+                    open.spawn(async move {
+                        proxy.look_after(stream).await;
+                        drop(place);
+                    });
                 }
-                Err(_) => sleep(AFTER_ERROR).await,
             }
         }
         drop(listener);
@@ -110,7 +127,12 @@ impl Proxy {
         let Asked { url, how } = head::read(&head)?;
         let shown = &url[Position::BeforeHost..Position::AfterPort];
         let late = || Refused::new(504, format!("{shown} could not be reached in time"));
-        let reached = timeout(self.limits.start, self.connect(&url));
+        let method = match &how {
+            How::Tunnel => "CONNECT",
+            // The rules tell tunnels from requests; which one it is does not matter to them.
+            How::Request { .. } => "GET",
+        };
+        let reached = timeout(self.limits.start, self.connect(method, &url));
         let mut server = reached.await.map_err(|_| late())??;
         let done = match how {
             How::Tunnel => self.tunnel(client, &mut server, &rest).await,
@@ -130,7 +152,7 @@ impl Proxy {
     }
 
     /// Connects to where a URL leads, if that is open.
-    async fn connect(&self, url: &Url) -> Result<TcpStream, Refused> {
+    async fn connect(&self, method: &str, url: &Url) -> Result<TcpStream, Refused> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         let shown = format!("{host}:{port}");
@@ -142,7 +164,7 @@ impl Proxy {
         }
         let request = EgressRequest {
             network_access: self.list.clone(),
-            ..EgressRequest::new("CONNECT", url.as_str())
+            ..EgressRequest::new(method, url.as_str())
         };
         let found = self.egress.addresses(&request, url).await;
         let found = found.map_err(|error| match error {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use windlass_core::bounds::one_line;
+
 use super::quoted;
 use crate::workspace::{FileError, ResolvedWorkspace};
 
@@ -51,7 +53,8 @@ fn read(at: &ResolvedWorkspace, path: &Path) -> Option<Found> {
             Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| "it is no text".to_owned()),
         },
     };
-    let path = path.display().to_string();
+    // Whoever wrote the repository chose the names of its directories too.
+    let path = one_line(&path.display().to_string()).into_owned();
     Some(Found { path, text })
 }
 

@@ -7,6 +7,8 @@
 mod agents_md;
 mod skills;
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_core::bounds::lines;
@@ -14,9 +16,11 @@ use windlass_core::capabilities::{Capability, RiskLevel};
 use windlass_core::tools::{Tool, ToolPolicy};
 use windlass_core::turn_environment::TurnEnvironment;
 
-use crate::environments::Environments;
+use crate::environments::{EnvironmentError, Environments};
 use crate::tool::boxed;
 use crate::workspace::ResolvedWorkspace;
+
+pub use skills::{FoundSkill, FoundSkills};
 
 /// The instructions and skills of the turn's environment.
 #[derive(Debug, Clone)]
@@ -33,6 +37,19 @@ impl RepositoryCapability {
     pub fn new(environments: Environments) -> Self {
         Self { environments }
     }
+
+    /// Lists the skills of an environment's root, also those that are switched off.
+    ///
+    /// This touches the disk: call it where blocking does no harm.
+    ///
+    /// # Errors
+    /// If the environment cannot be opened.
+    pub fn skills(
+        environments: &Environments,
+        turn: &TurnEnvironment,
+    ) -> Result<FoundSkills, EnvironmentError> {
+        Ok(skills::found(&environments.resolve(Some(turn))?))
+    }
 }
 
 #[async_trait]
@@ -45,6 +62,9 @@ impl Capability for RepositoryCapability {
     }
     fn description(&self) -> &str {
         "Tells the model what AGENTS.md and skills of the environment say."
+    }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
     }
     fn category(&self) -> Option<&str> {
         Some("Files")
@@ -65,14 +85,14 @@ impl Capability for RepositoryCapability {
         let reading = tokio::task::spawn_blocking(move || {
             // Where the turn cannot work, its tools say so.
             let at = environments.resolve(turn.as_ref()).ok()?;
-            words_of(&at)
+            words_of(&at, &environments.skills_off())
         });
         reading.await.ok().flatten()
     }
 }
 
-fn words_of(at: &ResolvedWorkspace) -> Option<String> {
-    let parts = [agents_md::told(at), skills::told(at)];
+fn words_of(at: &ResolvedWorkspace, skills_off: &BTreeSet<String>) -> Option<String> {
+    let parts = [agents_md::told(at), skills::told(at, skills_off)];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }

@@ -1,5 +1,6 @@
 //! Skills of a repository: folders of instructions that the model reads when it needs them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -14,8 +15,11 @@ use crate::workspace::{FileError, ResolvedWorkspace};
 /// Where skills are, below the root. A name that is in both is that of the first.
 const PLACES: [&str; 2] = [".windlass/skills", ".agents/skills"];
 const NAME: &str = "SKILL.md";
-/// How many folders of each place are looked at.
+/// How many folders of each place are looked at, the first by name, and among how many entries they are looked for.
 const MAX_FOLDERS: usize = 100;
+const MAX_ENTRIES: usize = 10_000;
+/// How many bytes are told of all skills together.
+const MAX_TOLD_BYTES: usize = 16 * 1024;
 /// How large a skill may be.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_NAME_BYTES: usize = 64;
@@ -26,27 +30,89 @@ const MAX_BESIDE: usize = 100;
 const WORDS: &str = "The repository also brings skills: instructions for certain tasks, in its own words, which permit nothing either. When a task fits one, read it with \
     activate_skill before you begin:";
 
-/// Names the skills of a repository; nothing where there is none. What cannot be used is left out.
-pub(super) fn told(at: &ResolvedWorkspace) -> Option<String> {
-    let mut known: Vec<(String, String)> = Vec::new();
+/// A skill of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundSkill {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in one line, in the repository's words.
+    pub description: String,
+    /// Its file, below the root.
+    pub path: PathBuf,
+}
+
+/// The skills of a repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundSkills {
+    /// Where they are looked for, below the root.
+    pub places: Vec<PathBuf>,
+    /// Those that can be used.
+    pub skills: Vec<FoundSkill>,
+    /// Why others cannot.
+    pub unusable: Vec<String>,
+    /// How many folders were not looked at.
+    pub more: usize,
+}
+
+/// Finds the skills of a repository.
+pub(super) fn found(at: &ResolvedWorkspace) -> FoundSkills {
+    let mut found = FoundSkills {
+        places: PLACES.map(PathBuf::from).into(),
+        ..FoundSkills::default()
+    };
     for place in PLACES {
-        for name in folders(at, Path::new(place)) {
-            let is_new = known.iter().all(|(earlier, _)| *earlier != name);
-            if let (true, Ok(skill)) = (is_new, read(at, place, &name)) {
-                known.push((name, skill.description));
+        let mut names = folders(at, Path::new(place));
+        found.more += names.len().saturating_sub(MAX_FOLDERS);
+        names.truncate(MAX_FOLDERS);
+        for name in names {
+            if found.skills.iter().any(|earlier| earlier.name == name) {
+                continue;
+            }
+            let path = PathBuf::from(place).join(&name).join(NAME);
+            match read(at, place, &name) {
+                Ok(skill) => {
+                    let description = one_line(&skill.description).into_owned();
+                    found.skills.push(FoundSkill {
+                        description: cut_line(&description, MAX_DESCRIPTION_CHARS),
+                        name,
+                        path,
+                    });
+                }
+                Err(error) => found.unusable.push(format!("{}: {error}", at.shown(&path))),
             }
         }
     }
+    found
+}
+
+/// Names the skills of a repository; nothing where there is none. What cannot be used or is switched off is left out.
+pub(super) fn told(at: &ResolvedWorkspace, off: &BTreeSet<String>) -> Option<String> {
+    let FoundSkills {
+        skills: mut known,
+        mut more,
+        ..
+    } = found(at);
+    known.retain(|skill| !off.contains(&skill.name));
     if known.is_empty() {
         return None;
     }
     let mut told = WORDS.to_owned();
-    for (name, description) in known {
-        let description = one_line(&description).into_owned();
-        told.push_str(&format!(
-            "\n| {name}: {}",
-            cut_line(&description, MAX_DESCRIPTION_CHARS)
-        ));
+    let mut room = MAX_TOLD_BYTES;
+    for FoundSkill {
+        name, description, ..
+    } in known
+    {
+        let line = format!("\n| {name}: {description}");
+        match room.checked_sub(line.len()) {
+            Some(left) => {
+                room = left;
+                told.push_str(&line);
+            }
+            None => more += 1,
+        }
+    }
+    if more > 0 {
+        told.push_str(&format!("\n[and {more} more in {}]", PLACES.join(" and ")));
     }
     Some(told)
 }
@@ -63,7 +129,7 @@ fn folders(at: &ResolvedWorkspace, place: &Path) -> Vec<String> {
         return Vec::new();
     };
     let names = entries
-        .take(MAX_FOLDERS)
+        .take(MAX_ENTRIES)
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names.filter(|name| is_name(name)).collect();
     names.sort();
@@ -115,7 +181,7 @@ impl FileTool for ActivateSkill {
     fn hints() -> ToolHints {
         reads()
     }
-    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
         let name = args.name.trim();
         let unknown = || FileError::Pattern {
             what: "name",
@@ -126,6 +192,12 @@ impl FileTool for ActivateSkill {
         };
         if !is_name(name) {
             return Err(unknown());
+        }
+        if call.skills_off.contains(name) {
+            return Err(FileError::Pattern {
+                what: "name",
+                why: format!("the skill `{name}` is switched off on this machine"),
+            });
         }
         for place in PLACES {
             let skill = match read(at, place, name) {

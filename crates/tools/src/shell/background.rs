@@ -5,7 +5,7 @@
 //! stands how it ended. Where nothing is said there and nobody looks after it, it ended with an earlier process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -14,11 +14,12 @@ use windlass_core::typed_id::SessionId;
 use windlass_process::{Cause, End, ProcessError, Running, WholeFrom};
 
 use super::error::ShellError;
+use super::filtered::Filter;
 use super::run::{Ready, Whole, code_and_signal};
 use super::{Args, Shell, ShellSettings};
 use crate::checkpoint::ChangingFiles;
 use crate::outputs::{CommandEnd, CommandRecord, KeptOutput, Outputs, shown};
-use crate::tool::turn_of;
+use crate::tool::{turn_of, with_remarks};
 
 /// The commands that run in the background. A cheap handle.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,8 @@ pub(super) struct Background {
 #[derive(Debug)]
 pub(super) struct Behind {
     pub(super) output: KeptOutput,
+    /// What it has of the network, from when on it is ready to start. It ends with this, which nobody holds for long when the command has ended.
+    filter: OnceLock<Filter>,
     stop: watch::Sender<bool>,
     /// Closed when it has ended.
     ended: watch::Receiver<()>,
@@ -79,6 +82,7 @@ impl Background {
         let (ending, ended) = watch::channel(());
         let behind = Arc::new(Behind {
             output,
+            filter: OnceLock::new(),
             stop,
             ended,
         });
@@ -98,6 +102,11 @@ impl Background {
 }
 
 impl Behind {
+    /// Returns what the model should know of the network that it has.
+    pub(super) fn network(&self) -> Option<String> {
+        self.filter.get().and_then(Filter::remark)
+    }
+
     pub(super) fn stop(&self) {
         let _ = self.stop.send(true);
     }
@@ -120,13 +129,19 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let output = &self.behind.output;
-        if !self.has_started {
-            output
-                .outputs()
-                .forget_one(output.session_id(), output.id());
-        }
+        let output = self.behind.output.clone();
         self.background.lock().remove(output.id());
+        if self.has_started {
+            return;
+        }
+        let forget = move || {
+            let outputs = output.outputs();
+            outputs.forget_one(output.session_id(), output.id());
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(forget)),
+            Err(_) => forget(),
+        }
     }
 }
 
@@ -139,8 +154,8 @@ impl Shell {
     ) -> Result<Value, ShellError> {
         let outputs = self.environments.outputs();
         let outputs = outputs.ok_or(ShellError::NoBackground)?;
-        let output = outputs.begin(context.session_id);
-        let mut place = self.background.enter(&self.settings, output.clone())?;
+        let output = outputs.begin(context.session_id, context.secret_places.clone());
+        let place = self.background.enter(&self.settings, output.clone())?;
         let whole = Whole {
             from: WholeFrom::Start,
             output: output.clone(),
@@ -154,14 +169,19 @@ impl Shell {
             ..
         } = ready;
         let confinement = program.confinement;
+        // Only this sets it.
+        let _ = place.behind.filter.set(filter);
         let made = output.clone();
         let record = CommandRecord::begun();
+        // It has the place meanwhile: where nobody waits for it any more, what it made is removed behind it.
         let making = tokio::task::spawn_blocking(move || {
-            made.make()?;
-            made.outputs()
-                .write_record(made.session_id(), made.id(), record)
+            let outputs = made.outputs();
+            let recorded = made
+                .make()
+                .and_then(|()| outputs.write_record(made.session_id(), made.id(), &record));
+            (place, record, recorded)
         });
-        let made = making.await.map_err(|_| ShellError::Lost)?;
+        let (mut place, record, made) = making.await.map_err(|_| ShellError::Lost)?;
         made.map_err(ShellError::io("keep the output of the command"))?;
         let (environment, turn) = (context.environment.clone(), turn_of(context));
         let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
@@ -170,20 +190,20 @@ impl Shell {
         let running = program.start().await?;
         place.has_started = true;
         let id = output.id().to_owned();
-        tokio::spawn(async move {
-            let _way_out = filter;
-            look_after(place, running, record, changing).await;
-        });
-        Ok(json!({
+        let network = place.behind.network();
+        tokio::spawn(look_after(place, running, record, changing));
+        let begun = json!({
             "id": id,
             "status": "running",
             "path": shown(&id),
-            "sandbox": confinement.name(),
-            "remark": format!(
-                "it runs in the background, for at most {} seconds; shell_output shows what it prints, shell_stop ends it",
-                time.as_secs()
-            )
-        }))
+            "sandbox": confinement.name()
+        });
+        let remark = format!(
+            "it runs in the background, for at most {} seconds; shell_output shows what it prints, shell_stop ends it",
+            time.as_secs()
+        );
+        let remarks = [Some(remark), network];
+        Ok(with_remarks(begun, remarks.into_iter().flatten().collect()))
     }
 }
 
@@ -206,13 +226,13 @@ async fn look_after(
             running.end().await
         }
     };
-    record.end = Some(end_of(end));
+    record.ended(end_of(end), place.behind.network());
     let output = place.behind.output.clone();
     let recording = tokio::task::spawn_blocking(move || {
         output.end();
         output
             .outputs()
-            .write_record(output.session_id(), output.id(), record)
+            .write_record(output.session_id(), output.id(), &record)
     });
     // Its session may be gone, and its directory with it.
     if let Ok(Err(error)) = recording.await {

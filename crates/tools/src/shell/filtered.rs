@@ -7,7 +7,7 @@ use super::error::ShellError;
 use super::{Shell, ShellSettings};
 
 /// What a command has of the network while it runs.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Filter {
     /// The proxy ends with the call.
     #[cfg(feature = "web")]
@@ -67,7 +67,7 @@ impl Shell {
         let Some(proxy) = &settings.proxy else {
             return Err(self.no_proxy(context));
         };
-        let made = proxy.for_call(context.network_access.clone());
+        let made = proxy.for_call(context.session_id, context.network_access.clone());
         let (proxied, running) = made.map_err(ShellError::io("make a proxy"))?;
         program.proxied = Some(proxied);
         Ok(Filter {

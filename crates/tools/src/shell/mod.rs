@@ -1,6 +1,7 @@
 //! A shell in an environment.
 
 mod background;
+mod edges;
 mod error;
 mod filtered;
 mod look;
@@ -8,6 +9,7 @@ mod output_tool;
 mod place;
 mod run;
 mod settings;
+mod slice;
 mod stop_tool;
 
 use std::sync::Arc;
@@ -106,6 +108,9 @@ impl Capability for ShellCapability {
     }
     fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
         self.environments.get(&environment.environment_id).is_some()
+    }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(self.environments.outputs_revision())
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.tools_for(Approval::Ask)

@@ -1,25 +1,25 @@
 //! `shell_output`: what a command in the background has printed.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use windlass_core::tools::{Tool, ToolExecutionResult, ToolHints};
-use windlass_core::traits::ToolContext;
+use windlass_core::traits::{SecretPlaces, ToolContext};
 use windlass_core::typed_id::SessionId;
 
 use super::background::Commands;
 use super::error::ShellError;
-use crate::outputs::{CommandEnd, CommandRecord, KeptSoFar, SessionOutputs, shown};
-use crate::tool::{arguments_of, nowhere, object, reads, with_remarks};
+use super::slice::Printed;
+use crate::outputs::{CommandEnd, CommandRecord, SessionOutputs, shown};
+use crate::tool::{arguments_of, nowhere, object, reads};
 
 const NAME: &str = "shell_output";
 /// How long a call waits at most for something new.
 const MAX_WAIT_MS: u64 = 60_000;
-/// How often it looks.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// How many commands are listed, the newest.
 const MAX_LISTED: usize = 50;
 
@@ -74,10 +74,7 @@ impl Tool for ShellOutput {
             None => commands.list(context.session_id).await,
             Some(id) => {
                 let wait = Duration::from_millis(args.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
-                commands
-                    .wait(context.session_id, &id, args.after, wait)
-                    .await;
-                commands.show(context.session_id, id, args.after).await
+                commands.show_news(context, &id, args.after, wait).await
             }
         };
         match done {
@@ -88,52 +85,84 @@ impl Tool for ShellOutput {
 }
 
 impl Commands {
-    /// Waits until there is something new of a command, or it has ended.
-    async fn wait(&self, session_id: SessionId, id: &str, after: Option<u64>, wait: Duration) {
-        let Some(behind) = self.background.find(session_id, id) else {
-            return;
-        };
-        let seen = after.unwrap_or_else(|| behind.output.so_far().total);
-        let news = async {
-            while behind.output.so_far().total <= seen {
-                tokio::time::sleep(LOOK_PAUSE).await;
+    /// Shows what is new of a command, as soon as there is something or it has ended.
+    async fn show_news(
+        &self,
+        context: &ToolContext,
+        id: &str,
+        after: Option<u64>,
+        wait: Duration,
+    ) -> Result<Value, ShellError> {
+        let until = Instant::now() + wait;
+        let mut seen = after;
+        loop {
+            let came = self.wait(context.session_id, id, seen, until).await;
+            let shown = self.show(context, id.to_owned(), after).await?;
+            // What came may have to wait for what follows.
+            let has_news = shown["output"] != "" || shown["status"] != "running";
+            if has_news || came.is_none() || Instant::now() >= until {
+                return Ok(shown);
             }
-        };
+            seen = came;
+        }
+    }
+
+    /// Waits until there is something new of a command, or it has ended. Returns how many bytes came of one that runs.
+    async fn wait(
+        &self,
+        session_id: SessionId,
+        id: &str,
+        seen: Option<u64>,
+        until: Instant,
+    ) -> Option<u64> {
+        let behind = self.background.find(session_id, id)?;
+        let seen = seen.unwrap_or_else(|| behind.output.came());
         let waiting = async {
             tokio::select! {
-                () = news => {}
+                () = behind.output.more_than(seen) => {}
                 () = behind.ended() => {}
             }
         };
-        let _ = tokio::time::timeout(wait, waiting).await;
+        let _ = tokio::time::timeout_at(until, waiting).await;
+        Some(behind.output.came())
     }
 
     /// Shows a command and what it has printed.
     pub(super) async fn show(
         &self,
-        session_id: SessionId,
+        context: &ToolContext,
         id: String,
         after: Option<u64>,
     ) -> Result<Value, ShellError> {
+        let session_id = context.session_id;
+        let places: Option<Arc<dyn SecretPlaces>> = context.secret_places.clone();
         // Before the record is read: one that ends meanwhile is then told as running, and not as lost.
         let running = self.background.find(session_id, &id);
         let so_far = running.as_ref().map(|behind| behind.output.so_far());
+        let network = running.as_ref().and_then(|behind| behind.network());
         let (outputs, max_bytes) = (self.outputs.clone(), self.max_bytes);
         let looking = tokio::task::spawn_blocking(move || {
             let missing = || ShellError::NoSuchCommand {
                 id: crate::tool::cut_line(&id, 40),
             };
-            let record = outputs.record(session_id, &id).ok_or_else(missing)?;
+            let mut record = outputs.record(session_id, &id).ok_or_else(missing)?;
+            record.network = record.network.or(network);
             let of = SessionOutputs {
                 outputs,
                 session_id,
             };
             let opened = SessionOutputs::find(Some(&of), &shown(&id));
             let opened = opened.and_then(Result::ok).ok_or_else(missing)?;
-            let bytes = opened.metadata.len();
-            let slice = Slice::of(opened.file, bytes, after, max_bytes, so_far.as_ref());
+            let mut printed = Printed {
+                bytes: opened.metadata.len(),
+                file: opened.file,
+                so_far: so_far.as_ref(),
+                places: places.as_deref(),
+            };
+            let slice = printed.slice(after, max_bytes);
             let slice = slice.map_err(ShellError::io("read the output"))?;
-            Ok(slice.told(described(&id, record, so_far.is_some())))
+            let command = described(&id, &record, so_far.is_some());
+            Ok(slice.told(command, record.network))
         });
         looking.await.map_err(|_| ShellError::Lost)?
     }
@@ -146,7 +175,7 @@ impl Commands {
             let newest = &records[records.len().saturating_sub(MAX_LISTED)..];
             let told = newest.iter().map(|(id, record)| {
                 let is_running = commands.background.find(session_id, id).is_some();
-                described(id, *record, is_running)
+                described(id, record, is_running)
             });
             Ok(json!({ "commands": told.collect::<Vec<_>>() }))
         });
@@ -155,7 +184,7 @@ impl Commands {
 }
 
 /// Says what is known of a command.
-fn described(id: &str, record: CommandRecord, is_running: bool) -> Value {
+fn described(id: &str, record: &CommandRecord, is_running: bool) -> Value {
     let mut told = json!({ "id": id, "started": record.started, "path": shown(id) });
     told["status"] = match (record.end, is_running) {
         (Some(CommandEnd::Exited { exit_code, signal }), _) => {
@@ -174,76 +203,4 @@ fn described(id: &str, record: CommandRecord, is_running: bool) -> Value {
         }
     };
     told
-}
-
-/// A part of an output.
-struct Slice {
-    text: String,
-    /// Where the next part begins.
-    next: u64,
-    remarks: Vec<String>,
-}
-
-impl Slice {
-    fn of(
-        mut file: impl Read + Seek,
-        bytes: u64,
-        after: Option<u64>,
-        max_bytes: usize,
-        so_far: Option<&KeptSoFar>,
-    ) -> io::Result<Self> {
-        let max = max_bytes as u64;
-        let mut remarks = Vec::new();
-        let end = so_far.map_or(&[][..], |so_far| &so_far.end);
-        if let (Some(so_far), None, false) = (so_far, after, end.is_empty()) {
-            // The file is full, and its end is not written yet.
-            let end = &end[end.len().saturating_sub(max_bytes)..];
-            remarks.push(format!(
-                "{} bytes came; of those after the first {} only the end is kept, and it is shown",
-                so_far.total, so_far.stored
-            ));
-            return Ok(Self {
-                text: String::from_utf8_lossy(end).into_owned(),
-                next: so_far.total,
-                remarks,
-            });
-        }
-        let start = after.map_or(bytes.saturating_sub(max), |after| after.min(bytes));
-        file.seek(SeekFrom::Start(start))?;
-        let mut read = Vec::new();
-        file.take(max).read_to_end(&mut read)?;
-        if start > 0 && after.is_none() {
-            remarks.push(format!("the first {start} bytes are not shown"));
-        }
-        // A character that is not whole yet is shown with what comes next.
-        let is_growing = so_far.is_some() || start + (read.len() as u64) < bytes;
-        if let (true, Err(error)) = (is_growing, std::str::from_utf8(&read))
-            && error.error_len().is_none()
-            && error.valid_up_to() > 0
-        {
-            read.truncate(error.valid_up_to());
-        }
-        let next = start + read.len() as u64;
-        if next < bytes && read.len() as u64 + 4 > max {
-            remarks.push(format!("more came; go on with `after` {next}"));
-        }
-        if let (Some(so_far), false) = (so_far, end.is_empty()) {
-            remarks.push(format!(
-                "of what came after the first {} bytes only the end is kept; ask without `after` to see it",
-                so_far.stored
-            ));
-        }
-        Ok(Self {
-            text: String::from_utf8_lossy(&read).into_owned(),
-            next,
-            remarks,
-        })
-    }
-
-    fn told(self, mut command: Value) -> Value {
-        command["output"] = json!(self.text);
-        command["next"] = json!(self.next);
-        let before = command["remark"].as_str().map(str::to_owned);
-        with_remarks(command, before.into_iter().chain(self.remarks).collect())
-    }
 }

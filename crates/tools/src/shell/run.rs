@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Cause, Confinement, End, Output, Program, WholeFrom, closed_by_landlock};
+use windlass_process::{
+    Cause, Confinement, End, Excerpt, NO_MORE_SHOWN, Output, Program, WholeFrom, closed_by_landlock,
+};
 
+use super::edges;
 use super::error::ShellError;
 use super::filtered::Filter;
 use super::{Args, NAME, Shell, ShellSettings};
@@ -44,7 +47,7 @@ impl Shell {
     pub(super) async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ShellError> {
         let whole = self.environments.outputs().map(|outputs| Whole {
             from: WholeFrom::Cut,
-            output: outputs.begin(context.session_id),
+            output: outputs.begin(context.session_id, context.secret_places.clone()),
         });
         let time = self.settings.time_for(args.timeout_ms);
         let ready = self.prepare(args, time, whole.clone(), context).await?;
@@ -70,7 +73,11 @@ impl Shell {
         let (end, ()) = tokio::join!(run, show(&output, context));
         changing.end().await;
         let whole = whole.and_then(|whole| whole.output.remark());
-        let result = report(end?, &output, whole, confinement, time)?;
+        let mut excerpt = output.excerpt();
+        if let Some(places) = context.secret_places.as_deref() {
+            edges::cut_at_gap(places, &mut excerpt);
+        }
+        let result = report(end?, &excerpt, whole, confinement, time)?;
         Ok(with_more(with_closed(result, &closed), filter.remark()))
     }
 
@@ -96,14 +103,33 @@ impl Shell {
     }
 }
 
-/// Shows output while it comes.
+/// Shows output while it comes. Where no more is shown, the beginning of a secret is not either.
 async fn show(output: &Output, context: &ToolContext) {
+    let places = context.secret_places.as_deref();
+    let mut held = String::new();
     while let Some(text) = output.fresh().await {
-        context.emit_tool_output(NAME, &text, "stdout").await;
+        held.push_str(&text);
+        let (before, note) = match held.strip_suffix(NO_MORE_SHOWN) {
+            Some(before) => (before, NO_MORE_SHOWN),
+            None => (held.as_str(), ""),
+        };
+        let shown = places.map_or(before.len(), |places| places.settled(before));
+        let rest = match note.is_empty() {
+            true => before[shown..].to_owned(),
+            false => String::new(),
+        };
+        let text = format!("{}{note}", &before[..shown]);
+        held = rest;
+        if !text.is_empty() {
+            context.emit_tool_output(NAME, &text, "stdout").await;
+        }
         tokio::select! {
             () = tokio::time::sleep(SHOW_PAUSE) => {}
             () = output.closed() => {}
         }
+    }
+    if !held.is_empty() {
+        context.emit_tool_output(NAME, &held, "stdout").await;
     }
 }
 
@@ -148,7 +174,7 @@ fn prepare(
 
 fn report(
     end: End,
-    output: &Output,
+    output: &Excerpt,
     whole: Option<String>,
     confinement: Confinement,
     limit: Duration,

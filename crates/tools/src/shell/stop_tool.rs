@@ -58,7 +58,7 @@ impl Tool for ShellStop {
             behind.stop();
             behind.ended().await;
         }
-        match self.0.show(context.session_id, args.id, None).await {
+        match self.0.show(context, args.id, None).await {
             Ok(result) => ToolExecutionResult::success(result),
             Err(error) => ToolExecutionResult::tool_error(error.to_string()),
         }

@@ -10,10 +10,43 @@ const MAX_BYTES: usize = 8 * 1024;
 /// Reads an address that a model asks for. It must be written as it is sent: rules about the argument are compared with its letters.
 pub(super) fn read(text: &str) -> Result<Url, WebError> {
     let url = checked(text, Url::parse)?;
-    match is_plain(text, &url) {
+    let plain = plainest(&url)?;
+    match is_plain(text, &url) && plain == url {
         true => Ok(url),
-        false => Err(WebError::Spelling(url.to_string())),
+        false => Err(WebError::Spelling(plain.to_string())),
     }
+}
+
+/// Writes an address as most would: a host without a dot behind it, and no letter in the path by its number that can stand there itself. Servers
+/// take the one for the other.
+fn plainest(url: &Url) -> Result<Url, WebError> {
+    let mut plain = url.clone();
+    if let Some(host) = url.host_str().and_then(|host| host.strip_suffix('.')) {
+        let set = plain.set_host(Some(host));
+        set.map_err(|error| WebError::Address(error.to_string()))?;
+    }
+    let mut pieces = url.path().split('%');
+    let mut path = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let letter = piece
+            .get(..2)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let letter = letter.map(char::from);
+        match letter.filter(|it| it.is_ascii_alphanumeric() || "-._~".contains(*it)) {
+            Some(letter) => {
+                path.push(letter);
+                path.push_str(&piece[2..]);
+            }
+            None => {
+                path.push('%');
+                path.push_str(piece);
+            }
+        }
+    }
+    if path != url.path() {
+        plain.set_path(&path);
+    }
+    Ok(plain)
 }
 
 /// Reads an address that a program asks for; no rule compares its letters.
@@ -126,6 +159,12 @@ mod tests {
             ("https://evil.example/a/.%2E/b", "https://evil.example/b"),
             ("https://evil.example/a\\..\\b", "https://evil.example/b"),
             ("http://2130706433/", "http://127.0.0.1/"),
+            ("https://evil.example./", "https://evil.example/"),
+            ("https://evil.example./a", "https://evil.example/a"),
+            (
+                "https://evil.example/%61%2Db%2fc",
+                "https://evil.example/a-b%2fc",
+            ),
         ] {
             let told = read(text).unwrap_err().to_string();
             let hint = format!("write it as {plain}");

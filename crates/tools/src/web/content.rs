@@ -8,10 +8,12 @@ use flate2::read::MultiGzDecoder;
 use serde_json::{Value, json};
 use url::Url;
 use windlass_core::bounds::is_active;
+use windlass_core::traits::SecretPlaces;
 
 use super::error::WebError;
 use super::html;
 use super::settings::WebSettings;
+use crate::secrets;
 use crate::tool::with_remarks;
 
 /// What 0x80 to 0x9f are in Windows-1252, which browsers read for Latin-1 too.
@@ -157,6 +159,7 @@ pub(super) fn shown(
     mut fetched: Fetched,
     max_bytes: usize,
     settings: &WebSettings,
+    places: Option<&dyn SecretPlaces>,
 ) -> Result<Value, WebError> {
     fetched.unpack(settings.max_body_bytes)?;
     if fetched.body.contains(&0) {
@@ -183,6 +186,7 @@ pub(super) fn shown(
         }
         false => (None, clean(&text)),
     };
+    let text = without_secrets(text, fetched.is_cut, places);
     let (all, end) = (text.len(), floor(&text, max_bytes));
     if end < all {
         remarks.push(format!("the first {end} of {all} bytes of text are shown"));
@@ -197,6 +201,17 @@ pub(super) fn shown(
         result["title"] = clean(&title).into();
     }
     Ok(with_remarks(result, remarks))
+}
+
+/// Masks what a server says again of the secrets that it was told, before any of it is cut: half of a secret has no mask.
+fn without_secrets(mut text: String, is_cut: bool, places: Option<&dyn SecretPlaces>) -> String {
+    if let (Some(places), true) = (places, is_cut) {
+        text.truncate(places.settled(&text));
+    }
+    match secrets::masked(places, text.as_bytes()) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(masked) => String::from_utf8_lossy(&masked).into_owned(),
+    }
 }
 
 /// Returns the last end of a letter that is not after a place.
@@ -232,7 +247,7 @@ mod tests {
         let url = Url::parse("https://a.example/").unwrap();
         let mut fetched = Fetched::new(url, 200, &headers)?;
         fetched.body = body.to_vec();
-        shown(fetched, 100, &WebSettings::default())
+        shown(fetched, 100, &WebSettings::default(), None)
     }
 
     #[test]

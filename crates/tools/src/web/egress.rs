@@ -117,7 +117,10 @@ impl WebEgress {
 
     /// Looks up where a request leads to, and refuses it if any of that is out of reach.
     async fn judged(&self, request: &EgressRequest, url: &Url) -> EgressResult<Vec<IpAddr>> {
-        if self.rules.denies(url) {
+        let is_tunnel = request.is_tunnel();
+        let denies_tunnel =
+            |address: Option<IpAddr>| is_tunnel && self.rules.denies_part_of(url, address);
+        if self.rules.denies(url) || denies_tunnel(None) {
             return Err(EgressError::Denied {
                 url: request.url.clone(),
             });
@@ -138,7 +141,8 @@ impl WebEgress {
         for address in &found {
             request.check_address(*address)?;
             let is_private = is_private_address(*address) && !self.rules.opens(url, *address);
-            if is_private || self.rules.denies_address(url, *address) {
+            let is_denied = self.rules.denies_address(url, *address);
+            if is_private || is_denied || denies_tunnel(Some(*address)) {
                 return Err(EgressError::DeniedAddress {
                     url: request.url.clone(),
                     address: *address,

@@ -105,9 +105,11 @@ impl WebFetch {
         let fetched = self.read(url, response).await?;
         let wanted = args.max_bytes.unwrap_or(self.settings.text_bytes);
         let max_bytes = wanted.min(self.settings.max_text_bytes);
-        let settings = self.settings.clone();
+        let (settings, places) = (self.settings.clone(), context.secret_places.clone());
         // Large pages take a while.
-        let page = tokio::task::spawn_blocking(move || shown(fetched, max_bytes, &settings));
+        let page = tokio::task::spawn_blocking(move || {
+            shown(fetched, max_bytes, &settings, places.as_deref())
+        });
         page.await.map_err(|_| WebError::Broken(shown_as))?
     }
 

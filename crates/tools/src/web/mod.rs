@@ -87,6 +87,9 @@ impl Capability for WebCapability {
     fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
         self.environments.get(&environment.environment_id).is_some()
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.tools_for(Approval::Ask)
     }

@@ -28,8 +28,15 @@ pub struct WebRules {
 
 #[derive(Debug, Clone)]
 enum Rule {
-    Host(NetworkAccessList),
-    Network { base: IpAddr, bits: u8 },
+    /// As it opens and as it closes: of an address that can be read in two ways, the one opens nothing, and the other closes it.
+    Host {
+        opens: NetworkAccessList,
+        closes: NetworkAccessList,
+    },
+    Network {
+        base: IpAddr,
+        bits: u8,
+    },
 }
 
 impl WebRules {
@@ -68,14 +75,22 @@ impl WebRules {
 
     /// Tells whether nobody reaches a page.
     pub(super) fn denies(&self, url: &Url) -> bool {
-        self.deny.iter().any(|rule| rule.names(url))
+        self.deny.iter().any(|rule| rule.closes(url))
     }
 
     /// Tells whether nobody reaches an address, by whatever name.
     pub(super) fn denies_address(&self, url: &Url, address: IpAddr) -> bool {
         let by_address = with_host(url, address);
         self.deny.iter().any(|rule| {
-            rule.contains(address) || by_address.as_ref().is_some_and(|url| rule.names(url))
+            rule.contains(address) || by_address.as_ref().is_some_and(|url| rule.closes(url))
+        })
+    }
+
+    /// Tells whether nobody reaches a part of what is on the host and port of a URL, or on an address behind it: then no tunnel leads there.
+    pub(super) fn denies_part_of(&self, url: &Url, address: Option<IpAddr>) -> bool {
+        self.deny.iter().any(|rule| match rule {
+            Rule::Host { closes, .. } => closes.blocks_part_of(url.as_str(), address),
+            Rule::Network { .. } => false,
         })
     }
 }
@@ -89,7 +104,14 @@ fn with_host(url: &Url, address: IpAddr) -> Option<Url> {
 impl Rule {
     fn names(&self, url: &Url) -> bool {
         match self {
-            Self::Host(list) => list.is_url_allowed(url.as_str()),
+            Self::Host { opens, .. } => opens.is_url_allowed(url.as_str()),
+            Self::Network { .. } => false,
+        }
+    }
+
+    fn closes(&self, url: &Url) -> bool {
+        match self {
+            Self::Host { closes, .. } => !closes.is_url_allowed(url.as_str()),
             Self::Network { .. } => false,
         }
     }
@@ -129,10 +151,12 @@ impl FromStr for Rule {
                 Ok(Self::Network { base, bits })
             }
             _ => {
-                let list = NetworkAccessList::allow_only([pattern]);
-                list.validate()
+                let opens = NetworkAccessList::allow_only([pattern]);
+                opens
+                    .validate()
                     .map_err(|error| refused(error.to_string()))?;
-                Ok(Self::Host(list))
+                let closes = NetworkAccessList::block([pattern]);
+                Ok(Self::Host { opens, closes })
             }
         }
     }
@@ -192,6 +216,20 @@ mod tests {
         ] {
             let denied = rules.denies_address(&page, address.parse().unwrap());
             assert_eq!(denied, is_denied, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_host_is_denied_however_it_is_spelled() {
+        let rules = WebRules::parse(&[], &["https://a.example/private"]).unwrap();
+        for (page, is_denied) in [
+            ("https://a.example/private/x", true),
+            ("https://a.example/%70rivate", true),
+            ("https://a.example/x%2F..%2Fprivate", true),
+            ("https://a.example/public", false),
+            ("http://a.example/private", false),
+        ] {
+            assert_eq!(rules.denies(&url(page)), is_denied, "{page}");
         }
     }
 

@@ -1,14 +1,15 @@
 //! Changing files, whole and one at a time.
 
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_fs_ext::{DirExt, MetadataExt};
-use cap_std::fs::{Dir, Metadata, OpenOptions, Permissions};
+use cap_std::fs::{Dir, Metadata, Permissions};
 
 use super::path::{or_here, temporary_name};
 use super::read::{OpenFile, is_binary};
+use super::unnamed::Contents;
 use super::{FileError, ResolvedWorkspace, locks};
 
 /// The largest file that is written or edited.
@@ -233,13 +234,15 @@ impl ResolvedWorkspace {
         seen: Option<&Metadata>,
     ) -> Result<(), FileError> {
         let temporary = temporary_name();
-        let written = write_new(&target.parent, &temporary, bytes, permissions).and_then(|()| {
+        let contents = Contents { bytes, permissions };
+        let written = contents.unnamed(&target.parent).and_then(|file| {
             if let Some(seen) = seen {
                 let now = target.parent.symlink_metadata(&target.name)?;
                 if !is_same(seen, &now) {
                     return Ok(false);
                 }
             }
+            contents.name(file, &target.parent, &temporary)?;
             target
                 .parent
                 .rename(&temporary, &target.parent, &target.name)?;
@@ -274,14 +277,7 @@ pub(crate) fn write_new(
     bytes: &[u8],
     permissions: Option<Permissions>,
 ) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    let mut file = directory.open_with(name, &options)?;
-    file.write_all(bytes)?;
-    if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
-    }
-    Ok(())
+    Contents { bytes, permissions }.write_new(directory, name)
 }
 
 /// Takes bytes as text, or says that they are none.

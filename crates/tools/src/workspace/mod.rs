@@ -12,6 +12,7 @@ mod locks;
 mod path;
 mod read;
 mod root;
+mod unnamed;
 mod walk;
 
 use std::io;
@@ -21,13 +22,13 @@ use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry};
 
-pub(crate) use change::{MAX_CHANGED_BYTES, write_new};
+pub(crate) use change::{MAX_CHANGED_BYTES, Written, write_new};
 pub use error::FileError;
 pub(crate) use ignored::Ignored;
 pub(crate) use locks::lock as lock_name;
 pub(crate) use path::{MAX_DEPTH, TEMPORARY_PREFIX, is_temporary};
 pub(crate) use read::{OpenFile, is_binary};
-pub(crate) use walk::{Visited, Walk};
+pub(crate) use walk::{Visited, Walk, WalkEnd};
 
 use links::NotFollowed;
 

@@ -28,7 +28,7 @@ pub(crate) struct Walk<'a> {
 /// A regular file that a walk has come to.
 pub(crate) struct Visited<'a> {
     /// Its directory, which is not hidden and does not lie below what is.
-    pub(crate) parent: &'a Dir,
+    pub(crate) parent: &'a Arc<Dir>,
     pub(crate) name: &'a str,
     /// Its path below the root.
     pub(crate) path: &'a Path,
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         mut visit: impl FnMut(Visited<'_>) -> ControlFlow<()>,
     ) -> Result<WalkEnd, FileError> {
         let start = self.workspace.canonical(start)?;
-        let directory = self.workspace.open_directory(&start)?;
+        let directory = Arc::new(self.workspace.open_directory(&start)?);
         if !self.include_ignored {
             self.enter_above(&start);
         }
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
     /// What cannot be read is left out, as if it were not there.
     fn descend(
         &mut self,
-        directory: &Dir,
+        directory: &Arc<Dir>,
         path: &mut PathBuf,
         depth: usize,
         visit: &mut impl FnMut(Visited<'_>) -> ControlFlow<()>,
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
                         self.is_whole = false;
                         ControlFlow::Continue(())
                     }
-                    Some(child) => self.descend(&child, path, depth + 1, visit),
+                    Some(child) => self.descend(&Arc::new(child), path, depth + 1, visit),
                     None => ControlFlow::Continue(()),
                 }
             };

@@ -7,13 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use windlass_core::capabilities::Capability;
 use windlass_core::events::EventContext;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_tools::{
     Changing, ChangingTurn, CheckpointError, CheckpointLimits, Checkpoints, Confinement,
-    CutOffCalls, Policy, Restored, UndoneTurn,
+    CutOffCalls, OutputLimits, Outputs, Policy, Restored, ShellCapability, UndoneTurn,
 };
 
 use crate::support::{Place, snapshot, soon};
@@ -339,6 +340,130 @@ async fn what_two_turns_did_at_once_is_nobodys() {
     second.end();
     assert_eq!(kept.refused(&[one]), ["f", "g"]);
     assert_eq!(kept.refused(&[other]), ["g"]);
+}
+
+#[tokio::test]
+async fn an_edit_beside_a_command_in_the_background_is_taken_back() {
+    let kept = Kept::new();
+    kept.theirs("a", "old");
+    let outputs = Outputs::open(kept.data.path().join("outputs"), OutputLimits::default());
+    kept.place.environments.keep_outputs(outputs.unwrap());
+    let (environments, settings) = (&kept.place.environments, &kept.place.settings);
+    let shell = ShellCapability::new(environments.clone(), settings.clone());
+    let tools = shell.tools_with_config(&json!({ "approval": "never" }));
+    let turn = kept.turn();
+    let call = async |name: &str, arguments: Value| {
+        let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
+        match tool
+            .execute_with_context(arguments, &kept.context(turn))
+            .await
+        {
+            ToolExecutionResult::Success(value) => value,
+            other => panic!("{other:?}"),
+        }
+    };
+    let begin = json!({ "command": "sleep 1000", "background": true });
+    let id = call("shell", begin).await["id"].clone();
+    let edit = json!({ "path": "a", "old_string": "old", "new_string": "new" });
+    kept.call(turn, "edit", edit).await;
+    kept.write(turn, "b", "1").await;
+    call("shell_stop", json!({ "id": id })).await;
+    // What comes behind it is a call of its own again.
+    kept.write(turn, "a", "newer").await;
+    kept.undo(&[turn]).unwrap();
+    assert_eq!(kept.place.text("a"), "old");
+    assert!(!kept.place.root().join("b").exists());
+}
+
+#[tokio::test]
+async fn what_another_turn_wrote_beside_a_command_is_taken_back_where_the_command_left_it_alone() {
+    let kept = Kept::new();
+    kept.theirs("a", "old");
+    kept.theirs("b", "old");
+    let (command, other) = (kept.turn(), kept.turn());
+    let behind = begun(&kept, command);
+    kept.theirs("made", "by the command");
+    let edit = json!({ "path": "a", "old_string": "old", "new_string": "new" });
+    kept.call(other, "edit", edit).await;
+    kept.write(other, "deep/er/new", "1").await;
+    kept.theirs("made", "by the command, later");
+    kept.write(other, "b", "new").await;
+    behind.end();
+    // Nobody knows of the command what it did, but for what the other did.
+    assert_eq!(kept.refused(&[command]).len(), 6);
+    // What the command did since is not overwritten.
+    kept.theirs("b", "by the command");
+    assert_eq!(kept.refused(&[other]), ["b"]);
+    kept.theirs("b", "new");
+    kept.undo(&[other]).unwrap();
+    assert_eq!(kept.place.text("a"), "old");
+    assert_eq!(kept.place.text("b"), "old");
+    assert!(!kept.place.root().join("deep").exists());
+    assert_eq!(kept.place.text("made"), "by the command, later");
+}
+
+#[tokio::test]
+async fn a_file_that_a_command_and_another_turn_wrote_at_once_is_nobodys() {
+    let kept = Kept::new();
+    kept.theirs("a", "old");
+    let (command, other) = (kept.turn(), kept.turn());
+    let behind = begun(&kept, command);
+    let shell = "echo more >> a";
+    kept.shell(other, shell).await;
+    kept.write(other, "a", "new").await;
+    behind.end();
+    // What a command did beside another is known of neither, and so is what was written over it.
+    assert_eq!(kept.refused(&[other]), ["a"]);
+}
+
+#[tokio::test]
+async fn calls_of_a_turn_that_overlap_are_one_and_what_others_do_between_is_theirs() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turn = kept.turn();
+    // The second outlives the first, and the third the second.
+    let first = begun(&kept, turn);
+    kept.theirs("f", "1");
+    let second = begun(&kept, turn);
+    kept.theirs("f", "2");
+    first.end();
+    kept.theirs("f", "3");
+    let third = begun(&kept, turn);
+    second.end();
+    kept.theirs("f", "4");
+    third.end();
+    kept.undo(&[turn]).unwrap();
+    assert_eq!(kept.place.text("f"), "0");
+
+    let turn = kept.turn();
+    let (first, second) = (begun(&kept, turn), begun(&kept, turn));
+    kept.theirs("f", "1");
+    second.end();
+    first.end();
+    kept.theirs("f", "theirs");
+    kept.write(turn, "f", "2").await;
+    assert_eq!(kept.refused(&[turn]), ["f"]);
+}
+
+#[tokio::test]
+async fn calls_beside_one_that_was_cut_off_are_taken_back_when_that_is_asked_for() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turn = kept.turn();
+    let behind = begun(&kept, turn);
+    kept.write(turn, "f", "1").await;
+    kept.start();
+    drop(behind);
+    let (store, environments) = (kept.store(), &kept.place.environments);
+    store.end_cut_off_calls(environments);
+    let refused = kept.undo(&[turn]).unwrap_err();
+    assert!(
+        matches!(&refused, CheckpointError::CutOff { paths } if *paths == [Path::new("f")]),
+        "{refused}"
+    );
+    let undone = store.undo(environments, &[turn.undone], CutOffCalls::TakeBack);
+    undone.unwrap();
+    assert_eq!(kept.place.text("f"), "0");
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Tools on real files and real processes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(target_os = "linux")]
+mod attacks;
 mod background;
 mod checkpoints;
 mod editing;

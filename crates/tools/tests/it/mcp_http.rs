@@ -31,6 +31,8 @@ struct Harbour {
     seen: Mutex<Vec<HeaderMap>>,
     /// What they asked for, and the word `left` for each who went away while it spoke.
     asked: Mutex<Vec<String>>,
+    /// Answers that are told when the rest of their streams is asked for, by the id of the event.
+    rests: Mutex<BTreeMap<String, Value>>,
 }
 
 impl Harbour {
@@ -85,6 +87,9 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
         ];
         return (headers, answer.to_string()).into_response();
     }
+    if harbour.server.mode == "resume" {
+        return broken_off(&harbour, message).await;
+    }
     let (send, pieces) = mpsc::channel(64);
     tokio::task::spawn_blocking(move || {
         let mut waiting = String::new();
@@ -122,10 +127,29 @@ fn drip(harbour: Arc<Harbour>) -> Response {
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
+/// Says by which id the rest of the answer is asked for, and no more.
+async fn broken_off(harbour: &Arc<Harbour>, message: Value) -> Response {
+    let serving = Arc::clone(harbour);
+    let answered =
+        tokio::task::spawn_blocking(move || serving.server.answer(&message, &mut |_| {}));
+    let answer = answered.await.unwrap().unwrap();
+    let mut rests = harbour.rests.lock().unwrap();
+    let id = format!("event-{}", rests.len());
+    let told = format!("id: {id}\nretry: 0\n\n");
+    rests.insert(id, answer);
+    ([("content-type", "text/event-stream")], told).into_response()
+}
+
 /// Begins a stream and breaks it off, where it is told to.
-async fn stream(State(harbour): State<Arc<Harbour>>) -> Response {
-    if harbour.server.mode != "abort" {
+async fn stream(State(harbour): State<Arc<Harbour>>, headers: HeaderMap) -> Response {
+    if !["abort", "resume"].contains(&harbour.server.mode.as_str()) {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
+    if let Some(id) = headers.get("last-event-id") {
+        let rests = harbour.rests.lock().unwrap();
+        let answer = &rests[id.to_str().unwrap()];
+        let told = format!("data: {answer}\n\n");
+        return ([("content-type", "text/event-stream")], told).into_response();
     }
     harbour.asked.lock().unwrap().push("GET".to_owned());
     let (send, pieces) = mpsc::channel(1);
@@ -161,6 +185,7 @@ async fn listen(mode: &str) -> (SocketAddr, Arc<Harbour>) {
         server: Server::new(mode),
         seen: Mutex::default(),
         asked: Mutex::default(),
+        rests: Mutex::default(),
     });
     let methods = post(handle).get(stream).delete(|| async { StatusCode::OK });
     let routes = Router::new().route("/mcp", methods);
@@ -325,6 +350,24 @@ async fn a_server_that_breaks_off_its_streams_does_not_keep_the_client_busy() {
         streams <= 2 + seconds,
         "{streams} streams in {seconds} seconds"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_break_off_are_asked_for_again_whatever_other_streams_wait_for() {
+    let (address, harbour) = listen("resume").await;
+    let server = ScopedMcpServer {
+        timeout_ms: Some(20_000),
+        ..at(address)
+    };
+    let ship = ship(server, scope()).await;
+    // The stream that ends at once is waited with for longer and longer: it was asked for twice, and the third time is two seconds away.
+    while harbour.count("GET") < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..12 {
+        assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    }
+    assert_eq!(harbour.count("tools/call"), 12);
 }
 
 /// Six turns that begin at the same time, and what each is told is missing.

@@ -231,6 +231,8 @@ async fn names_lead_nowhere_else_and_commands_do_not_see_the_store() {
     let path = path_in(ran["remark"].as_str().unwrap());
     let kept = talk.place.outside();
     fs::write(kept.join("kept/secret"), "s").unwrap();
+    let of_session = talk.session_id.uuid().simple().to_string();
+    fs::write(kept.join("kept").join(of_session).join("ABCDEF012345"), "s").unwrap();
     for name in [
         "output:../secret",
         "output:",
@@ -238,7 +240,8 @@ async fn names_lead_nowhere_else_and_commands_do_not_see_the_store() {
         "output:..",
         "output:0123456789ag",
         &format!("{path}.json"),
-        &path.to_uppercase().replace("OUTPUT:", "output:x"),
+        // Such a file is there, and no output has such a name.
+        "output:ABCDEF012345",
     ] {
         for tool in ["read", "grep"] {
             let arguments = json!({ "path": name, "pattern": "." });

@@ -227,3 +227,49 @@ async fn an_expression_that_takes_long_to_read_is_refused() {
     let refused = tree().call("grep", long).await.unwrap_err();
     assert!(refused.contains("longer than 4096 bytes"), "{refused}");
 }
+
+/// Files are searched several at once; what is shown is as if it were one after the other.
+#[tokio::test]
+async fn many_files_are_shown_in_the_order_of_their_paths() {
+    let place = Place::new();
+    let mut expected = Vec::new();
+    for n in 0..1500 {
+        let path = format!("d{:02}/f{n:04}", n / 100);
+        fs::create_dir_all(place.root().join(format!("d{:02}", n / 100))).unwrap();
+        // Some take much longer than others.
+        let filler = "filler\n".repeat(if n % 97 == 0 { 50_000 } else { 3 });
+        let hits = if n % 5 == 0 { 2 } else { 0 };
+        fs::write(place.root().join(&path), filler + &"needle\n".repeat(hits)).unwrap();
+        expected.extend((0..hits).map(|_| path.clone()));
+    }
+    let paths = |found: &Value| -> Vec<String> {
+        let matches = found["matches"].as_array().unwrap().iter();
+        matches
+            .map(|hit| hit["path"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let all = place.call("grep", json!({"pattern": "^needle$", "limit": 500}));
+    let all = all.await.unwrap();
+    assert_eq!(paths(&all), expected[..500]);
+    // The 251st file with a line is the 1251st of all: there it is seen that there are more.
+    assert_eq!(all["files_searched"], 1251);
+    for limit in [1, 2, 3, 120] {
+        let some = place.call("grep", json!({"pattern": "needle", "limit": limit}));
+        let some = some.await.unwrap();
+        assert_eq!(paths(&some), expected[..limit]);
+        let again = place.call("grep", json!({"pattern": "needle", "limit": limit}));
+        assert_eq!(again.await.unwrap(), some);
+        assert_eq!(
+            some["files_searched"],
+            limit.div_ceil(2) * 5 - 4 + if limit % 2 == 0 { 5 } else { 0 }
+        );
+    }
+    let none = place
+        .call("grep", json!({"pattern": "absent"}))
+        .await
+        .unwrap();
+    assert_eq!(
+        (&none["files_searched"], &none["remark"]),
+        (&json!(1500), &Value::Null)
+    );
+}

@@ -1,15 +1,22 @@
 //! Secrets of the operator in commands: the command has them, and nobody else sees them.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
 use serde_json::{Value, json};
-use windlass_core::capabilities::AgentCapabilityConfig;
+use windlass_core::capabilities::{AgentCapabilityConfig, Capability};
 use windlass_core::events::EventData;
 use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 use windlass_core::message::InputMessage;
 use windlass_core::named_secrets::{NamedSecret, NamedSecrets};
+use windlass_core::tools::{Tool, ToolExecutionResult};
+use windlass_core::traits::ToolContext;
 use windlass_core::turn_request::TurnRequest;
 use windlass_runtime::{Conversation, RuntimeSettings};
-use windlass_tools::{FilesCapability, ShellCapability};
+use windlass_tools::{FilesCapability, OutputLimits, Outputs, ShellCapability};
 
+use crate::outputs::path_in;
 use crate::support::{Place, sandboxes};
 
 const VALUE: &str = "s3cr/t+value=0042";
@@ -25,9 +32,13 @@ const FORMS: [&str; 7] = [
 ];
 
 fn secrets() -> NamedSecrets {
+    named(VALUE)
+}
+
+fn named(value: &str) -> NamedSecrets {
     let secret = NamedSecret {
         name: "TOKEN".to_owned(),
-        value: VALUE.to_owned(),
+        value: value.to_owned(),
         in_commands: true,
         header: None,
         agents: vec!["ci".to_owned()],
@@ -138,6 +149,318 @@ async fn a_secret_that_is_printed_in_pieces_is_masked_while_the_command_runs() {
     // Also the last letters are shown, though a secret begins like them.
     assert_eq!(shown, "it is [secret:TOKEN]\ns3");
     nothing_shows(&chat, "pieces").await;
+}
+
+#[tokio::test]
+async fn no_half_of_a_secret_stands_where_an_output_is_cut() {
+    if sandboxes().is_empty() {
+        return;
+    }
+    let place = Place::new();
+    // Where the beginning that is shown ends, where no more is shown meanwhile, and where the end that is shown begins.
+    let command = "fill() { head -c $1 /dev/zero | tr '\\0' $2; }; \
+        fill 16380 x; printf %s \"$TOKEN\"; fill 49135 y; printf %s \"$TOKEN\"; fill 60000 v; printf %s \"$TOKEN\"; fill 16375 z";
+    let mut chat = conversation(&place, vec![shell(command)]).await;
+    assert_eq!(chat.say("go").await.unwrap().text, "done");
+    let ran = result(&chat).await;
+    let output = ran["output"].as_str().unwrap();
+    assert!(
+        output.contains("xxx\n[… ") && output.contains(" …]\nzzz"),
+        "{ran}"
+    );
+    let events = chat.runtime().events().await.unwrap();
+    let recorded = serde_json::to_string(&events).unwrap();
+    assert!(recorded.contains("more output is not shown while the command runs"));
+    for half in ["s3cr", "alue=0042"] {
+        assert!(!recorded.contains(half), "{half} in {recorded}");
+    }
+}
+
+/// A tool that keeps what the runtime gives to tools.
+#[derive(Clone, Default)]
+struct Grab(Arc<Mutex<Option<ToolContext>>>);
+
+impl Capability for Grab {
+    fn id(&self) -> &str {
+        "grab"
+    }
+    fn name(&self) -> &str {
+        "Grab"
+    }
+    fn description(&self) -> &str {
+        "Keeps a context."
+    }
+    fn tools(&self) -> Vec<Box<dyn Tool>> {
+        vec![Box::new(self.clone())]
+    }
+}
+
+#[async_trait]
+impl Tool for Grab {
+    fn name(&self) -> &str {
+        "grab"
+    }
+    fn description(&self) -> &str {
+        "Keeps a context."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({ "type": "object" })
+    }
+    fn requires_context(&self) -> bool {
+        true
+    }
+    async fn execute(&self, _arguments: Value) -> ToolExecutionResult {
+        ToolExecutionResult::tool_error("no context")
+    }
+    async fn execute_with_context(
+        &self,
+        _arguments: Value,
+        context: &ToolContext,
+    ) -> ToolExecutionResult {
+        *self.0.lock().unwrap() = Some(context.clone());
+        ToolExecutionResult::success(json!("kept"))
+    }
+}
+
+/// Returns what the runtime gives to a tool of a conversation with the secret.
+async fn context() -> (ToolContext, Conversation) {
+    context_with(secrets()).await
+}
+
+pub(crate) async fn context_with(secrets: NamedSecrets) -> (ToolContext, Conversation) {
+    let grab = Grab::default();
+    let settings = RuntimeSettings {
+        secrets,
+        ..RuntimeSettings::default()
+    };
+    let turns = vec![
+        SimTurn::ToolCalls(vec![SimToolCall::new("grab", json!({}))]),
+        SimTurn::Assistant("done".into()),
+    ];
+    let with_grab = grab.clone();
+    let mut chat = Conversation::builder()
+        .simulator(LlmSimConfig::scripted(turns))
+        .with_runtime(|runtime| runtime.settings(settings).capability(with_grab))
+        .capability(AgentCapabilityConfig::new("grab"))
+        .start()
+        .await
+        .unwrap();
+    chat.say("go").await.unwrap();
+    let context = grab.0.lock().unwrap().clone().unwrap();
+    (context, chat)
+}
+
+/// The tools of a place, each called as a conversation with the secret calls it.
+struct Called {
+    tools: Vec<Box<dyn Tool>>,
+    context: ToolContext,
+}
+
+impl Called {
+    async fn call(&self, name: &str, arguments: Value) -> Value {
+        let tool = self.tools.iter().find(|tool| tool.name() == name).unwrap();
+        match tool.execute_with_context(arguments, &self.context).await {
+            ToolExecutionResult::Success(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Fails where a text holds four letters of the secret that are not the whole of it.
+fn shows_no_half(text: &str, what: &str) {
+    let rest = text.replace(VALUE, "");
+    for at in 0..VALUE.len() - 3 {
+        let piece = &VALUE[at..at + 4];
+        assert!(!rest.contains(piece), "{what}: {piece}");
+    }
+}
+
+#[tokio::test]
+async fn no_half_of_a_secret_stands_beside_what_is_left_out_of_a_long_output() {
+    if sandboxes().is_empty() {
+        return;
+    }
+    let (context, _chat) = context().await;
+    let place = Place::new();
+    let limits = OutputLimits {
+        bytes_each: 40_000,
+        ..OutputLimits::default()
+    };
+    let kept = Outputs::open(place.outside().join("kept"), limits).unwrap();
+    place.environments.keep_outputs(kept);
+    let never = json!({ "approval": "never" });
+    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let mut tools = shell.tools_with_config(&never);
+    tools.extend(FilesCapability::new(place.environments.clone()).tools_with_config(&never));
+    let called = Called { tools, context };
+    // The file is full inside of the first, and what is kept of the end begins inside of the second.
+    for half in [1, 6, 16] {
+        let fill = |count: usize| format!("head -c {count} /dev/zero | tr '\\0' x");
+        let command = format!(
+            "{}; printf %s \"$TOKEN\"; {}; printf %s \"$TOKEN\"; {}; echo",
+            fill(40_000 - half),
+            fill(200_000),
+            fill(64 * 1024 - 1 - half),
+        );
+        let ran = called.call("shell", json!({ "command": command })).await;
+        let foreground = path_in(ran["remark"].as_str().unwrap());
+        let behind = json!({ "command": command, "background": true });
+        let id = called.call("shell", behind).await["id"].clone();
+        let asked = json!({ "id": id, "wait_ms": 60_000, "after": 400_000 });
+        let done = called.call("shell_output", asked).await;
+        assert_eq!(done["status"], "exited", "{done}");
+        for path in [foreground, format!("output:{}", id.as_str().unwrap())] {
+            let read = called
+                .call("read", json!({ "path": path, "start_line": 1 }))
+                .await;
+            let found = called.call("grep", json!({ "path": path, "pattern": "x$|left out" }));
+            for shown in [read, found.await] {
+                shows_no_half(&shown.to_string(), &format!("{half} {path}"));
+            }
+            let file = place.outside().join("kept");
+            let file = file.join(called.context.session_id.uuid().simple().to_string());
+            let file = std::fs::read_to_string(file.join(&path["output:".len()..])).unwrap();
+            assert!(file.contains("bytes left out"));
+            shows_no_half(&file, &format!("{half} file"));
+        }
+        let mut after = 0;
+        loop {
+            let seen = called
+                .call("shell_output", json!({ "id": id, "after": after }))
+                .await;
+            shows_no_half(seen["output"].as_str().unwrap(), &format!("{half} {after}"));
+            match seen["next"].as_u64().unwrap() {
+                next if next > after => after = next,
+                _ => break,
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_read_and_searched_without_halves_of_a_secret() {
+    let (context, _chat) = context().await;
+    let place = Place::new();
+    let tools = FilesCapability::new(place.environments.clone()).tools();
+    let called = Called { tools, context };
+    // Lines are cut after so many bytes by `read`, and after so many letters by `grep`; a long file is read in pieces of 64 KiB.
+    for cut in [300, 4 * 1024, 64 * 1024] {
+        for half in [1, 8, 16] {
+            let line = format!("{}{VALUE}{}", "x".repeat(cut - half), "x".repeat(cut));
+            let text = format!("first\n{line}\nlast\n");
+            std::fs::write(place.root().join("long"), text).unwrap();
+            let read = called.call("read", json!({ "path": "long" })).await;
+            shows_no_half(&read.to_string(), &format!("read {cut} {half}"));
+            assert_eq!(read["line_count"], 3);
+            assert!(read["content"].as_str().unwrap().ends_with("\nlast\n"));
+            let asked = json!({ "path": "long", "pattern": "first", "context": 3 });
+            let found = called.call("grep", asked).await;
+            shows_no_half(&found.to_string(), &format!("grep {cut} {half}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_secret_of_several_lines_is_masked_line_by_line() {
+    let (context, _chat) = context_with(named("-- begin --\nabcdefgh\nijklmnop\n-- end --")).await;
+    let place = Place::new();
+    let text = "one\n-- begin --\nabcdefgh\nijklmnop\n-- end --\nsix\nabcdefgh is no secret\n";
+    std::fs::write(place.root().join("key"), text).unwrap();
+    let tools = FilesCapability::new(place.environments.clone()).tools();
+    let called = Called { tools, context };
+    for line in 1..=6 {
+        let asked = json!({ "path": "key", "start_line": line, "lines": 1 });
+        let shown = called.call("read", asked).await["content"].clone();
+        let expected = ["one\n", "[secret:TOKEN]\n", "\n", "\n", "\n", "six\n"][line - 1];
+        assert_eq!(shown, expected, "{line}");
+    }
+    let found = called.call("grep", json!({ "pattern": "abc|six" })).await;
+    let lines: Vec<_> = found["matches"].as_array().unwrap().iter().collect();
+    let shown = lines
+        .iter()
+        .map(|it| (it["line"].as_u64(), it["text"].as_str()));
+    let shown: Vec<_> = shown.collect();
+    let six = (Some(6), Some("six"));
+    let seven = (Some(7), Some("abcdefgh is no secret"));
+    assert_eq!(shown, [(Some(3), Some("")), six, seven]);
+    // Nor does a change show it, whose lines have a sign before them.
+    let edit = json!({ "path": "key", "old_string": "six", "new_string": "SIX" });
+    let edited = called.call("edit", edit).await;
+    let diff = edited["diff"].as_str().unwrap();
+    assert!(
+        diff.contains("+SIX") && !diff.contains("ijklmnop"),
+        "{diff}"
+    );
+}
+
+#[tokio::test]
+async fn a_command_in_the_background_shows_no_half_of_a_secret() {
+    if sandboxes().is_empty() {
+        return;
+    }
+    let place = Place::new();
+    let kept = Outputs::open(place.outside().join("kept"), OutputLimits::default()).unwrap();
+    place.environments.keep_outputs(kept);
+    let (context, _chat) = context().await;
+    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let tools = shell.tools_with_config(&json!({ "approval": "never" }));
+    let call = async |name: &str, arguments: Value| {
+        let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
+        match tool.execute_with_context(arguments, &context).await {
+            ToolExecutionResult::Success(value) => value,
+            other => panic!("{other:?}"),
+        }
+    };
+    let command = "printf 'it is %s' \"${TOKEN:0:6}\"; while ! test -e go; do sleep 0.05; done; echo \"${TOKEN:6}\"; sleep 1000";
+    let begun = call("shell", json!({ "command": command, "background": true })).await;
+    let id = &begun["id"];
+    let look = async |after: Option<u64>, wait_ms: u64| {
+        let arguments = json!({ "id": id, "after": after, "wait_ms": wait_ms });
+        call("shell_output", arguments).await
+    };
+    let first = look(Some(0), 60_000).await;
+    assert_eq!(
+        (&first["output"], &first["next"]),
+        (&json!("it is "), &json!(6))
+    );
+    // It waits for what follows, and does not say again and again that there is nothing.
+    let waiting = tokio::time::timeout(Duration::from_millis(300), look(Some(6), 60_000));
+    assert!(waiting.await.is_err());
+    assert_eq!(look(None, 0).await["output"], "it is ");
+    std::fs::write(place.root().join("go"), "").unwrap();
+    let second = look(Some(6), 60_000).await;
+    assert_eq!(second["output"], format!("{VALUE}\n"));
+    // Nobody gets at a half by asking for it.
+    for after in 7..6 + VALUE.len() as u64 {
+        let rest = look(Some(after), 0).await;
+        assert_eq!(rest["output"], "\n", "{after}");
+    }
+    let stopped = call("shell_stop", json!({ "id": id })).await;
+    assert_eq!(stopped["output"], format!("it is {VALUE}\n"));
+    // Whoever is shown less at once than a secret is long sees it whole, and masked by the runtime, or not at all.
+    let mut few = place.settings.clone();
+    few.max_output_bytes = 7;
+    let shell = ShellCapability::new(place.environments.clone(), few);
+    let tools = shell.tools();
+    let tool = tools.iter().find(|tool| tool.name() == "shell_output");
+    let (mut after, mut pieces) = (0, Vec::new());
+    loop {
+        let arguments = json!({ "id": id, "after": after });
+        let called = tool
+            .unwrap()
+            .execute_with_context(arguments, &context)
+            .await;
+        let ToolExecutionResult::Success(seen) = called else {
+            panic!("{called:?}");
+        };
+        let piece = seen["output"].as_str().unwrap().to_owned();
+        if piece.is_empty() {
+            break;
+        }
+        pieces.push(piece);
+        after = seen["next"].as_u64().unwrap();
+    }
+    assert_eq!(pieces, ["it is ", VALUE, "\n"]);
 }
 
 #[tokio::test]

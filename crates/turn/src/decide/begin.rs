@@ -27,21 +27,26 @@ impl Draft<'_> {
         message: InputMessage,
         on_busy: OnBusy,
         timeout: Option<Duration>,
+        named: Option<TurnId>,
     ) -> Result<(), Rejected> {
         self.check_room()?;
         check_input(&message)?;
+        // The same input came again, before its turn has ended.
+        if let Some(again) = named.filter(|named| self.is_known(*named)) {
+            return Err(Rejected::Busy(again));
+        }
         let Some(turn) = self.turn() else {
             let next = self.thread.queue.front().map(|next| next.turn_id);
             match (next, on_busy) {
                 (None, _) => {
                     let message = self.new_message(message);
-                    self.start_turn(message, timeout);
+                    self.start_turn(named, message, timeout);
                 }
                 // An input that waits goes first; its turn is as good as running.
                 (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
                 (Some(_), _) => {
                     self.check_waiting()?;
-                    self.enqueue(message, timeout, QueueEnd::Last);
+                    self.enqueue(named, message, timeout, QueueEnd::Last);
                 }
             }
             return Ok(());
@@ -52,7 +57,7 @@ impl Draft<'_> {
             (OnBusy::Steer, _) => self.steer(None, message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
-                self.enqueue(message, timeout, QueueEnd::First);
+                self.enqueue(named, message, timeout, QueueEnd::First);
                 Ok(())
             }
             // Waiting behind somebody who may never come would look like a hang.
@@ -63,10 +68,16 @@ impl Draft<'_> {
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
                 self.check_waiting()?;
-                self.enqueue(message, timeout, QueueEnd::Last);
+                self.enqueue(named, message, timeout, QueueEnd::Last);
                 Ok(())
             }
         }
+    }
+
+    /// Tells whether a turn is open, or waits to be.
+    fn is_known(&self, turn_id: TurnId) -> bool {
+        let mut waiting = self.thread.queue.iter().map(|next| next.turn_id);
+        self.turn().is_some_and(|turn| turn.id == turn_id) || waiting.any(|next| next == turn_id)
     }
 
     /// A plan fits the input it was made for; that input may have been cancelled in the meantime.
@@ -166,8 +177,8 @@ impl Draft<'_> {
         }
     }
 
-    fn start_turn(&mut self, message: Message, timeout: Option<Duration>) {
-        let turn_id = TurnId::from_uuid(self.new_uuid());
+    fn start_turn(&mut self, named: Option<TurnId>, message: Message, timeout: Option<Duration>) {
+        let turn_id = named.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
         self.open_turn(turn_id, message, timeout);
         self.note_discovered();
         self.start_work();
@@ -243,8 +254,14 @@ impl Draft<'_> {
         }
     }
 
-    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>, place: QueueEnd) {
-        let turn_id = TurnId::from_uuid(self.new_uuid());
+    fn enqueue(
+        &mut self,
+        named: Option<TurnId>,
+        message: InputMessage,
+        timeout: Option<Duration>,
+        place: QueueEnd,
+    ) {
+        let turn_id = named.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);

@@ -373,6 +373,7 @@ impl World {
             message: InputMessage::user(text),
             on_busy,
             timeout: None,
+            turn_id: None,
         };
         match step {
             Step::Say(text) => submit(text, OnBusy::Queue),
@@ -381,6 +382,7 @@ impl World {
                 message: InputMessage::user(text),
                 on_busy: OnBusy::Queue,
                 timeout: Some(Duration::from_secs(seconds)),
+                turn_id: None,
             },
             Step::Compact => Input::Compact {
                 message: InputMessage::user("it is long"),

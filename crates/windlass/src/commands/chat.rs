@@ -1,4 +1,4 @@
-//! `windlass chat`: a conversation, line by line.
+//! `windlass chat`: a thread, line by line.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, IsTerminal};
@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, oneshot};
 use windlass_protocol::{Thread, UndoneThread};
 
 use crate::cli::{note, words};
@@ -20,15 +21,15 @@ use crate::ids::short;
 use crate::private_file;
 use crate::reach::{Link, explained};
 use crate::talk::{self, Approvals, Ended, Talk};
-use crate::terminal::{Colour, Screen};
+use crate::terminal::{self, Colour, Screen, TypedAhead};
 
 /// How many lines the history keeps.
 const KEPT_LINES: usize = 1000;
 const HELP: &str = "\
 /help          this text
-/new           begin a new conversation
+/new           begin a new thread
 /resume ID     go on with another one; the end of its id will do
-/btw TEXT      ask on the side; it does not become part of the conversation
+/btw TEXT      ask on the side; it does not become part of the thread
 /undo          take the last turn back; `/undo files` also what it changed in files
 /model NAME    use another model from here on, as provider/model
 /yes           allow everything without asking, from here on
@@ -76,6 +77,7 @@ impl Chat {
             wanted: self.talking.wanted(),
             of_turns: self.talking.wanted_of_turns(),
             approvals: Approvals::here(self.talking.yes),
+            ahead: Lines::ahead(),
             talk: None,
         };
         if let Some(id) = self.talking.earlier(link, cwd).await? {
@@ -107,11 +109,13 @@ impl Chat {
 struct Room {
     link: Arc<Link>,
     cwd: PathBuf,
-    /// What a new conversation is to have.
+    /// What a new thread is to have.
     wanted: Value,
-    /// What turns of the earlier conversation that was named are to have.
+    /// What turns of the earlier thread that was named are to have.
     of_turns: Map<String, Value>,
     approvals: Approvals,
+    /// Who reads what is typed while a turn runs.
+    ahead: TypedAhead,
     talk: Option<Talk>,
 }
 
@@ -121,9 +125,9 @@ impl Room {
         let mut screen = Screen::new(false);
         talk.tell_allowed(&mut screen)?;
         if let Some(open) = talk.left_open().await? {
-            tell_end(&open.watched(&mut screen).await?, &mut screen)?;
+            tell_end(&open.watched(&mut screen, self.ahead).await?, &mut screen)?;
         }
-        note(&format!("conversation {}", short(&talk.thread.id)));
+        note(&format!("thread {}", short(&talk.thread.id)));
         self.talk = Some(talk);
         Ok(())
     }
@@ -141,7 +145,7 @@ impl Room {
         talk.approvals = self.approvals;
         talk.of_turns.clone_from(&self.of_turns);
         let mut screen = Screen::new(false);
-        let said = watched(&talk, text, &mut screen).await;
+        let said = watched(&talk, text, &mut screen, self.ahead).await;
         self.talk = Some(talk);
         match said {
             Ok(ended) => tell_end(&ended, &mut screen),
@@ -182,7 +186,7 @@ impl Room {
         Ok(())
     }
 
-    /// Asks in a fork, so that the conversation stays as it is.
+    /// Asks in a fork, so that the thread stays as it is.
     async fn aside(&mut self, text: &str) -> Result<()> {
         anyhow::ensure!(!text.is_empty(), "say what to ask: /btw TEXT");
         let mut aside = match &self.talk {
@@ -195,7 +199,7 @@ impl Room {
         };
         aside.of_turns.clone_from(&self.of_turns);
         let mut screen = Screen::new(false);
-        let said = watched(&aside, text, &mut screen).await;
+        let said = watched(&aside, text, &mut screen, self.ahead).await;
         // Whatever came of it, nobody goes on with it.
         let path = format!("/v1/threads/{}", aside.thread.id);
         let put_away = json!({ "archived": true });
@@ -250,8 +254,8 @@ impl Room {
 }
 
 /// Says something, and watches the turn to its end.
-async fn watched(talk: &Talk, text: &str, screen: &mut Screen) -> Result<Ended> {
-    talk.say(text).await?.watched(screen).await
+async fn watched(talk: &Talk, text: &str, screen: &mut Screen, ahead: TypedAhead) -> Result<Ended> {
+    talk.say(text).await?.watched(screen, ahead).await
 }
 
 fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
@@ -267,13 +271,25 @@ fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
 
 /// Where lines come from: an editor on a terminal, else standard input as it is.
 enum Lines {
-    Editor(Option<Box<Reedline>>),
+    Editor {
+        editor: Option<Box<Reedline>>,
+        /// Hears when the terminal goes away: an editor would wait for ever for its keys.
+        gone: Arc<Notify>,
+    },
     Plain,
 }
 
 impl Lines {
+    /// Says what is read at the next prompt: keys of an editor, where there is a terminal for one.
+    fn ahead() -> TypedAhead {
+        match io::stdin().is_terminal() && io::stdout().is_terminal() {
+            true => TypedAhead::Keys,
+            false => TypedAhead::Lines,
+        }
+    }
+
     fn open(data: &Path) -> Self {
-        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        if Self::ahead() == TypedAhead::Lines {
             return Self::Plain;
         }
         let editor = Reedline::create();
@@ -283,20 +299,22 @@ impl Lines {
             Err(_) => editor,
         };
         note("Say something; /help lists commands, Ctrl-D leaves.");
-        Self::Editor(Some(Box::new(editor)))
+        Self::Editor {
+            editor: Some(Box::new(editor)),
+            gone: terminal::hang_up(),
+        }
     }
 
     async fn next(&mut self) -> Result<Said> {
         loop {
             let line = match self {
                 Self::Plain => tokio::task::spawn_blocking(plain_line).await??,
-                Self::Editor(editor) => {
-                    let mut taken = editor.take().context("the editor is gone")?;
-                    let read = tokio::task::spawn_blocking(move || {
-                        let read = taken.read_line(&Mark);
-                        (taken, read)
-                    });
-                    let (taken, read) = read.await?;
+                Self::Editor { editor, gone } => {
+                    let taken = editor.take().context("the editor is gone")?;
+                    let (taken, read) = tokio::select! {
+                        read = edited(taken) => read?,
+                        () = gone.notified() => return Ok(Said::Leave),
+                    };
                     *editor = Some(taken);
                     match read? {
                         Signal::Success(line) => Some(line),
@@ -319,6 +337,17 @@ impl Lines {
             }
         }
     }
+}
+
+/// Lets an editor read a line, in a thread that nobody waits for when the terminal is gone.
+async fn edited(mut editor: Box<Reedline>) -> Result<(Box<Reedline>, io::Result<Signal>)> {
+    let (tell, told) = oneshot::channel();
+    std::thread::spawn(move || {
+        let read = editor.read_line(&Mark);
+        // Whoever asked may have left.
+        let _ = tell.send((editor, read));
+    });
+    told.await.context("the editor is gone")
 }
 
 /// Opens what was said before, in a file that only its owner can read.

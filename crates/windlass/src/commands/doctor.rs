@@ -18,7 +18,7 @@ use crate::config::{self, Config, Origin};
 use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style, columns, folded};
-use crate::{daemon, data};
+use crate::{daemon, data, unknown_tools};
 
 /// How much room the data should have left.
 const ROOM: u64 = 1024 * 1024 * 1024;
@@ -72,6 +72,7 @@ impl Doctor {
         let data = data::directory(self.data.clone())?;
         let (config, configuration) = configuration(named_config, &data);
         let mut findings = vec![version(), configuration];
+        findings.extend(tools(&config));
         findings.extend(sandbox());
         findings.push(model_that_answers(&config));
         findings.extend(backends());
@@ -169,6 +170,16 @@ fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<(Config, Vec<String
         _ => None,
     });
     Ok((layers.config()?, files.collect()))
+}
+
+/// Names the tools of the configuration that no tool is.
+fn tools(config: &Config) -> impl Iterator<Item = Finding> {
+    let told = unknown_tools::told(config).into_iter();
+    told.map(|told| {
+        Finding::new("tools", Standing::Lacking, told).do_this(
+            "mend the name; a rule for a tool of a client or of another machine does no harm",
+        )
+    })
 }
 
 fn sandbox() -> Vec<Finding> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod acp;
 pub(crate) mod approvals;
+pub(crate) mod automations;
 pub(crate) mod backends;
 pub(crate) mod chat;
 pub(crate) mod config;
@@ -14,5 +15,7 @@ pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod store;
 pub(crate) mod talking;
+pub(crate) mod tasks;
 pub(crate) mod threads;
 pub(crate) mod token;
+pub(crate) mod working;

@@ -18,9 +18,9 @@ use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
 use crate::reach::{Link, Purpose, Reach, explained};
 use crate::talk::{Approvals, Ended, Talk, find};
-use crate::terminal::{Colour, Screen, spent};
+use crate::terminal::{Colour, Screen, TypedAhead, spent};
 
-/// Decides again what is recorded of a conversation, or asks another model.
+/// Decides again what is recorded of a thread, or asks another model.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -28,10 +28,10 @@ Examples:
   windlass replay 1f2e3d4c --what-if openai/gpt-5-mini
 
 Without --what-if nothing is called, run or recorded: from what was said, answered and returned, everything is decided once more, and the first
-record that comes out differently is told. With it, a new conversation is made without the last turns, and the other model is told what the first of them
+record that comes out differently is told. With it, a new thread is made without the last turns, and the other model is told what the first of them
 was told. It works in the same directory, so somebody is asked before it changes something.")]
 pub(crate) struct Replay {
-    /// The conversation; the end of its id will do.
+    /// The thread; the end of its id will do.
     id: String,
     /// The last turn that is decided again [default: the last].
     #[arg(long, value_name = "ID", conflicts_with = "what_if")]
@@ -55,9 +55,15 @@ impl Replay {
         let reach = Reach {
             data: data::directory(self.data.clone())?,
             config: config.map(Path::to_owned),
-            model: std::env::var("WINDLASS_MODEL")
-                .ok()
-                .filter(|model| !model.trim().is_empty()),
+            // A provider that cannot be asked is found before anything is forked.
+            model: self
+                .what_if
+                .clone()
+                .filter(|model| model.contains('/'))
+                .or_else(|| {
+                    let usual = std::env::var("WINDLASS_MODEL").ok();
+                    usual.filter(|model| !model.trim().is_empty())
+                }),
             workspace: or_current(None)?,
             purpose: match self.what_if {
                 Some(_) => Purpose::Work,
@@ -106,7 +112,7 @@ impl Replay {
         let recorded = self.detail(link, &id).await?;
         let before = recorded.turns.len().checked_sub(self.back as usize);
         let before = before.and_then(|place| recorded.turns.get(place));
-        let before = before.context("the conversation does not have so many turns")?;
+        let before = before.context("the thread does not have so many turns")?;
         let path = format!("/v1/threads/{id}/undo");
         let body = json!({ "depth": self.back - 1 });
         let made: UndoneThread = link.client().post(&path, &body).await.map_err(explained)?;
@@ -123,7 +129,7 @@ impl Replay {
         }
         let mut screen = Screen::new(self.json);
         let turn = talk.say(&made.original_user_text).await?;
-        let ended = match turn.watched(&mut screen).await {
+        let ended = match turn.watched(&mut screen, TypedAhead::Lines).await {
             Ok(ended) => ended,
             // A turn was begun.
             Err(error) => return Ok(failed(&error, FAILED)),
@@ -147,7 +153,7 @@ impl Replay {
             screen.tell(
                 Colour::Dim,
                 &format!(
-                    "conversation {id}; what it did: windlass threads show {id}, what was done then: windlass threads show {}",
+                    "thread {id}; what it did: windlass threads show {id}, what was done then: windlass threads show {}",
                     short(&recorded.thread.id)
                 ),
             )?;

@@ -14,7 +14,7 @@ use crate::commands::talking::{Talking, given};
 use crate::ids::short;
 use crate::reach::Link;
 use crate::talk::{Approvals, Ended, Talk};
-use crate::terminal::{Colour, Screen};
+use crate::terminal::{Colour, Screen, TypedAhead};
 
 /// Gives an agent something to do, and shows what it does.
 #[derive(Args)]
@@ -33,7 +33,7 @@ pub(crate) struct Run {
     prompt: Option<String>,
     #[command(flatten)]
     talking: Talking,
-    /// Instructions for the agent; an earlier conversation keeps its own.
+    /// Instructions for the agent; an earlier thread keeps its own.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["resume", "go_on"])]
     system: Option<String>,
     /// How much the model should think, such as low or high.
@@ -106,7 +106,7 @@ impl Run {
             _ => Approvals::here(self.talking.yes),
         };
         let mut screen = Screen::new(self.json);
-        let talk = self.conversation(link, cwd, approvals).await;
+        let talk = self.talk(link, cwd, approvals).await;
         let talk = talk.map_err(Stopped::Before)?;
         if self.talking.is_earlier() && !self.json {
             talk.tell_allowed(&mut screen)?;
@@ -114,7 +114,10 @@ impl Run {
         if self.talking.is_earlier()
             && let Some(open) = talk.left_open().await.map_err(Stopped::Before)?
         {
-            let ended = open.watched(&mut screen).await.map_err(Stopped::In)?;
+            let ended = open
+                .watched(&mut screen, TypedAhead::Lines)
+                .await
+                .map_err(Stopped::In)?;
             if prompt.is_none() || matches!(ended, Ended::Left) {
                 return self.end(&talk, ended, &mut screen);
             }
@@ -122,25 +125,23 @@ impl Run {
         }
         let Some(prompt) = prompt else {
             let waits = anyhow!(
-                "the conversation {} waits for you: say what to do next",
+                "the thread {} waits for you: say what to do next",
                 talk.thread.id
             );
             return Err(Stopped::Before(waits));
         };
         let turn = talk.say(&prompt).await.map_err(Stopped::Before)?;
-        let ended = turn.watched(&mut screen).await.map_err(Stopped::In)?;
+        let ended = turn
+            .watched(&mut screen, TypedAhead::Lines)
+            .await
+            .map_err(Stopped::In)?;
         self.end(&talk, ended, &mut screen)
     }
 
-    async fn conversation(
-        &self,
-        link: &Arc<Link>,
-        cwd: &Path,
-        approvals: Approvals,
-    ) -> Result<Talk> {
+    async fn talk(&self, link: &Arc<Link>, cwd: &Path, approvals: Approvals) -> Result<Talk> {
         if self.talking.is_earlier() {
             let id = self.talking.earlier(link, cwd).await?;
-            let id = id.context("there is no conversation in this directory yet")?;
+            let id = id.context("there is no thread in this directory yet")?;
             let mut talk = Talk::resume(link, &id, approvals).await?;
             talk.of_turns = self.talking.wanted_of_turns();
             talk.of_turns
@@ -171,7 +172,7 @@ impl Run {
         let code = exit_code(&turn);
         if !self.json && !self.no_hint && io::stderr().is_terminal() {
             let id = short(&talk.thread.id);
-            let next = format!("conversation {id}; go on with: windlass run --resume {id} \"…\"");
+            let next = format!("thread {id}; go on with: windlass run --resume {id} \"…\"");
             screen.tell(Colour::Dim, &next)?;
         }
         Ok(code)
@@ -211,19 +212,13 @@ pub(crate) fn exit_code(turn: &Turn) -> ExitCode {
     }
 }
 
-/// Says what a person can do about an error of this kind, where the error itself cannot know.
+/// Says what a person can do here about an error of this kind. What to do about the provider, the error says itself.
 fn advice(code: &str) -> Option<&'static str> {
     match code {
-        "auth" => Some("check the key of the provider"),
-        "network" => Some("check the connection, and the base URL if you set one"),
-        "model_missing" => Some("check the name after --model"),
-        "rate_limited" | "overloaded" => {
-            Some("wait a while and go on with --continue, or choose another model with --model")
+        "model_missing" => Some("--model names another"),
+        "rate_limited" | "overloaded" | "server" | "timeout" | "stalled" | "broken_stream" => {
+            Some("--continue goes on with the thread, --model asks another model")
         }
-        "server" | "timeout" | "stalled" | "broken_stream" => Some(
-            "the provider has trouble: try again with --continue, or choose another with --model",
-        ),
-        "too_large" => Some("begin a new conversation, or compact this one"),
         _ => None,
     }
 }

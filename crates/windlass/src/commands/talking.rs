@@ -1,4 +1,4 @@
-//! What `run` and `chat` are told alike: who answers, where, and in which conversation.
+//! What `run` and `chat` are told alike: who answers, where, and in which thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::data;
 use crate::reach::{Link, Purpose, Reach};
 use crate::talk::{find, newest_in};
 
-/// Who answers, where, and in which conversation.
+/// Who answers, where, and in which thread.
 #[derive(Args)]
 pub(crate) struct Talking {
     /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim [default: that of `WINDLASS_MODEL`, else the
-    /// configured one; an earlier conversation keeps its own].
+    /// configured one; an earlier thread keeps its own].
     #[arg(long)]
     model: Option<String>,
-    /// The agent of others that does the work, such as claude-code, codex or gemini; an earlier conversation keeps its own.
+    /// The agent of others that does the work, such as claude-code, codex or gemini; an earlier thread keeps its own.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "go_on"])]
     backend: Option<String>,
     /// The directory to work in [default: the current one].
@@ -28,10 +28,10 @@ pub(crate) struct Talking {
     /// Allows everything without asking.
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Goes on with this conversation; the end of its id will do.
+    /// Goes on with this thread; the end of its id will do.
     #[arg(long, value_name = "ID", conflicts_with = "go_on")]
     resume: Option<String>,
-    /// Goes on with the newest conversation of this directory.
+    /// Goes on with the newest thread of this directory.
     #[arg(long = "continue", short = 'c')]
     go_on: bool,
     /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
@@ -67,12 +67,12 @@ impl Talking {
         Ok(Arc::new(Link::open(reach).await?))
     }
 
-    /// Tells whether an earlier conversation is meant.
+    /// Tells whether an earlier thread is meant.
     pub(crate) fn is_earlier(&self) -> bool {
         self.go_on || self.resume.is_some()
     }
 
-    /// Finds the earlier conversation that is meant; `None` where there is none.
+    /// Finds the earlier thread that is meant; `None` where there is none.
     pub(crate) async fn earlier(&self, link: &Link, cwd: &Path) -> Result<Option<String>> {
         match &self.resume {
             Some(id) => find(link, id).await.map(Some),
@@ -88,13 +88,13 @@ impl Talking {
         model.filter(|model| !model.trim().is_empty())
     }
 
-    /// Returns what a new conversation is to have.
+    /// Returns what a new thread is to have.
     pub(crate) fn wanted(&self) -> Value {
         let said = [("model", self.model()), ("backend", self.backend.clone())];
         Value::Object(given(said))
     }
 
-    /// Returns what turns of an earlier conversation are to have.
+    /// Returns what turns of an earlier thread are to have.
     pub(crate) fn wanted_of_turns(&self) -> Map<String, Value> {
         given([("model", self.model.clone())])
     }

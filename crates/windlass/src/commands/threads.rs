@@ -1,11 +1,11 @@
-//! `windlass threads`: conversations, listed, shown, forked and removed.
+//! `windlass threads`: what was said, listed, shown, forked and removed.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
@@ -14,6 +14,7 @@ use windlass_protocol::{
 };
 
 use crate::cli::note;
+use crate::commands::working::is_meant;
 use crate::data;
 use crate::follow::{Follower, Next};
 use crate::ids::{by_end, short};
@@ -26,9 +27,9 @@ use crate::terminal::{Style, about, columns};
 const PIPE_WIDTH: usize = 120;
 
 /// What is told where there is nothing to list.
-const NONE_YET: &str = "there are no conversations yet; `windlass run \"…\"` begins one";
+const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
 
-/// Shows and keeps conversations.
+/// Shows and keeps threads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +37,7 @@ Examples:
   windlass threads show 1f2e3d4c
   windlass threads fork 1f2e3d4c
   windlass threads rewind 1f2e3d4c --turns 2
-  windlass threads export 1f2e3d4c > conversation.jsonl
+  windlass threads export 1f2e3d4c > thread.jsonl
 
 The end of an id will do wherever one is asked for.")]
 pub(crate) struct Threads {
@@ -52,7 +53,7 @@ pub(crate) struct Threads {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Lists conversations, the newest first.
+    /// Lists threads, the newest first.
     List {
         /// How many at most.
         #[arg(long, default_value_t = 20)]
@@ -61,22 +62,22 @@ enum Verb {
         #[arg(long)]
         all: bool,
     },
-    /// Shows a conversation.
+    /// Shows a thread.
     Show {
-        /// The conversation.
+        /// The thread.
         id: String,
     },
-    /// Makes a new conversation that begins as this one.
+    /// Makes a new thread that begins as this one.
     Fork {
-        /// The conversation.
+        /// The thread.
         id: String,
         /// The last turn that the new one has [default: the last that is at its end].
         #[arg(long, value_name = "ID")]
         turn: Option<String>,
     },
-    /// Makes a new conversation without the last turns of this one.
+    /// Makes a new thread without the last turns of this one.
     Rewind {
-        /// The conversation.
+        /// The thread.
         id: String,
         /// How many turns.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -88,14 +89,14 @@ enum Verb {
         #[arg(long, requires = "files")]
         cut_off: bool,
     },
-    /// Writes a conversation with all its events, as lines of JSON.
+    /// Writes a thread with all its events, as lines of JSON.
     Export {
-        /// The conversation.
+        /// The thread.
         id: String,
     },
-    /// Removes a conversation, and all that is recorded of it.
+    /// Removes a thread, and all that is recorded of it.
     Delete {
-        /// The conversation.
+        /// The thread.
         id: String,
         /// Does not ask.
         #[arg(long, short)]
@@ -112,12 +113,12 @@ impl Threads {
                 return Ok(ExitCode::SUCCESS);
             }
             bail!(
-                "there are no conversations in {} yet",
+                "there are no threads in {} yet",
                 crate::cli::printable(&data)
             );
         }
         if let Verb::Delete { id, yes: false } = &self.word {
-            is_meant(id)?;
+            is_meant("thread", id)?;
         }
         let link = Arc::new(Link::open(Reach::to_look(data, config)?).await?);
         let done = self.on(&link).await;
@@ -221,16 +222,16 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Shows a conversation as text.
+/// Shows a thread as text.
 pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     let thread = &detail.thread;
-    writeln!(out, "conversation {}", thread.id)?;
-    writeln!(out, "in           {}", one_line(&thread.workspace))?;
+    writeln!(out, "thread     {}", thread.id)?;
+    writeln!(out, "in         {}", one_line(&thread.workspace))?;
     let by = thread.backend.as_ref().unwrap_or(&thread.model);
-    writeln!(out, "with         {}", one_line(by))?;
+    writeln!(out, "with       {}", one_line(by))?;
     if let Some(parent) = &thread.parent {
         let (thread, turn) = (one_line(&parent.thread_id), one_line(&parent.turn_id));
-        writeln!(out, "works for    {thread}, turn {turn}")?;
+        writeln!(out, "works for  {thread}, turn {turn}")?;
     }
     for item in &detail.items {
         writeln!(out)?;
@@ -306,26 +307,7 @@ fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> 
     Ok(())
 }
 
-/// Asks whether a conversation is to be removed. Nothing is opened meanwhile: others need the data.
-fn is_meant(id: &str) -> Result<()> {
-    if !io::stdin().is_terminal() {
-        bail!("nobody is here to ask; --yes removes it");
-    }
-    write!(
-        io::stderr(),
-        "Remove the conversation {} for good? [y/N] ",
-        one_line(id)
-    )?;
-    io::stderr().flush()?;
-    let mut line = String::new();
-    io::stdin().read_line(&mut line).context("no answer")?;
-    if !matches!(line.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was removed");
-    }
-    Ok(())
-}
-
-/// Shows the events of a conversation as they come.
+/// Shows the events of a thread as they come.
 #[derive(Args)]
 pub(crate) struct Events {
     #[command(subcommand)]
@@ -334,9 +316,9 @@ pub(crate) struct Events {
 
 #[derive(Subcommand)]
 enum EventVerb {
-    /// Writes the events of a conversation as lines of JSON, and goes on with those that come.
+    /// Writes the events of a thread as lines of JSON, and goes on with those that come.
     Tail {
-        /// The conversation; the end of its id will do.
+        /// The thread; the end of its id will do.
         id: String,
         /// The number of the last event that is known already.
         #[arg(long, default_value_t = 0, value_name = "SEQ")]

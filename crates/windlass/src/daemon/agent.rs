@@ -59,6 +59,8 @@ pub(crate) struct BuiltAgent {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) harness_id: HarnessId,
     pub(crate) models: Models,
+    /// Where further models are made known; `None` where no provider is asked.
+    pub(crate) providers: Option<Arc<InMemoryLlmProviderStore>>,
     /// Whether nothing is configured, so that the demonstration answers.
     pub(crate) is_demonstration: bool,
 }
@@ -143,6 +145,7 @@ impl Agent<'_> {
         };
         let choice = model::choose(self.model, self.config, variable)?;
         let is_named = self.model.is_some() || self.config.model.is_some();
+        let asked = matches!(choice, Choice::Real(_)).then(|| Arc::clone(&providers));
         let is_demonstration = matches!(choice, Choice::Demonstration) && !is_named;
         let (builder, models) = match choice {
             Choice::Real(model) => {
@@ -152,6 +155,7 @@ impl Agent<'_> {
                     provider: Some(model::provider_name(model.provider_type)),
                     known: register(&providers, further).await,
                     unknown: unknown_models(self.config.unknown_models),
+                    chosen: None,
                 };
                 let builder = builder
                     .driver_registry(model::drivers(self.config)?)
@@ -189,12 +193,13 @@ impl Agent<'_> {
             runtime: builder.build().await?,
             harness_id: HARNESS,
             models,
+            providers: asked,
             is_demonstration,
         })
     }
 }
 
-fn unknown_models(configured: UnknownModels) -> windlass_server::UnknownModels {
+pub(super) fn unknown_models(configured: UnknownModels) -> windlass_server::UnknownModels {
     match configured {
         UnknownModels::DefaultProvider => windlass_server::UnknownModels::ToDefaultProvider,
         UnknownModels::Refuse => windlass_server::UnknownModels::Refuse,
@@ -202,7 +207,7 @@ fn unknown_models(configured: UnknownModels) -> windlass_server::UnknownModels {
 }
 
 /// Makes models known under their names, with the provider in front and without.
-async fn register(
+pub(super) async fn register(
     providers: &InMemoryLlmProviderStore,
     models: Vec<(String, ModelWithProvider)>,
 ) -> BTreeMap<String, ModelId> {

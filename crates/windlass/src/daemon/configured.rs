@@ -8,19 +8,20 @@ use anyhow::Context;
 use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_protocol::{CreateEnvironment, EnvironmentPolicy, NetworkPolicy};
 use windlass_runtime::{CompactionSettings, RuntimeSettings};
+use windlass_server::HostConfig;
 
-use super::web;
+use super::{subagents, web};
 use crate::config::{self, Config};
+use crate::model;
 
 /// Returns the places that threads can work in: those beside the workspace, and the workspace where something is said of it.
 pub(super) fn environments(config: &Config, workspace: &Path) -> Vec<CreateEnvironment> {
-    let is_said = config.shell.network != config::EnvironmentNetwork::Inherit;
-    let local = is_said.then(|| CreateEnvironment {
+    let local = config.shell.network.map(|said| CreateEnvironment {
         id: "local".to_owned(),
         kind: None,
         root: workspace.to_owned(),
         policy: EnvironmentPolicy {
-            network: network(config.shell.network),
+            network: network(said),
             ..EnvironmentPolicy::default()
         },
     });
@@ -78,6 +79,19 @@ fn action(configured: config::ApprovalAction) -> ApprovalAction {
         config::ApprovalAction::Allow => ApprovalAction::Allow,
         config::ApprovalAction::Ask => ApprovalAction::Ask,
         config::ApprovalAction::Deny => ApprovalAction::Deny,
+    }
+}
+
+/// Returns what clients are told of the configuration.
+pub(super) fn host(config: &Config) -> HostConfig {
+    let starts = subagents::settings(&config.subagents, std::iter::empty());
+    HostConfig {
+        providers: model::entries(&config.providers, |name| std::env::var(name).ok()),
+        approvals: config.approvals.default.map(action),
+        compacts: config.compaction.enabled != Some(false),
+        subagent_depth: starts.map(|starts| starts.max_depth),
+        reads_repository: config.repository.instructions != Some(false),
+        ..HostConfig::default()
     }
 }
 

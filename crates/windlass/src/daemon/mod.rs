@@ -5,12 +5,14 @@ pub(crate) mod agent;
 pub(crate) mod budget;
 pub(crate) mod made_token;
 pub(crate) mod secrets_key;
+pub(crate) mod work;
 
 mod checkpoints;
 mod configured;
 mod mcp;
 mod named_secrets;
 mod outputs;
+mod reload;
 mod retention;
 mod subagents;
 mod tools;
@@ -18,7 +20,7 @@ mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -29,8 +31,8 @@ use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
 use windlass_server::{
-    Access, HostWireStore, Limits, Models, RememberedBook, RpcSettings, Settings, Upkeep,
-    open_environments,
+    Access, HostConfig, HostWireStore, Limits, Models, Reload, RememberedBook, RpcSettings,
+    Settings, Upkeep, WorkSettings, open_environments,
 };
 use windlass_tools::{Environments, ShellSettings};
 
@@ -38,6 +40,10 @@ use crate::backends::{self, Surroundings};
 use crate::cli::printable;
 use crate::config::{self, Config};
 use crate::{data, model};
+
+pub(crate) use reload::ConfigSource;
+
+use reload::ConfigReload;
 
 /// How long the path of a socket may be.
 const MAX_SOCKET_PATH: usize = 100;
@@ -49,6 +55,8 @@ pub(crate) struct DaemonOptions<'a> {
     /// The root of the environment `local`.
     pub(crate) workspace: PathBuf,
     pub(crate) config: &'a Config,
+    /// Where it can be read again, if it can.
+    pub(crate) source: Option<ConfigSource>,
     /// The model that answers when nobody names one.
     pub(crate) model: Option<&'a str>,
     pub(crate) secrets_key_file: Option<&'a Path>,
@@ -79,6 +87,9 @@ pub(crate) struct Daemon {
     limits: Limits,
     upkeep: Upkeep,
     rpc: RpcSettings,
+    host: HostConfig,
+    /// How tasks and automations are carried out, by a daemon that does so.
+    pub(crate) work: WorkSettings,
 }
 
 impl DaemonOptions<'_> {
@@ -109,6 +120,7 @@ impl DaemonOptions<'_> {
         if let Some(unkept) = unkept {
             unkept.keep(directory)?;
         }
+        let work = work::settings(config)?;
         let mut limits = Limits::default();
         limit(&mut limits, &config.limits);
         let mut rpc = RpcSettings::default();
@@ -163,8 +175,22 @@ impl DaemonOptions<'_> {
             runtime,
             harness_id,
             models,
+            providers,
             is_demonstration,
         } = agent.on(&store).await?;
+        let reload = self.source.map(|source| ConfigReload {
+            data: directory.to_owned(),
+            model: self.model.map(str::to_owned),
+            providers,
+            models: models.clone(),
+            last: Mutex::new(source.layers.clone()),
+            source,
+        });
+        let host = HostConfig {
+            is_model_given: self.model.is_some(),
+            reload: reload.map(|reload| Arc::new(reload) as Arc<dyn Reload>),
+            ..configured::host(config)
+        };
         Ok(Daemon {
             store,
             runtime,
@@ -182,11 +208,19 @@ impl DaemonOptions<'_> {
             limits,
             upkeep,
             rpc,
+            host,
+            work,
         })
     }
 }
 
 impl Daemon {
+    /// Returns the harness that threads stand on.
+    #[cfg(test)]
+    pub(crate) fn harness_id(&self) -> HarnessId {
+        self.harness_id
+    }
+
     /// Returns what a server on it is told.
     pub(crate) fn settings(&self, access: Access) -> Settings {
         let mut settings = Settings::new(&self.workspace, self.harness_id, access);
@@ -196,6 +230,7 @@ impl Daemon {
         settings.shell = self.shell.clone();
         settings.remembered = Some(self.remembered.clone());
         settings.models = self.models.clone();
+        settings.config = self.host.clone();
         settings.backends = self.backends.iter().cloned().collect();
         settings.api_backends = self.api_backends.clone();
         settings.limits = self.limits.clone();

@@ -12,9 +12,10 @@ use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use windlass_core::bounds::{lines, one_line};
+use windlass_core::questions::is_choice;
 
 use super::proposal::{Line, heading, proposal};
-use super::{Colour, Screen, columns, rows, wrapped};
+use super::{Colour, Screen, columns, hush, rows, wrapped};
 
 /// How often the thread that reads looks whether it is still wanted.
 const PATIENCE: Timespec = Timespec {
@@ -143,6 +144,7 @@ impl Questions {
         self.waiting.retain(|asked| !is_it(asked));
         if self.now.as_ref().is_some_and(|open| is_it(&open.asked)) {
             (self.now, self.reader) = (None, None);
+            hush::hidden();
             screen.tell(Colour::Dim, "(it is settled)")?;
         }
         Ok(())
@@ -211,6 +213,7 @@ impl Questions {
         };
         let style = screen.style();
         let mark = style.paint(Colour::Asked, style.mark());
+        hush::shown();
         // A standard input that is no terminal has nothing to throw away.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         let mut err = io::stderr();
@@ -235,6 +238,7 @@ impl Questions {
         let Some(mut open) = self.now.take() else {
             return Ok(None);
         };
+        hush::hidden();
         let body = match &open.asked {
             Asked::Approval { .. } => {
                 let said = line.as_deref().map(str::trim).map(str::to_lowercase);
@@ -261,6 +265,7 @@ impl Questions {
             }
             Asked::Input { request, .. } => {
                 let question = &request["questions"][open.given.len()];
+                let is_gone = line.is_none();
                 let said = line.unwrap_or_default();
                 let said = said.trim();
                 let chosen = said.parse::<usize>().ok().and_then(|number| {
@@ -269,7 +274,13 @@ impl Questions {
                 });
                 let said = chosen.unwrap_or(said);
                 let answer = json!({ "id": question["id"], "label": said, "value": said });
-                open.given.push(answer);
+                match is_choice(question, said) {
+                    true => open.given.push(answer),
+                    false if is_gone => open.given.push(
+                        json!({ "id": question["id"], "label": "", "value": "", "skipped": true }),
+                    ),
+                    false => screen.question(Colour::Bad, "Choose one of the options.")?,
+                }
                 let count = request["questions"].as_array().map_or(0, Vec::len);
                 (open.given.len() >= count).then(|| json!({ "answers": open.given }))
             }
@@ -331,6 +342,31 @@ mod tests {
             assert_eq!(told, [None, None, None, allow.clone()]);
             assert_eq!(decided(&long, &["n"]).last(), Some(&deny));
         }
+    }
+
+    #[test]
+    fn a_question_that_takes_its_options_alone_is_asked_until_one_is_chosen() {
+        let (mut questions, mut screen) = (Questions::new(), Screen::new(false));
+        let mut said = |line: Option<&str>| {
+            let options = json!([{ "label": "Red" }, { "label": "Blue" }]);
+            let closed = json!({ "id": "q", "question": "Which?", "options": options, "allow_free_text": false });
+            if questions.now.is_none() {
+                let (id, request) = ("1".to_owned(), json!({ "questions": [closed] }));
+                questions.push(Asked::Input { id, request });
+                questions.ask(&mut screen, Path::new("/")).unwrap();
+            }
+            let answer = questions.answer(line.map(str::to_owned), &mut screen);
+            answer
+                .unwrap()
+                .map(|answer| answer.body["answers"][0].clone())
+        };
+        assert_eq!(said(Some("green")), None);
+        assert_eq!(said(Some("3")), None);
+        assert_eq!(
+            said(Some("2")),
+            Some(json!({ "id": "q", "label": "Blue", "value": "Blue" }))
+        );
+        assert_eq!(said(None).unwrap()["skipped"], true);
     }
 
     #[test]

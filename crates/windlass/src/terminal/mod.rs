@@ -3,6 +3,8 @@
 mod ask;
 mod call;
 mod fold;
+mod hang_up;
+mod hush;
 mod proposal;
 mod screen;
 
@@ -13,8 +15,10 @@ use unicode_width::UnicodeWidthChar;
 pub(crate) use ask::{Answer, Asked, Questions};
 pub(crate) use call::{Kind, about, asked};
 pub(crate) use fold::folded;
+pub(crate) use hang_up::hang_up;
+pub(crate) use hush::{Hush, TypedAhead};
 pub(crate) use proposal::described;
-pub(crate) use screen::{FRAME, Screen, spent};
+pub(crate) use screen::{FRAME, Screen, spent, time};
 
 /// How wide a terminal is that does not say.
 const USUAL_WIDTH: usize = 80;

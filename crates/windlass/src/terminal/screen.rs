@@ -105,6 +105,10 @@ impl Screen {
                 let shown = self.style.unmarked(&lines(text), &mut self.last);
                 self.fold.add(&shown, columns())
             }
+            // It may come to the terminal all the same, as by `| tee`, beside what is asked there.
+            false if io::stderr().is_terminal() => {
+                self.style.unmarked(&lines(text), &mut self.last)
+            }
             false => text.to_owned(),
         };
         self.out.write_all(shown.as_bytes())?;

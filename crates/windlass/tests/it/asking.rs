@@ -74,7 +74,7 @@ fn always_means_everything_and_the_next_run_says_so() {
     terminal.until(&["done"]);
     assert!(terminal.ended().success());
     assert!(home.path().join("made").exists());
-    let told = "everything is allowed in this conversation without asking, commands too";
+    let told = "everything is allowed in this thread without asking, commands too";
     let mut terminal = Terminal::start(&mut home.command(&["run", "--continue", "more"]));
     terminal.until(&[told]);
     assert!(terminal.ended().success());

@@ -98,6 +98,13 @@ fn later_layers_win_and_each_value_says_where_it_comes_from() {
         model,
         (json!("sim/of-flag"), "flag".to_owned(), json!("model"))
     );
+    let workers = shown(&home, &["--workers", "5"], "tasks.workers");
+    assert_eq!(workers, (json!(5), "flag".to_owned(), json!("workers")));
+    let file = shown(&home, &["--secrets-key-file", "k"], "secrets_key_file");
+    assert_eq!(file.0, "k");
+    home.variables
+        .push(("WINDLASS_MODEL".to_owned(), " ".to_owned()));
+    assert_eq!(shown(&home, &[], "model").1, "file");
 }
 
 #[test]
@@ -167,6 +174,48 @@ fn an_unknown_key_is_named_with_its_file_its_line_and_what_was_meant() {
         file.display()
     );
     assert_eq!(told, said);
+}
+
+#[test]
+fn a_name_that_no_tool_has_is_warned_of_once_and_stops_nothing() {
+    let home = user();
+    write_own(
+        &home,
+        "model = 'sim'\n[approvals]\nrules = [\n  { tool = 'wirte', action = 'deny' },\n  { tool = 'shell', action = 'ask' },\n\
+         { tool = 'mcp__files__x', action = 'ask' },\n  { tool = 'Bash', action = 'ask' },\n]\n[tools]\ndisabled = ['wirte', 'sp*']\n\
+         [mcp_servers.files]\nurl = 'http://127.0.0.1:9/'\n",
+    );
+    let rule = "approvals.rules names `wirte`, which is no tool of Windlass and of no MCP server that is configured; did you mean `write`?";
+    let warned = |told: &str| {
+        let warnings = told.lines().filter(|line| line.starts_with("warning: "));
+        let warnings: Vec<_> = warnings.map(str::to_owned).collect();
+        let disabled = rule.replace("approvals.rules", "tools.disabled");
+        let expected = [rule, disabled.as_str()].map(|text| format!("warning: {text}"));
+        assert_eq!(warnings, expected, "{told}");
+    };
+    for words in [&["config", "show"][..], &["run", "hello"]] {
+        let out = output(&home, words);
+        assert!(out.status.success(), "{out:?}");
+        warned(&String::from_utf8(out.stderr).unwrap());
+    }
+    let doctor = output(&home, &["doctor", "--json"]);
+    let findings = String::from_utf8(doctor.stdout).unwrap();
+    let findings = findings
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let findings: Vec<Value> = findings
+        .filter(|it: &Value| it["about"] == "tools")
+        .collect();
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert_eq!(
+        (&findings[0]["text"], &findings[0]["standing"]),
+        (&json!(rule), &json!("lacking"))
+    );
+    let log = home.path().join("log");
+    let mut serve = home.command(&["serve", "--port", "0"]);
+    let daemon = Home::started(serve.stderr(fs::File::create(&log).unwrap()));
+    drop(daemon);
+    warned(&fs::read_to_string(&log).unwrap());
 }
 
 #[test]

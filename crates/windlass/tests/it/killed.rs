@@ -378,6 +378,28 @@ fn a_turn_or_a_daemon_that_wants_it_so_ends_its_turns_at_the_restart() {
 }
 
 #[test]
+fn the_start_counts_the_turns_that_go_on_and_none_that_it_ends() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let mut asked = Vec::new();
+    for on_restart in ["interrupt", "resume"] {
+        let thread = daemon.thread(&json!({"on_restart": on_restart}));
+        daemon.turn(&thread, "greet me");
+        asked.push(model.asked());
+    }
+    daemon.kill();
+
+    let log = home.path().join("log.jsonl");
+    let daemon = home.start_logging(std::fs::File::create(&log).unwrap());
+    assert!(daemon.stop().success());
+    let log = std::fs::read_to_string(&log).unwrap();
+    let mut lines = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    let started = lines.find(|line: &Value| line["message"] == "windlass has started");
+    assert_eq!(started.unwrap()["resumed_turns"], 1);
+}
+
+#[test]
 fn a_daemon_that_is_told_to_stop_leaves_its_turn_to_the_next_one() {
     let mut model = Model::start();
     let home = Home::with_model(&model.url());

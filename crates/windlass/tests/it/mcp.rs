@@ -1,8 +1,8 @@
 //! MCP servers of the operator, in threads of the daemon.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{Home, Model};
+use crate::support::{Daemon, Home, Model};
 
 /// A server in a few lines of shell.
 const SERVER: &str = r#"
@@ -56,10 +56,55 @@ fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
     assert!(!shown.contains("WINCH_KEY"), "{shown}");
 }
 
+/// What a client is told of servers.
+fn listed(daemon: &Daemon, path: &str) -> Value {
+    let reply = daemon.client.get(path);
+    assert!(!reply.body.contains("7391"), "{}", reply.body);
+    reply.expect(200)
+}
+
 #[test]
-fn whoever_only_looks_needs_nothing_that_a_server_needs() {
+fn clients_list_servers_and_reach_them_only_when_they_say_so() {
+    let mut home = Home::new();
+    let key = ("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned());
+    home.variables.push(key);
+    configure(&home);
+    let daemon = home.start();
+    let servers = "/v1/apps/mcp/servers";
+    let winch = |connected: bool| {
+        json!({
+            "name": "winch", "enabled": true, "required": false, "command": "/bin/sh", "url": null, "connected": connected,
+            "enabled_tools": [], "disabled_tools": []
+        })
+    };
+    assert_eq!(listed(&daemon, servers)["servers"][1], winch(false));
+    assert_eq!(listed(&daemon, "/v1/apps/mcp/tools"), json!({"tools": []}));
+    assert_eq!(listed(&daemon, servers)["servers"][1], winch(false));
+    let tools = listed(&daemon, "/v1/apps/mcp/tools?connect=true");
+    assert_eq!(
+        tools["tools"],
+        json!([{
+            "server": "winch", "name": "lift", "prefixed_name": "mcp__winch__lift", "description": "Lifts.",
+            "input_schema": {"type": "object"}
+        }])
+    );
+    assert_eq!(tools["failures"][0]["server"], "gone", "{tools}");
+    assert_eq!(listed(&daemon, servers)["servers"][1], winch(true));
+    let tools = listed(&daemon, "/v1/apps/mcp/tools?server=winch");
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 1, "{tools}");
+    let refused = daemon.client.get("/v1/apps/mcp/tools?server=nobody");
+    assert_eq!(refused.status, 404);
+}
+
+#[test]
+fn whoever_only_looks_needs_nothing_that_a_tool_needs() {
     let home = Home::new();
     configure(&home);
+    let file = home.path().join("windlass.toml");
+    let configured = std::fs::read_to_string(&file).unwrap_or_default();
+    home.configure(&format!(
+        "{configured}\n[secrets.BUILD_TOKEN]\nvariable = \"NO_SUCH_VARIABLE\"\n"
+    ));
     let listed = home.command(&["threads", "list"]).output().unwrap();
     let told = String::from_utf8_lossy(&listed.stderr);
     assert!(listed.status.success(), "{told}");

@@ -22,7 +22,7 @@ fn threads(home: &Home) -> Vec<Value> {
 }
 
 #[test]
-fn a_conversation_is_decided_again_and_another_model_is_asked() {
+fn a_thread_is_decided_again_and_another_model_is_asked() {
     let model = Model::answering(|request| {
         let writes =
             request["model"] == "other" && request["messages"].as_array().unwrap().len() == 3;

@@ -12,7 +12,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A home whose model writes a file, and the id of a conversation in which it did.
+/// A home whose model writes a file, and the id of a thread in which it did.
 fn written(config: &str) -> (Home, String, Model) {
     let call = json!({ "path": "made.txt", "content": "by the agent" });
     let (model, _) = Model::calling(vec![("write", call)]);

@@ -94,7 +94,7 @@ fn without_a_key_the_demonstration_works_with_tools_and_says_so_in_one_line() {
     }
     assert!(told.contains("nobody is here to ask"), "{told}");
     assert!(!told.contains('\x1b') && !said.contains('\x1b'));
-    // A second one goes on with the same conversation.
+    // A second one goes on with the same thread.
     let again = place.run(&["run", "--continue", "--json", "More?"], &[]);
     let lines = text(&again.stdout).lines();
     let events: Vec<Value> = lines
@@ -272,9 +272,11 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
     let home = Home::new();
     let daemon = home.start();
     let variable = ("WINDLASS_RUNTIME_TOKEN", TOKEN);
+    let place = home.workspace.join("below");
+    std::fs::create_dir(&place).unwrap();
     let run = || {
         let mut command = home.command(&["run", "hello"]);
-        let command = command.envs([variable]).current_dir(&home.workspace);
+        let command = command.envs([variable]).current_dir(&place);
         command.output().unwrap()
     };
     assert!(run().status.success());
@@ -287,10 +289,7 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
     let path = format!("/v1/environments/{id}");
     for (root, policy) in [
         (home.path(), serde_json::json!({})),
-        (
-            home.workspace.as_path(),
-            serde_json::json!({ "write": false }),
-        ),
+        (place.as_path(), serde_json::json!({ "write": false })),
     ] {
         daemon.client.request("DELETE", &path, "", "");
         let other = serde_json::json!({ "id": id, "root": root, "policy": policy });
@@ -336,7 +335,7 @@ fn with_yes_and_nobody_there_the_model_cannot_ask_and_what_it_has_asked_is_answe
 }
 
 #[test]
-fn a_conversation_goes_on_with_another_model_and_with_no_other_agent() {
+fn a_thread_goes_on_with_another_model_and_with_no_other_agent() {
     let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
     let said = |arguments: &[&str]| {
@@ -471,9 +470,38 @@ fn a_refused_key_is_an_error_that_does_not_show_it() {
             told.contains("error (auth)") && told.contains("check the key"),
             "{told}"
         );
+        let asked = format!(
+            "anthropic/claude-haiku-4-5 at {}",
+            url.replace("http://", "")
+        );
+        assert!(told.contains(&asked), "{told}");
         assert!(!told.contains("test-key"), "{told}");
         assert_eq!(text(&out.stdout), "");
     });
+}
+
+#[test]
+fn an_address_that_cannot_be_called_is_refused_before_anything_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    std::fs::write(
+        &file,
+        "[providers.gemini]\nbase_url = 'http://me:hunter2@127.0.0.1:9'\n",
+    )
+    .unwrap();
+    let config = ["run", "hello", "--config", file.to_str().unwrap()];
+    let key = ("ANTHROPIC_API_KEY", "test-key");
+    let bad = ("ANTHROPIC_BASE_URL", "localhost:9");
+    for (arguments, variables, place) in [
+        (&["run", "hello"][..], &[key, bad][..], "ANTHROPIC_BASE_URL"),
+        (&config[..], &[key][..], "`providers.gemini.base_url`"),
+    ] {
+        let out = windlass(arguments, variables);
+        let told = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{told}");
+        assert!(told.contains(place), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
 }
 
 #[test]
@@ -639,4 +667,36 @@ fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
         assert_eq!(out.status.code(), Some(130), "{}", text(&out.stderr));
         assert_eq!(text(&out.stderr).lines().last(), Some("interrupted"));
     });
+}
+
+#[test]
+fn no_demonstration_answers_under_the_name_of_a_model() {
+    let mut home = Home::new();
+    home.variables.clear();
+    let _daemon = home.start();
+    let run = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        let key = ("ANTHROPIC_API_KEY", "test-key");
+        let token = ("WINDLASS_RUNTIME_TOKEN", TOKEN);
+        command.envs([key, token]).current_dir(&home.workspace);
+        command.output().unwrap()
+    };
+    let out = run(&["run", "--yes", "--model", "anthropic/some-model", "hello"]);
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    let told = text(&out.stderr);
+    assert!(
+        told.contains("`anthropic/some-model` cannot be asked"),
+        "{told}"
+    );
+    // Who names none is answered, and told by whom.
+    let out = run(&["run", "--yes", "hello"]);
+    assert!(out.status.success(), "{out:?}");
+    let told = text(&out.stderr);
+    assert!(told.contains("its demonstration model answers"), "{told}");
+    let listed = run(&["threads", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let what_if = ["--what-if", "openai/gpt-5-mini"];
+    let id = listed["id"].as_str().unwrap();
+    let out = run(&[&["replay", id], &what_if[..]].concat());
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
 }

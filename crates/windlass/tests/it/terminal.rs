@@ -31,7 +31,7 @@ fn the_demonstration_is_killed_and_goes_on() {
 }
 
 #[test]
-fn a_chat_keeps_a_conversation_and_an_aside_does_not_become_part_of_it() {
+fn a_chat_keeps_a_thread_and_an_aside_does_not_become_part_of_it() {
     let place = Place::new();
     let mut child = place
         .command(&["chat", "--model", "sim"], &[])
@@ -53,7 +53,7 @@ fn a_chat_keeps_a_conversation_and_an_aside_does_not_become_part_of_it() {
         told.contains("/nonsense") && told.contains("taken back: second"),
         "{told}"
     );
-    // The newest conversation is not the aside.
+    // The newest thread is not the aside.
     let next = place.run(&["run", "--continue", "--model", "sim", "fourth"], &[]);
     assert!(next.status.success());
     let id = told.trim_end().rsplit(' ').next().unwrap();
@@ -118,7 +118,7 @@ fn shells_can_complete_the_commands() {
 fn wrong_words_end_with_status_2_and_leave_nothing() {
     let place = Place::new();
     let none = place.run(&["threads", "list"], &[]);
-    assert!(none.status.success() && text(&none.stderr).contains("no conversations yet"));
+    assert!(none.status.success() && text(&none.stderr).contains("no threads yet"));
     for arguments in [
         &["threads", "show", "abc"][..],
         &["run", "--resume", "nothing", "x"],

@@ -27,7 +27,7 @@ fn ids(home: &Home) -> Vec<String> {
     ids.iter().map(|thread| text(&thread["id"])).collect()
 }
 
-/// Carries a conversation from its first word to its removal.
+/// Carries a thread from its first word to its removal.
 fn kept_in_order(home: &Home) {
     said(home, &["run", "first words"]);
     let listed = ids(home);
@@ -93,7 +93,7 @@ fn kept_in_order(home: &Home) {
 }
 
 #[test]
-fn a_conversation_is_listed_shown_forked_rewound_exported_and_removed() {
+fn a_thread_is_listed_shown_forked_rewound_exported_and_removed() {
     kept_in_order(&Home::new());
 }
 

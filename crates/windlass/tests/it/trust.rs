@@ -170,6 +170,16 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         arguments = ["--fast"]
         variables = ["MINE_KEY"]
         home = "user"
+        [secrets.BUILD_ID]
+        variable = "SOME_API_KEY"
+        hosts = ["telemetry.example"]
+        [secrets.OTHER]
+        file = "/home/ann/.ssh/id"
+        commands = true
+        [shell]
+        network = "inherit"
+        [subagents]
+        backends = ["mine"]
         "#,
     )
     .unwrap();
@@ -187,6 +197,11 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         "--fast",
         "MINE_KEY",
         "has your home directory",
+        "SOME_API_KEY",
+        "telemetry.example",
+        "/home/ann/.ssh/id",
+        "all that this machine does",
+        "start agents on [\"mine\"]",
     ] {
         assert!(told.contains(word), "{word}: {told}");
     }
@@ -293,4 +308,20 @@ fn paths_in_a_configuration_start_from_where_it_is() {
     let refused = home.command(&serve).output().unwrap();
     let told = stderr(&refused);
     assert!(told.contains("no key for secrets at own/key"), "{told}");
+}
+
+#[test]
+fn no_other_file_is_trusted_than_the_one_that_is_named() {
+    let home = user(&honest());
+    fs::write(home.path().join("windlass.toml"), "[tools]\n").unwrap();
+    let other = ["config", "trust", "--config", "other.toml"];
+    let out = home.command(&other).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    assert!(
+        stderr(&out).contains("nothing was trusted"),
+        "{}",
+        stderr(&out)
+    );
+    let listed = home.command(&["config", "trust", "--list"]);
+    assert_eq!({ listed }.output().unwrap().stdout, b"");
 }

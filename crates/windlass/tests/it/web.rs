@@ -153,3 +153,31 @@ fn a_secret_that_is_named_goes_into_commands_and_is_shown_to_nobody() {
         assert!(!said.contains(form), "{said}");
     }
 }
+
+#[test]
+fn commands_of_a_run_reach_what_the_operator_says() {
+    if !windlass_process::Confinement::Bubblewrap.works_here() {
+        let test = "commands_of_a_run_reach_what_the_operator_says";
+        return skipped(test, "bubblewrap does not work on this machine");
+    }
+    let direct = page().replace(':', "/");
+    let command = format!("(exec 3<>/dev/tcp/{direct}) && echo open || echo closed");
+    let rules = "[approvals]\ndefault = \"allow\"\n";
+    for (configuration, expected) in [
+        ("", "open"),
+        ("[shell]\nnetwork = \"none\"\n", "closed"),
+        (
+            "[environments.work]\nroot = \".\"\nnetwork = \"none\"\n",
+            "closed",
+        ),
+    ] {
+        let (model, told) = Model::calling(vec![("shell", json!({ "command": command }))]);
+        let home = Home::with_model(&model.url());
+        home.configure(&format!("{configuration}{rules}"));
+        let ran = home.command(&["run", "go"]).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{said}");
+        let result = told.results().pop().unwrap();
+        assert!(result.contains(expected), "{configuration}: {result}");
+    }
+}

@@ -8,7 +8,7 @@ use windlass_core::typed_id::{IdMarker, TypedId};
 use crate::error::{WorkError, check_name};
 use crate::schedule::{Rule, RuleError, Schedule};
 use crate::spec::WorkSpec;
-use crate::tasks::TaskId;
+use crate::tasks::{RUN_VERSION, TaskId};
 
 /// How late a run may begin and still count as on time.
 const ON_TIME: TimeDelta = TimeDelta::seconds(60);
@@ -204,6 +204,12 @@ impl AutomationEvent {
 impl Plan {
     /// Refuses what is over a bound or cannot be read; returns the schedule.
     pub fn check(&self, local_zone: &str, start: DateTime<Utc>) -> Result<Schedule, WorkError> {
+        self.check_bounds()?;
+        Ok(self.schedule(local_zone, start)?)
+    }
+
+    /// Refuses what is over a bound.
+    pub fn check_bounds(&self) -> Result<(), WorkError> {
         check_name("name", &self.name, NAME_BYTES)?;
         self.spec.check()?;
         if self.cwds.len() > DIRECTORIES {
@@ -211,8 +217,7 @@ impl Plan {
             return Err(WorkError::invalid("cwds", reason));
         }
         let mut directories = self.cwds.iter();
-        directories.try_for_each(|directory| check_name("cwds", directory, PATH_BYTES))?;
-        Ok(self.schedule(local_zone, start)?)
+        directories.try_for_each(|directory| check_name("cwds", directory, PATH_BYTES))
     }
 
     /// Returns the schedule.
@@ -317,10 +322,10 @@ impl Automation {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         let random = u128::from_be_bytes(bytes);
-        // A uuid of version 7 with the time that the run is for, so that runs and their tasks sort by it.
+        // Laid out as version 7 is, with the time that the run is for, so that runs and their tasks sort by it.
         let millis = u128::try_from(due.timestamp_millis()).unwrap_or_default();
         let uuid = (millis & 0xffff_ffff_ffff) << 80
-            | 0x7 << 76
+            | u128::from(RUN_VERSION) << 76
             | (random >> 52 & 0xfff) << 64
             | 0b10 << 62
             | random & ((1 << 62) - 1);

@@ -1,14 +1,15 @@
 //! The one writer of automations: when each is due next, and the right to change it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::automation::{Automation, AutomationEvent, AutomationId};
-use super::{AUTOMATION, AutomationRun, PENDING, RUN, run_name};
+use super::automation::{Automation, AutomationEvent, AutomationId, RunId};
+use super::{AUTOMATION, AutomationRun, PENDING, REQUEST, RUN, run_name};
 use crate::error::WorkError;
-use crate::ledger::{Entry, Ledger, WorkStore, put, take_out};
+use crate::kept::Kept;
+use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, take_out};
 
 /// The stream of automations.
 const STREAM: &str = "work:automations";
@@ -21,10 +22,19 @@ struct AutomationEntry {
     event: AutomationEvent,
 }
 
+/// The row of a request that made a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RequestRow {
+    pub(super) automation_id: AutomationId,
+    pub(super) run_id: RunId,
+}
+
 /// An automation and some events.
 pub(super) struct Change {
     events: Vec<AutomationEvent>,
     after: Automation,
+    /// The request that asked for it.
+    request: Option<String>,
 }
 
 impl Change {
@@ -39,6 +49,7 @@ impl Change {
         Ok(Self {
             events: vec![event],
             after,
+            request: None,
         })
     }
 
@@ -54,7 +65,14 @@ impl Change {
         Self {
             events,
             after: automation,
+            request: None,
         }
+    }
+
+    /// Names the request that asks for a run, where that may come again.
+    pub(super) fn by_request(mut self, request: Option<&str>) -> Self {
+        self.request = request.map(str::to_owned);
+        self
     }
 
     pub(super) const fn after(&self) -> &Automation {
@@ -72,6 +90,8 @@ impl Change {
 
 pub(super) struct Core {
     ledger: Ledger,
+    /// How many each owner has.
+    owners: HashMap<String, usize>,
     /// When each one is due next.
     next: HashMap<AutomationId, Option<DateTime<Utc>>>,
     due: BTreeSet<(DateTime<Utc>, AutomationId)>,
@@ -79,37 +99,25 @@ pub(super) struct Core {
     pub(super) pending: Vec<AutomationRun>,
     /// The latest time that was seen.
     pub(super) seen: Option<DateTime<Utc>>,
+    kept: Kept,
 }
 
-impl Core {
-    pub(super) async fn open(store: &WorkStore) -> Result<Self, WorkError> {
-        let mut core = Self {
-            ledger: Ledger::open(store, STREAM).await?,
-            next: HashMap::new(),
-            due: BTreeSet::new(),
-            pending: Vec::new(),
-            seen: None,
-        };
-        core.load(store).await?;
-        Ok(core)
-    }
-
-    /// Reads everything again where the last write is in doubt.
-    pub(super) async fn make_sound(&mut self, store: &WorkStore) -> Result<(), WorkError> {
-        if !self.ledger.is_sound()? {
-            self.ledger.reopen().await?;
-            self.load(store).await?;
-            self.ledger.trust();
-        }
-        Ok(())
+impl Writer for Core {
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 
     async fn load(&mut self, store: &WorkStore) -> Result<(), WorkError> {
+        self.owners.clear();
         self.next.clear();
         self.due.clear();
         self.pending.clear();
         let mut found = Vec::new();
-        let take = |automation: Automation| found.push((automation.id, automation.next_run_at));
+        let owners = &mut self.owners;
+        let take = |automation: Automation| {
+            *owners.entry(automation.owner).or_default() += 1;
+            found.push((automation.id, automation.next_run_at));
+        };
         store.each(AUTOMATION, take).await?;
         let pending = &mut self.pending;
         store.each(PENDING, |run| pending.push(run)).await?;
@@ -117,6 +125,22 @@ impl Core {
             self.note(id, next);
         }
         Ok(())
+    }
+}
+
+impl Core {
+    pub(super) async fn open(store: &WorkStore, kept: Kept) -> Result<Self, WorkError> {
+        let mut core = Self {
+            ledger: Ledger::open(store, STREAM).await?,
+            owners: HashMap::new(),
+            next: HashMap::new(),
+            due: BTreeSet::new(),
+            pending: Vec::new(),
+            seen: None,
+            kept,
+        };
+        core.load(store).await?;
+        Ok(core)
     }
 
     fn note(&mut self, id: AutomationId, next: Option<DateTime<Utc>>) {
@@ -126,8 +150,17 @@ impl Core {
         self.due.extend(next.map(|next| (next, id)));
     }
 
+    /// Lets an automation be due no more, until everything is read again.
+    pub(super) fn leave_out(&mut self, id: AutomationId) {
+        self.note(id, None);
+    }
+
     pub(super) fn count(&self) -> usize {
         self.next.len()
+    }
+
+    pub(super) fn count_of(&self, owner: &str) -> usize {
+        self.owners.get(owner).copied().unwrap_or_default()
     }
 
     pub(super) fn ids(&self) -> Vec<AutomationId> {
@@ -154,6 +187,7 @@ impl Core {
         let mut entries = Vec::new();
         let mut puts = Vec::new();
         let mut began = Vec::new();
+        let mut runs = Vec::new();
         for change in &changes {
             let id = change.after.id;
             for event in &change.events {
@@ -173,8 +207,16 @@ impl Core {
                         created_at: now,
                         error: None,
                     };
+                    if let Some(request) = &change.request {
+                        let row = RequestRow {
+                            automation_id: id,
+                            run_id: *run_id,
+                        };
+                        puts.push(put(REQUEST, request.clone(), &row)?);
+                    }
                     puts.push(put(PENDING, run_id.to_string(), &run)?);
                     puts.push(put(RUN, run_name(id, *run_id), &run)?);
+                    runs.push((change.after.owner.clone(), run_name(id, *run_id)));
                     began.push(run);
                 }
             }
@@ -183,6 +225,9 @@ impl Core {
                 false => put(AUTOMATION, id.to_string(), &change.after)?,
             });
         }
+        let keeping = self.kept.add(self.ledger.store(), runs).await?;
+        puts.extend(keeping.puts);
+        puts.extend(keeping.gone.into_iter().map(|(_, run)| take_out(RUN, run)));
         self.ledger.append(now, entries, puts).await?;
         self.pending.extend(began);
         for change in &changes {
@@ -190,7 +235,14 @@ impl Core {
             if change.is_removal() {
                 self.note(id, None);
                 self.next.remove(&id);
+                if let Some(count) = self.owners.get_mut(&change.after.owner) {
+                    *count -= 1;
+                }
+                self.owners.retain(|_, count| *count > 0);
             } else {
+                if !self.next.contains_key(&id) {
+                    *self.owners.entry(change.after.owner.clone()).or_default() += 1;
+                }
                 self.note(id, change.after.next_run_at);
             }
         }
@@ -203,6 +255,9 @@ impl Core {
         now: DateTime<Utc>,
         settled: Vec<AutomationRun>,
     ) -> Result<(), WorkError> {
+        if settled.is_empty() {
+            return Ok(());
+        }
         let mut entries = Vec::new();
         let mut puts = Vec::new();
         for run in &settled {
@@ -220,7 +275,8 @@ impl Core {
             }
         }
         self.ledger.append(now, entries, puts).await?;
-        self.pending.clear();
+        let settled: HashSet<_> = settled.iter().map(|run| run.id).collect();
+        self.pending.retain(|run| !settled.contains(&run.id));
         Ok(())
     }
 }

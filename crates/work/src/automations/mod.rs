@@ -4,6 +4,7 @@ mod automation;
 mod core;
 mod tick;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
-use self::core::{Change, Core};
+use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
-use crate::error::{WorkError, check_name};
-use crate::ledger::{WorkStore, read_row};
+use crate::error::{WorkError, check_name, check_share};
+use crate::kept::Kept;
+use crate::ledger::{PAGE, WorkStore, lock, readable};
 use crate::schedule::check_zone;
-use crate::tasks::{Task, TaskId, Tasks};
+use crate::tasks::{LIST_BYTES, Task, TaskId, Tasks};
 
 pub use automation::{
     Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
@@ -27,6 +29,10 @@ pub use automation::{
 const AUTOMATION: &str = "work.automation";
 /// Rows of runs, by automation.
 const RUN: &str = "work.automation.run";
+/// The index of runs by owner.
+const KEPT: &str = "work.automation.kept";
+/// Rows of requests that made a run, so that their repeats are known.
+const REQUEST: &str = "work.automation.request";
 /// Rows of runs that have begun and whose tasks may not be in the queue yet.
 const PENDING: &str = "work.automation.pending";
 
@@ -40,8 +46,10 @@ const LIST: usize = 500;
 pub struct AutomationSettings {
     /// The time zone of rules that name none.
     pub local_zone: String,
-    /// How many automations there may be.
+    /// How many automations there may be; half of them may be one owner's.
     pub automations: usize,
+    /// How many runs of each owner are kept; the oldest go first.
+    pub runs_of_owner: usize,
 }
 
 impl Default for AutomationSettings {
@@ -49,6 +57,7 @@ impl Default for AutomationSettings {
         Self {
             local_zone: "UTC".to_owned(),
             automations: 10_000,
+            runs_of_owner: 100_000,
         }
     }
 }
@@ -86,6 +95,8 @@ pub struct RunWithTask {
     pub run: AutomationRun,
     /// Its task; `None` where the queue did not take it, or it was forgotten.
     pub task: Option<Task>,
+    /// Whether it is about to be queued.
+    pub is_pending: bool,
 }
 
 /// The automations; clones share them.
@@ -121,7 +132,11 @@ impl Automations {
         settings: AutomationSettings,
     ) -> Result<Self, WorkError> {
         check_zone(&settings.local_zone)?;
-        let core = Core::open(&store).await?;
+        let kept = Kept {
+            index: KEPT,
+            newest: settings.runs_of_owner,
+        };
+        let core = Core::open(&store, kept).await?;
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
@@ -141,9 +156,7 @@ impl Automations {
     }
 
     async fn core(&self) -> Result<MutexGuard<'_, Core>, WorkError> {
-        let mut core = self.inner.core.lock().await;
-        core.make_sound(&self.inner.store).await?;
-        Ok(core)
+        lock(&self.inner.core, &self.inner.store).await
     }
 
     /// Makes an automation. When this returns it is durable.
@@ -153,23 +166,39 @@ impl Automations {
         plan: Plan,
         status: AutomationStatus,
     ) -> Result<Automation, WorkError> {
+        let id = self.inner.clock.uuid().into();
+        self.create_once(id, owner, plan, status).await
+    }
+
+    /// Makes an automation under an id, for a request that may come again: where one of that id is there, it is answered.
+    pub async fn create_once(
+        &self,
+        id: AutomationId,
+        owner: &str,
+        plan: Plan,
+        status: AutomationStatus,
+    ) -> Result<Automation, WorkError> {
         check_name("owner", owner, OWNER_BYTES)?;
         let now = self.now();
         let schedule = plan.check(&self.inner.settings.local_zone, now)?;
         let first = schedule.check(now)?;
         let mut core = self.core().await?;
+        match self.get(id).await {
+            Err(WorkError::NotFound { .. }) => {}
+            made => return made,
+        }
         let limit = self.inner.settings.automations;
         if core.count() >= limit {
             let what = "automations";
             return Err(WorkError::TooMany { what, limit });
         }
+        check_share("automations of this owner", core.count_of(owner), limit)?;
         let event = AutomationEvent::Created {
             owner: owner.to_owned(),
             plan: Box::new(plan),
             status,
             next_run_at: (status == AutomationStatus::Active).then_some(first),
         };
-        let id = self.inner.clock.uuid().into();
         let change = Change::created(id, event, now)?;
         self.write(&mut core, now, change).await
     }
@@ -198,11 +227,21 @@ impl Automations {
         before: Option<AutomationId>,
         limit: usize,
     ) -> Result<Vec<Automation>, WorkError> {
-        let before = before.map(|id| id.to_string());
+        let limit = limit.clamp(1, LIST);
         let records = &self.inner.store.records;
-        let page = records.page(AUTOMATION, before.as_deref(), limit.clamp(1, LIST));
-        let page = page.await?;
-        page.iter().map(|row| read_row(AUTOMATION, row)).collect()
+        let mut before = before.map(|id| id.to_string());
+        let mut listed = Vec::new();
+        // Until there are enough that can be read: whoever gets fewer than were asked for has seen all.
+        while listed.len() < limit {
+            let left = (limit - listed.len()).min(PAGE);
+            let page = records.page(AUTOMATION, before.as_deref(), left).await?;
+            listed.extend(page.iter().filter_map(|row| readable(AUTOMATION, row)));
+            match page.last() {
+                Some(last) if page.len() == left => before = Some(last.name.clone()),
+                _ => break,
+            }
+        }
+        Ok(listed)
     }
 
     /// Changes what is done, or when. A rule that is given anew counts from now.
@@ -276,11 +315,19 @@ impl Automations {
         self.write(&mut core, now, change).await.map(drop)
     }
 
-    /// Runs an automation now, whatever its schedule says, also while it is paused.
-    pub async fn run_now(&self, id: AutomationId) -> Result<RunWithTask, WorkError> {
+    /// Runs an automation now, whatever its schedule says, also while it is paused. A `request` that made a run of it already is answered
+    /// with that one.
+    pub async fn run_now(
+        &self,
+        id: AutomationId,
+        request: Option<&str>,
+    ) -> Result<RunWithTask, WorkError> {
         let now = self.now();
         let mut core = self.core().await?;
         let before = self.get(id).await?;
+        if let Some(made) = self.made_by(id, request).await? {
+            return self.with_task(made).await;
+        }
         let run_id: RunId = self.inner.clock.uuid().into();
         let began = AutomationEvent::RunBegan {
             run_id,
@@ -288,9 +335,12 @@ impl Automations {
             scheduled_for: now,
             next_run_at: before.next_run_at,
         };
-        let change = Change::of(before, vec![began], now);
+        let change = Change::of(before, vec![began], now).by_request(request);
         self.write(&mut core, now, change).await?;
-        self.queue_pending(&mut core, now).await?;
+        let runs = core.pending.iter().filter(|run| run.id == run_id);
+        let runs = runs.cloned().collect();
+        self.queue_runs(&mut core, runs, now, &mut HashSet::new())
+            .await?;
         drop(core);
         let name = run_name(id, run_id);
         let run = self.inner.store.row(RUN, &name).await?;
@@ -298,7 +348,25 @@ impl Automations {
         self.with_task(run).await
     }
 
-    /// Lists the runs of an automation, the newest first, from behind one on.
+    /// Finds the run of an automation that a request made before.
+    async fn made_by(
+        &self,
+        id: AutomationId,
+        request: Option<&str>,
+    ) -> Result<Option<AutomationRun>, WorkError> {
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        let store = &self.inner.store;
+        let row: Option<RequestRow> = store.row(REQUEST, request).await?;
+        match row.filter(|row| row.automation_id == id) {
+            Some(row) => store.row(RUN, &run_name(id, row.run_id)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Lists the runs of an automation, the newest first, from behind one on. There may be fewer than `limit` where their tasks are
+    /// big; there are no more when there is none.
     pub async fn runs(
         &self,
         id: AutomationId,
@@ -312,11 +380,28 @@ impl Automations {
         let records = &self.inner.store.records;
         let page = records.page(RUN, Some(&before), limit.clamp(1, LIST));
         let mut runs = Vec::new();
+        let mut bytes = 0;
         for row in page.await? {
             if !row.name.starts_with(&format!("{id}/")) {
                 break;
             }
-            runs.push(self.with_task(read_row(RUN, &row)?).await?);
+            let Some(run) = readable(RUN, &row) else {
+                continue;
+            };
+            match self.with_task(run).await {
+                Err(error @ WorkError::Corrupt { .. }) => {
+                    tracing::error!(%error, "a run is left out");
+                }
+                found => {
+                    let found = found?;
+                    let prompt = found.task.as_ref().map(|task| task.spec.prompt.len());
+                    bytes += prompt.unwrap_or_default();
+                    runs.push(found);
+                }
+            }
+            if bytes >= LIST_BYTES {
+                break;
+            }
         }
         Ok(runs)
     }
@@ -327,15 +412,27 @@ impl Automations {
             Err(WorkError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok(RunWithTask { run, task })
+        let pending = &self.inner.store.records;
+        let is_pending = task.is_none()
+            && run.error.is_none()
+            && pending.get(PENDING, &run.id.to_string()).await?.is_some();
+        Ok(RunWithTask {
+            run,
+            task,
+            is_pending,
+        })
     }
 
-    /// Forgets runs that are older than this, and of the rest all but the newest; returns how many.
-    pub async fn forget(&self, age: Duration, newest: usize) -> Result<usize, WorkError> {
-        let age = TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX);
-        let before = self.now().checked_sub_signed(age);
-        let before = before.unwrap_or(DateTime::<Utc>::MIN_UTC);
-        Ok(self.inner.store.records.trim(RUN, before, newest).await?)
+    /// Forgets runs that are older than this; returns how many.
+    pub async fn forget(&self, age: Duration) -> Result<usize, WorkError> {
+        let store = &self.inner.store;
+        store.forget(self.now(), age, &[RUN, KEPT]).await
+    }
+
+    /// Forgets which requests made a run, of those that are older than this.
+    pub async fn forget_requests(&self, age: Duration) -> Result<usize, WorkError> {
+        let store = &self.inner.store;
+        store.forget(self.now(), age, &[REQUEST]).await
     }
 }
 

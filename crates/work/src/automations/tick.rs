@@ -4,24 +4,34 @@
 //! the automation and the time; then that is recorded. Whatever is killed in between is done again with the same ids, so a time
 //! has one run.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
-use super::automation::{Automation, AutomationEvent, AutomationId, Trigger, task_of};
+use super::automation::{
+    Automation, AutomationEvent, AutomationId, AutomationStatus, Trigger, task_of,
+};
 use super::core::{Change, Core};
 use super::{AUTOMATION, AutomationRun, Automations, RUN, run_name};
 use crate::error::WorkError;
 use crate::spec::WorkSpec;
-use crate::tasks::{NewTask, cut};
+use crate::tasks::{AT_ONCE_BYTES, NewTask, cut};
+use crate::turns::TRY_AGAIN;
 
 /// How many automations are dealt with in one commit.
 const TOGETHER: usize = 64;
-/// With so many events a commit is big enough.
+/// With so many events or runs a commit is big enough.
 const EVENTS: usize = 256;
-/// How long something that did not work waits for the next try.
-const TRY_AGAIN: TimeDelta = TimeDelta::seconds(1);
+
+/// What is known of the automation of a run.
+enum Known {
+    /// Its owner, and what a run does.
+    There(String, WorkSpec),
+    Removed,
+    /// Its runs stay pending, for a program that can read it.
+    Unreadable,
+}
 
 impl Automations {
     /// Lets automations run when their times come, for ever; ends only when another process has taken over.
@@ -48,38 +58,57 @@ impl Automations {
         }
     }
 
-    /// Runs what is due, and says when to look again.
+    /// Runs what is due, and says when to look again. It goes in batches, and others may change automations in between.
     pub async fn tick(&self) -> Result<Option<DateTime<Utc>>, WorkError> {
         let now = self.now();
-        let mut core = self.core().await?;
-        if core.seen.is_none_or(|seen| now < seen) {
-            self.realign(&mut core, now).await?;
-        }
-        core.seen = Some(now);
-        self.queue_pending(&mut core, now).await?;
+        let mut unreadable = HashSet::new();
         loop {
-            let ids = core.due(now, TOGETHER);
-            if ids.is_empty() {
+            let mut core = self.core().await?;
+            if core.seen.is_none_or(|seen| now < seen) {
+                self.realign(&mut core, now).await?;
+            }
+            core.seen = Some(now);
+            let is_more = self.queue_some(&mut core, now, &mut unreadable).await?
+                || self.begin_some(&mut core, now).await?;
+            if !is_more {
                 return Ok(core.next_due());
             }
-            let mut changes = Vec::new();
-            let mut events = 0;
-            for id in ids {
-                let change = self.begin(id, now).await?;
-                events += change.len();
-                changes.push(change);
-                if events >= EVENTS {
-                    break;
-                }
-            }
-            core.write(now, changes).await?;
-            self.queue_pending(&mut core, now).await?;
         }
     }
 
+    /// Begins runs of some automations that are due; tells whether there were any.
+    async fn begin_some(&self, core: &mut Core, now: DateTime<Utc>) -> Result<bool, WorkError> {
+        let ids = core.due(now, TOGETHER);
+        let is_due = !ids.is_empty();
+        let mut changes = Vec::new();
+        let mut events = 0;
+        for id in ids {
+            let Some(automation) = self.readable(id).await? else {
+                core.leave_out(id);
+                continue;
+            };
+            let change = self.begin(automation, now).await?;
+            events += change.len();
+            changes.push(change);
+            if events >= EVENTS {
+                break;
+            }
+        }
+        if !changes.is_empty() {
+            core.write(now, changes).await?;
+        }
+        Ok(is_due)
+    }
+
+    /// Finds an automation; `None` where its row cannot be read.
+    async fn readable(&self, id: AutomationId) -> Result<Option<Automation>, WorkError> {
+        let store = &self.inner.store;
+        store.readable_row(AUTOMATION, &id.to_string()).await
+    }
+
     /// Decides what becomes of the times of an automation that have come.
-    async fn begin(&self, id: AutomationId, now: DateTime<Utc>) -> Result<Change, WorkError> {
-        let automation = self.get(id).await?;
+    async fn begin(&self, automation: Automation, now: DateTime<Utc>) -> Result<Change, WorkError> {
+        let id = automation.id;
         let zone = &self.inner.settings.local_zone;
         let schedule = match automation.plan.schedule(zone, automation.start) {
             Ok(schedule) => schedule,
@@ -110,63 +139,124 @@ impl Automations {
         Ok(Change::of(automation, events, now))
     }
 
-    /// Queues the tasks of runs that have begun.
-    pub(super) async fn queue_pending(
+    /// Queues tasks of some runs that have begun; tells whether there were any. Those of automations that cannot be read stay pending.
+    async fn queue_some(
         &self,
         core: &mut Core,
         now: DateTime<Utc>,
+        unreadable: &mut HashSet<AutomationId>,
+    ) -> Result<bool, WorkError> {
+        let pending = core.pending.iter();
+        let pending = pending.filter(|run| !unreadable.contains(&run.automation_id));
+        let runs: Vec<_> = pending.take(EVENTS).cloned().collect();
+        let is_more = !runs.is_empty();
+        self.queue_runs(core, runs, now, unreadable).await?;
+        Ok(is_more)
+    }
+
+    /// Queues the tasks of runs, in one commit for each owner, and notes it. Where the prompts are too long together, some stay pending.
+    pub(super) async fn queue_runs(
+        &self,
+        core: &mut Core,
+        runs: Vec<AutomationRun>,
+        now: DateTime<Utc>,
+        unreadable: &mut HashSet<AutomationId>,
     ) -> Result<(), WorkError> {
-        if core.pending.is_empty() {
-            return Ok(());
-        }
-        let mut known: HashMap<AutomationId, Option<(String, WorkSpec)>> = HashMap::new();
+        let mut known: HashMap<AutomationId, Known> = HashMap::new();
         let mut settled: Vec<AutomationRun> = Vec::new();
-        for run in core.pending.clone() {
+        let mut queued: BTreeMap<String, Vec<(AutomationRun, WorkSpec)>> = BTreeMap::new();
+        let mut bytes = 0;
+        for run in runs {
             let id = run.automation_id;
-            if let Entry::Vacant(unknown) = known.entry(id) {
-                let row = self.inner.store.row(AUTOMATION, &id.to_string()).await?;
-                unknown.insert(row.map(|row: Automation| (row.owner.clone(), row.spec())));
-            }
-            let error = match known.get(&id).and_then(Option::as_ref) {
-                Some((owner, spec)) => self.queue_task(&run, owner, spec).await?,
-                None => Some("the automation was removed".to_owned()),
+            let automation = match known.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => unknown.insert(self.known(id).await?),
             };
-            settled.push(AutomationRun { error, ..run });
+            match automation {
+                Known::There(owner, spec) => {
+                    bytes += spec.prompt.len();
+                    if bytes > AT_ONCE_BYTES {
+                        break;
+                    }
+                    let of_owner = queued.entry(owner.clone()).or_default();
+                    of_owner.push((run, spec.clone()));
+                }
+                Known::Removed => {
+                    let error = Some("the automation was removed".to_owned());
+                    settled.push(AutomationRun { error, ..run });
+                }
+                Known::Unreadable => {
+                    unreadable.insert(id);
+                }
+            }
+        }
+        for (owner, runs) in queued {
+            settled.extend(self.queue_tasks(&owner, runs).await?);
         }
         core.settle(now, settled).await
     }
 
-    /// Queues the task of a run; returns why the queue does not take it. A store in trouble is no answer.
-    async fn queue_task(
-        &self,
-        run: &AutomationRun,
-        owner: &str,
-        spec: &WorkSpec,
-    ) -> Result<Option<String>, WorkError> {
-        let task = NewTask {
-            id: Some(task_of(run.id)),
-            spec: spec.clone(),
-            retry_of: None,
-        };
-        match self.inner.tasks.submit(owner, task).await {
-            Ok(_) => Ok(None),
-            Err(error @ (WorkError::Storage(_) | WorkError::Replaced)) => Err(error),
-            Err(error) => Ok(Some(cut(error.to_string()))),
+    async fn known(&self, id: AutomationId) -> Result<Known, WorkError> {
+        match self.get(id).await {
+            Ok(row) => Ok(Known::There(row.owner.clone(), row.spec())),
+            Err(WorkError::NotFound { .. }) => Ok(Known::Removed),
+            Err(error @ WorkError::Corrupt { .. }) => {
+                tracing::error!(%error, "runs of an automation are not queued");
+                Ok(Known::Unreadable)
+            }
+            Err(error) => Err(error),
         }
     }
 
-    /// Takes back times that lie too far ahead, because the clock had gone wrong and was set back.
+    /// Queues the tasks of runs of one owner, and says of each why the queue does not take it. A store in trouble is no answer.
+    async fn queue_tasks(
+        &self,
+        owner: &str,
+        runs: Vec<(AutomationRun, WorkSpec)>,
+    ) -> Result<Vec<AutomationRun>, WorkError> {
+        let task = |(run, spec): &(AutomationRun, WorkSpec)| NewTask {
+            id: Some(task_of(run.id)),
+            ..NewTask::new(spec.clone())
+        };
+        let tasks = &self.inner.tasks;
+        let all = tasks.queue_all(owner, runs.iter().map(task).collect());
+        let is_refused = match all.await {
+            Ok(_) => false,
+            Err(error @ (WorkError::Storage(_) | WorkError::Replaced)) => return Err(error),
+            Err(_) => true,
+        };
+        let mut settled = Vec::new();
+        for run in runs {
+            // There may be room for some.
+            let error = match is_refused {
+                true => match tasks.queue_all(owner, vec![task(&run)]).await {
+                    Ok(_) => None,
+                    Err(error @ (WorkError::Storage(_) | WorkError::Replaced)) => {
+                        return Err(error);
+                    }
+                    Err(error) => Some(cut(error.to_string())),
+                },
+                false => None,
+            };
+            settled.push(AutomationRun { error, ..run.0 });
+        }
+        Ok(settled)
+    }
+
+    /// Takes back times that lie too far ahead, because the clock had gone wrong and was set back. An active automation always has a
+    /// next time.
     async fn realign(&self, core: &mut Core, now: DateTime<Utc>) -> Result<(), WorkError> {
         let mut changes = Vec::new();
         for id in core.ids() {
-            let automation = match self.get(id).await {
-                Err(WorkError::NotFound { .. }) => continue,
-                found => found?,
+            let found = self.readable(id).await?;
+            let Some(automation) = found.filter(|it| it.status == AutomationStatus::Active) else {
+                continue;
             };
             let zone = &self.inner.settings.local_zone;
             let schedule = automation.plan.schedule(zone, automation.start);
             let next = schedule.ok().and_then(|schedule| schedule.next(now));
-            if automation.next_run_at > next && next.is_some() {
+            let is_late = automation.next_run_at.is_none() || automation.next_run_at > next;
+            if is_late && next.is_some() {
                 let moved = AutomationEvent::Moved { next_run_at: next };
                 changes.push(Change::of(automation, vec![moved], now));
             }

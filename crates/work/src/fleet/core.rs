@@ -6,26 +6,32 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::run::{FleetEvent, FleetPlan, FleetRun, FleetRunId};
-use super::{ENDED, OPEN, PLAN};
+use super::plan::FleetPlan;
+use super::run::{FleetEvent, FleetRun, FleetRunId, FleetTask};
+use super::{ENDED, OPEN, OWNED, PLAN, REQUEST, TASK};
 use crate::error::WorkError;
-use crate::ledger::{Entry, Ledger, WorkStore, put, take_out};
+use crate::kept::Kept;
+use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, read_row, take_out};
 
 /// The stream of the fleet.
-const STREAM: &str = "work:fleet";
+pub(super) const STREAM: &str = "work:fleet";
+
+/// How many rows of tasks are read at a time; one has a few kilobytes at most.
+const TASKS_AT_ONCE: usize = 256;
 
 /// The payload of a record.
 #[derive(Debug, Serialize, Deserialize)]
-struct FleetEntry {
-    run_id: FleetRunId,
+pub(super) struct FleetEntry {
+    pub(super) run_id: FleetRunId,
     #[serde(flatten)]
-    event: FleetEvent,
+    pub(super) event: FleetEvent,
 }
 
 pub(super) struct Core {
     ledger: Ledger,
     /// Those that have not ended.
     pub(super) runs: BTreeMap<FleetRunId, FleetRun>,
+    kept: Kept,
 }
 
 /// The row of a run that has ended.
@@ -33,6 +39,17 @@ pub(super) struct Core {
 struct EndedRow {
     run: FleetRun,
     plan: FleetPlan,
+}
+
+/// The row of an ended run by its owner; its name says all.
+#[derive(Debug, Serialize, Deserialize)]
+struct OwnedRow {}
+
+/// The row of a request that made a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RequestRow {
+    pub(super) run_id: FleetRunId,
+    pub(super) at: DateTime<Utc>,
 }
 
 /// Reads a run with its plan. It moves from open to ended and never back, so this order misses none.
@@ -44,42 +61,73 @@ pub(super) async fn read_run(
     if let Some(run) = store.row(OPEN, &name).await?
         && let Some(plan) = store.row(PLAN, &name).await?
     {
-        return with_plan(run, plan).map(Some);
+        let mut run = with_plan(run, plan)?;
+        read_tasks(store, &mut run).await?;
+        return Ok(Some(run));
     }
     let ended: Option<EndedRow> = store.row(ENDED, &name).await?;
     ended.map(|row| with_plan(row.run, row.plan)).transpose()
 }
 
+/// Returns the name of the row of a task. Those of one run lie together, in their order.
+fn task_name(id: FleetRunId, task: usize) -> String {
+    format!("{id}/{task:04}")
+}
+
+/// Returns the name of the row of an ended run by its owner.
+fn owned_name(owner: &str, id: impl std::fmt::Display) -> String {
+    format!("{owner} {id}")
+}
+
+/// Reads what has become of the tasks of an open run. One that nobody has had yet has no row.
+async fn read_tasks(store: &WorkStore, run: &mut FleetRun) -> Result<(), WorkError> {
+    // All names of tasks of this run lie before this one, and those of a greater id behind it.
+    let mut before = format!("{}0", run.id);
+    loop {
+        let page = store
+            .records
+            .page(TASK, Some(&before), TASKS_AT_ONCE)
+            .await?;
+        for row in &page {
+            let Some(index) = row.name.strip_prefix(&format!("{}/", run.id)) else {
+                return Ok(());
+            };
+            let task = index
+                .parse()
+                .ok()
+                .and_then(|at: usize| run.tasks.get_mut(at));
+            let task = task.ok_or_else(|| does_not_fit(run.id))?;
+            *task = read_row(TASK, row)?;
+        }
+        match page.last() {
+            Some(last) if page.len() == TASKS_AT_ONCE => before.clone_from(&last.name),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn does_not_fit(id: FleetRunId) -> WorkError {
+    WorkError::Corrupt {
+        kind: OPEN,
+        name: id.to_string(),
+        what: "it does not fit its plan".to_owned(),
+    }
+}
+
 fn with_plan(mut run: FleetRun, plan: FleetPlan) -> Result<FleetRun, WorkError> {
+    if run.tasks.is_empty() {
+        run.tasks = vec![FleetTask::NEW; plan.tasks.len()];
+    }
     if (plan.tasks.len(), plan.workers.len()) != (run.tasks.len(), run.workers.len()) {
-        return Err(WorkError::Corrupt {
-            kind: OPEN,
-            name: run.id.to_string(),
-            what: "it does not fit its plan".to_owned(),
-        });
+        return Err(does_not_fit(run.id));
     }
     run.plan = Arc::new(plan);
     Ok(run)
 }
 
-impl Core {
-    pub(super) async fn open(store: &WorkStore) -> Result<Self, WorkError> {
-        let mut core = Self {
-            ledger: Ledger::open(store, STREAM).await?,
-            runs: BTreeMap::new(),
-        };
-        core.load(store).await?;
-        Ok(core)
-    }
-
-    /// Reads everything again where the last write is in doubt.
-    pub(super) async fn make_sound(&mut self, store: &WorkStore) -> Result<(), WorkError> {
-        if !self.ledger.is_sound()? {
-            self.ledger.reopen().await?;
-            self.load(store).await?;
-            self.ledger.trust();
-        }
-        Ok(())
+impl Writer for Core {
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 
     async fn load(&mut self, store: &WorkStore) -> Result<(), WorkError> {
@@ -97,12 +145,25 @@ impl Core {
         }
         Ok(())
     }
+}
+
+impl Core {
+    pub(super) async fn open(store: &WorkStore, kept: Kept) -> Result<Self, WorkError> {
+        let mut core = Self {
+            ledger: Ledger::open(store, STREAM).await?,
+            runs: BTreeMap::new(),
+            kept,
+        };
+        core.load(store).await?;
+        Ok(core)
+    }
 
     pub(super) async fn create(
         &mut self,
         id: FleetRunId,
         owner: &str,
         plan: FleetPlan,
+        request: Option<&str>,
         now: DateTime<Utc>,
     ) -> Result<FleetRun, WorkError> {
         let plan_row = put(PLAN, id.to_string(), &plan)?;
@@ -110,9 +171,17 @@ impl Core {
             owner: owner.to_owned(),
             plan: Box::new(plan),
         };
-        let run = FleetRun::begin(id, now, &event)
+        let mut run = FleetRun::begin(id, now, &event)
             .ok_or_else(|| WorkError::Storage("a run does not begin".to_owned()))?;
-        let puts = vec![plan_row, put(OPEN, id.to_string(), &run)?];
+        run.first_seq = self.ledger.next_seq();
+        let mut puts = vec![plan_row, put(OPEN, id.to_string(), &run)?];
+        if let Some(request) = request {
+            let row = RequestRow {
+                run_id: id,
+                at: now,
+            };
+            puts.push(put(REQUEST, request.to_owned(), &row)?);
+        }
         let entries = vec![entry(id, &event)?];
         self.ledger.append(now, entries, puts).await?;
         self.runs.insert(id, run.clone());
@@ -138,18 +207,40 @@ impl Core {
             }
         }
         let mut puts = Vec::new();
+        let mut ended = Vec::new();
         for (id, run) in &after {
             if run.completed_at.is_some() {
                 puts.push(take_out(OPEN, id.to_string()));
                 puts.push(take_out(PLAN, id.to_string()));
+                let tasks = 0..run.tasks.len();
+                puts.extend(tasks.map(|task| take_out(TASK, task_name(*id, task))));
                 let row = EndedRow {
                     run: run.clone(),
                     plan: FleetPlan::clone(&run.plan),
                 };
                 puts.push(put(ENDED, id.to_string(), &row)?);
+                puts.push(put(OWNED, owned_name(&run.owner, id), &OwnedRow {})?);
+                ended.push((run.owner.clone(), id.to_string()));
             } else {
-                puts.push(put(OPEN, id.to_string(), run)?);
+                // Only what has changed: a run may have a thousand tasks, and twice as many commits.
+                let before = self.runs.get(id).map_or(&[][..], |before| &before.tasks);
+                for (index, task) in run.tasks.iter().enumerate() {
+                    if before.get(index) != Some(task) {
+                        puts.push(put(TASK, task_name(*id, index), task)?);
+                    }
+                }
+                let row = FleetRun {
+                    tasks: Vec::new(),
+                    ..run.clone()
+                };
+                puts.push(put(OPEN, id.to_string(), &row)?);
             }
+        }
+        let keeping = self.kept.add(self.ledger.store(), ended).await?;
+        puts.extend(keeping.puts);
+        for (owner, id) in keeping.gone {
+            puts.push(take_out(OWNED, owned_name(&owner, &id)));
+            puts.push(take_out(ENDED, id));
         }
         self.ledger.append(now, entries, puts).await?;
         for (id, run) in &after {

@@ -1,72 +1,50 @@
 //! Leases: each is recorded and then carried out; what has ended is recorded, and a worker is free again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use tokio::task::{Id, JoinError, JoinSet};
-use tokio_util::sync::CancellationToken;
+use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
 
 use super::Fleet;
 use super::core::Core;
-use super::run::{FleetCommand, FleetRunId};
+use super::run::{FleetCommand, FleetRun, FleetRunId};
+use crate::clock::Clock;
 use crate::error::WorkError;
-use crate::hands::{Hands, TurnEnd};
+use crate::hands::Hands;
+use crate::turns::{self, Dispatch, PARKED_OF_OWNER, Turns};
 
-/// How long something that did not work waits for the next try.
-const TRY_AGAIN: TimeDelta = TimeDelta::seconds(1);
+/// The run, the worker and the task of a lease.
+type LeaseKey = (FleetRunId, usize, usize);
 
-/// A lease: the run, the worker, the task and the attempt.
-type Lease = (FleetRunId, usize, usize, u32);
-
+/// How many leases an owner has.
+#[derive(Clone, Copy, Default)]
 struct Leases {
-    hands: Arc<dyn Hands>,
-    turns: JoinSet<TurnEnd>,
-    by_turn: HashMap<Id, Lease>,
-    carried: HashMap<Lease, CancellationToken>,
-    ends: Vec<(Lease, TurnEnd)>,
-    again: Option<DateTime<Utc>>,
+    at_work: usize,
+    /// Those that only wait for somebody.
+    parked: usize,
 }
 
-impl Fleet {
-    /// Carries runs out, for ever; ends only when another process has taken over. Whoever stops the daemon drops it.
-    pub async fn run(&self, hands: Arc<dyn Hands>) -> WorkError {
-        let mut leases = Leases {
-            hands,
-            turns: JoinSet::new(),
-            by_turn: HashMap::new(),
-            carried: HashMap::new(),
-            ends: Vec::new(),
-            again: None,
-        };
-        loop {
-            match self.step(&mut leases).await {
-                Ok(()) => {}
-                Err(WorkError::Replaced) => return WorkError::Replaced,
-                Err(error) => {
-                    tracing::warn!(%error, "the fleet is held up, and will be tried again");
-                    leases.again = Some(self.now() + TRY_AGAIN);
-                }
-            }
-            let time = async {
-                match leases.again {
-                    Some(again) => self.inner.clock.wait_until(again).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                Some(ended) = leases.turns.join_next_with_id() => leases.note(ended, self.now()),
-                () = self.inner.bell.notified() => {}
-                () = time => {}
-            }
-        }
+impl Dispatch for Fleet {
+    type Key = LeaseKey;
+    const NAME: &'static str = "fleet";
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
     }
 
-    async fn step(&self, leases: &mut Leases) -> Result<(), WorkError> {
-        let now = self.now();
+    fn bell(&self) -> &Notify {
+        &self.inner.bell
+    }
+
+    async fn step(
+        &self,
+        turns: &mut Turns<Self::Key>,
+        now: DateTime<Utc>,
+    ) -> Result<Option<DateTime<Utc>>, WorkError> {
         let mut core = self.core().await?;
         // One after the other: what ends the last task of a run depends on those before.
-        while let Some(((id, worker, task, attempt), end)) = leases.ends.first().cloned() {
+        while let Some(((id, worker, task), attempt, end)) = turns.ends.first().cloned() {
             let finish = FleetCommand::Finish {
                 worker,
                 task,
@@ -78,87 +56,70 @@ impl Fleet {
                 core.write(now, vec![(id, events)]).await?;
                 self.inner.changes.send_modify(|count| *count += 1);
             }
-            leases.ends.remove(0);
+            turns.ends.remove(0);
         }
-        self.lease(&mut core, now).await?;
-        if leases.again.is_some_and(|again| again <= now) {
-            leases.again = None;
-        }
+        core.runs.values_mut().for_each(|run| run.ripen(now));
+        self.lease(&mut core, &turns.parked(), now).await?;
         for run in core.runs.values() {
             for (worker, task, attempt) in run.leases() {
-                let lease = (run.id, worker, task, attempt);
-                if leases.again.is_none() && !leases.carried.contains_key(&lease) {
-                    leases.carry(lease, run.assignment((worker, task, attempt)));
+                let key = (run.id, worker, task);
+                if turns.is_waiting(key, now)
+                    && let Some(work) = run.assignment((worker, task, attempt))
+                {
+                    turns.carry(key, work);
                 }
-                let is_told = run.workers.get(worker).is_some_and(|it| it.told.is_some());
-                if let Some(stop) = leases.carried.get(&lease).filter(|_| is_told) {
-                    stop.cancel();
+                if run.workers.get(worker).is_some_and(|it| it.told.is_some()) {
+                    turns.stop(key);
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Gives tasks to free workers: one at a time to the owner with the fewest, and of his runs to the oldest.
-    async fn lease(&self, core: &mut Core, now: DateTime<Utc>) -> Result<(), WorkError> {
-        loop {
-            let mut running: HashMap<&str, usize> = HashMap::new();
-            for run in core.runs.values() {
-                *running.entry(&run.owner).or_default() += run.leases().count();
-            }
-            if running.values().sum::<usize>() >= self.inner.settings.workers {
-                return Ok(());
-            }
-            let one = |id: &FleetRunId| {
-                let run = core.runs.get(id)?;
-                let events = run.decide(FleetCommand::Lease { limit: 1 }).ok()?;
-                (!events.is_empty()).then_some((*id, events))
-            };
-            let could = core.runs.keys().filter_map(one);
-            let owned = |id: &FleetRunId| {
-                let owner = core.runs.get(id).map(|run| run.owner.as_str());
-                owner.and_then(|owner| running.get(owner).copied())
-            };
-            let Some(next) = could.min_by_key(|(id, _)| (owned(id), *id)) else {
-                return Ok(());
-            };
-            core.write(now, vec![next]).await?;
-            self.inner.changes.send_modify(|count| *count += 1);
-        }
+        Ok(core.runs.values().filter_map(FleetRun::next_due).min())
     }
 }
 
-impl Leases {
-    fn carry(&mut self, lease: Lease, work: Option<crate::hands::Assignment>) {
-        let Some(work) = work else {
-            return;
-        };
-        let stop = CancellationToken::new();
-        self.carried.insert(lease, stop.clone());
-        let hands = Arc::clone(&self.hands);
-        let turn = async move { hands.carry(work, stop).await };
-        let turn = self.turns.spawn(turn);
-        self.by_turn.insert(turn.id(), lease);
+impl Fleet {
+    /// Carries runs out, for ever; ends only when another process has taken over. Whoever stops the daemon drops it.
+    pub async fn run(&self, hands: Arc<dyn Hands>) -> WorkError {
+        turns::run(self, hands).await
     }
 
-    fn note(&mut self, ended: Result<(Id, TurnEnd), JoinError>, now: DateTime<Utc>) {
-        let (id, end) = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                let reason = format!("carrying it failed: {error}");
-                (error.id(), TurnEnd::NotNow { reason })
+    /// Gives tasks to free workers: one at a time to the owner with the fewest at work, and of his runs to the oldest. What only waits
+    /// for somebody takes none of the workers of all runs; its own worker still has it.
+    async fn lease(
+        &self,
+        core: &mut Core,
+        parked: &HashSet<LeaseKey>,
+        now: DateTime<Utc>,
+    ) -> Result<(), WorkError> {
+        loop {
+            let mut owners: HashMap<&str, Leases> = HashMap::new();
+            for run in core.runs.values() {
+                let leases = owners.entry(&run.owner).or_default();
+                for (worker, task, _) in run.leases() {
+                    match parked.contains(&(run.id, worker, task)) {
+                        true => leases.parked += 1,
+                        false => leases.at_work += 1,
+                    }
+                }
             }
-        };
-        let Some(lease) = self.by_turn.remove(&id) else {
-            return;
-        };
-        self.carried.remove(&lease);
-        match end {
-            TurnEnd::NotNow { reason } => {
-                tracing::warn!(run = %lease.0, reason, "a lease is carried again in a while");
-                self.again = Some(now + TRY_AGAIN);
+            let at_work: usize = owners.values().map(|leases| leases.at_work).sum();
+            if at_work >= self.inner.settings.workers {
+                return Ok(());
             }
-            end => self.ends.push((lease, end)),
+            let of = |run: &FleetRun| owners.get(run.owner.as_str()).copied().unwrap_or_default();
+            let one = |run: &FleetRun| {
+                if of(run).parked >= PARKED_OF_OWNER {
+                    return None;
+                }
+                let events = run.decide(FleetCommand::Lease { limit: 1 }).ok()?;
+                (!events.is_empty()).then_some((of(run).at_work, run.id, events))
+            };
+            let could = core.runs.values().filter_map(one);
+            let Some((_, id, events)) = could.min_by_key(|(at_work, id, _)| (*at_work, *id)) else {
+                return Ok(());
+            };
+            core.write(now, vec![(id, events)]).await?;
+            self.inner.changes.send_modify(|count| *count += 1);
         }
     }
 }

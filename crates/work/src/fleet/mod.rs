@@ -2,6 +2,8 @@
 
 mod core;
 mod dispatch;
+mod history;
+mod plan;
 mod run;
 
 use std::sync::Arc;
@@ -10,15 +12,18 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 
-use self::core::{Core, read_run};
+use self::core::{Core, RequestRow, read_run};
 use crate::clock::Clock;
-use crate::error::{WorkError, check_name};
-use crate::ledger::WorkStore;
+use crate::error::{WorkError, check_name, check_share};
+use crate::kept::Kept;
+use crate::ledger::{WorkStore, lock};
+use crate::spec::WorkSpec;
 
+pub use history::{FleetHistory, FleetRecord};
+pub use plan::{FleetBegins, FleetPlan, FleetTaskSpec, WorkerSpec};
 pub use run::{
-    FleetCommand, FleetEvent, FleetPlan, FleetRefused, FleetRun, FleetRunId, FleetRunMarker,
-    FleetRunStatus, FleetTask, FleetTaskSpec, FleetTaskStatus, ReleaseCause, Told, Worker,
-    WorkerSpec, is_stale,
+    FleetCommand, FleetEvent, FleetRefused, FleetRun, FleetRunId, FleetRunMarker, FleetRunStatus,
+    FleetTask, FleetTaskStatus, ReleaseCause, Told, Worker, is_stale,
 };
 
 /// Rows of runs that have not ended.
@@ -28,18 +33,36 @@ const ENDED: &str = "work.fleet.ended";
 /// Rows of plans of open runs, written once: they are big, and do not change.
 const PLAN: &str = "work.fleet.plan";
 
+/// Rows of ended runs by their owner: his name, a space and that of the run.
+const OWNED: &str = "work.fleet.owned";
+/// The index of ended runs by owner, in the order of their ends.
+const KEPT: &str = "work.fleet.kept";
+/// Rows of requests that made a run, so that one that comes again finds it.
+const REQUEST: &str = "work.fleet.request";
+/// How long a request can come again.
+const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
+/// Rows of tasks of open runs.
+const TASK: &str = "work.fleet.task";
+
 /// The longest name of an owner.
 const OWNER_BYTES: usize = 256;
 /// The longest page of a list.
-const LIST: usize = 50;
+const LIST: usize = 100;
+
+/// The most workers that work at once.
+pub const MAX_WORKERS: usize = 64;
+/// The most runs that are open. Open runs are in memory, with what their tasks were told.
+pub const MAX_OPEN_RUNS: usize = 256;
 
 /// What an operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FleetSettings {
-    /// How many workers of all runs work at once.
+    /// How many workers of all runs work at once, from 1 to [`MAX_WORKERS`].
     pub workers: usize,
-    /// How many runs may be open.
+    /// How many runs may be open, from 1 to [`MAX_OPEN_RUNS`]; half of them may be one owner's.
     pub open_runs: usize,
+    /// How many ended runs of each owner are kept; the oldest go first.
+    pub ended_runs_of_owner: usize,
 }
 
 impl Default for FleetSettings {
@@ -47,6 +70,7 @@ impl Default for FleetSettings {
         Self {
             workers: 8,
             open_runs: 32,
+            ended_runs_of_owner: 10_000,
         }
     }
 }
@@ -81,10 +105,20 @@ impl Fleet {
         clock: Arc<dyn Clock>,
         settings: FleetSettings,
     ) -> Result<Self, WorkError> {
-        if settings.workers == 0 {
-            return Err(WorkError::invalid("workers", "must be at least 1"));
+        for (field, value, most) in [
+            ("workers", settings.workers, MAX_WORKERS),
+            ("open_runs", settings.open_runs, MAX_OPEN_RUNS),
+        ] {
+            if !(1..=most).contains(&value) {
+                let reason = format!("must be from 1 to {most}, not {value}");
+                return Err(WorkError::invalid(field, reason));
+            }
         }
-        let core = Core::open(&store).await?;
+        let kept = Kept {
+            index: KEPT,
+            newest: settings.ended_runs_of_owner,
+        };
+        let core = Core::open(&store, kept).await?;
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
@@ -102,9 +136,7 @@ impl Fleet {
     }
 
     async fn core(&self) -> Result<MutexGuard<'_, Core>, WorkError> {
-        let mut core = self.inner.core.lock().await;
-        core.make_sound(&self.inner.store).await?;
-        Ok(core)
+        lock(&self.inner.core, &self.inner.store).await
     }
 
     fn rang(&self) {
@@ -118,19 +150,37 @@ impl Fleet {
         self.inner.changes.subscribe()
     }
 
-    /// Begins a run. When this returns it is durable.
-    pub async fn create(&self, owner: &str, plan: FleetPlan) -> Result<FleetRun, WorkError> {
+    /// Begins a run. When this returns it is durable. A `request` that made one already is answered with that one.
+    pub async fn create(
+        &self,
+        owner: &str,
+        plan: FleetPlan,
+        request: Option<&str>,
+    ) -> Result<FleetRun, WorkError> {
         check_name("owner", owner, OWNER_BYTES)?;
         plan.check()?;
         let now = self.now();
         let mut core = self.core().await?;
+        if let Some(request) = request {
+            let store = &self.inner.store;
+            let known: Option<RequestRow> = store.row(REQUEST, request).await?;
+            let known = known.filter(|row| row.at > now - REPEATED_WITHIN);
+            if let Some(row) = known
+                && let Some(run) = read_run(store, row.run_id).await?
+            {
+                return Ok(run);
+            }
+        }
         let limit = self.inner.settings.open_runs;
         if core.runs.len() >= limit {
             let what = "open runs of the fleet";
             return Err(WorkError::TooMany { what, limit });
         }
+        let runs = core.runs.values();
+        let of_owner = runs.filter(|run| run.owner == owner).count();
+        check_share("open runs of this owner", of_owner, limit)?;
         let id = self.inner.clock.uuid().into();
-        let run = core.create(id, owner, plan, now).await?;
+        let run = core.create(id, owner, plan, request, now).await?;
         drop(core);
         self.rang();
         Ok(run)
@@ -138,32 +188,95 @@ impl Fleet {
 
     /// Finds a run.
     pub async fn get(&self, id: FleetRunId) -> Result<FleetRun, WorkError> {
+        // An open run has several rows, which change together.
+        let core = self.core().await?;
+        if let Some(run) = core.runs.get(&id) {
+            return Ok(run.clone());
+        }
+        drop(core);
         let found = read_run(&self.inner.store, id).await?;
         found.ok_or_else(|| WorkError::not_found("fleet run", id))
     }
 
-    /// Lists runs, the newest first, from behind one on.
+    /// Lists runs, the newest first, from behind one on; of one owner or of all. Those that have ended come without what their tasks were
+    /// told and said: plans are big.
     pub async fn list(
         &self,
+        owner: Option<&str>,
         before: Option<FleetRunId>,
         limit: usize,
     ) -> Result<Vec<FleetRun>, WorkError> {
         let limit = limit.clamp(1, LIST);
-        let before = before.map(|id| id.to_string());
-        let records = &self.inner.store.records;
-        let open = records.page(OPEN, before.as_deref(), limit).await?;
-        let ended = records.page(ENDED, before.as_deref(), limit).await?;
-        let mut names: Vec<_> = open.into_iter().chain(ended).map(|row| row.name).collect();
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        names.dedup();
-        names.truncate(limit);
-        let mut runs = Vec::new();
-        for name in names {
-            if let Ok(id) = name.parse() {
-                runs.push(self.get(id).await?);
+        let mut runs = self.open_runs(owner, before).await?;
+        for id in self.ended_ids(owner, before, limit).await? {
+            match read_run(&self.inner.store, id).await {
+                Ok(run) => runs.extend(run.map(in_short)),
+                // It hides no other.
+                Err(error @ WorkError::Corrupt { .. }) => {
+                    tracing::error!(%error, "a run of the fleet is left out");
+                }
+                Err(error) => return Err(error),
             }
         }
+        runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.id));
+        // One may have ended between the two.
+        runs.dedup_by_key(|run| run.id);
+        runs.truncate(limit);
         Ok(runs)
+    }
+
+    /// Returns open runs behind one; there are few.
+    async fn open_runs(
+        &self,
+        owner: Option<&str>,
+        before: Option<FleetRunId>,
+    ) -> Result<Vec<FleetRun>, WorkError> {
+        let core = self.core().await?;
+        let open = core.runs.values().filter(|run| {
+            let is_theirs = owner.is_none_or(|owner| run.owner == owner);
+            is_theirs && before.is_none_or(|before| run.id < before)
+        });
+        Ok(open.cloned().collect())
+    }
+
+    /// Returns the ids of ended runs behind one, the newest first.
+    async fn ended_ids(
+        &self,
+        owner: Option<&str>,
+        before: Option<FleetRunId>,
+        limit: usize,
+    ) -> Result<Vec<FleetRunId>, WorkError> {
+        let records = &self.inner.store.records;
+        let (kind, prefix) = match owner {
+            Some(owner) => (OWNED, format!("{owner} ")),
+            None => (ENDED, String::new()),
+        };
+        let mut before = match before {
+            Some(before) => format!("{prefix}{before}"),
+            // Behind all names that begin with that of an id.
+            None => format!("{prefix}g"),
+        };
+        let mut ids = Vec::new();
+        while ids.len() < limit {
+            let page = records.page(kind, Some(&before), limit).await?;
+            for record in &page {
+                let Some(name) = record.name.strip_prefix(&prefix) else {
+                    return Ok(ids);
+                };
+                ids.extend(name.parse::<FleetRunId>());
+            }
+            match page.last() {
+                Some(last) if page.len() == limit => before.clone_from(&last.name),
+                _ => break,
+            }
+        }
+        ids.truncate(limit);
+        Ok(ids)
+    }
+
+    /// Starts a run that waits for it. One that goes on already is answered as it is.
+    pub async fn start(&self, id: FleetRunId) -> Result<FleetRun, WorkError> {
+        self.command(id, FleetCommand::Start).await
     }
 
     /// Interrupts a worker: its task is cancelled, and it takes another one.
@@ -195,14 +308,14 @@ impl Fleet {
     async fn command(&self, id: FleetRunId, command: FleetCommand) -> Result<FleetRun, WorkError> {
         let now = self.now();
         let mut core = self.core().await?;
-        let conflict = |refused: FleetRefused| WorkError::Conflict {
-            what: "fleet run",
-            id: id.to_string(),
-            reason: match refused {
-                FleetRefused::Ended => "has ended",
-                FleetRefused::Idle => "has no task at that worker",
-                FleetRefused::OtherAttempt => "has no such attempt running",
-            },
+        let conflict = |refused: FleetRefused| {
+            let (what, reason) = match refused {
+                FleetRefused::Ended => ("fleet run", "has ended"),
+                FleetRefused::Idle => ("worker", "has no task now"),
+                FleetRefused::OtherAttempt => ("worker", "has no such attempt running"),
+            };
+            let id = id.to_string();
+            WorkError::Conflict { what, id, reason }
         };
         let Some(run) = core.runs.get(&id) else {
             drop(core);
@@ -222,11 +335,23 @@ impl Fleet {
             .ok_or_else(|| WorkError::not_found("fleet run", id))
     }
 
-    /// Forgets ended runs that are older than this, and of the rest all but the newest; returns how many.
-    pub async fn forget(&self, age: Duration, newest: usize) -> Result<usize, WorkError> {
-        let age = TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX);
-        let before = self.now().checked_sub_signed(age);
-        let before = before.unwrap_or(DateTime::<Utc>::MIN_UTC);
-        Ok(self.inner.store.records.trim(ENDED, before, newest).await?)
+    /// Forgets ended runs that are older than this; returns how many.
+    pub async fn forget(&self, age: Duration) -> Result<usize, WorkError> {
+        let (store, now) = (&self.inner.store, self.now());
+        let repeated = REPEATED_WITHIN.to_std().unwrap_or_default();
+        store.forget(now, repeated, &[REQUEST]).await?;
+        store.forget(now, age, &[ENDED, OWNED, KEPT]).await
     }
+}
+
+/// Leaves out what a list does not show.
+fn in_short(mut run: FleetRun) -> FleetRun {
+    for task in &mut Arc::make_mut(&mut run.plan).tasks {
+        task.spec = WorkSpec::new("");
+        task.objective = None;
+    }
+    for task in &mut run.tasks {
+        (task.summary, task.error) = (None, None);
+    }
+    run
 }

@@ -5,7 +5,6 @@
 //! from a turn that may still be at work, so no task is worked on twice at a time, and none is begun again unless a turn
 //! has said that it failed or was interrupted.
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -13,19 +12,11 @@ use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 
-use crate::error::{WorkError, check_name, check_text, cut_to};
+use super::plan::{FleetBegins, FleetPlan};
+use crate::error::cut_to;
 use crate::hands::{Assignment, TurnEnd};
-use crate::spec::WorkSpec;
+use crate::turns::wait_after;
 
-/// The most tasks of a run.
-const TASKS: usize = 1000;
-/// The most workers of a run.
-const WORKERS: usize = 64;
-/// The longest name, and how many labels there may be.
-const NAME_BYTES: usize = 256;
-const LABELS: usize = 32;
-/// How much all prompts of a run have together.
-const PLAN_BYTES: usize = 1024 * 1024;
 /// How much of a summary or an error is kept; more is in the thread.
 const END_BYTES: usize = 1024;
 
@@ -39,42 +30,6 @@ impl IdMarker for FleetRunMarker {
 
 /// Identifies a run of a fleet.
 pub type FleetRunId = TypedId<FleetRunMarker>;
-
-/// What a run is asked to do.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FleetPlan {
-    /// What people call it.
-    pub name: String,
-    /// What is to be done, each by one worker. `max_attempts` of a task is how often it may be tried.
-    pub tasks: Vec<FleetTaskSpec>,
-    /// Who does it.
-    pub workers: Vec<WorkerSpec>,
-    /// Words of the client.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-}
-
-/// A task of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetTaskSpec {
-    /// Names it among those of its run.
-    pub task_id: String,
-    /// What is to be done.
-    pub spec: WorkSpec,
-}
-
-/// A worker of a run: a thread of this daemon.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerSpec {
-    /// Names it among those of its run.
-    pub worker_id: String,
-    /// What it is for.
-    #[serde(default)]
-    pub role: String,
-    /// The foreign agent that works in its place, unless the task names one; the built-in loop where neither does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-}
 
 /// Where a task of a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -105,12 +60,32 @@ pub struct FleetTask {
     /// How many of the attempts were restarted by somebody: they do not count against the rule.
     #[serde(default)]
     pub restarts: u32,
+    /// Who had it first. Its thread is carried by that worker's backend, and so goes on with a worker of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_worker: Option<usize>,
     /// What came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Before this it is given to nobody, because an attempt failed. [`FleetRun::ripen`] takes it away when the time has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<DateTime<Utc>>,
+}
+
+impl FleetTask {
+    /// A task that nobody has had yet.
+    pub(super) const NEW: Self = Self {
+        status: FleetTaskStatus::Queued,
+        leased_to: None,
+        attempts: 0,
+        restarts: 0,
+        first_worker: None,
+        summary: None,
+        error: None,
+        not_before: None,
+    };
 }
 
 /// What a worker was told.
@@ -170,6 +145,12 @@ pub struct FleetRun {
     pub created_at: DateTime<Utc>,
     /// When something last happened.
     pub updated_at: DateTime<Utc>,
+    /// The number of its first record.
+    #[serde(default)]
+    pub first_seq: u64,
+    /// When somebody started it, where it waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<DateTime<Utc>>,
     /// When somebody stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<DateTime<Utc>>,
@@ -182,6 +163,8 @@ pub struct FleetRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetRunStatus {
+    /// Nobody has started it.
+    Pending,
     /// No task has begun.
     Queued,
     /// Some have.
@@ -207,6 +190,8 @@ pub enum FleetEvent {
         /// What is to be done.
         plan: Box<FleetPlan>,
     },
+    /// Somebody started it.
+    Started,
     /// A worker is about to begin a task.
     Leased {
         /// The worker.
@@ -257,6 +242,7 @@ impl FleetEvent {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Created { .. } => "fleet.created",
+            Self::Started => "fleet.started",
             Self::Leased { .. } => "fleet.leased",
             Self::Told { .. } => "fleet.told",
             Self::Released { .. } => "fleet.released",
@@ -270,6 +256,8 @@ impl FleetEvent {
 /// What is asked of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FleetCommand {
+    /// Begin, where it waits for that.
+    Start,
     /// Give tasks to workers that have none, so many at most.
     Lease {
         /// How many.
@@ -311,57 +299,6 @@ pub enum FleetRefused {
     OtherAttempt,
 }
 
-impl FleetPlan {
-    /// Refuses what is over a bound.
-    pub fn check(&self) -> Result<(), WorkError> {
-        check_name("name", &self.name, NAME_BYTES)?;
-        let tasks = self.tasks.iter().map(|task| task.task_id.as_str());
-        check_ids("tasks", tasks, TASKS)?;
-        let workers = self.workers.iter().map(|worker| worker.worker_id.as_str());
-        check_ids("workers", workers, WORKERS)?;
-        self.tasks.iter().try_for_each(|task| task.spec.check())?;
-        let bytes: usize = self.tasks.iter().map(|task| task.spec.prompt.len()).sum();
-        if bytes > PLAN_BYTES {
-            let reason = format!("has prompts of {bytes} bytes, and {PLAN_BYTES} are allowed");
-            return Err(WorkError::invalid("tasks", reason));
-        }
-        for worker in &self.workers {
-            check_text("role", &worker.role, NAME_BYTES, false)?;
-            if let Some(backend) = &worker.backend {
-                check_name("backend", backend, NAME_BYTES)?;
-            }
-        }
-        if self.labels.len() > LABELS {
-            let reason = format!("has more than {LABELS} labels");
-            return Err(WorkError::invalid("labels", reason));
-        }
-        for (name, value) in &self.labels {
-            check_name("labels", name, NAME_BYTES)?;
-            check_text("labels", value, NAME_BYTES, false)?;
-        }
-        Ok(())
-    }
-}
-
-fn check_ids<'a>(
-    field: &'static str,
-    ids: impl ExactSizeIterator<Item = &'a str>,
-    limit: usize,
-) -> Result<(), WorkError> {
-    if !(1..=limit).contains(&ids.len()) {
-        let reason = format!("must have from 1 to {limit} entries, not {}", ids.len());
-        return Err(WorkError::invalid(field, reason));
-    }
-    let mut seen = HashSet::new();
-    for id in ids {
-        check_name(field, id, NAME_BYTES)?;
-        if !seen.insert(id) {
-            return Err(WorkError::invalid(field, format!("has `{id}` twice")));
-        }
-    }
-    Ok(())
-}
-
 impl FleetRun {
     /// Begins a run with its first record; `None` where it is another one.
     #[must_use]
@@ -369,22 +306,16 @@ impl FleetRun {
         let FleetEvent::Created { owner, plan } = event else {
             return None;
         };
-        let task = FleetTask {
-            status: FleetTaskStatus::Queued,
-            leased_to: None,
-            attempts: 0,
-            restarts: 0,
-            summary: None,
-            error: None,
-        };
         Some(Self {
             id,
             owner: owner.clone(),
-            tasks: vec![task; plan.tasks.len()],
+            tasks: vec![FleetTask::NEW; plan.tasks.len()],
             workers: vec![Worker::default(); plan.workers.len()],
             plan: Arc::new((**plan).clone()),
             created_at: at,
             updated_at: at,
+            first_seq: 0,
+            started_at: None,
             stopped_at: None,
             completed_at: None,
         })
@@ -396,6 +327,10 @@ impl FleetRun {
             return Err(FleetRefused::Ended);
         }
         match command {
+            FleetCommand::Start => Ok(match self.waits_for_start() {
+                true => vec![FleetEvent::Started],
+                false => Vec::new(),
+            }),
             FleetCommand::Lease { limit } => Ok(self.lease(limit)),
             FleetCommand::Tell { worker, what } => {
                 let told = self.workers.get(worker).ok_or(FleetRefused::Idle)?;
@@ -422,20 +357,47 @@ impl FleetRun {
         }
     }
 
+    /// Tells whether nothing begins before somebody starts it.
+    #[must_use]
+    pub fn waits_for_start(&self) -> bool {
+        self.plan.begins == FleetBegins::WhenStarted && self.started_at.is_none()
+    }
+
     fn lease(&self, limit: usize) -> Vec<FleetEvent> {
-        if self.stopped_at.is_some() {
+        if self.stopped_at.is_some() || self.waits_for_start() {
             return Vec::new();
         }
         let idle = (self.workers.iter().enumerate()).filter(|(_, worker)| worker.task_id.is_none());
-        let waiting = (self.tasks.iter().enumerate())
-            .filter(|(_, task)| task.status == FleetTaskStatus::Queued);
-        let pairs = idle.zip(waiting).take(limit);
-        let leased = pairs.map(|((worker, _), (index, task))| FleetEvent::Leased {
-            worker,
-            task: index,
-            attempt: task.attempts + 1,
-        });
-        leased.collect()
+        let mut idle: Vec<usize> = idle.map(|(index, _)| index).collect();
+        let mut leased = Vec::new();
+        for (index, task) in self.tasks.iter().enumerate() {
+            if leased.len() >= limit || idle.is_empty() {
+                break;
+            }
+            if task.status != FleetTaskStatus::Queued || task.not_before.is_some() {
+                continue;
+            }
+            let fits = idle.iter().position(|worker| self.fits(index, *worker));
+            if let Some(at) = fits {
+                leased.push(FleetEvent::Leased {
+                    worker: idle.remove(at),
+                    task: index,
+                    attempt: task.attempts + 1,
+                });
+            }
+        }
+        leased
+    }
+
+    /// Tells whether a worker can go on with the thread of a task.
+    fn fits(&self, task: usize, worker: usize) -> bool {
+        let names_backend = |task: usize| {
+            let task = self.plan.tasks.get(task);
+            task.is_some_and(|task| task.spec.backend.is_some())
+        };
+        let backend = |worker: usize| self.plan.workers.get(worker).map(|spec| &spec.backend);
+        let first = self.tasks.get(task).and_then(|task| task.first_worker);
+        first.is_none_or(|first| names_backend(task) || backend(first) == backend(worker))
     }
 
     fn stop(&self) -> Vec<FleetEvent> {
@@ -478,7 +440,7 @@ impl FleetRun {
             }
             (
                 TurnEnd::Failed { error, .. } | TurnEnd::Interrupted { reason: error },
-                Some(Told::Stop),
+                Some(Told::Stop | Told::Interrupt),
             ) => ended(task, FleetTaskStatus::Cancelled, None, Some(cut(error))),
             // Somebody asked for it, so it does not count against the rule.
             (
@@ -489,10 +451,10 @@ impl FleetRun {
                 cause: ReleaseCause::Restart,
                 error: cut(error),
             },
-            (TurnEnd::Interrupted { reason }, _) => {
+            (TurnEnd::Interrupted { reason }, None) => {
                 ended(task, FleetTaskStatus::Cancelled, None, Some(cut(reason)))
             }
-            (TurnEnd::Failed { error, may_retry }, _) => match may_retry && told.is_none() {
+            (TurnEnd::Failed { error, may_retry }, None) => match may_retry {
                 true => failed(error),
                 false => ended(task, FleetTaskStatus::Failed, None, Some(cut(error))),
             },
@@ -517,6 +479,7 @@ impl FleetRun {
         self.updated_at = at;
         match event {
             FleetEvent::Created { .. } => {}
+            FleetEvent::Started => self.started_at = Some(at),
             FleetEvent::Leased {
                 worker,
                 task,
@@ -530,6 +493,7 @@ impl FleetRun {
                     task.status = FleetTaskStatus::Running;
                     task.leased_to = Some(worker_spec.worker_id.clone());
                     task.attempts = *attempt;
+                    task.first_worker.get_or_insert(*worker);
                 }
                 if let Some(worker) = self.workers.get_mut(*worker) {
                     worker.task_id = Some(task_spec.task_id.clone());
@@ -549,7 +513,13 @@ impl FleetRun {
                 let task = self.leases().find(|(of, ..)| of == worker);
                 if let Some(task) = task.and_then(|(_, task, _)| self.tasks.get_mut(task)) {
                     task.status = FleetTaskStatus::Queued;
-                    task.restarts += u32::from(*cause == ReleaseCause::Restart);
+                    match cause {
+                        ReleaseCause::Restart => task.restarts += 1,
+                        ReleaseCause::Failure => {
+                            let attempts = task.attempts.saturating_sub(task.restarts);
+                            task.not_before = Some(at + wait_after(attempts));
+                        }
+                    }
                     task.error = Some(error.clone());
                 }
                 self.free(*worker, Some(error));
@@ -566,6 +536,7 @@ impl FleetRun {
                 }
                 if let Some(task) = self.tasks.get_mut(*task) {
                     task.status = *status;
+                    task.not_before = None;
                     task.summary.clone_from(summary);
                     task.error.clone_from(error);
                 }
@@ -594,6 +565,19 @@ impl FleetRun {
         }
     }
 
+    /// Lets tasks wait for a worker whose time has come.
+    pub fn ripen(&mut self, now: DateTime<Utc>) {
+        for task in &mut self.tasks {
+            task.not_before = task.not_before.filter(|due| *due > now);
+        }
+    }
+
+    /// Returns when the next task has waited long enough.
+    #[must_use]
+    pub fn next_due(&self) -> Option<DateTime<Utc>> {
+        self.tasks.iter().filter_map(|task| task.not_before).min()
+    }
+
     /// Returns worker, task and attempt of each lease.
     pub fn leases(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
         let leased = self.tasks.iter().enumerate();
@@ -614,6 +598,9 @@ impl FleetRun {
                 .filter(|task| task.status == status)
                 .count()
         };
+        if self.completed_at.is_none() && self.waits_for_start() {
+            return FleetRunStatus::Pending;
+        }
         if self.completed_at.is_none() {
             return match self.tasks.iter().all(|task| task.attempts == 0) {
                 true => FleetRunStatus::Queued,
@@ -646,11 +633,13 @@ impl FleetRun {
     /// Returns what a lease is to carry out.
     #[must_use]
     pub fn assignment(&self, (worker, task, attempt): (usize, usize, u32)) -> Option<Assignment> {
-        let mut spec = self.plan.tasks.get(task)?.spec.clone();
+        let planned = self.plan.tasks.get(task)?;
+        let mut spec = planned.spec.clone();
         let worker = self.plan.workers.get(worker)?;
         spec.backend = spec.backend.or_else(|| worker.backend.clone());
         Some(Assignment {
             owner: self.owner.clone(),
+            task: format!("{}/{}", self.id, planned.task_id),
             thread_id: self.thread_id(task),
             turn_id: self.turn_id(task, attempt),
             attempt,

@@ -7,23 +7,28 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use jiff::civil;
+use jiff::{Span, civil};
 
 use super::rule::{Frequency, Rule};
 use super::{Schedule, zone};
 
-/// How many days ahead are looked through.
-const HORIZON: usize = 400;
+/// How many days back are looked through.
+const DAYS_BACK: usize = 400;
 const EVERY_HOUR: u32 = 0xff_ffff;
+const HOURS_OF_WEEK: i64 = 168;
+/// The day that hours are numbered from, and its place in the week, from Monday on.
+const DAY_ZERO: civil::Date = civil::Date::constant(1970, 1, 1);
+const WEEKDAY_ZERO: i64 = 3;
 
 impl Schedule {
-    /// Returns the first time after another that the rule names; `None` where there is none in the next 400 days.
+    /// Returns the first time after another that the rule names; `None` where it names none.
     #[must_use]
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let times = self.times()?;
         // A time that was moved may belong to the day before.
         let mut day = zone::local(&self.zone, after)?.date().yesterday().ok()?;
-        for _ in 0..HORIZON {
+        loop {
+            day = times.day_from(day)?;
             let next_day = day.tomorrow().ok()?;
             // Also with the next day: what was moved out of a day may lie behind the beginning of the next.
             let days = [day, next_day].into_iter();
@@ -33,7 +38,6 @@ impl Schedule {
             }
             day = next_day;
         }
-        None
     }
 
     /// Returns the last times that the rule names after one time and up to another, in order; at most `limit`, and none that lies more
@@ -54,7 +58,7 @@ impl Schedule {
             let mut day = last;
             // One day more than is needed, for what was moved out of it.
             let mut left_over = 2;
-            for _ in 0..HORIZON {
+            for _ in 0..DAYS_BACK {
                 let due = self.on(&times, day);
                 found.extend(due.filter(|time| after < *time && *time <= until));
                 left_over -= i32::from(found.len() >= limit);
@@ -114,20 +118,36 @@ impl Times<'_> {
         self.rule.frequency == Frequency::Hourly { interval: 1 } && self.rule.hours == EVERY_HOUR
     }
 
+    /// Returns how many hours lie between those that are counted.
+    const fn step(&self) -> i64 {
+        match self.rule.frequency {
+            Frequency::Weekly => 1,
+            Frequency::Hourly { interval } => interval as i64,
+        }
+    }
+
+    /// Tells whether the rule names an hour.
+    const fn has(&self, hour: i64) -> bool {
+        let day = (hour.div_euclid(24) + WEEKDAY_ZERO).rem_euclid(7);
+        (hour - self.first_hour).rem_euclid(self.step()) == 0
+            && self.rule.days >> day & 1 == 1
+            && self.rule.hours >> hour.rem_euclid(24) & 1 == 1
+    }
+
+    /// Returns the first day from one on with an hour that the rule names. Hours that are counted come back to the same hour of the
+    /// week after as many steps as a week has hours, so what is not there until then never is.
+    fn day_from(&self, day: civil::Date) -> Option<civil::Date> {
+        let midnight = hour_number(day, 0);
+        let first = midnight + (self.first_hour - midnight).rem_euclid(self.step());
+        let mut counted = (0..HOURS_OF_WEEK).map(|n| first + n * self.step());
+        let hour = counted.find(|hour| self.has(*hour))?;
+        let days = Span::new().try_days(hour.div_euclid(24)).ok()?;
+        DAY_ZERO.checked_add(days).ok()
+    }
+
     fn of(&self, day: civil::Date) -> impl Iterator<Item = (i8, i8)> {
-        let is_day = self.rule.days >> day.weekday().to_monday_zero_offset() & 1 == 1;
-        let interval = match self.rule.frequency {
-            Frequency::Weekly | Frequency::Hourly { interval: 1 } => None,
-            Frequency::Hourly { interval } => {
-                Some((i64::from(interval), hour_number(day, 0) - self.first_hour))
-            }
-        };
-        let is_hour = move |hour: &i8| {
-            let is_counted = interval.is_none_or(|(interval, passed)| {
-                (passed + i64::from(*hour)).rem_euclid(interval) == 0
-            });
-            is_day && is_counted && self.rule.hours >> *hour & 1 == 1
-        };
+        let midnight = hour_number(day, 0);
+        let is_hour = move |hour: &i8| self.has(midnight + i64::from(*hour));
         let is_minute = |minute: &i8| self.minutes >> *minute & 1 == 1;
         (0..24).filter(is_hour).flat_map(move |hour| {
             let minutes = (0..60).filter(is_minute);
@@ -138,6 +158,6 @@ impl Times<'_> {
 
 /// Numbers the hours on the wall.
 fn hour_number(day: civil::Date, hour: i8) -> i64 {
-    let days = day.since(civil::Date::constant(1970, 1, 1));
+    let days = day.since(DAY_ZERO);
     i64::from(days.map_or(0, |span| span.get_days())) * 24 + i64::from(hour)
 }

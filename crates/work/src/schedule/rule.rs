@@ -72,7 +72,9 @@ pub enum RuleError {
     #[error("there is no time zone `{0}`; write a name such as Europe/Berlin or UTC")]
     UnknownZone(String),
     /// Nothing is ever due.
-    #[error("the rule names no time in the next 400 days")]
+    #[error(
+        "the rule names no time: no hour that INTERVAL counts to is one of its BYDAY and BYHOUR"
+    )]
     NeverFires,
 }
 

@@ -9,9 +9,10 @@ use windlass_core::events::Event;
 
 use super::queue::Queue;
 use super::task::{EndStatus, Task, TaskCommand, TaskEvent, TaskId};
-use super::{ENDED, NewTask, OPEN, OWNER, STATE, TaskCounts};
+use super::{ENDED, NewTask, OPEN, OWNER, REQUEST, STATE, TaskCounts};
 use crate::error::WorkError;
-use crate::ledger::{Entry, Ledger, WorkStore, put, read_entry, take_out};
+use crate::kept::Kept;
+use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, read_entry, take_out};
 
 /// The stream of tasks.
 pub(super) const STREAM: &str = "work:tasks";
@@ -33,6 +34,12 @@ struct OwnerRow {
     served: u64,
 }
 
+/// The row of a request that queued a task.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RequestRow {
+    pub(super) task_id: TaskId,
+}
+
 /// The payload of a record.
 #[derive(Debug, Serialize, Deserialize)]
 struct TaskEntry {
@@ -46,6 +53,8 @@ pub(super) struct Change {
     before: Option<Task>,
     events: Vec<TaskEvent>,
     after: Task,
+    /// The request that it came by.
+    request: Option<String>,
 }
 
 impl Change {
@@ -57,6 +66,7 @@ impl Change {
             before: Some(task),
             events,
             after,
+            request: None,
         }
     }
 
@@ -73,27 +83,12 @@ pub(super) struct Core {
     ledger: Ledger,
     pub(super) queue: Queue,
     totals: Totals,
+    kept: Kept,
 }
 
-impl Core {
-    pub(super) async fn open(store: &WorkStore) -> Result<Self, WorkError> {
-        let mut core = Self {
-            ledger: Ledger::open(store, STREAM).await?,
-            queue: Queue::default(),
-            totals: Totals::default(),
-        };
-        core.load(store).await?;
-        Ok(core)
-    }
-
-    /// Reads everything again where the last write is in doubt.
-    pub(super) async fn make_sound(&mut self, store: &WorkStore) -> Result<(), WorkError> {
-        if !self.ledger.is_sound()? {
-            self.ledger.reopen().await?;
-            self.load(store).await?;
-            self.ledger.trust();
-        }
-        Ok(())
+impl Writer for Core {
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 
     /// Reads what is open. Costs as much as there is of it, however much has ended.
@@ -106,6 +101,19 @@ impl Core {
         queue.set_all_served(rows.into_iter().map(|row| (row.owner, row.served)));
         self.queue = queue;
         Ok(())
+    }
+}
+
+impl Core {
+    pub(super) async fn open(store: &WorkStore, kept: Kept) -> Result<Self, WorkError> {
+        let mut core = Self {
+            ledger: Ledger::open(store, STREAM).await?,
+            queue: Queue::default(),
+            totals: Totals::default(),
+            kept,
+        };
+        core.load(store).await?;
+        Ok(core)
     }
 
     pub(super) fn counts(&self) -> TaskCounts {
@@ -139,6 +147,7 @@ impl Core {
             before: None,
             events: vec![event],
             after,
+            request: task.request,
         })
     }
 
@@ -178,6 +187,12 @@ impl Core {
                 }
             }
             let name = change.id().to_string();
+            if let Some(request) = &change.request {
+                let row = RequestRow {
+                    task_id: change.id(),
+                };
+                puts.push(put(REQUEST, request.clone(), &row)?);
+            }
             if change.after.end().is_some() {
                 puts.push(take_out(OPEN, name.clone()));
                 puts.push(put(ENDED, name, &change.after)?);
@@ -186,6 +201,11 @@ impl Core {
             }
         }
         puts.push(put(STATE, "tasks".to_owned(), &totals)?);
+        let ended = changes.iter().filter(|it| it.after.end().is_some());
+        let ended = ended.map(|it| (it.after.owner.clone(), it.id().to_string()));
+        let keeping = self.kept.add(self.ledger.store(), ended.collect()).await?;
+        puts.extend(keeping.puts);
+        puts.extend(keeping.gone.into_iter().map(|(_, id)| take_out(ENDED, id)));
         self.apply(&changes);
         let mut owners: Vec<&str> = changes.iter().map(|change| &*change.after.owner).collect();
         owners.sort_unstable();

@@ -5,22 +5,26 @@ mod dispatch;
 mod queue;
 mod task;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 use windlass_store::HostRecord;
 
-use self::core::{Change, Core};
+use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name};
-use crate::ledger::{WorkStore, read_row};
+use crate::kept::Kept;
+use crate::ledger::{PAGE, WorkStore, lock, readable, rows_after};
 use crate::spec::WorkSpec;
 
 pub use self::core::fold_tasks;
+pub(crate) use self::task::RUN_VERSION;
 pub(crate) use self::task::cut;
+use self::task::is_run_id;
 pub use self::task::{
     Attempt, EndStatus, Task, TaskCommand, TaskEnd, TaskEvent, TaskId, TaskMarker, TaskRefused,
     TaskState, TaskStatus,
@@ -30,8 +34,12 @@ pub use self::task::{
 const OPEN: &str = "work.task";
 /// Rows of ended tasks. They lie apart, so that nobody who looks for work comes across them.
 const ENDED: &str = "work.task.ended";
+/// The index of ended tasks by owner.
+const KEPT: &str = "work.task.kept";
 /// Rows of owners with open tasks.
 const OWNER: &str = "work.task.owner";
+/// Rows of requests that queued a task, so that their repeats are known.
+const REQUEST: &str = "work.task.request";
 /// The row with what is counted.
 const STATE: &str = "work.state";
 
@@ -41,8 +49,14 @@ pub const MAX_WORKERS: usize = 8;
 const OWNER_BYTES: usize = 256;
 /// The longest page of a list.
 const LIST: usize = 500;
-/// How many rows a list for one owner looks at before it says where to go on.
+/// How many rows a list for one owner looks at before it says where to go on, and how many bytes.
 const LOOKS: usize = 4096;
+const LOOK_BYTES: usize = 8 * LIST_BYTES;
+/// How many bytes of tasks are in a page of a list, or a little more.
+pub(crate) const LIST_BYTES: usize = 4 * 1024 * 1024;
+/// How many tasks can be queued at once, and how much their prompts may have together.
+pub(crate) const AT_ONCE: usize = 1000;
+pub(crate) const AT_ONCE_BYTES: usize = 1024 * 1024;
 
 /// What an operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +67,8 @@ pub struct TaskSettings {
     pub open_tasks: usize,
     /// How many of them may be one owner's, so that none takes all the room.
     pub open_tasks_of_owner: usize,
+    /// How many ended tasks of each owner are kept; the oldest go first.
+    pub ended_tasks_of_owner: usize,
 }
 
 impl Default for TaskSettings {
@@ -61,6 +77,7 @@ impl Default for TaskSettings {
             workers: 2,
             open_tasks: 100_000,
             open_tasks_of_owner: 50_000,
+            ended_tasks_of_owner: 100_000,
         }
     }
 }
@@ -68,12 +85,14 @@ impl Default for TaskSettings {
 /// A task that is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
-    /// Its id. Where one of that id is there, it is answered, and nothing is queued.
+    /// Its id. Where this owner has a task of that id, it is answered, and nothing is queued.
     pub id: Option<TaskId>,
     /// What is to be done.
     pub spec: WorkSpec,
     /// The task that it does again.
     pub retry_of: Option<TaskId>,
+    /// Names the request that asks for it, where that may come again: then the task that it queued is answered.
+    pub request: Option<String>,
 }
 
 impl NewTask {
@@ -84,6 +103,7 @@ impl NewTask {
             id: None,
             spec,
             retry_of: None,
+            request: None,
         }
     }
 }
@@ -148,7 +168,11 @@ impl Tasks {
             let reason = format!("must be from 1 to {MAX_WORKERS}, not {}", settings.workers);
             return Err(WorkError::invalid("workers", reason));
         }
-        let core = Core::open(&store).await?;
+        let kept = Kept {
+            index: KEPT,
+            newest: settings.ended_tasks_of_owner,
+        };
+        let core = Core::open(&store, kept).await?;
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
@@ -171,11 +195,8 @@ impl Tasks {
         self.inner.clock.now()
     }
 
-    /// Takes the right to change tasks. What is in memory is read again where nobody knows whether the last write is durable.
     async fn core(&self) -> Result<MutexGuard<'_, Core>, WorkError> {
-        let mut core = self.inner.core.lock().await;
-        core.make_sound(&self.inner.store).await?;
-        Ok(core)
+        lock(&self.inner.core, &self.inner.store).await
     }
 
     fn rang(&self) {
@@ -197,29 +218,50 @@ impl Tasks {
             .ok_or_else(|| WorkError::Storage("a task was queued and is not there".to_owned()))
     }
 
-    /// Queues tasks, all or none, in one commit.
+    /// Queues tasks, all or none, in one commit: a thousand at most, with prompts of 1 MiB together.
     pub async fn submit_all(
         &self,
         owner: &str,
         tasks: Vec<NewTask>,
     ) -> Result<Vec<Task>, WorkError> {
+        // Ids of runs can be reckoned beforehand, so nobody else may take them.
+        let is_of_run = |task: &NewTask| task.id.is_some_and(is_run_id);
+        if tasks.iter().any(is_of_run) {
+            let reason = "is one of those that runs of automations have; leave it out";
+            return Err(WorkError::invalid("id", reason));
+        }
+        self.queue_all(owner, tasks).await
+    }
+
+    /// Queues tasks, also such as runs of automations have.
+    pub(crate) async fn queue_all(
+        &self,
+        owner: &str,
+        tasks: Vec<NewTask>,
+    ) -> Result<Vec<Task>, WorkError> {
         check_name("owner", owner, OWNER_BYTES)?;
-        tasks.iter().try_for_each(|task| task.spec.check())?;
+        check_batch(&tasks)?;
         let now = self.now();
         let mut core = self.core().await?;
         let mut changes: Vec<Change> = Vec::new();
+        let mut ids = HashSet::new();
         let mut answers = Vec::new();
-        for task in tasks {
+        for mut task in tasks {
+            if let Some(request) = &task.request {
+                let made: Option<RequestRow> = self.inner.store.row(REQUEST, request).await?;
+                task.id = made.map(|made| made.task_id).or(task.id);
+            }
             let known = match task.id {
                 Some(id) => self.find(id).await?,
                 None => None,
             };
             if let Some(known) = known {
+                check_owner(&known, owner)?;
                 answers.push(known);
                 continue;
             }
             let id = task.id.unwrap_or_else(|| self.inner.clock.uuid().into());
-            if changes.iter().any(|change| change.id() == id) {
+            if !ids.insert(id) {
                 return Err(WorkError::invalid("id", "is there twice"));
             }
             let change = core.queue_task(owner, id, task, changes.len(), now)?;
@@ -263,7 +305,8 @@ impl Tasks {
         }
     }
 
-    /// Lists tasks, the newest first: all, or those of one owner.
+    /// Lists tasks, the newest first: all, or those of one owner. There may be fewer than `limit` also where `next` is set: where
+    /// they are big, or few are the owner's.
     pub async fn list(
         &self,
         owner: Option<&str>,
@@ -273,58 +316,66 @@ impl Tasks {
         let limit = limit.clamp(1, LIST);
         let mut page = TaskPage::default();
         let mut before = before.map(|id| id.to_string());
-        let mut looks = 0;
+        let (mut looks, mut looked, mut bytes) = (0, 0, 0);
+        let mut count = PAGE;
         loop {
-            let (found, next) = self.rows(before.as_deref(), limit).await?;
-            looks += found.len();
-            for task in found {
+            let count_now = match owner {
+                Some(_) => count,
+                None => count.min(limit - page.tasks.len()),
+            };
+            let rows = self.rows(before.as_deref(), count_now).await?;
+            looks += rows.tasks.len();
+            looked += rows.bytes;
+            for (task, size) in rows.tasks {
                 if owner.is_none_or(|owner| owner == task.owner) {
                     page.next = Some(task.id);
                     page.tasks.push(task);
-                    if page.tasks.len() == limit {
+                    bytes += size;
+                    if page.tasks.len() == limit || bytes >= LIST_BYTES {
                         return Ok(page);
                     }
                 }
             }
-            let Some(next) = next else {
+            let Some(next) = rows.next else {
                 page.next = None;
                 return Ok(page);
             };
-            if looks >= LOOKS {
+            if looks >= LOOKS || looked >= LOOK_BYTES {
                 page.next = next.parse().ok();
                 return Ok(page);
             }
             before = Some(next);
+            count = rows_after(rows.bytes, count_now);
         }
     }
 
-    /// Reads rows of both kinds in one order, and says where to go on.
-    async fn rows(
-        &self,
-        before: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<Task>, Option<String>), WorkError> {
+    /// Reads rows of both kinds in one order.
+    async fn rows(&self, before: Option<&str>, count: usize) -> Result<Rows, WorkError> {
         let records = &self.inner.store.records;
         // Open ones first: one that ends in between is found twice, and none is missed.
-        let open = records.page(OPEN, before, limit).await?;
-        let ended = records.page(ENDED, before, limit).await?;
+        let open = records.page(OPEN, before, count).await?;
+        let ended = records.page(ENDED, before, count).await?;
         let with_kind = |kind: &'static str| move |record: HostRecord| (kind, record);
         let mut found: Vec<_> = (ended.into_iter().map(with_kind(ENDED)))
             .chain(open.into_iter().map(with_kind(OPEN)))
             .collect();
+        let bytes = found.iter().map(|(_, record)| record.body.len()).sum();
         found.sort_by(|(_, a), (_, b)| b.name.cmp(&a.name));
         found.dedup_by(|(_, later), (_, kept)| later.name == kept.name);
-        let next = match found.len() >= limit {
-            true => found.get(limit - 1).map(|(_, record)| record.name.clone()),
+        let next = match found.len() >= count {
+            true => found.get(count - 1).map(|(_, record)| record.name.clone()),
             false => None,
         };
-        found.truncate(limit);
+        found.truncate(count);
         let tasks = found.iter().filter_map(|(kind, record)| {
-            let read = read_row(kind, record);
-            read.inspect_err(|error| tracing::error!(%error, "a task is left out of a list"))
-                .ok()
+            let task = readable(kind, record)?;
+            Some((task, record.body.len()))
         });
-        Ok((tasks.collect(), next))
+        Ok(Rows {
+            tasks: tasks.collect(),
+            bytes,
+            next,
+        })
     }
 
     /// Counts tasks.
@@ -351,15 +402,17 @@ impl Tasks {
         Ok(after)
     }
 
-    /// Queues a task again that failed or was called off. Its end stays: what is queued is a new task that names it.
+    /// Queues a task of this owner again that failed or was called off. Its end stays: what is queued is a new task that names it.
     pub async fn retry(&self, owner: &str, id: TaskId) -> Result<Task, WorkError> {
         let task = self.get(id).await?;
+        check_owner(&task, owner)?;
         match task.status() {
             TaskStatus::Failed | TaskStatus::Canceled => {
                 let again = NewTask {
                     id: None,
                     spec: task.spec,
                     retry_of: Some(id),
+                    request: None,
                 };
                 self.submit(owner, again).await
             }
@@ -373,11 +426,55 @@ impl Tasks {
         }
     }
 
-    /// Forgets ended tasks that are older than this, and of the rest all but the newest; returns how many.
-    pub async fn forget(&self, age: Duration, newest: usize) -> Result<usize, WorkError> {
-        let age = TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX);
-        let before = self.now().checked_sub_signed(age);
-        let before = before.unwrap_or(DateTime::<Utc>::MIN_UTC);
-        Ok(self.inner.store.records.trim(ENDED, before, newest).await?)
+    /// Forgets which requests queued a task, of those that are older than this.
+    pub async fn forget_requests(&self, age: Duration) -> Result<usize, WorkError> {
+        let store = &self.inner.store;
+        store.forget(self.now(), age, &[REQUEST]).await
+    }
+
+    /// Forgets ended tasks that are older than this; returns how many.
+    pub async fn forget(&self, age: Duration) -> Result<usize, WorkError> {
+        let store = &self.inner.store;
+        store.forget(self.now(), age, &[ENDED, KEPT]).await
+    }
+}
+
+/// Some tasks as they lie in the store.
+struct Rows {
+    /// Each with the bytes of its row.
+    tasks: Vec<(Task, usize)>,
+    /// How much was read for them.
+    bytes: usize,
+    /// The last name, where there may be more.
+    next: Option<String>,
+}
+
+/// Refuses what is over a bound.
+fn check_batch(tasks: &[NewTask]) -> Result<(), WorkError> {
+    if tasks.len() > AT_ONCE {
+        let reason = format!(
+            "has {} entries, and {AT_ONCE} can be queued at once",
+            tasks.len()
+        );
+        return Err(WorkError::invalid("tasks", reason));
+    }
+    tasks.iter().try_for_each(|task| task.spec.check())?;
+    let bytes: usize = tasks.iter().map(|task| task.spec.prompt.len()).sum();
+    if bytes > AT_ONCE_BYTES {
+        let reason =
+            format!("has prompts of {bytes} bytes, and {AT_ONCE_BYTES} can be queued at once");
+        return Err(WorkError::invalid("tasks", reason));
+    }
+    Ok(())
+}
+
+fn check_owner(task: &Task, owner: &str) -> Result<(), WorkError> {
+    match task.owner == owner {
+        true => Ok(()),
+        false => Err(WorkError::Conflict {
+            what: "task",
+            id: task.id.to_string(),
+            reason: "belongs to another owner",
+        }),
     }
 }

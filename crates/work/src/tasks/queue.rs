@@ -1,14 +1,16 @@
 //! What is open, in memory: numbers and ids only, so that a hundred thousand tasks weigh a few megabytes.
 //!
-//! Who comes next: the owner with the fewest running tasks, and of several the one that was served least. An owner who comes
-//! anew begins where the others are, so that waiting outside saves up nothing.
+//! Who comes next: the owner with the fewest tasks at work, and of several the one that was served least. An owner who comes
+//! anew begins where the others are, so that waiting outside saves up nothing. A task that runs and only waits for somebody has no worker;
+//! an owner with many of those has nothing further begun.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use super::task::{Task, TaskId, TaskState};
+use crate::turns::PARKED_OF_OWNER;
 
 /// The open tasks.
 #[derive(Debug, Default)]
@@ -25,14 +27,17 @@ struct Owner {
     waiting: BTreeMap<u64, TaskId>,
     delayed: usize,
     running: usize,
+    /// How many of those that run only wait for somebody.
+    parked: usize,
     /// How many of its tasks were started, reckoned from where the others were when it came.
     served: u64,
 }
 
-/// A task that a worker has.
-#[derive(Debug, Clone, Copy)]
+/// A task that runs.
+#[derive(Debug, Clone)]
 pub(super) struct Running {
     pub(super) is_canceled: bool,
+    owner: Arc<str>,
 }
 
 impl Queue {
@@ -57,6 +62,7 @@ impl Queue {
                 self.with(&owner, |entry| entry.running += 1);
                 let running = Running {
                     is_canceled: task.cancel_requested_at.is_some(),
+                    owner,
                 };
                 self.running.insert(task.id, running);
             }
@@ -86,6 +92,17 @@ impl Queue {
         if self.owners.get(&owner).is_some_and(Owner::is_gone) {
             self.owners.remove(&owner);
         }
+    }
+
+    /// Takes out a waiting task whose row cannot be read, so that nobody waits for it. It is looked for, because this hardly ever
+    /// happens.
+    pub(super) fn leave_out(&mut self, id: TaskId) {
+        for owner in self.owners.values_mut() {
+            let waiting = owner.waiting.len();
+            owner.waiting.retain(|_, of| *of != id);
+            self.queued -= waiting - owner.waiting.len();
+        }
+        self.owners.retain(|_, owner| !owner.is_gone());
     }
 
     /// Finds an owner, or begins one where the others are.
@@ -154,11 +171,24 @@ impl Queue {
         }
     }
 
+    /// Notes which of the tasks that run only wait for somebody; returns how many are at work.
+    pub(super) fn note_parked(&mut self, parked: &HashSet<TaskId>) -> usize {
+        let mut at_work = self.running.len();
+        self.owners.values_mut().for_each(|owner| owner.parked = 0);
+        for running in parked.iter().filter_map(|id| self.running.get(id)) {
+            at_work -= 1;
+            if let Some(owner) = self.owners.get_mut(&running.owner) {
+                owner.parked += 1;
+            }
+        }
+        at_work
+    }
+
     /// Chooses up to so many tasks that come next, as if each had been started.
     pub(super) fn next(&self, count: usize) -> Vec<TaskId> {
         let mut owners: Vec<_> = (self.owners.values())
-            .filter(|owner| !owner.waiting.is_empty())
-            .map(|owner| (owner.running, owner.served, owner.waiting.values()))
+            .filter(|owner| !owner.waiting.is_empty() && owner.parked < PARKED_OF_OWNER)
+            .map(|owner| (owner.at_work(), owner.served, owner.waiting.values()))
             .collect();
         let mut chosen = Vec::new();
         while chosen.len() < count {
@@ -207,6 +237,10 @@ impl Queue {
 }
 
 impl Owner {
+    fn at_work(&self) -> usize {
+        self.running.saturating_sub(self.parked)
+    }
+
     fn is_gone(&self) -> bool {
         self.waiting.is_empty() && self.delayed == 0 && self.running == 0
     }

@@ -1,6 +1,6 @@
 //! One task: what can happen to it, and what follows. Pure: time and ids come from outside.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
@@ -8,13 +8,10 @@ use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 use crate::error::cut_to;
 use crate::hands::{Assignment, TurnEnd};
 use crate::spec::WorkSpec;
+use crate::turns::wait_after;
 
 /// The longest summary or error that is kept of an end; more is cut.
 const END_BYTES: usize = 16 * 1024;
-/// How long the second attempt waits; each later one waits four times as long, up to [`LONGEST_WAIT`].
-const FIRST_WAIT: TimeDelta = TimeDelta::seconds(1);
-/// How long an attempt waits at most.
-const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(5);
 
 /// Marks ids of tasks.
 #[derive(Debug)]
@@ -26,6 +23,15 @@ impl IdMarker for TaskMarker {
 
 /// Identifies a task.
 pub type TaskId = TypedId<TaskMarker>;
+
+/// The version of the uuids of runs that a schedule makes, and of their tasks: each follows from an automation and a time. All other
+/// ids are new ones, of version 7.
+pub(crate) const RUN_VERSION: u8 = 8;
+
+/// Tells whether only a run of an automation can have this id.
+pub(super) fn is_run_id(id: TaskId) -> bool {
+    id.uuid().get_version_num() == usize::from(RUN_VERSION)
+}
 
 /// A task, as its records fold to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -399,6 +405,7 @@ impl Task {
         let turn_id = self.turn_id()?;
         let assignment = || Assignment {
             owner: self.owner.clone(),
+            task: self.id.to_string(),
             thread_id: self.thread_id(),
             turn_id,
             attempt: self.attempt(),
@@ -406,12 +413,6 @@ impl Task {
         };
         (self.state == TaskState::Running).then(assignment)
     }
-}
-
-/// Returns how long the attempt after this one waits.
-fn wait_after(attempt: u32) -> TimeDelta {
-    let factor = 4_i32.saturating_pow(attempt.saturating_sub(1).min(10));
-    (FIRST_WAIT * factor).min(LONGEST_WAIT)
 }
 
 /// Cuts a text that is too long to be kept with the end.

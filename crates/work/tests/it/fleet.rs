@@ -1,24 +1,25 @@
 //! Runs of the fleet: each task ends once, attempts are counted as the rule says, and nothing is taken from a turn that may still be at work.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use windlass_work::fleet::{
-    FleetCommand, FleetEvent, FleetRunStatus, FleetTaskSpec, FleetTaskStatus, Told, WorkerSpec,
+    FleetBegins, FleetCommand, FleetEvent, FleetRunStatus, FleetTaskSpec, FleetTaskStatus, Told,
+    WorkerSpec,
 };
 use windlass_work::{
     Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings, TurnEnd, WorkError, WorkSpec, WorkStore,
 };
 
-use crate::support::{Dice, Moved, Threads, done, failed, kill, memory, sqlite, time};
+use crate::support::{Dice, Moved, Stubborn, Threads, done, failed, kill, memory, sqlite, time};
 
 fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
-    let task = |n: usize| FleetTaskSpec {
-        task_id: format!("t{n}"),
-        spec: WorkSpec {
+    let task = |n: usize| {
+        let spec = WorkSpec {
             max_attempts,
             ..WorkSpec::new(format!("t{n}"))
-        },
+        };
+        FleetTaskSpec::new(format!("t{n}"), spec)
     };
     let worker = |n: usize| WorkerSpec {
         worker_id: format!("w{n}"),
@@ -29,7 +30,7 @@ fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
         name: "port".to_owned(),
         tasks: (0..tasks).map(task).collect(),
         workers: (0..workers).map(worker).collect(),
-        labels: BTreeMap::new(),
+        ..FleetPlan::default()
     }
 }
 
@@ -52,7 +53,7 @@ impl World {
             workers,
             ..FleetSettings::default()
         };
-        let fleet = Fleet::open(store.clone(), Moved::new(), settings)
+        let fleet = Fleet::open(store.clone(), Moved::jumping(), settings)
             .await
             .unwrap();
         let (of, hands) = (fleet.clone(), threads.clone());
@@ -70,7 +71,7 @@ impl World {
     }
 
     async fn create(&self, plan: FleetPlan) -> FleetRunId {
-        self.fleet.create("a", plan).await.unwrap().id
+        self.fleet.create("a", plan, None).await.unwrap().id
     }
 
     async fn until(&self, id: FleetRunId, is_so: impl Fn(&FleetRun) -> bool) -> FleetRun {
@@ -109,7 +110,13 @@ async fn tasks_are_leased_to_workers_one_each_and_end_as_their_turns_do() {
     let run = world.until_done(id).await;
     assert_eq!(statuses(&run), [Completed, Failed, Completed]);
     assert_eq!(run.status(), FleetRunStatus::Partial);
-    assert_eq!(world.fleet.list(None, 10).await.unwrap(), [run]);
+    assert_eq!(run.tasks[0].summary.as_deref(), Some("ok"));
+    assert_eq!(run.tasks[1].error.as_deref(), Some("no"));
+    // A list says how it ended, and leaves out what the tasks said.
+    let listed = world.fleet.list(None, None, 10).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].id, statuses(&listed[0])), (id, statuses(&run)));
+    assert!(listed[0].tasks.iter().all(|task| task.summary.is_none()));
 }
 
 #[tokio::test]
@@ -119,6 +126,31 @@ async fn no_more_workers_work_than_the_operator_allows() {
     world.threads.begun("t1").await;
     let run = world.fleet.get(first).await.unwrap();
     assert_eq!(run.leases().count(), 2);
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_somebody_leaves_its_worker_to_other_runs() {
+    let world = World::new(1).await;
+    let first = world.create(plan(2, 1, 1)).await;
+    world.threads.park("t0", true).await;
+    let mut other = plan(1, 1, 1);
+    other.tasks[0].spec = WorkSpec::new("other");
+    let second = world.fleet.create("b", other, None).await.unwrap().id;
+    world.threads.end("other", done("")).await;
+    world.until_done(second).await;
+    let run = world.fleet.get(first).await.unwrap();
+    use FleetTaskStatus::{Completed, Queued, Running};
+    assert_eq!(
+        statuses(&run),
+        [Running, Queued],
+        "its own worker has it still"
+    );
+    world.threads.end("t0", done("")).await;
+    world.threads.end("t1", done("")).await;
+    assert_eq!(
+        statuses(&world.until_done(first).await),
+        [Completed, Completed]
+    );
 }
 
 #[tokio::test]
@@ -176,6 +208,198 @@ async fn a_stopped_run_starts_nothing_more_also_after_a_kill() {
 }
 
 #[tokio::test]
+async fn hands_that_carry_nothing_out_hold_no_worker_for_ever() {
+    use FleetTaskStatus::{Cancelled, Failed};
+    for (hands, wanted) in [(Stubborn::Panics, Failed), (Stubborn::NotNow, Cancelled)] {
+        let clock = Moved::new();
+        let fleet = Fleet::open(memory(), clock.clone(), FleetSettings::default());
+        let fleet = fleet.await.unwrap();
+        let of = fleet.clone();
+        tokio::spawn(async move { of.run(Arc::new(hands)).await });
+        let id = fleet.create("a", plan(1, 1, 3), None).await.unwrap().id;
+        let mut changed = fleet.watch();
+        while fleet.get(id).await.unwrap().leases().count() == 0 {
+            changed.changed().await.unwrap();
+        }
+        if wanted == Cancelled {
+            fleet.stop(id).await.unwrap();
+        }
+        for _ in 0..2000 {
+            clock.by(1);
+            tokio::task::yield_now().await;
+        }
+        let run = fleet.get(id).await.unwrap();
+        assert_eq!(statuses(&run), [wanted]);
+        assert_eq!(run.tasks[0].attempts, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_start_begins_nothing_before_also_after_a_kill() {
+    let world = World::new(2).await;
+    let mut wanted = plan(2, 1, 1);
+    wanted.begins = FleetBegins::WhenStarted;
+    let id = world.create(wanted).await;
+    // One that begins at once has its turn, and so the other had its chance.
+    world.create(plan(1, 1, 1)).await;
+    world.threads.begun("t0").await;
+    let run = world.fleet.get(id).await.unwrap();
+    assert_eq!(run.status(), FleetRunStatus::Pending);
+    assert_eq!(world.threads.all().len(), 1);
+    kill(world.running).await;
+    let world = World::on(world.store, world.threads, 2).await;
+    let started = world.fleet.start(id).await.unwrap();
+    assert_eq!(started.status(), FleetRunStatus::Queued);
+    assert!(!world.fleet.start(id).await.unwrap().waits_for_start());
+    world.until(id, |run| run.leases().count() == 1).await;
+    world.fleet.stop(id).await.unwrap();
+    world.until_done(id).await;
+    let late = world.fleet.start(id).await;
+    assert!(matches!(late, Err(WorkError::Conflict { .. })), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_makes_no_second_run() {
+    let world = World::new(1).await;
+    let asked = |request: &'static str| world.fleet.create("a", plan(1, 1, 1), Some(request));
+    let first = asked("r1").await.unwrap();
+    assert_eq!(asked("r1").await.unwrap().id, first.id);
+    assert_ne!(asked("r2").await.unwrap().id, first.id);
+    assert_eq!(world.fleet.list(None, None, 10).await.unwrap().len(), 2);
+    assert!(
+        world
+            .fleet
+            .list(Some("b"), None, 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn runs_are_listed_by_owner_also_when_names_begin_alike() {
+    let world = World::new(1).await;
+    let mut made = Vec::new();
+    for owner in ["a", "a fleet_f", "b", "a", "a"] {
+        let run = world
+            .fleet
+            .create(owner, plan(1, 1, 1), None)
+            .await
+            .unwrap();
+        // All but the last have ended.
+        if made.len() < 4 {
+            world.fleet.stop(run.id).await.unwrap();
+            world.until_done(run.id).await;
+        }
+        made.push(run.id);
+    }
+    let listed = async |owner: Option<&str>, before: Option<FleetRunId>, limit: usize| {
+        let runs = world.fleet.list(owner, before, limit).await.unwrap();
+        runs.iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    let own = [made[4], made[3], made[0]];
+    assert_eq!(listed(Some("a"), None, 10).await, own);
+    assert_eq!(listed(Some("a"), None, 2).await, own[..2]);
+    assert_eq!(listed(Some("a"), Some(made[4]), 1).await, own[1..2]);
+    assert_eq!(listed(Some("a"), Some(made[3]), 10).await, own[2..]);
+    assert_eq!(listed(Some("a fleet_f"), None, 10).await, [made[1]]);
+    assert!(listed(Some("c"), None, 10).await.is_empty());
+    let mut all = made.clone();
+    all.reverse();
+    assert_eq!(listed(None, None, 10).await, all);
+    assert_eq!(listed(None, Some(made[3]), 2).await, all[2..4]);
+}
+
+#[tokio::test]
+async fn the_ended_runs_of_one_owner_push_out_none_of_another() {
+    let settings = FleetSettings {
+        ended_runs_of_owner: 2,
+        ..FleetSettings::default()
+    };
+    let store = memory();
+    let fleet = Fleet::open(store.clone(), Moved::jumping(), settings);
+    let fleet = fleet.await.unwrap();
+    let mut ids = Vec::new();
+    for owner in ["b", "a", "a", "a", "a"] {
+        let run = fleet.create(owner, plan(1, 1, 1), None).await.unwrap();
+        fleet.stop(run.id).await.unwrap();
+        ids.insert(0, run.id);
+    }
+    for (owner, kept) in [
+        (Some("a"), vec![ids[0], ids[1]]),
+        (Some("b"), vec![ids[4]]),
+        (None, vec![ids[0], ids[1], ids[4]]),
+    ] {
+        let listed = fleet.list(owner, None, 10).await.unwrap();
+        let listed: Vec<_> = listed.iter().map(|run| run.id).collect();
+        assert_eq!(listed, kept, "{owner:?}");
+    }
+    for kind in ["work.fleet.ended", "work.fleet.owned", "work.fleet.kept"] {
+        let rows = store.records.list(kind).await.unwrap();
+        assert_eq!(rows.len(), 3, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_goes_on_with_a_worker_of_the_same_backend() {
+    let world = World::new(8).await;
+    // `w1` works on a backend, `w0` does not.
+    let id = world.create(plan(2, 2, 2)).await;
+    let second = world.threads.begun("t1").await.work.unwrap();
+    world.threads.end("t0", done("ok")).await;
+    world.until(id, |run| run.tasks[0].status.is_end()).await;
+    world.threads.end_turn(second.turn_id, failed("no"));
+    let again = world
+        .threads
+        .until(|turns| {
+            let mut turns = turns.iter().filter_map(|turn| turn.work.clone());
+            turns.find(|work| work.attempt == 2)
+        })
+        .await;
+    assert_eq!(again.thread_id, second.thread_id);
+    assert_eq!(again.spec.backend.as_deref(), Some("claude"));
+    let run = world.fleet.get(id).await.unwrap();
+    assert_eq!(run.tasks[1].leased_to.as_deref(), Some("w1"));
+}
+
+#[tokio::test]
+async fn the_history_of_a_run_is_its_own_and_comes_in_pages() {
+    let world = World::new(8).await;
+    let id = world.create(plan(2, 1, 1)).await;
+    world.threads.begun("t0").await;
+    let other = world.create(plan(1, 1, 1)).await;
+    world.until(other, |run| run.leases().count() == 1).await;
+    world.fleet.stop(id).await.unwrap();
+    let run = world.until_done(id).await;
+    let whole = world.fleet.history(&run, 0, 100).await.unwrap();
+    let names: Vec<_> = whole.records.iter().map(|it| it.event.name()).collect();
+    assert_eq!(
+        names,
+        [
+            "fleet.created",
+            "fleet.leased",
+            "fleet.stopped",
+            "fleet.told",
+            "fleet.task_ended",
+            "fleet.task_ended",
+            "fleet.completed"
+        ]
+    );
+    assert!(!whole.has_more && !whole.is_pruned);
+    let mut after = 0;
+    let mut paged = Vec::new();
+    loop {
+        let page = world.fleet.history(&run, after, 3).await.unwrap();
+        paged.extend(page.records);
+        after = page.read_to;
+        if !page.has_more {
+            break;
+        }
+    }
+    assert_eq!(paged, whole.records);
+}
+
+#[tokio::test]
 async fn what_is_over_a_bound_is_refused() {
     let world = World::new(1).await;
     let refused = |change: fn(&mut FleetPlan)| {
@@ -183,7 +407,7 @@ async fn what_is_over_a_bound_is_refused() {
         change(&mut plan);
         let fleet = world.fleet.clone();
         async move {
-            match fleet.create("a", plan).await {
+            match fleet.create("a", plan, None).await {
                 Err(WorkError::Invalid { field, .. }) => field,
                 other => panic!("{other:?}"),
             }
@@ -211,6 +435,107 @@ async fn what_is_over_a_bound_is_refused() {
     assert_eq!(refused(heavy).await, "tasks");
 }
 
+#[tokio::test]
+async fn an_attempt_that_failed_is_followed_by_another_after_a_while() {
+    let (clock, threads): (_, Arc<Threads>) = (Moved::new(), Arc::default());
+    let fleet = Fleet::open(memory(), clock.clone(), FleetSettings::default());
+    let fleet = fleet.await.unwrap();
+    let (of, hands) = (fleet.clone(), threads.clone());
+    tokio::spawn(async move { of.run(hands).await });
+    let id = fleet.create("a", plan(1, 1, 3), None).await.unwrap().id;
+    for (attempt, wait) in [(1, 1), (2, 4)] {
+        threads.end("t0", failed("no")).await;
+        for seconds in [0, wait - 1] {
+            clock.by(seconds);
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let run = fleet.get(id).await.unwrap();
+        assert_eq!(statuses(&run), [FleetTaskStatus::Queued]);
+        assert_eq!(threads.all().len(), attempt, "not before its time");
+        clock.by(1);
+        threads.begun("t0").await;
+    }
+}
+
+#[test]
+fn an_interrupt_cancels_the_task_also_where_its_turn_fails() {
+    let created = FleetEvent::Created {
+        owner: "a".to_owned(),
+        plan: Box::new(plan(1, 1, 3)),
+    };
+    let at = time("2026-03-01T00:00:00Z");
+    let mut run = FleetRun::begin(FleetRunId::from_seed(1), at, &created).unwrap();
+    for command in [
+        FleetCommand::Lease { limit: 1 },
+        FleetCommand::Tell {
+            worker: 0,
+            what: Told::Interrupt,
+        },
+        FleetCommand::Finish {
+            worker: 0,
+            task: 0,
+            attempt: 1,
+            end: failed("no"),
+        },
+    ] {
+        for event in run.decide(command).unwrap() {
+            run.evolve(at, &event);
+        }
+    }
+    assert_eq!(statuses(&run), [FleetTaskStatus::Cancelled]);
+}
+
+#[tokio::test]
+async fn the_row_of_a_run_does_not_grow_with_what_its_tasks_say() {
+    let world = World::new(8).await;
+    let id = world.create(plan(100, 8, 1)).await;
+    for n in 0..99 {
+        let end = match n % 2 {
+            0 => done(&"x".repeat(1000)),
+            _ => failed(&"y".repeat(1000)),
+        };
+        world.threads.end(&format!("t{n}"), end).await;
+    }
+    let before = world.until(id, |run| run.tasks[98].status.is_end()).await;
+    let records = &world.store.records;
+    let row = records.get("work.fleet", &id.to_string()).await.unwrap();
+    let size = row.unwrap().body.len();
+    assert!(size < 16 * 1024, "{size} bytes");
+    kill(world.running).await;
+    let world = World::on(world.store, world.threads, 8).await;
+    assert_eq!(world.fleet.get(id).await.unwrap(), before);
+    world.threads.end("t99", done("ok")).await;
+    let run = world.until_done(id).await;
+    assert_eq!(run.tasks[..99], before.tasks[..99]);
+    let left = world.store.records.list("work.fleet.task").await.unwrap();
+    assert!(left.is_empty(), "{}", left.len());
+}
+
+#[tokio::test]
+async fn one_owner_has_half_of_the_runs_that_may_be_open() {
+    let settings = FleetSettings {
+        open_runs: 3,
+        ..FleetSettings::default()
+    };
+    let fleet = Fleet::open(memory(), Moved::new(), settings).await.unwrap();
+    let owners = [
+        ("a", None),
+        ("a", None),
+        ("a", Some(2)),
+        ("b", None),
+        ("b", Some(3)),
+    ];
+    for (owner, limit) in owners {
+        let full = match fleet.create(owner, plan(1, 1, 1), None).await {
+            Err(WorkError::TooMany { limit, .. }) => Some(limit),
+            created => created.map(|_| None).unwrap(),
+        };
+        assert_eq!(full, limit, "{owner}");
+    }
+}
+
 /// Any order of commands keeps what must hold.
 #[test]
 fn every_task_ends_once_in_any_order_of_commands() {
@@ -226,6 +551,7 @@ fn every_task_ends_once_in_any_order_of_commands() {
         let mut completed = 0;
         for step in 0.. {
             assert!(step < 2000, "seed {seed} does not end: {run:?}");
+            run.ripen(time("2026-03-02T00:00:00Z"));
             let leases: Vec<_> = run.leases().collect();
             let busy: HashSet<_> = leases.iter().map(|lease| lease.0).collect();
             assert_eq!(busy.len(), leases.len(), "a worker has one task");

@@ -315,6 +315,43 @@ fn a_rule_that_never_fires_is_found_out() {
     assert_eq!(at_ten.check(now), Ok(time("2026-01-02T10:00:00Z")));
 }
 
+/// Looks at every hour until the hours of `INTERVAL` and those of the week have come round.
+#[test]
+fn a_rule_that_fires_once_in_years_is_looked_for_until_it_does() {
+    let start = time("2026-03-01T10:20:00Z");
+    let mut is_rare = false;
+    for (interval, days, byday, hours) in [
+        (743, ALL, "MO,TU,WE,TH,FR,SA,SU", &[9][..]),
+        (71, &[0], "MO", &[9]),
+        (743, &[0], "MO", &[9]),
+        (743, &[6, 2], "SU,WE", &[23, 0]),
+        (168, &[6], "SU", &[10]),
+        (744, &[5], "SA", &[10]),
+    ] {
+        let list: Vec<_> = hours.iter().map(|hour: &u32| hour.to_string()).collect();
+        let text = format!(
+            "FREQ=HOURLY;INTERVAL={interval};BYDAY={byday};BYHOUR={}",
+            list.join(",")
+        );
+        let schedule = schedule(&text, "UTC", start);
+        let counted = (1..=168).map(|n| start + TimeDelta::hours(n * interval));
+        let named = counted.filter(|at| {
+            let day = at.weekday().num_days_from_monday();
+            (days.is_empty() || days.contains(&day)) && hours.contains(&at.hour())
+        });
+        let wanted: Vec<_> = named.collect();
+        let next = |at: &DateTime<Utc>| schedule.next(*at);
+        let found: Vec<_> = std::iter::successors(next(&start), next)
+            .take(wanted.len())
+            .collect();
+        assert!(!wanted.is_empty(), "{text}");
+        assert_eq!(found, wanted, "{text}");
+        let gaps = wanted.windows(2).map(|two| two[1] - two[0]);
+        is_rare |= gaps.max() > Some(TimeDelta::days(400));
+    }
+    assert!(is_rare);
+}
+
 #[test]
 fn a_rule_prints_as_it_is_read() {
     for text in [

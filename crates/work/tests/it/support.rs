@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -10,13 +11,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass_core::typed_id::TurnId;
-use windlass_store::{MemoryJournal, SqliteError, SqliteOptions, SqliteStore};
-use windlass_work::{Assignment, Clock, Hands, NewTask, TurnEnd, WorkSpec, WorkStore};
+use windlass_store::{
+    HostRecord, HostRecords, MemoryJournal, SqliteError, SqliteOptions, SqliteStore,
+};
+use windlass_work::{Assignment, Clock, Hands, NewTask, TurnEnd, WorkSpec, WorkStore, WorkerSlot};
 
 /// A clock that stands still until it is moved.
 pub(crate) struct Moved {
     now: watch::Sender<DateTime<Utc>>,
     ids: Mutex<u128>,
+    /// Whether it goes to whichever time somebody waits for.
+    jumps: bool,
 }
 
 impl Moved {
@@ -24,6 +29,16 @@ impl Moved {
         Arc::new(Self {
             now: watch::Sender::new(now),
             ids: Mutex::new(0),
+            jumps: false,
+        })
+    }
+
+    /// Makes a clock on which nobody waits.
+    pub(crate) fn jumping() -> Arc<Self> {
+        Arc::new(Self {
+            now: watch::Sender::new(time("2026-03-01T00:00:00Z")),
+            ids: Mutex::new(0),
+            jumps: true,
         })
     }
 
@@ -55,6 +70,9 @@ impl Clock for Moved {
     }
 
     async fn wait_until(&self, at: DateTime<Utc>) {
+        if self.jumps {
+            self.now.send_modify(|now| *now = at.max(*now));
+        }
         let mut now = self.now.subscribe();
         let _ = now.wait_for(|now| *now >= at).await;
     }
@@ -118,6 +136,8 @@ pub(crate) struct Turn {
     pub(crate) begun: u32,
     pub(crate) work: Option<Assignment>,
     pub(crate) is_stopped: bool,
+    /// Whether it waits for somebody.
+    pub(crate) is_parked: bool,
     pub(crate) end: Option<TurnEnd>,
 }
 
@@ -154,6 +174,16 @@ impl Threads {
         .await
     }
 
+    /// Lets the open turn of that prompt wait for somebody, or go on.
+    pub(crate) async fn park(&self, prompt: &str, is_parked: bool) {
+        let turn = self.begun(prompt).await.work.unwrap().turn_id;
+        self.park_turn(turn, is_parked);
+    }
+
+    pub(crate) fn park_turn(&self, turn: TurnId, is_parked: bool) {
+        self.change(turn, |turn| turn.is_parked = is_parked);
+    }
+
     /// Ends the open turn of that prompt.
     pub(crate) async fn end(&self, prompt: &str, end: TurnEnd) {
         let turn = self.begun(prompt).await.work.unwrap().turn_id;
@@ -175,7 +205,7 @@ impl Threads {
 
 #[async_trait]
 impl Hands for Threads {
-    async fn carry(&self, work: Assignment, stop: CancellationToken) -> TurnEnd {
+    async fn carry(&self, work: Assignment, stop: CancellationToken, slot: WorkerSlot) -> TurnEnd {
         let id = work.turn_id;
         self.change(id, |turn| {
             if turn.work.is_none() {
@@ -183,7 +213,13 @@ impl Hands for Threads {
                 turn.work = Some(work);
             }
         });
-        let ended = self.until(|_| self.change_quietly(id));
+        let ended = self.until(|_| {
+            match self.is_parked(id) {
+                true => slot.park(),
+                false => slot.go_on(),
+            }
+            self.change_quietly(id)
+        });
         tokio::select! {
             end = ended => return end,
             () = stop.cancelled() => {}
@@ -198,8 +234,100 @@ impl Hands for Threads {
 }
 
 impl Threads {
+    fn is_parked(&self, id: TurnId) -> bool {
+        let turns = self.turns.lock().unwrap();
+        turns.get(&id).is_some_and(|turn| turn.is_parked)
+    }
+
     fn change_quietly(&self, id: TurnId) -> Option<TurnEnd> {
         self.turns.lock().unwrap().get(&id)?.end.clone()
+    }
+}
+
+/// Rows whose reads are counted.
+pub(crate) struct Counted {
+    records: Arc<dyn HostRecords>,
+    reads: AtomicUsize,
+}
+
+impl Counted {
+    pub(crate) fn new(records: Arc<dyn HostRecords>) -> Self {
+        let reads = AtomicUsize::new(0);
+        Self { records, reads }
+    }
+
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) -> &dyn HostRecords {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        &*self.records
+    }
+}
+
+type Stored<T> = windlass_core::error::Result<T>;
+
+#[async_trait]
+impl HostRecords for Counted {
+    async fn get(&self, kind: &'static str, name: &str) -> Stored<Option<HostRecord>> {
+        self.count().get(kind, name).await
+    }
+
+    async fn list(&self, kind: &'static str) -> Stored<Vec<HostRecord>> {
+        self.count().list(kind).await
+    }
+
+    async fn page(
+        &self,
+        kind: &'static str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Stored<Vec<HostRecord>> {
+        self.count().page(kind, before, limit).await
+    }
+
+    async fn put_all(
+        &self,
+        records: Vec<(&'static str, HostRecord)>,
+        at: DateTime<Utc>,
+    ) -> Stored<()> {
+        self.records.put_all(records, at).await
+    }
+
+    async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Stored<bool> {
+        self.records.add(kind, record, at).await
+    }
+
+    async fn remove(&self, kind: &'static str, name: &str) -> Stored<bool> {
+        self.records.remove(kind, name).await
+    }
+
+    async fn trim(
+        &self,
+        kind: &'static str,
+        before: DateTime<Utc>,
+        newest: usize,
+    ) -> Stored<usize> {
+        self.records.trim(kind, before, newest).await
+    }
+}
+
+/// Hands that never carry anything out.
+pub(crate) enum Stubborn {
+    Panics,
+    NotNow,
+}
+
+#[async_trait]
+impl Hands for Stubborn {
+    async fn carry(&self, _: Assignment, _: CancellationToken, _: WorkerSlot) -> TurnEnd {
+        match self {
+            Self::Panics => panic!("ouch"),
+            Self::NotNow => TurnEnd::NotNow {
+                reason: "never".to_owned(),
+            },
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::events::EventData;
 use windlass_store::StreamKey;
 use windlass_work::tasks::fold_tasks;
-use windlass_work::{Assignment, Hands, TaskId, TaskSettings, Tasks, TurnEnd, WorkStore};
+use windlass_work::{
+    Assignment, Hands, TaskId, TaskSettings, Tasks, TurnEnd, WorkStore, WorkerSlot,
+};
 
 use crate::support::{Dice, Moved, Threads, done, failed, kill, sqlite, task};
 
@@ -27,7 +29,7 @@ struct Busy(Arc<Threads>);
 
 #[async_trait]
 impl Hands for Busy {
-    async fn carry(&self, work: Assignment, stop: CancellationToken) -> TurnEnd {
+    async fn carry(&self, work: Assignment, stop: CancellationToken, slot: WorkerSlot) -> TurnEnd {
         let id = work.turn_id;
         let mut dice =
             Dice(u64::try_from(id.uuid().as_u128() >> 64).unwrap() ^ u64::from(work.attempt));
@@ -36,9 +38,13 @@ impl Hands for Busy {
             0 => failed("bad luck"),
             _ => done("ok"),
         };
-        let carried = self.0.carry(work, stop);
+        let carried = self.0.carry(work, stop, slot);
         let work = async {
-            for _ in 0..steps {
+            for step in 0..steps {
+                // Some wait for somebody in between.
+                if step % 5 < 2 {
+                    self.0.park_turn(id, step % 5 == 0);
+                }
                 tokio::task::yield_now().await;
             }
             self.0.end_turn_once(id, end);

@@ -10,7 +10,7 @@ use windlass_work::{
     WorkStore,
 };
 
-use crate::support::{Moved, Threads, done, failed, kill, memory, task};
+use crate::support::{Counted, Moved, Stubborn, Threads, done, failed, kill, memory, task};
 
 struct World {
     tasks: Tasks,
@@ -66,6 +66,19 @@ impl World {
             }
             changed.changed().await.unwrap();
         }
+    }
+
+    /// Lets time pass until a task has its end.
+    async fn until_it_ends(&self, id: TaskId) -> windlass_work::Task {
+        for _ in 0..2000 {
+            let task = self.tasks.get(id).await.unwrap();
+            if task.end().is_some() {
+                return task;
+            }
+            self.clock.by(1);
+            tokio::task::yield_now().await;
+        }
+        panic!("the task does not end");
     }
 
     async fn begun(&self) -> Vec<String> {
@@ -124,6 +137,80 @@ async fn no_more_run_at_once_than_there_are_workers() {
     world.threads.end("1", done("")).await;
     world.threads.begun("3").await;
     assert_eq!(world.begun().await, ["1", "2", "3"]);
+}
+
+/// Lets everything that can go on do so.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_somebody_leaves_its_worker_to_others() {
+    let world = World::new(1).await;
+    let asks = world.submit("a", "asks").await;
+    world.threads.park("asks", true).await;
+    world.submit("a", "other").await;
+    world.threads.begun("other").await;
+    let counts = world.tasks.counts().await.unwrap();
+    assert_eq!((counts.queued, counts.running), (0, 2));
+    // It goes on without waiting for a worker, and counts again.
+    world.threads.park("asks", false).await;
+    settle().await;
+    let third = world.submit("a", "third").await;
+    world.threads.end("other", done("")).await;
+    settle().await;
+    assert_eq!(world.begun().await, ["asks", "other"]);
+    world.threads.end("asks", done("")).await;
+    world.until(asks, TaskStatus::Completed).await;
+    world.threads.end("third", done("")).await;
+    world.until(third, TaskStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn who_has_many_that_wait_for_somebody_begins_no_more_and_keeps_nobody_from_it() {
+    let world = World::new(2).await;
+    for n in 0..40 {
+        world.submit("a", &n.to_string()).await;
+    }
+    for n in 0..40 {
+        let prompt = n.to_string();
+        settle().await;
+        if !world.begun().await.contains(&prompt) {
+            break;
+        }
+        world.threads.park(&prompt, true).await;
+    }
+    let begun = world.begun().await.len();
+    assert!((16..=18).contains(&begun), "{begun}");
+    let other = world.submit("b", "other").await;
+    world.threads.end("other", done("")).await;
+    world.until(other, TaskStatus::Completed).await;
+    // Whoever is answered makes room.
+    for n in 0..3 {
+        world.threads.end(&n.to_string(), done("")).await;
+    }
+    world.threads.begun(&begun.to_string()).await;
+}
+
+#[tokio::test]
+async fn what_waits_for_somebody_at_a_kill_waits_on_and_has_no_worker_after_it() {
+    let world = World::new(1).await;
+    let asks = world.submit("a", "asks").await;
+    world.threads.park("asks", true).await;
+    let other = world.submit("b", "other").await;
+    world.threads.begun("other").await;
+    let third = world.submit("b", "third").await;
+    let world = world.restart().await;
+    world.threads.end("other", done("")).await;
+    world.until(other, TaskStatus::Completed).await;
+    world.threads.end("third", done("")).await;
+    world.until(third, TaskStatus::Completed).await;
+    world.threads.end("asks", done("")).await;
+    let asks = world.until(asks, TaskStatus::Completed).await;
+    assert_eq!(asks.attempts.len(), 1);
+    assert!(world.threads.all().iter().all(|turn| turn.begun == 1));
 }
 
 #[tokio::test]
@@ -295,12 +382,62 @@ async fn the_same_id_is_queued_once() {
 }
 
 #[tokio::test]
+async fn who_knows_the_id_of_a_task_of_somebody_else_gets_nothing_by_it() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "secret").await;
+    let new = NewTask {
+        id: Some(id),
+        ..task("p")
+    };
+    let answered = world.tasks.submit("b", new).await;
+    assert!(
+        matches!(answered, Err(WorkError::Conflict { .. })),
+        "{answered:?}"
+    );
+    world.threads.end("secret", failed("no")).await;
+    world.until(id, TaskStatus::Failed).await;
+    let copied = world.tasks.retry("b", id).await;
+    assert!(
+        matches!(copied, Err(WorkError::Conflict { .. })),
+        "{copied:?}"
+    );
+    assert_eq!(world.tasks.counts().await.unwrap().queued, 0);
+    world.tasks.retry("a", id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_is_answered_with_its_task_also_after_a_kill() {
+    let (store, clock) = (memory(), Moved::new());
+    let new = |prompt: &str, request: &str| NewTask {
+        request: Some(request.to_owned()),
+        ..task(prompt)
+    };
+    let settings = TaskSettings::default();
+    let open = || Tasks::open(store.clone(), clock.clone(), settings);
+    let tasks = open().await.unwrap();
+    let first = tasks.submit("a", new("p", "one")).await.unwrap();
+    let other = tasks.submit("a", new("p", "other")).await.unwrap();
+    assert_ne!(first.id, other.id);
+    drop(tasks);
+    let tasks = open().await.unwrap();
+    let again = tasks.submit("a", new("p", "one")).await.unwrap();
+    assert_eq!(again, first);
+    assert_eq!(tasks.counts().await.unwrap().queued, 2);
+    clock.by(60);
+    let age = std::time::Duration::from_secs(30);
+    assert_eq!(tasks.forget_requests(age).await.unwrap(), 2);
+    let later = tasks.submit("a", new("p", "one")).await.unwrap();
+    assert_ne!(later.id, first.id);
+}
+
+#[tokio::test]
 async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
     let store = memory();
     let settings = TaskSettings {
         workers: 1,
         open_tasks: 3,
         open_tasks_of_owner: 2,
+        ..TaskSettings::default()
     };
     let tasks = Tasks::open(store.clone(), Moved::new(), settings)
         .await
@@ -387,6 +524,68 @@ async fn lists_show_the_newest_first_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_page_of_big_tasks_is_short_and_says_where_to_go_on() {
+    let tasks = Tasks::open(memory(), Moved::new(), TaskSettings::default());
+    let tasks = tasks.await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..12 {
+        let news = (0..4).map(|_| task(&"x".repeat(256 * 1024))).collect();
+        let queued = tasks.submit_all("a", news).await.unwrap();
+        ids.extend(queued.iter().map(|task| task.id));
+    }
+    ids.reverse();
+    for owner in [None, Some("a")] {
+        let (mut listed, mut before) = (Vec::new(), None);
+        loop {
+            let page = tasks.list(owner, before, 500).await.unwrap();
+            assert!(page.tasks.len() <= 16, "{} tasks", page.tasks.len());
+            listed.extend(page.tasks.iter().map(|task| task.id));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, ids);
+    }
+}
+
+#[tokio::test]
+async fn a_list_for_an_owner_who_has_little_is_read_in_big_pages() {
+    let memory = memory();
+    let counted = Arc::new(Counted::new(memory.records));
+    let store = WorkStore {
+        journal: memory.journal,
+        records: counted.clone(),
+    };
+    let tasks = Tasks::open(store, Moved::new(), TaskSettings::default());
+    let tasks = tasks.await.unwrap();
+    for _ in 0..3 {
+        let news = (0..1000).map(|n| task(&n.to_string())).collect();
+        tasks.submit_all("a", news).await.unwrap();
+    }
+    let before = counted.reads();
+    let page = tasks.list(Some("b"), None, 1).await.unwrap();
+    assert_eq!(page, windlass_work::TaskPage::default());
+    let reads = counted.reads() - before;
+    assert!(reads <= 60, "{reads} reads for 3000 rows");
+}
+
+#[tokio::test]
+async fn more_than_can_be_queued_at_once_is_refused() {
+    let world = World::new(1).await;
+    let field = |refused: Result<_, WorkError>| match refused {
+        Err(WorkError::Invalid { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let many = vec![task("p"); 1001];
+    assert_eq!(field(world.tasks.submit_all("a", many).await), "tasks");
+    let big = vec![task(&"x".repeat(256 * 1024)); 5];
+    assert_eq!(field(world.tasks.submit_all("a", big).await), "tasks");
+    let counts = world.tasks.counts().await.unwrap();
+    assert_eq!((counts.queued, counts.running), (0, 0));
+}
+
+#[tokio::test]
 async fn ended_tasks_are_forgotten_and_open_ones_never() {
     let world = World::new(1).await;
     let ended = world.submit("a", "ended").await;
@@ -395,11 +594,7 @@ async fn ended_tasks_are_forgotten_and_open_ones_never() {
     let open = world.submit("a", "open").await;
     world.clock.by(3600);
     assert_eq!(
-        world
-            .tasks
-            .forget(Duration::from_secs(60), 10)
-            .await
-            .unwrap(),
+        world.tasks.forget(Duration::from_secs(60)).await.unwrap(),
         1
     );
     assert!(matches!(
@@ -408,6 +603,57 @@ async fn ended_tasks_are_forgotten_and_open_ones_never() {
     ));
     world.tasks.get(open).await.unwrap();
     assert_eq!(world.tasks.counts().await.unwrap().completed, 1);
+}
+
+#[tokio::test]
+async fn the_ended_tasks_of_one_owner_push_out_none_of_another() {
+    let store = memory();
+    let counted = Arc::new(Counted::new(store.records.clone()));
+    let counting = WorkStore {
+        records: counted.clone(),
+        ..store
+    };
+    let settings = TaskSettings {
+        ended_tasks_of_owner: 5,
+        ..TaskSettings::default()
+    };
+    let (clock, mut reads) = (Moved::new(), Vec::new());
+    let tasks = Tasks::open(counting, clock.clone(), settings);
+    let tasks = tasks.await.unwrap();
+    let end = async |owner: &str| {
+        let id = tasks.submit(owner, task("p")).await.unwrap().id;
+        clock.by(1);
+        tasks.cancel(id).await.unwrap();
+        id
+    };
+    // Names that begin alike are others.
+    let mut others = Vec::new();
+    for owner in ["a 0", "ab", "b"] {
+        others.push(end(owner).await);
+    }
+    let mut own = Vec::new();
+    for _ in 0..100 {
+        let before = counted.reads();
+        own.insert(0, end("a").await);
+        reads.push(counted.reads() - before);
+    }
+    let listed = async |owner: &str| {
+        let page = tasks.list(Some(owner), None, 500).await.unwrap();
+        page.tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("a").await, own[..5]);
+    for (owner, id) in ["a 0", "ab", "b"].into_iter().zip(others) {
+        assert_eq!(listed(owner).await, [id], "{owner}");
+    }
+    assert_eq!(
+        reads[50], reads[99],
+        "it costs the same however many there were"
+    );
+    // By age they go whoever's they are.
+    clock.by(3600);
+    assert_eq!(tasks.forget(Duration::from_secs(60)).await.unwrap(), 8);
+    let last = end("a").await;
+    assert_eq!(listed("a").await, [last]);
 }
 
 #[tokio::test]
@@ -475,6 +721,31 @@ async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
     assert_eq!(left.len(), 3, "what cannot be read is left alone");
 }
 
+#[tokio::test]
+async fn a_row_that_goes_bad_later_keeps_nobody_from_the_others_either() {
+    let world = World::new(1).await;
+    world.submit("a", "first").await;
+    world.threads.begun("first").await;
+    let bad = world.submit("a", "bad").await;
+    let good = world.submit("a", "good").await;
+    let record = windlass_store::HostRecord {
+        name: bad.to_string(),
+        body: b"{}".to_vec().into(),
+    };
+    let at = crate::support::time("2026-03-01T00:00:00Z");
+    let put = world.store.records.put("work.task", record, at);
+    put.await.unwrap();
+    world.threads.end("first", done("")).await;
+    for _ in 0..2000 {
+        world.clock.by(1);
+        tokio::task::yield_now().await;
+    }
+    let good = world.tasks.get(good).await.unwrap();
+    assert_eq!(good.status(), TaskStatus::Running);
+    let counts = world.tasks.counts().await.unwrap();
+    assert_eq!((counts.queued, counts.running), (0, 1));
+}
+
 /// Panics at first, and then does as it should.
 struct Clumsy(std::sync::atomic::AtomicU32);
 
@@ -482,8 +753,9 @@ struct Clumsy(std::sync::atomic::AtomicU32);
 impl Hands for Clumsy {
     async fn carry(
         &self,
-        _work: windlass_work::Assignment,
-        _stop: tokio_util::sync::CancellationToken,
+        _: windlass_work::Assignment,
+        _: tokio_util::sync::CancellationToken,
+        _: windlass_work::WorkerSlot,
     ) -> TurnEnd {
         let calls = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         assert!(calls > 0, "clumsy");
@@ -498,23 +770,49 @@ async fn hands_that_panic_are_asked_again_for_the_same_attempt() {
     let tasks = world.tasks.clone();
     tokio::spawn(async move { tasks.run(Arc::new(Clumsy(0.into()))).await });
     let id = world.submit("a", "p").await;
-    world.until(id, TaskStatus::Running).await;
-    let mut changed = world.tasks.watch();
-    let task = loop {
-        world.clock.by(1);
-        let task = world.tasks.get(id).await.unwrap();
-        if task.end().is_some() {
-            break task;
-        }
-        tokio::select! {
-            _ = changed.changed() => {}
-            () = tokio::task::yield_now() => {}
-        }
-    };
+    let task = world.until_it_ends(id).await;
     assert_eq!(
         (task.status(), task.attempts.len()),
         (TaskStatus::Completed, 1)
     );
+}
+
+#[tokio::test]
+async fn hands_that_always_panic_fail_the_attempt_and_the_worker_is_free_again() {
+    let world = World::new(1).await;
+    world.running.abort();
+    let tasks = world.tasks.clone();
+    tokio::spawn(async move { tasks.run(Arc::new(Stubborn::Panics)).await });
+    let mut new = task("p");
+    new.spec.max_attempts = 3;
+    let id = world.tasks.submit("a", new).await.unwrap().id;
+    let task = world.until_it_ends(id).await;
+    assert_eq!(
+        (task.status(), task.attempts.len()),
+        (TaskStatus::Failed, 1)
+    );
+    assert!(task.end().unwrap().error.as_ref().unwrap().contains("ouch"));
+}
+
+#[tokio::test]
+async fn what_can_never_be_carried_can_be_called_off() {
+    let world = World::new(1).await;
+    world.running.abort();
+    let tasks = world.tasks.clone();
+    tokio::spawn(async move { tasks.run(Arc::new(Stubborn::NotNow)).await });
+    let id = world.submit("a", "p").await;
+    world.until(id, TaskStatus::Running).await;
+    for _ in 0..100 {
+        world.clock.by(1);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        world.tasks.get(id).await.unwrap().status(),
+        TaskStatus::Running
+    );
+    world.tasks.cancel(id).await.unwrap();
+    let task = world.until_it_ends(id).await;
+    assert_eq!(task.status(), TaskStatus::Canceled);
 }
 
 /// A client that hangs up takes nothing with it but its answer.

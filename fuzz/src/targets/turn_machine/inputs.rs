@@ -75,6 +75,7 @@ impl Owner {
                 message,
                 on_busy: bytes.pick(POLICIES).copied().unwrap_or_default(),
                 timeout: bytes.one_in(8).then(|| Duration::from_secs(10)),
+                turn_id: None,
             }
         };
         let _ = self.submit(input, None);

@@ -43,6 +43,9 @@ impl Capability for SessionFileSystemCapability {
             "You have a file system. Paths begin with `/`. Read a file before you edit it; prefer edit_file for small changes and write_file for new files.",
         )
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![
             boxed(read::ReadFile),

@@ -32,6 +32,9 @@ impl Capability for SkillsCapability {
     fn category(&self) -> Option<&str> {
         Some("Files")
     }
+    fn tools_revision(&self) -> Option<u64> {
+        Some(0)
+    }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(ListSkills), boxed(ActivateSkill)]
     }

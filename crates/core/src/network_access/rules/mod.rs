@@ -46,6 +46,18 @@ pub(super) fn allows_address(list: &NetworkAccessList, url: &str, address: IpAdd
     !blocked && (is_written || !is_private_address(address) || list.allowed.iter().any(names_it))
 }
 
+/// Tells whether a blocked pattern says anything of the host and port of a URL, or of an address behind it.
+pub(super) fn blocks_part_of(list: &NetworkAccessList, url: &str, address: Option<IpAddr>) -> bool {
+    let Some(mut target) = Target::parse(url) else {
+        return true;
+    };
+    if let Some(address) = address {
+        target.host = Host::Address(address.to_canonical());
+    }
+    let mut blocked = list.blocked.iter();
+    blocked.any(|text| Pattern::parse(text).map_or(true, |it| it.touches(&target)))
+}
+
 pub(super) fn check(list: &NetworkAccessList) -> Result<(), InvalidPattern> {
     for text in list.allowed.iter().chain(&list.blocked) {
         Pattern::parse(text).map_err(|problem| InvalidPattern {

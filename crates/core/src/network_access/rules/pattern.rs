@@ -68,6 +68,11 @@ impl Pattern {
         self.host.matches(&target.host) && self.reach.blocks(target)
     }
 
+    /// Tells whether the set holds anything on the host and port of the target.
+    pub(super) fn touches(&self, target: &Target) -> bool {
+        self.host.matches(&target.host) && self.reach.touches(target.port)
+    }
+
     pub(super) fn intersect(&self, other: &Self) -> Option<Self> {
         Some(Self {
             host: self.host.intersect(&other.host)?,

@@ -74,6 +74,13 @@ impl Reach {
         }
     }
 
+    pub(super) fn touches(&self, port: u16) -> bool {
+        match self {
+            Self::Ports(ports) => ports.contain(port),
+            Self::Prefix(prefix) => prefix.port == port,
+        }
+    }
+
     pub(super) fn intersect(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Ports(one), Self::Ports(two)) => one.intersect(*two).map(Self::Ports),

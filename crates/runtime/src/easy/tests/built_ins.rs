@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use windlass_core::capabilities::{Capability, SkillContribution};
 use windlass_core::capability_types::AgentCapabilityConfig;
+use windlass_core::error::AgentLoopError;
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::message::InputMessage;
 
 use super::{calls, results, says, scripted};
-use crate::Conversation;
+use crate::{Conversation, ConversationError};
 
 /// Runs one turn in which the model makes these calls one after the other.
 async fn run(
@@ -186,6 +187,46 @@ async fn r71_a_secret_is_shown_only_when_it_is_asked_for_by_name() {
         .collect();
     assert_eq!(shown, [false, false, false, true]);
     assert_eq!(results[2]["found"], false);
+}
+
+#[tokio::test]
+async fn an_answer_outside_of_the_options_is_refused_and_the_question_waits_on() {
+    let closed = |id: &str| json!({"id": id, "question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]});
+    let mut open = closed("open");
+    open["allow_free_text"] = json!(true);
+    let asks = |questions: Value| calls("request_user_input", json!({ "questions": questions }));
+    let script = vec![
+        asks(json!([closed("colour"), open])),
+        asks(json!([closed("colour")])),
+        says("done"),
+    ];
+    let (builder, _) = scripted(LlmSimConfig::scripted(script));
+    let mut chat = builder.capability("ask_user").start().await.unwrap();
+    let waiting = chat.say("Paint").await.unwrap();
+    let answer = |colour: &str| {
+        json!({"answers": [
+            {"id": "colour", "label": colour, "value": colour},
+            {"id": "open", "label": "Other", "value": "green"},
+        ]})
+    };
+    let refused = chat.answer(&waiting.pending[0], answer("Green")).await;
+    match refused.unwrap_err() {
+        ConversationError::Runtime(AgentLoopError::InvalidAnswer(misfit)) => {
+            assert_eq!(
+                (misfit.question.as_str(), misfit.options),
+                ("colour", vec!["Red".to_owned(), "Blue".to_owned()])
+            );
+        }
+        other => panic!("{other}"),
+    }
+    let waiting = chat
+        .answer(&waiting.pending[0], answer("Blue"))
+        .await
+        .unwrap();
+    let again = &waiting.pending[0];
+    assert!(chat.answer(again, "Green").await.is_err());
+    assert_eq!(chat.answer(again, "Red").await.unwrap().text, "done");
+    assert_eq!(results(&chat).await, [answer("Blue"), json!("Red")]);
 }
 
 #[tokio::test]

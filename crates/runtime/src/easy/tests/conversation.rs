@@ -1,10 +1,10 @@
 //! Saying, approving and answering.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
 use windlass_core::llmsim_driver::LlmSimConfig;
 
-use super::{calls, results, says, scripted};
+use super::{ConversationBuilder, calls, results, says, scripted};
 use crate::easy::{ConversationError, Need, client_tool, tool_fn};
 use crate::{Conversation, StopReason};
 
@@ -138,4 +138,28 @@ async fn files_are_there_and_can_be_read() {
     assert_eq!(chat.read_file("/b.txt").await.unwrap(), None);
     let same = Conversation::on(chat.runtime(), chat.session_id());
     assert_eq!(same.messages().await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_tool_that_no_model_could_call_is_named_at_the_start() {
+    let tool = |name: &str, schema: Value| tool_fn(name, "Does it", schema, |_, _| async { Ok(1) });
+    let object = || json!({ "type": "object" });
+    for (tools, word) in [
+        (vec![tool("two words", object())], "two words"),
+        (vec![tool("", object())], "name of a tool"),
+        (
+            vec![tool("pay", object()), tool("pay", object())],
+            "two tools `pay`",
+        ),
+        (vec![tool("pay", json!("an amount"))], "describes no object"),
+        (
+            vec![tool("pay", json!({ "type": "string" }))],
+            "describes no object",
+        ),
+    ] {
+        let builder = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!"));
+        let builder = tools.into_iter().fold(builder, ConversationBuilder::tool);
+        let refused = builder.start().await.unwrap_err().to_string();
+        assert!(refused.contains(word), "{refused}");
+    }
 }

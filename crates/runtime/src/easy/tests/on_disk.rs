@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::tools::{Tool, ToolExecutionResult};
-use windlass_store::sqlite::{SqliteError, SqliteOptions, SqliteStore};
+use windlass_store::sqlite::{SecretsKey, SqliteError, SqliteOptions, SqliteStore};
 
 use super::{calls, results, says, scripted};
 use crate::easy::{ConversationError, Need, tool_fn};
@@ -212,4 +212,58 @@ async fn a_conversation_that_is_entered_again_as_it_is_writes_nothing_and_leaves
     assert_eq!(runtime.list_agents().await.unwrap().len(), 1);
     let mut ben = chats.named("Ben").await.unwrap();
     assert_eq!(ben.say("Hi").await.unwrap().text, "Hello!");
+}
+
+#[tokio::test]
+async fn a_store_without_a_key_for_secrets_says_so_and_the_turn_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let script = || {
+        LlmSimConfig::scripted(vec![
+            calls(
+                "secret_store",
+                json!({"operation": "set", "name": "pin", "value": "hunter2"}),
+            ),
+            calls("secret_store", json!({"operation": "get", "name": "pin"})),
+            says("I go on"),
+        ])
+    };
+    let chat = life(&data, script()).capability("session_storage");
+    let mut chat = chat.start().await.unwrap();
+    assert_eq!(chat.say("Keep it").await.unwrap().text, "I go on");
+    let told = results(&chat).await;
+    let refusal = told[0].as_str().unwrap();
+    for words in ["no key for secrets", "with_secrets_key", "on_disk_with"] {
+        assert!(refusal.contains(words), "{refusal}");
+    }
+    assert!(!refusal.contains("hunter2"), "{refusal}");
+    assert_eq!(told[1]["found"], false);
+    chat.close().await;
+
+    // What a key has sealed is not shown without it, nor with another.
+    let sealed = directory.path().join("sealed");
+    for (key, words) in [
+        (Some(1), "stored"),
+        (None, "no key for secrets"),
+        (Some(2), "sealed with another key"),
+    ] {
+        let mut options = SqliteOptions::new(&sealed);
+        if let Some(key) = key {
+            options = options.with_secrets_key(SecretsKey::new([key; 32]));
+        }
+        let script = match key {
+            Some(1) => script(),
+            _ => LlmSimConfig::scripted(vec![
+                calls("secret_store", json!({"operation": "get", "name": "pin"})),
+                says("I go on"),
+            ]),
+        };
+        let chat = scripted(script).0.on_disk_with(options).named("boat");
+        let mut chat = chat.capability("session_storage").start().await.unwrap();
+        let before = results(&chat).await.len();
+        assert_eq!(chat.say("Go").await.unwrap().text, "I go on");
+        let told = results(&chat).await[before].to_string();
+        assert!(told.contains(words), "{told}");
+        chat.close().await;
+    }
 }

@@ -10,11 +10,18 @@ use super::*;
 use crate::support::{Call, call};
 
 async fn process(fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
-    let setup = Setup::new([]).session(|session| {
+    built(setup(), fake, backends).await
+}
+
+fn setup() -> Setup {
+    Setup::new([]).session(|session| {
         session
             .session_id(SessionId::from_seed(7))
             .with_capability("subagents")
-    });
+    })
+}
+
+async fn built(setup: Setup, fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
     let (model, world) = (setup.model.clone(), setup.world.clone());
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
     let settings = SubagentSettings {
@@ -101,4 +108,57 @@ async fn a_turn_that_may_not_use_everything_starts_no_agent_of_others() {
         assert!(result["error"].is_string(), "{result}");
         assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn where_the_operator_forbids_something_no_agent_of_others_is_started() {
+    use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
+    let rule = ApprovalRule {
+        tool: "shell".to_owned(),
+        arguments: std::collections::BTreeMap::new(),
+        command: None,
+        action: ApprovalAction::Deny,
+    };
+    let fake = Fake::new([]);
+    let rules = ApprovalRules {
+        default: None,
+        rules: vec![rule],
+    };
+    let setup = setup().settings(|settings| settings.approvals = Arc::new(rules));
+    let fixture = built(setup, &fake, &["fake"]).await;
+    fixture.model.when("go", spawn());
+    assert!(fixture.run("go").await.success);
+    assert!(fake.opened().is_empty());
+    let result = first_result(&fixture).await;
+    assert!(result["error"].is_string(), "{result}");
+}
+
+#[tokio::test]
+async fn a_turn_of_an_agent_of_others_counts_what_agents_have_used_for_its_thread() {
+    use windlass_core::budget::{Budget, Budgets};
+    let limited = |tokens| TurnRequest {
+        backend: Some("fake".to_owned()),
+        budgets: Some(Budgets {
+            thread: Budget {
+                tokens: Some(tokens),
+                ..Budget::default()
+            },
+            ..Budgets::default()
+        }),
+        ..TurnRequest::default()
+    };
+    let scripts = ["I sail", "I go on"].map(Script::says);
+    let fake = Fake::new(scripts);
+    let setup = setup().settings(|settings| settings.reserve.tokens = 10);
+    let fixture = built(setup, &fake, &["fake"]).await;
+    fixture.model.when("go", spawn());
+    assert!(fixture.run("go").await.success);
+    // The two calls of the thread itself used 30, and its agent used more than nothing.
+    for (tokens, is_allowed) in [(30 + 1, false), (100, true)] {
+        let input = InputMessage::user("on").with_turn_request(limited(tokens));
+        let turn = soon(fixture.runtime.run_turn(fixture.session, input)).await;
+        let ran = turn.as_ref().is_ok_and(|turn| turn.success);
+        assert_eq!(ran, is_allowed, "{turn:?}");
+    }
+    assert_eq!(fake.prompts().len(), 2);
 }

@@ -4,6 +4,9 @@ use super::*;
 use crate::durability::Life;
 use crate::support::Gate;
 
+/// What an agent is told by a model that has seen the mask of a secret.
+const TWO: &str = "two, with [secret:TOKEN]";
+
 /// Two agents, of which one starts a third. What the model says follows from what it reads.
 fn script(model: &Model) {
     model.answer_by(|request| {
@@ -11,7 +14,7 @@ fn script(model: &Model) {
         let first = said.next().and_then(|first| first.text());
         let results = said.filter(|message| message.tool_call_id().is_some());
         match (first.unwrap_or_default(), results.count()) {
-            ("go", 0) => Call::tools(vec![spawn("1", "one"), spawn("2", "two")]),
+            ("go", 0) => Call::tools(vec![spawn("1", "one"), spawn("2", TWO)]),
             ("go", _) => Call::answer("done"),
             ("one", 0) => Call::tools(vec![spawn("3", "three")]),
             (name, _) => Call::answer(&format!("I am {name}")),
@@ -83,7 +86,7 @@ fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
                 assert_eq!(count(&fixture, ROOT, "subagent.completed").await, 2);
                 let answers = results(&fixture, ROOT).await;
                 assert_eq!(answers[0]["answer"], "I am one");
-                assert_eq!(answers[1]["answer"], "I am two");
+                assert_eq!(answers[1]["answer"], format!("I am {TWO}"));
                 fixture.assert_sound().await;
             });
         }

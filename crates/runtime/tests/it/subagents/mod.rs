@@ -29,6 +29,10 @@ fn spawn(id: &str, prompt: &str) -> ToolCall {
 /// A runtime whose model can start agents.
 async fn process(setup: Setup, settings: SubagentSettings) -> Fixture {
     let setup = setup.session(|session| session.session_id(ROOT).with_capability("subagents"));
+    built(setup, settings).await
+}
+
+async fn built(setup: Setup, settings: SubagentSettings) -> Fixture {
     let (model, world) = (setup.model.clone(), setup.world.clone());
     let builder = setup.builder().subagents(settings);
     Fixture {

@@ -127,10 +127,11 @@ async fn an_agent_has_the_tools_of_its_parent_or_fewer() {
 
 #[tokio::test]
 async fn a_session_that_was_not_given_the_capability_starts_nobody() {
-    let setup = Setup::new([]);
-    let fixture = setup.build().await;
+    let setup = Setup::new([]).session(|session| session.session_id(ROOT));
+    let fixture = built(setup, SubagentSettings::default()).await;
     fixture.model.then(Call::tools(vec![spawn("1", "x")]));
     assert!(fixture.run("go").await.success);
+    assert!(offered(&fixture, "go").is_empty());
     assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 1);
 }
 

@@ -52,7 +52,7 @@ const ROUTES: &[Route] = &[
     Route("post", "/v1/threads/{id}/resume", "resumeThread", "Looks a thread up to go on with it", None, 200, One("Thread")),
     Route("post", "/v1/threads/{id}/fork", "forkThread", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
     Route("post", "/v1/threads/{id}/undo", "undoThread", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
-    Route("post", "/v1/threads/{id}/patch-undo", "patchUndoThread", "Makes a thread without the last turns and brings their files back: undo with `files`", Some("UndoThread"), 201, One("UndoneThread")),
+    Route("post", "/v1/threads/{id}/patch-undo", "patchUndoThread", "Makes a thread without the last turns and brings their files back: undo with `files`", Some("UndoThread"), 201, One("PatchUndone")),
     Route("post", "/v1/threads/{id}/retry", "retryThread", "Makes a thread without the last turns and starts another", Some("RetryThread"), 201, One("ThreadAndTurn")),
     Route("post", "/v1/threads/{id}/compact", "compactThread", "Makes the history shorter", Some("CompactThread"), 202, One("ThreadAndTurn")),
     Route("post", "/v1/threads/{id}/replay", "replayThread", "Decides what is recorded again, and tells the first difference", Some("ReplayThread"), 200, One("ReplayedThread")),
@@ -75,11 +75,48 @@ const ROUTES: &[Route] = &[
     Route("post", "/v1/approvals/{approval_id}", "decideApproval", "Allows or refuses a call", Some("DecideApproval"), 200, One("ApprovalAnswered")),
     Route("post", "/v1/user-input/{thread_id}/{input_id}", "answerUserInput", "Answers a question", Some("UserInputAnswers"), 200, One("UserInputAnswered")),
     Route("post", "/v1/stream", "streamOneTurn", "Runs one turn of an archived thread and streams it", Some("OneShot"), 200, Frames("Frames with names of their own, from `turn.started` to `done`.")),
+    Route("get", "/v1/tasks", "listTasks", "Lists tasks, newest first", None, 200, One("TaskList")),
+    Route("post", "/v1/tasks", "createTask", "Queues a task", Some("CreateTask"), 201, One("TaskRecord")),
+    Route("get", "/v1/tasks/{id}", "getTask", "Returns a task", None, 200, One("TaskRecord")),
+    Route("post", "/v1/tasks/{id}/cancel", "cancelTask", "Calls a task off; one that runs ends when its turn has", None, 200, One("TaskRecord")),
+    Route("get", "/v1/automations", "listAutomations", "Lists automations, newest first", None, 200, Many("AutomationRecord")),
+    Route("post", "/v1/automations", "createAutomation", "Makes an automation", Some("CreateAutomation"), 201, One("AutomationRecord")),
+    Route("get", "/v1/automations/{id}", "getAutomation", "Returns an automation", None, 200, One("AutomationRecord")),
+    Route("patch", "/v1/automations/{id}", "patchAutomation", "Changes an automation", Some("PatchAutomation"), 200, One("AutomationRecord")),
+    Route("delete", "/v1/automations/{id}", "deleteAutomation", "Removes an automation; what is queued goes on", None, 200, One("AutomationRecord")),
+    Route("post", "/v1/automations/{id}/run", "runAutomation", "Runs an automation now", None, 200, One("AutomationRunRecord")),
+    Route("post", "/v1/automations/{id}/pause", "pauseAutomation", "Lets an automation run by itself no more", None, 200, One("AutomationRecord")),
+    Route("post", "/v1/automations/{id}/resume", "resumeAutomation", "Lets an automation run by itself again", None, 200, One("AutomationRecord")),
+    Route("get", "/v1/automations/{id}/runs", "listAutomationRuns", "Lists the runs of an automation, newest first", None, 200, Many("AutomationRunRecord")),
     Route("get", "/v1/usage", "getUsage", "Sums what turns used", None, 200, One("UsageReport")),
     Route("get", "/v1/environments", "listEnvironments", "Lists environments", None, 200, One("EnvironmentList")),
     Route("post", "/v1/environments", "createEnvironment", "Makes an environment", Some("CreateEnvironment"), 201, One("Environment")),
     Route("get", "/v1/environments/{id}", "getEnvironment", "Returns an environment", None, 200, One("Environment")),
     Route("delete", "/v1/environments/{id}", "deleteEnvironment", "Removes an environment", None, 204, Nothing),
+    Route("get", "/v1/fleet/runs", "listFleetRuns", "Lists runs of the fleet, newest first", None, 200, One("FleetRunList")),
+    Route("post", "/v1/fleet/runs", "createFleetRun", "Makes a run: many tasks over workers that are threads", Some("CreateFleetRun"), 201, One("CreatedFleetRun")),
+    Route("get", "/v1/fleet/runs/{run_id}", "getFleetRun", "Returns a run with what it was asked to do", None, 200, One("FleetRunDetail")),
+    Route("post", "/v1/fleet/runs/{run_id}/start", "startFleetRun", "Starts a run that waits for it", None, 202, One("StartedFleetRun")),
+    Route("post", "/v1/fleet/runs/{run_id}/stop", "stopFleetRun", "Stops a run: what waits is cancelled, what runs is interrupted", None, 200, One("StoppedFleetRun")),
+    Route("get", "/v1/fleet/runs/{run_id}/workers", "listFleetWorkers", "Returns the workers of a run", None, 200, One("FleetWorkerList")),
+    Route("get", "/v1/fleet/runs/{run_id}/events", "streamFleetEvents", "Streams what happens to a run, to its end", None, 200, Frames("The `data` of each frame is a `FleetRunEvent`.")),
+    Route("get", "/v1/fleet/runs/{run_id}/events/replay", "replayFleetEvents", "Returns what happened to a run", None, 200, One("FleetEventReplay")),
+    Route("get", "/v1/fleet/workers/{worker_id}", "getFleetWorker", "Returns a worker", None, 200, One("FleetWorker")),
+    Route("post", "/v1/fleet/workers/{worker_id}/interrupt", "interruptFleetWorker", "Cancels the task that a worker has; the worker takes another", None, 200, One("FleetWorkerTold")),
+    Route("post", "/v1/fleet/workers/{worker_id}/stop", "stopFleetWorker", "The same as interrupt", None, 200, One("FleetWorkerTold")),
+    Route("post", "/v1/fleet/workers/{worker_id}/restart", "restartFleetWorker", "Begins the task that a worker has anew, on the same thread", None, 200, One("FleetWorkerTold")),
+    Route("get", "/v1/agent-runs", "listAgentRuns", "Lists agents that models started, newest first", None, 200, One("AgentRunList")),
+    Route("get", "/v1/agent-runs/{run_id}", "getAgentRun", "Returns an agent that a model started", None, 200, One("AgentRun")),
+    Route("get", "/v1/config", "getConfig", "Tells what the daemon is set to", None, 200, One("RuntimeConfig")),
+    Route("post", "/v1/config", "setConfig", "Sets what threads get whose clients say nothing", Some("SetConfig"), 200, One("ConfigSet")),
+    Route("post", "/v1/config/reload", "reloadConfig", "Reads the configuration file again", None, 200, One("ConfigReloaded")),
+    Route("get", "/v1/providers", "listProviders", "Lists the providers of models", None, 200, One("ProviderList")),
+    Route("get", "/v1/providers/{id}/models", "listProviderModels", "Lists the models of a provider that are configured", None, 200, One("ProviderModelList")),
+    Route("post", "/v1/providers/{id}/switch", "switchProvider", "Asks another provider when no model is named", Some("SwitchProvider"), 200, One("SwitchedProvider")),
+    Route("get", "/v1/skills", "listSkills", "Lists the skills of the workspace", None, 200, One("SkillList")),
+    Route("post", "/v1/skills/{name}", "switchSkill", "Says whether models are told of a skill", Some("SwitchSkill"), 200, One("SwitchedSkill")),
+    Route("get", "/v1/apps/mcp/servers", "listMcpServers", "Lists the MCP servers of the operator", None, 200, One("McpServerList")),
+    Route("get", "/v1/apps/mcp/tools", "listMcpTools", "Lists the tools of MCP servers", None, 200, One("McpToolList")),
     Route("get", "/v1/workspace/status", "getWorkspaceStatus", "Tells the state of the daemon's directory", None, 200, One("WorkspaceStatus")),
 ];
 
@@ -119,6 +156,20 @@ const QUERIES: &[(&str, &str, &str, &str)] = &[
     ("/v1/sessions/{id}", "peek", "boolean", "Only the beginnings of the last messages."),
     ("/v1/sessions/{id}", "entries", "integer", "With `peek`, how many at most: 1 to 12, 12 when nobody says."),
     ("/v1/snapshots", "limit", "integer", "How many at most: 1 to 100, 20 when nobody says."),
+    ("/v1/fleet/runs", "limit", "integer", "How many at most: 1 to 100, 50 when nobody says."),
+    ("/v1/fleet/runs", "before", "string", "Only runs that are older than the one with this id."),
+    ("/v1/fleet/runs/{run_id}/events", "after", "string", AFTER),
+    ("/v1/fleet/runs/{run_id}/events", "limit", "integer", "How many are read at once: 1 to 1000, 250 when nobody says."),
+    ("/v1/fleet/runs/{run_id}/events/replay", "after", "string", AFTER),
+    ("/v1/fleet/runs/{run_id}/events/replay", "limit", "integer", "How many at most: 1 to 1000, 250 when nobody says."),
+    ("/v1/agent-runs", "limit", "integer", "How many at most: 1 to 200, 50 when nobody says."),
+    ("/v1/agent-runs", "parent", "string", "Only those that work for this thread."),
+    ("/v1/tasks", "limit", "integer", "How many at most: 1 to 500, 50 when nobody says."),
+    ("/v1/tasks", "status", "string", "Only those that are `queued`, `running`, `completed`, `failed` or `canceled`; one or more with commas between."),
+    ("/v1/tasks", "cursor", "string", CURSOR),
+    ("/v1/automations/{id}/runs", "limit", "integer", "How many at most: 1 to 500, 50 when nobody says."),
+    ("/v1/apps/mcp/tools", "server", "string", "Only those of this server."),
+    ("/v1/apps/mcp/tools", "connect", "boolean", "`true` starts and reaches servers first; otherwise only those count that somebody is connected to."),
     ("/v1/usage", "since", "string", "Only turns that ended then or later: a time as in RFC 3339."),
     ("/v1/usage", "until", "string", "Only turns that ended before: a time as in RFC 3339."),
     ("/v1/usage", "group_by", "string", "`day`, `model`, `provider` or `thread`; `day` when nobody says."),
@@ -130,6 +181,7 @@ const STATE: &str =
     "What the threads may be doing: `idle`, `running`, `waiting`, one or more with commas between.";
 const CURSOR: &str = "Where to go on: the header `x-windlass-next-cursor` of the page before.";
 const SINCE: &str = "Only events behind this number.";
+const AFTER: &str = "Only events behind the one with this cursor.";
 const INCLUDE: &str = "Events that are shown on request, with commas between: `tool_output` for what tools print while they run.";
 
 /// Bodies in which nothing is required may be left out.
@@ -141,6 +193,7 @@ const OPTIONAL: &[&str] = &[
     "CompactThread",
     "ReplayThread",
     "ResumeSession",
+    "SwitchProvider",
 ];
 
 fn document() -> Value {
@@ -277,6 +330,7 @@ fn schemas() -> BTreeMap<String, Value> {
     add::<wire::ForkThread>(&mut all);
     add::<wire::UndoThread>(&mut all);
     add::<wire::UndoneThread>(&mut all);
+    add::<wire::PatchUndone>(&mut all);
     add::<wire::RetryThread>(&mut all);
     add::<wire::CompactThread>(&mut all);
     add::<wire::ReplayThread>(&mut all);
@@ -304,11 +358,41 @@ fn schemas() -> BTreeMap<String, Value> {
     add::<wire::ResumedSession>(&mut all);
     add::<wire::workspace::Snapshot>(&mut all);
     add::<wire::workspace::RestoredSnapshot>(&mut all);
+    add::<wire::CreateTask>(&mut all);
+    add::<wire::TaskList>(&mut all);
+    add::<wire::TaskRecord>(&mut all);
+    add::<wire::CreateAutomation>(&mut all);
+    add::<wire::PatchAutomation>(&mut all);
+    add::<wire::AutomationRecord>(&mut all);
+    add::<wire::AutomationRunRecord>(&mut all);
     add::<wire::stream::OneShot>(&mut all);
     add::<wire::UsageReport>(&mut all);
     add::<wire::EnvironmentList>(&mut all);
     add::<wire::CreateEnvironment>(&mut all);
+    add::<wire::config::RuntimeConfig>(&mut all);
+    add::<wire::config::SetConfig>(&mut all);
+    add::<wire::config::ConfigSet>(&mut all);
+    add::<wire::config::ConfigReloaded>(&mut all);
+    add::<wire::config::ProviderList>(&mut all);
+    add::<wire::config::ProviderModelList>(&mut all);
+    add::<wire::config::SwitchProvider>(&mut all);
+    add::<wire::config::SwitchedProvider>(&mut all);
+    add::<wire::apps::SkillList>(&mut all);
+    add::<wire::apps::SwitchSkill>(&mut all);
+    add::<wire::apps::SwitchedSkill>(&mut all);
+    add::<wire::apps::McpServerList>(&mut all);
+    add::<wire::apps::McpToolList>(&mut all);
     add::<wire::WorkspaceStatus>(&mut all);
+    add::<wire::fleet::CreateFleetRun>(&mut all);
+    add::<wire::fleet::CreatedFleetRun>(&mut all);
+    add::<wire::fleet::FleetRunList>(&mut all);
+    add::<wire::fleet::StartedFleetRun>(&mut all);
+    add::<wire::fleet::StoppedFleetRun>(&mut all);
+    add::<wire::fleet::FleetWorkerList>(&mut all);
+    add::<wire::fleet::FleetWorkerTold>(&mut all);
+    add::<wire::fleet::FleetRunEvent>(&mut all);
+    add::<wire::fleet::FleetEventReplay>(&mut all);
+    add::<wire::agent_runs::AgentRunList>(&mut all);
     add::<wire::RuntimeEventEnvelope>(&mut all);
     let shown = all.into_iter().map(|(name, schema)| {
         let mut schema = serde_json::to_value(schema).unwrap_or_default();

@@ -12,6 +12,7 @@ use super::{Asked, TITLE_CHARS, checked_title};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::service::create::filled;
+use crate::store::KEPT_FOR;
 
 /// How many sessions there may be, and how many of one agent.
 const MAX_SESSIONS: usize = 8_192;
@@ -81,9 +82,12 @@ impl Asked {
             Target::New(title) => {
                 let made_by = self.repeatable.as_deref().map(ids::made_by);
                 saved.id = ids::session(made_by.unwrap_or_default());
-                // The same request has made it already, and its answer was lost.
                 if let Some(made) = self.session_if_any(&saved.id).await? {
-                    return Ok(made);
+                    // The same request has made it already, and its answer was lost.
+                    if made.created_at > ids::time(Utc::now() - KEPT_FOR) {
+                        return Ok(made);
+                    }
+                    saved.id = ids::session(SessionId::new());
                 }
                 (title, None)
             }

@@ -15,7 +15,10 @@ use windlass_runtime::{
     RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteRetention, SqliteStore,
     SubagentSettings,
 };
-use windlass_server::{Access, HostWireStore, Models, Server, Settings, Token, WireStore};
+use windlass_server::{
+    Access, HostWireStore, Models, Server, Settings, Token, WireStore, WorkSettings,
+};
+use windlass_store::{MemoryJournal, MemoryRunLog};
 use windlass_tools::ShellSettings;
 
 use super::tools::Commands;
@@ -36,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) runtime: Box<dyn FnOnce(&mut RuntimeSettings)>,
     pub(crate) world: Option<Arc<ManualWorld>>,
     pub(crate) store: Arc<dyn WireStore>,
+    /// Where everything is kept that is not on disk; `store` has its records.
+    pub(crate) journal: Arc<MemoryJournal>,
     /// Where everything is kept; in memory if nothing is said.
     pub(crate) data: Option<PathBuf>,
     /// Whether the agent has files and a shell.
@@ -52,12 +57,16 @@ pub(crate) struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
+        let journal = Arc::new(MemoryJournal::new());
+        let runs = Arc::new(MemoryRunLog::default());
+        let store = HostWireStore::new(journal.host_records(), runs, 100);
         Self {
             workspace: tempfile::tempdir().unwrap(),
             settings: Box::new(|_| {}),
             runtime: Box::new(|_| {}),
             world: None,
-            store: Arc::new(HostWireStore::in_memory(100)),
+            store: Arc::new(store),
+            journal,
             data: None,
             has_tools: false,
             starts_agents: false,
@@ -79,7 +88,7 @@ impl Setup {
     pub(crate) async fn start(mut self) -> Daemon {
         let mut opened = None;
         let mut backends = match &self.data {
-            None => RuntimeBackends::in_memory(),
+            None => RuntimeBackends::on_memory(&self.journal),
             Some(data) => {
                 let options = SqliteOptions::new(data).with_retention(self.retention);
                 let kept = SqliteStore::open(options).await.unwrap();
@@ -134,6 +143,7 @@ impl Setup {
             ..Models::default()
         };
         settings.grace = Duration::from_secs(5);
+        settings.work = Some(WorkSettings::default());
         (self.settings)(&mut settings);
         let beside = self.data.as_deref().and_then(std::path::Path::parent);
         let scratch = beside.unwrap_or(self.workspace.path());

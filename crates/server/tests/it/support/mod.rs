@@ -32,6 +32,19 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
+/// Asks for something until it is as wanted. Work in the background has no stream of events of its own.
+pub(crate) async fn until(client: &Client, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let end = tokio::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let seen = client.get(path).await.expect(200);
+        if is_so(&seen) {
+            return seen;
+        }
+        assert!(tokio::time::Instant::now() < end, "it stays {seen:#}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Returns a text of a JSON value.
 #[track_caller]
 pub(crate) fn text(value: &Value) -> String {

@@ -6,6 +6,7 @@ use super::tables::{THREAD, THREADS, TURN};
 use super::{counts, open, runs, threads, turns, usage, waits};
 use crate::queries::{Include, Order, ThreadQuery, ThreadState, UsageBy};
 use crate::runs::RunKind;
+use crate::sqlite::records::{ALL_CHILDREN, CHILDREN};
 
 fn plan(connection: &Connection, query: &str) -> Vec<String> {
     let query = format!("EXPLAIN QUERY PLAN {query}");
@@ -49,6 +50,7 @@ fn no_question_scans_and_none_sorts() {
         queries.extend([false, true].map(|by_agent| runs::page(kind, by_agent)));
     }
     queries.push(runs::OLD.to_owned());
+    queries.push(CHILDREN.to_owned());
     for query in &queries {
         let plan = plan(&connection, query);
         let is_bad = |line: &&String| line.contains("SCAN") || line.contains("TEMP B-TREE");
@@ -92,6 +94,13 @@ fn what_counts_or_sums_reads_no_more_than_its_index() {
             "{query}: {plan:#?}"
         );
     }
+    // As far as its limit says, past no session without a parent, and nothing is sorted.
+    let children = plan(&connection, ALL_CHILDREN);
+    let goes_by = |line: &String| line.contains("sessions_with_parent");
+    assert!(
+        children.len() == 1 && children.iter().all(goes_by),
+        "{children:#?}"
+    );
     let plan = plan(&connection, open::OPEN);
     for table in ["streams", "newest", "records"] {
         let scans = |line: &String| line.starts_with(&format!("SCAN {table}"));

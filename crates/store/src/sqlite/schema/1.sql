@@ -232,7 +232,8 @@ CREATE TABLE sessions (
     record TEXT NOT NULL
 ) STRICT;
 CREATE INDEX sessions_by_age ON sessions (created_at, id);
-CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (parent, created_at, id) WHERE parent IS NOT NULL;
+CREATE INDEX sessions_with_parent ON sessions (created_at, id) WHERE parent IS NOT NULL;
 
 CREATE TABLE entries (
     session BLOB NOT NULL,

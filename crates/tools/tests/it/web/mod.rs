@@ -23,6 +23,7 @@ use windlass_core::egress::{
 use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::tools::ToolExecutionResult;
+use windlass_core::traits::SecretPlaces;
 use windlass_tools::{Resolver, WebCapability, WebEgress, WebRules, WebSettings};
 
 use crate::support::{Place, with_network};
@@ -68,6 +69,7 @@ struct Reader {
     egress: Arc<dyn EgressService>,
     list: Option<NetworkAccessList>,
     secrets: Option<NamedSecrets>,
+    places: Option<Arc<dyn SecretPlaces>>,
 }
 
 impl Reader {
@@ -85,6 +87,7 @@ impl Reader {
             egress: Arc::new(egress),
             list: None,
             secrets: None,
+            places: None,
         }
     }
 
@@ -103,6 +106,7 @@ impl Reader {
         context.egress_service = Some(Arc::clone(&self.egress));
         context.network_access = self.list.clone();
         context.secrets = self.secrets.clone();
+        context.secret_places = self.places.clone();
         match tool.execute_with_context(arguments, &context).await {
             ToolExecutionResult::Success(page) => Ok(page),
             ToolExecutionResult::ToolError(told) => Err(told),

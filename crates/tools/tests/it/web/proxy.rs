@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass_core::network_access::NetworkAccessList;
+use windlass_core::typed_id::SessionId;
 use windlass_tools::{
     Launcher, OpenHosts, ProxyLimits, RunningProxy, ShellProxy, WebEgress, WebRules,
 };
@@ -276,6 +277,37 @@ async fn what_is_denied_and_what_the_session_may_not_reach_stay_closed() {
 }
 
 #[tokio::test]
+async fn a_tunnel_does_not_go_round_rules_for_a_part_of_a_host() {
+    let site = site().await;
+    let named = format!("site.example:{}", site.port);
+    for part in [
+        format!("http://{named}/admin"),
+        format!("https://{named}/admin"),
+        format!("http://127.0.0.1:{}/admin", site.port),
+    ] {
+        let of_session = Some(NetworkAccessList {
+            allowed: vec!["*".to_owned()],
+            blocked: vec![part.clone()],
+        });
+        for (deny, list) in [(vec![part.as_str()], None), (Vec::new(), of_session)] {
+            let said = Said {
+                hosts: &[&named],
+                allow: &["127.0.0.1/32"],
+                deny: &deny,
+                names: Names::of(&[("site.example", HERE)]),
+            };
+            let open = Open::with(&said, ProxyLimits::default(), list);
+            let got = open.tunnel(&named).await;
+            assert!(got.starts_with("HTTP/1.1 403"), "{part}: {got}");
+            // What can be looked at is judged by what it is.
+            let got = open.get(&format!("http://{named}/")).await;
+            assert!(got.ends_with("open"), "{part}: {got}");
+        }
+    }
+    assert_eq!(site.heard().len(), 6);
+}
+
+#[tokio::test]
 async fn a_second_request_behind_the_first_is_not_sent() {
     let site = site().await;
     let named = format!("site.example:{}", site.port);
@@ -358,6 +390,91 @@ async fn a_flood_of_connections_is_refused_and_then_nobody_listens() {
         told.contains("more than 4 connections of one command"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn calls_share_the_connections_that_are_open_at_once() {
+    let said = Said {
+        hosts: &[],
+        allow: &[],
+        deny: &[],
+        names: Names::of(&[]),
+    };
+    let nobody = Launcher {
+        program: "/nowhere".into(),
+        words: Vec::new(),
+    };
+    let proxy = said.proxy(nobody).with_open_connections(2);
+    let serve = |proxy: ShellProxy| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let running = proxy.serve(listener, None);
+        Open { at, running }
+    };
+    let (one, other) = (serve(proxy.clone()), serve(proxy));
+    let mut waiting = vec![one.connect().await, one.connect().await];
+    // What is refused shows that those before it were taken.
+    assert!(
+        rest(&mut one.connect().await)
+            .await
+            .starts_with("HTTP/1.1 503")
+    );
+    let got = rest(&mut other.connect().await).await;
+    assert!(got.starts_with("HTTP/1.1 503"), "{got}");
+    let told = other.running.refused().unwrap();
+    assert!(told.contains("commands of this host together"), "{told}");
+    for stream in &mut waiting {
+        stream.write_all(b"nonsense\r\n\r\n").await.unwrap();
+        assert!(rest(stream).await.starts_with("HTTP/1.1 400"));
+    }
+    drop(waiting);
+    // The places of connections that have ended are free, at once or in a moment.
+    let mut got = String::new();
+    for _ in 0..600 {
+        got = other.tunnel("a.example:443").await;
+        if got.starts_with("HTTP/1.1 403") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{got}");
+}
+
+#[tokio::test]
+async fn one_conversation_does_not_take_the_connections_of_others() {
+    let said = Said {
+        hosts: &[],
+        allow: &[],
+        deny: &[],
+        names: Names::of(&[]),
+    };
+    let nobody = Launcher {
+        program: "/nowhere".into(),
+        words: Vec::new(),
+    };
+    let proxy = said.proxy(nobody).with_open_connections(8);
+    let serve = |session_id: SessionId| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let running = proxy.serve_session(session_id, listener, None);
+        Open { at, running }
+    };
+    let greedy = SessionId::new();
+    // Two calls of one conversation have a quarter together.
+    let (one, two, other) = (serve(greedy), serve(greedy), serve(SessionId::new()));
+    let first = one.connect().await;
+    let second = one.connect().await;
+    let got = rest(&mut one.connect().await).await;
+    assert!(got.starts_with("HTTP/1.1 503"), "{got}");
+    let got = rest(&mut two.connect().await).await;
+    assert!(got.starts_with("HTTP/1.1 503"), "{got}");
+    let told = two.running.refused().unwrap();
+    assert!(told.contains("more than 2 connections"), "{told}");
+    assert!(told.contains("of this conversation together"), "{told}");
+    // Others go on.
+    let got = other.tunnel("a.example:443").await;
+    assert!(got.starts_with("HTTP/1.1 403"), "{got}");
+    drop((first, second));
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! Commands in a sandbox whose only network is the proxy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::capabilities::Capability;
 use windlass_core::tools::ToolExecutionResult;
-use windlass_tools::{Confinement, Launcher, Network, Policy, become_proxied};
+use windlass_tools::{
+    Confinement, Launcher, Network, OutputLimits, Outputs, Policy, ShellCapability, become_proxied,
+};
 
 use super::Names;
 use super::proxy::Said;
@@ -122,6 +126,53 @@ async fn the_model_reads_why_a_host_was_refused() {
 }
 
 #[tokio::test]
+async fn the_model_reads_what_was_refused_to_a_command_in_the_background() {
+    if !is_here(Confinement::Bubblewrap) {
+        return;
+    }
+    let site = site().await;
+    let place = place(site.port);
+    let kept = Outputs::open(place.outside().join("kept"), OutputLimits::default()).unwrap();
+    place.environments.keep_outputs(kept);
+    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let tools = shell.tools_with_config(&json!({ "approval": "never" }));
+    let context = place.context();
+    let call = async |name: &str, arguments: Value| {
+        let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
+        match tool.execute_with_context(arguments, &context).await {
+            ToolExecutionResult::Success(value) => value,
+            other => panic!("{other:?}"),
+        }
+    };
+    let ask = format!(
+        "{ASK}ask 'CONNECT other.example:443 HTTP/1.1\\r\\n\\r\\n'; echo; echo done; sleep 1000"
+    );
+    let begun = call("shell", json!({ "command": ask, "background": true })).await;
+    let id = begun["id"].clone();
+    let mut seen = Value::Null;
+    for _ in 0..600 {
+        seen = call("shell_output", json!({ "id": id, "wait_ms": 100 })).await;
+        if output(&seen).contains("done") || seen["status"] != "running" {
+            break;
+        }
+    }
+    assert_eq!(seen["status"], "running", "{seen}");
+    let refused = |told: &Value| {
+        let remark = told["remark"].as_str().unwrap_or_default();
+        remark.contains("other.example:443 is not open")
+    };
+    assert!(refused(&seen), "{seen}");
+    // Also when it has ended, and for a host that did not see it.
+    let stopped = call("shell_stop", json!({ "id": id })).await;
+    assert!(
+        stopped["status"] == "stopped" && refused(&stopped),
+        "{stopped}"
+    );
+    let later = call("shell_output", json!({ "id": id })).await;
+    assert!(refused(&later), "{later}");
+}
+
+#[tokio::test]
 async fn a_proxied_command_ends_reads_and_is_limited_as_any_other() {
     if !is_here(Confinement::Bubblewrap) {
         return;
@@ -165,12 +216,18 @@ async fn the_proxy_of_another_call_is_out_of_reach() {
     let waiting = "echo ${HTTP_PROXY##*:} > port; until [ -e done ]; do sleep 0.05; done";
     let looks = async {
         let at = one.root().join("port");
-        let proxy = loop {
-            match std::fs::read_to_string(&at) {
-                Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
-                _ => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        let told = async {
+            loop {
+                looks.tick().await;
+                match std::fs::read_to_string(&at) {
+                    Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+                    _ => {}
+                }
             }
         };
+        let proxy = tokio::time::timeout(Duration::from_secs(60), told).await;
+        let proxy = proxy.expect("the first command never said its port");
         // Its own proxy may have the same number; then it answers, and refuses.
         let ask = format!(
             "exec 3<>/dev/tcp/127.0.0.1/{proxy} && printf 'GET http://site.example:{port}/ HTTP/1.1\\r\\n\\r\\n' >&3 && cat <&3"

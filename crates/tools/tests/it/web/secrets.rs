@@ -1,5 +1,6 @@
 //! Secrets of the operator in requests: they go to their hosts and nowhere else.
 
+use serde_json::json;
 use windlass_core::named_secrets::{NamedSecret, NamedSecrets, SecretHeader};
 use windlass_core::network_access::NetworkAccessList;
 
@@ -54,4 +55,25 @@ async fn a_redirect_takes_no_secret_to_another_host() {
     let heard = other.heard();
     assert_eq!(heard.len(), 1, "only by a call of its own");
     assert!(!heard.concat().contains("s3cret"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_page_that_says_a_secret_again_is_not_cut_inside_of_it() {
+    let body = b"you said s3cret-0042 to me";
+    let site = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", body))]).await;
+    let mut reader = Reader::new(&["127.0.0.1/32"], &[], None);
+    let address = format!("http://127.0.0.1:{}", site.port);
+    let (context, _chat) = crate::secrets::context_with(secrets(&address)).await;
+    reader.places = context.secret_places;
+    for max_bytes in 1..body.len() {
+        let asked = json!({ "url": format!("{address}/"), "max_bytes": max_bytes });
+        let text = reader.call(asked).await.unwrap()["text"].clone();
+        assert!(
+            !text.as_str().unwrap().contains("s3"),
+            "{max_bytes}: {text}"
+        );
+    }
+    reader.settings.max_body_bytes = 14;
+    let page = reader.fetch(&format!("{address}/")).await.unwrap();
+    assert_eq!(page["text"], "you said ");
 }

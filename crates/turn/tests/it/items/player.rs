@@ -134,6 +134,7 @@ impl Player<'_> {
             message: InputMessage::user("hello"),
             on_busy: POLICIES[self.below(3)],
             timeout: None,
+            turn_id: None,
         };
         let tail = self.tail();
         self.try_input(input, Some(&tail));

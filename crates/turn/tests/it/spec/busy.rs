@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use windlass_core::message::{ContentPart, InputMessage, Message, ToolCallContentPart};
+use windlass_core::typed_id::TurnId;
 use windlass_turn::OnBusy::{Interrupt, Queue, Refuse, Steer};
 use windlass_turn::{Input, Rejected};
 
@@ -128,6 +129,26 @@ fn nobody_waits_behind_a_parked_turn_without_knowing() {
 }
 
 #[test]
+fn a_turn_with_an_id_of_the_caller_is_begun_once() {
+    let submit = |seed| Input::Submit {
+        message: InputMessage::user("hi"),
+        on_busy: Queue,
+        timeout: None,
+        turn_id: Some(TurnId::from_seed(seed)),
+    };
+    let mut world = World::new(plan());
+    let begun = world.decide(submit(1)).unwrap();
+    world.take(begun);
+    assert_eq!(world.thread.turn().unwrap().id, TurnId::from_seed(1));
+    let queued = world.decide(submit(2)).unwrap();
+    world.take(queued);
+    for seed in [1, 2] {
+        let again = world.decide(submit(seed));
+        assert_eq!(again.unwrap_err(), Rejected::Busy(TurnId::from_seed(seed)));
+    }
+}
+
+#[test]
 fn an_input_cannot_bring_calls_or_results() {
     let call = ContentPart::ToolCall(ToolCallContentPart {
         id: "a".to_owned(),
@@ -144,6 +165,7 @@ fn an_input_cannot_bring_calls_or_results() {
             message: message.clone(),
             on_busy,
             timeout: None,
+            turn_id: None,
         };
         assert!(World::new(plan()).decide(submit(Queue)).is_err());
         let mut busy = World::after(plan(), &[Say("hi")]);

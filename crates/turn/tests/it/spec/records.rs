@@ -97,6 +97,7 @@ fn the_end_of_a_turn_repeats_what_its_beginning_said() {
         message,
         on_busy: OnBusy::Refuse,
         timeout: None,
+        turn_id: None,
     };
     let decision = world.decide(input).unwrap();
     world.take(decision);

@@ -111,8 +111,11 @@ impl Session {
             since: detail.latest_seq,
             pending: asked.map(|approval| approval.id.clone()).collect(),
         };
-        let mut events = Follower::after(&self.link, self.id(), 0).await?;
-        let told = self.tell(peer, &mut events, turn, &asked).await;
+        let told = async {
+            let mut events = Follower::after(&self.link, self.id(), 0).await?;
+            self.tell(peer, &mut events, turn, &asked).await
+        };
+        let told = told.await;
         // A prompt that came in the meantime is not at rest.
         let mut work = self.work();
         if matches!(&*work, Work::Turn(at) if at == turn) {

@@ -1,18 +1,19 @@
 //! What counts where nobody says anything, asked of those who would use it.
 
 use windlass_runtime::{RuntimeSettings, SubagentSettings};
-use windlass_server::{Limits, RpcSettings, Upkeep};
+use windlass_server::{Limits, RpcSettings, Upkeep, WorkSettings};
 use windlass_tools::{CheckpointLimits, OutputLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
 use crate::daemon::agent::{DEFER_ABOVE, PENDING_CALLS, WAIT, WAITING_INPUTS};
 use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
+use crate::daemon::work::system_zone;
 
 pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
     let (settings, outputs) = (RuntimeSettings::default(), OutputLimits::default());
-    let subagents = SubagentSettings::default();
+    let (subagents, work) = (SubagentSettings::default(), WorkSettings::default());
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none.clone())
@@ -24,6 +25,7 @@ pub(super) fn layer() -> Layer {
         .with(&["shell", "network"], "inherit")
         .with(&["subagents", "enabled"], true)
         .with(&["subagents", "backends"], none)
+        .with(&["tasks", "time_zone"], system_zone())
         .with(&["approvals", "default"], "ask")
         .with(&["compaction", "enabled"], true)
         .with(&["unknown_models"], "default_provider")
@@ -70,6 +72,13 @@ pub(super) fn layer() -> Layer {
             "subagents",
             "per_turn",
             u64::try_from(subagents.per_turn).ok(),
+        ),
+        ("tasks", "workers", u64::try_from(work.tasks.workers).ok()),
+        ("fleet", "workers", u64::try_from(work.fleet.workers).ok()),
+        (
+            "fleet",
+            "open_runs",
+            u64::try_from(work.fleet.open_runs).ok(),
         ),
         ("budget", "reserve_tokens", Some(RESERVE_TOKENS)),
         ("runs", "grace_ms", millis(rpc.grace)),

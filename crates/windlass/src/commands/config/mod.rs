@@ -100,6 +100,15 @@ impl ConfigWords {
                 }
             }
             Verb::Trust { path, .. } => {
+                // Who names a file there means that one, and no other may be trusted in its place.
+                if let Some(named) = named
+                    && path == Path::new(FILE)
+                {
+                    let named = printable(named);
+                    bail!(
+                        "nothing was trusted: --config has no effect here; `windlass config trust {named}` trusts that file"
+                    );
+                }
                 let path = file_of(&path)?;
                 let (shown, text) = (printable(&path), text_of(&path)?);
                 let config = config::parse(&text, &path)?;

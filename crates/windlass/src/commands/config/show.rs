@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
@@ -11,22 +11,16 @@ use windlass_config::{SetValue, schema, without_login};
 use windlass_core::bounds::one_line;
 
 use super::defaults;
-use crate::config::{self, Layer, Layers, Origin};
-use crate::daemon::secrets_key::FILE_VARIABLE;
+use crate::config::{self, Layers, Origin};
+use crate::config_flags::FlagLayers;
 use crate::inert_json::json_line;
 use crate::model;
-
-const MODEL: &str = "WINDLASS_MODEL";
 
 /// Shows what counts, with the flags of `windlass serve` where they are given too.
 #[derive(Args)]
 pub(super) struct Show {
-    /// As it would be with this flag.
-    #[arg(long)]
-    model: Option<String>,
-    /// As it would be with this flag.
-    #[arg(long, value_name = "F")]
-    secrets_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    flags: FlagLayers,
 }
 
 impl Show {
@@ -39,7 +33,7 @@ impl Show {
     ) -> Result<()> {
         let layers = self.layers(named, data)?;
         // What does not fit together is said rather than shown.
-        layers.config()?;
+        config::warn_of_unknown_tools(&layers.config()?);
         let values = layers.values();
         if is_json {
             for set in &values {
@@ -76,24 +70,8 @@ impl Show {
                 .ok()
                 .filter(|value| !value.trim().is_empty())
         };
-        let said = [(MODEL, "model"), (FILE_VARIABLE, "secrets_key_file")];
-        for (name, key) in said {
-            if let Some(value) = variable(name) {
-                layers.push(Layer::of(Origin::Variable(name.to_owned())).with(&[key], value));
-            }
-        }
-        for layer in model::layers_of(variable) {
+        for layer in model::layers_of(variable).into_iter().chain(self.flags.0) {
             layers.push(layer);
-        }
-        let file = self.secrets_key_file.map(|file| file.display().to_string());
-        let flags = [
-            ("model", "model", self.model),
-            ("secrets-key-file", "secrets_key_file", file),
-        ];
-        for (flag, key, value) in flags {
-            if let Some(value) = value {
-                layers.push(Layer::of(Origin::Flag(flag.to_owned())).with(&[key], value));
-            }
         }
         Ok(layers)
     }

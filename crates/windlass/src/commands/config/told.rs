@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass_config::{BackendEntry, BackendHome, McpApproval, McpServerEntry, without_login};
 
 use crate::cli::{note, printable};
-use crate::config::{ApprovalAction, ApprovalRule, Config, SecretEntry};
+use crate::config::{ApprovalAction, ApprovalRule, Config, EnvironmentNetwork, SecretEntry};
 
 /// Says where keys would go, what would run, and what nobody would be asked about, so that no file is trusted unseen.
 pub(super) fn tell(config: &Config) {
@@ -59,6 +59,13 @@ pub(super) fn tell(config: &Config) {
         let root = printable(&entry.root);
         note(&format!("agents can work in {root}, as {name:?}"));
     }
+    if config.shell.network == Some(EnvironmentNetwork::Inherit) {
+        note("commands reach all that this machine does, whatever your own file says");
+    }
+    let backends = &config.subagents.backends;
+    if !backends.is_empty() {
+        note(&format!("agents can start agents on {backends:?}"));
+    }
     if let Some(file) = &config.ca_file {
         note(&format!("certificates of {} are trusted", printable(file)));
     }
@@ -111,6 +118,17 @@ fn tell_backend(name: &str, backend: &BackendEntry) {
 }
 
 fn tell_secret(name: &str, secret: &SecretEntry) {
+    if let Some(variable) = &secret.variable {
+        note(&format!(
+            "the secret {name:?} is your variable {variable:?}"
+        ));
+    }
+    if let Some(file) = &secret.file {
+        note(&format!(
+            "the secret {name:?} is the file {}",
+            printable(file)
+        ));
+    }
     let (commands, hosts) = (secret.commands, &secret.hosts);
     if commands {
         note(&format!("commands are given the secret {name:?}"));

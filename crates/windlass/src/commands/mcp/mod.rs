@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// What a client reads when it connects.
 const INSTRUCTIONS: &str = "Windlass runs AI agents and records what they do. run_agent gives an agent something to do and waits for its answer; \
-its thread_id goes on with the same conversation. The other tools only look.";
+its thread_id goes on with the same thread. The other tools only look.";
 
 /// Serves threads and runs to other agents.
 #[derive(Args)]

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use uuid::Uuid;
-use windlass_client::ClientError;
 use windlass_core::bounds::lines;
 use windlass_protocol::{
-    ErrorCode, EventName, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread,
-    ThreadAndTurn, ThreadDetail, Turn,
+    EventName, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn,
+    ThreadDetail, Turn,
 };
 
 use super::answer::{LIMIT, Refusal, beginning, clean, texts};
@@ -17,7 +16,7 @@ use super::look::cut;
 use super::tools::{RunAgent, Tools};
 use crate::follow::{self, Follower, Next};
 use crate::stdio_rpc::Peer;
-use crate::talk::{ASKING_TOOL, unanswered};
+use crate::talk::{ASKING_TOOL, is_settled, unanswered};
 use crate::terminal::{about, asked};
 
 /// How many refused calls an answer lists.
@@ -171,15 +170,6 @@ struct Question {
     refuses: Option<String>,
 }
 
-/// Tells whether somebody else was faster.
-fn is_answered(error: &ClientError) -> bool {
-    let gone = [
-        ErrorCode::ApprovalNotPending,
-        ErrorCode::UserInputNotPending,
-    ];
-    error.code().is_some_and(|code| gone.contains(&code))
-}
-
 impl Watched<'_> {
     async fn watched(
         mut self,
@@ -297,7 +287,7 @@ impl Watched<'_> {
                     self.open.push(question);
                     return Ok(());
                 }
-                Err(error) if is_answered(&error) => {}
+                Err(error) if is_settled(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -377,6 +367,9 @@ fn named(tool: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use windlass_client::ClientError;
+    use windlass_protocol::ErrorCode;
+
     use super::*;
 
     #[test]
@@ -391,9 +384,9 @@ mod tests {
             (ErrorCode::Unauthorized, false),
             (ErrorCode::Internal, false),
         ] {
-            assert_eq!(is_answered(&refused(code)), is_gone, "{code:?}");
+            assert_eq!(is_settled(&refused(code)), is_gone, "{code:?}");
         }
         let broken = ClientError::BadRequest("x".to_owned());
-        assert!(!is_answered(&broken));
+        assert!(!is_settled(&broken));
     }
 }

@@ -85,7 +85,7 @@ impl Tools {
         };
         let about = format!(
             "Gives an AI agent something to do and waits until it is done, which may take minutes. Returns its answer, the thread_id to go on with the \
-             same conversation, and the tokens used. Without thread_id a new conversation begins that knows nothing of yours, so the prompt must say \
+             same thread, and the tokens used. Without thread_id a new thread begins that knows nothing of yours, so the prompt must say \
              everything. {allowed} Canceling stops the agent; what it did is kept."
         );
         let thread_id = json!({ "type": "string", "description": "The thread, such as thr_0123…" });
@@ -104,28 +104,28 @@ impl Tools {
                     "cwd": { "type": "string", "description": "The directory to work in, in the workspace or relative to it; the workspace if left out. Not with thread_id" },
                     "model": { "type": "string", "description": "The model as provider/model; with thread_id for this turn alone" },
                     "backend": { "type": "string", "description": "Another agent that does the work, such as claude-code. Not with thread_id" },
-                    "thread_id": { "type": "string", "description": "The conversation to go on with" },
+                    "thread_id": { "type": "string", "description": "The thread to go on with" },
                 }), &["prompt"]),
                 "annotations": { "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true },
             },
             {
                 "name": "list_threads",
                 "title": "List threads",
-                "description": "Lists the conversations with agents in the workspace, the newest first.",
+                "description": "Lists the threads with agents in the workspace, the newest first.",
                 "inputSchema": schema(&json!({ "limit": limit }), &[]),
                 "annotations": looks,
             },
             {
                 "name": "show_thread",
                 "title": "Show a thread",
-                "description": "Shows a conversation as text: what was said, and which tools were called. Of a long one the end is shown.",
+                "description": "Shows a thread as text: what was said, and which tools were called. Of a long one the end is shown.",
                 "inputSchema": schema(&json!({ "thread_id": thread_id }), &["thread_id"]),
                 "annotations": looks,
             },
             {
                 "name": "thread_events",
                 "title": "Read the events of a thread",
-                "description": "Reads what is recorded of a conversation, event by event, oldest first. Where `more` is true, go on with `since` set to `next_since`.",
+                "description": "Reads what is recorded of a thread, event by event, oldest first. Where `more` is true, go on with `since` set to `next_since`.",
                 "inputSchema": schema(&json!({
                     "thread_id": thread_id,
                     "since": { "type": "integer", "minimum": 0, "description": "The number of the last event that is known already" },
@@ -135,7 +135,7 @@ impl Tools {
             {
                 "name": "list_runs",
                 "title": "List runs",
-                "description": "Lists what agents did, the newest first: each turn of a conversation in the workspace, and runs that other programs reported.",
+                "description": "Lists what agents did, the newest first: each turn of a thread in the workspace, and runs that other programs reported.",
                 "inputSchema": schema(&json!({ "limit": limit }), &[]),
                 "annotations": looks,
             },

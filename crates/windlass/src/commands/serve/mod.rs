@@ -11,11 +11,12 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Models, Server, TokenBook, listen};
+use windlass_server::{Server, TokenBook, listen};
 
 use crate::cli::{note, or_current};
 use crate::config;
-use crate::daemon::{self, Daemon, DaemonOptions, secrets_key};
+use crate::config_flags::ConfigFlags;
+use crate::daemon::{self, ConfigSource, Daemon, DaemonOptions};
 use crate::log::{self, LogFormat};
 use crate::model;
 use crate::{data, data_modes, sandbox};
@@ -48,17 +49,11 @@ pub(crate) struct Serve {
     /// `$XDG_STATE_HOME/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
     data: Option<PathBuf>,
-    /// The model that answers when a client names none, as `provider/model`; providers are openai, openai-chat,
-    /// anthropic, gemini and sim.
-    #[arg(long, env = "WINDLASS_MODEL")]
-    model: Option<String>,
+    #[command(flatten)]
+    flags: ConfigFlags,
     /// A Unix socket to listen on beside the port; only its owner may connect.
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
-    /// A file with the key that secrets of sessions are sealed with: 64 hexadecimal digits [default: `secrets.key` in the
-    /// data directory, which is made at the first start].
-    #[arg(long, value_name = "F", env = secrets_key::FILE_VARIABLE)]
-    secrets_key_file: Option<PathBuf>,
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
@@ -80,9 +75,6 @@ pub(crate) struct Serve {
     /// Does nothing: HTTP is always served. Clients of the original pass it.
     #[arg(long, hide = true)]
     http: bool,
-    /// How many tasks may run at once, 1 to 8. Tasks are not built yet, so it has no effect.
-    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u8).range(1..=8))]
-    workers: Option<u8>,
     /// Serves a page for phones. It is not built yet, so it has no effect, and no other address is listened on.
     #[arg(long, hide = true)]
     mobile: bool,
@@ -121,7 +113,9 @@ impl Serve {
         self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone())?;
         data_modes::mend(&directory);
-        let config = config::load(named_config, &directory)?;
+        let layers = config::layers(named_config, &directory)?;
+        let config = layers.config()?;
+        config::warn_of_unknown_tools(&config);
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;
         // The port first: a daemon that cannot have it leaves the data alone.
@@ -135,8 +129,12 @@ impl Serve {
             data: &directory,
             workspace,
             config: &config,
-            model: self.model.as_deref(),
-            secrets_key_file: self.secrets_key_file.as_deref(),
+            source: Some(ConfigSource {
+                named: named_config.map(Path::to_owned),
+                layers,
+            }),
+            model: self.flags.model.as_deref(),
+            secrets_key_file: self.flags.secrets_key_file.as_deref(),
             own_files: own_files.into_iter().flatten().collect(),
             has_agents: !self.insecure,
             recovery: self.on_restart.into(),
@@ -149,6 +147,11 @@ impl Serve {
         // Only now: the file of another daemon on this directory is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut settings = daemon.settings(access);
+        let mut work = daemon.work.clone();
+        if let Some(workers) = self.flags.workers {
+            work.tasks.workers = usize::from(workers);
+        }
+        settings.work = Some(work);
         settings.host = self.host;
         settings.allowed_hosts = self.allowed_hosts;
         settings.cors_origins = self.cors_origins;
@@ -156,9 +159,15 @@ impl Serve {
         settings.unix_sockets.extend(self.unix_socket);
         match daemon::own_socket(&directory) {
             // A sandbox does not keep a command from every socket, and this one would ask for no token.
-            _ if self.insecure => note(
-                "--insecure: other commands do not find this daemon by the data, and it holds the data alone",
-            ),
+            _ if self.insecure => {
+                note(
+                    "warning: --insecure: no token is asked for, so every program and user of this machine can give the agent work and allow its calls; \
+                     leave the flag out to have a token made",
+                );
+                note(
+                    "--insecure: other commands do not find this daemon by the data, and it holds the data alone",
+                );
+            }
             Some(socket) => settings.unix_sockets.push(socket),
             None => note(
                 "the path of the data is too long for a socket: other commands do not find this daemon",
@@ -174,13 +183,12 @@ impl Serve {
             ..
         } = daemon;
         let sandbox = sandbox::found(&settings.shell.ways);
-        let model = named(&settings.models);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             data = %directory.display(),
             address = server.address().map(tracing::field::display),
-            model,
+            model = server.usual_model(),
             sandbox,
             resumed_turns = server.resumed_turns(),
             "windlass has started"
@@ -203,14 +211,6 @@ impl Serve {
     }
 }
 
-/// Names the model that answers, as people write it.
-fn named(models: &Models) -> String {
-    match &models.provider {
-        Some(provider) => format!("{provider}/{}", models.default),
-        None => models.default.clone(),
-    }
-}
-
 /// Says where the server listens, and returns what ends it.
 fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let stop = asked_to_stop()?;
@@ -223,9 +223,6 @@ fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
 impl Serve {
     /// Clients pass flags of the original for what is not built yet; whoever starts the daemon should know.
     fn tell_what_has_no_effect(&self) {
-        if self.workers.is_some() {
-            note("--workers has no effect: this version has no tasks to run");
-        }
         if self.mobile {
             note("--mobile has no effect: this version has no page for phones");
         }

@@ -34,6 +34,7 @@ fn host_files() -> Vec<HostFile> {
         (made_token::FILE, Prefer::Present),
         ("chat_history", Prefer::Present),
         ("trusted.json", Prefer::Present),
+        ("approvals.json", Prefer::Present),
         (".gitignore", Prefer::Present),
     ];
     let host_file = |(name, prefer): (&str, Prefer)| HostFile {

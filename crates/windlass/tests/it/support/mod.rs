@@ -13,7 +13,7 @@ pub(crate) use daemon::{Daemon, Home, TOKEN};
 pub(crate) use model::{Model, Told};
 pub(crate) use relay::Relay;
 pub(crate) use signal::Signal;
-pub(crate) use terminal::Terminal;
+pub(crate) use terminal::{Terminal, open as open_terminal};
 pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;

@@ -13,6 +13,25 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Opens a terminal: the side of the person, and that of a program.
+pub(crate) fn open(columns: u16) -> (OwnedFd, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&ours, size).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
+    (ours, theirs)
+}
+
 /// A program at a terminal, and the person before it.
 pub(crate) struct Terminal {
     pub(crate) child: Child,
@@ -31,20 +50,7 @@ impl Terminal {
     }
 
     pub(crate) fn of_width(columns: u16, command: &mut Command) -> Self {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let ours = openpt(flags).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&ours, size).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
+        let (ours, theirs) = open(columns);
         let another = |fd: &OwnedFd| fd.try_clone().unwrap();
         command.envs([("TERM", "xterm"), ("LANG", "C.UTF-8")]);
         command.stdin(another(&theirs)).stdout(another(&theirs));

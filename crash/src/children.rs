@@ -1,0 +1,453 @@
+//! A process is killed while twenty agents of one turn work under a budget that they share.
+//!
+//! A model starts twenty agents at once, each of which would work for ever; together they may use one dollar. The process is killed with SIGKILL in
+//! the middle, once or twice, and then goes on until nobody may make another call. What was used is never above the limit by more than what is
+//! set aside for one call, neither by the journals nor by what the model itself has written down of its calls, and every sum agrees.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use windlass_core::budget::{Budget, Reserve, cost, micro_usd};
+use windlass_core::capabilities::Capability;
+use windlass_core::error::{AgentLoopError, Result as LoopResult};
+use windlass_core::events::EventData;
+use windlass_core::llm_driver_registry::{
+    DriverRegistry, LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmMessageRole,
+    LlmResponseStream, LlmStreamEvent, ProviderType,
+};
+use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+use windlass_core::tools::{SideEffectClass, Tool, ToolCall, ToolExecutionResult, ToolHints};
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{
+    HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, RuntimeSettings,
+    SessionBuilder, SubagentSettings,
+};
+use windlass_store::Journal;
+use windlass_store::queries::{Queries, UsageBy, UsageQuery};
+use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
+
+use crate::chance::Chance;
+use crate::child::{DONE, harness_id, say};
+use crate::harness::{Killed, Plan};
+use crate::model::piece_by_piece;
+
+/// How many agents work at once.
+pub const AGENTS: usize = 20;
+/// What the turn and its agents may use together, in millionths of a dollar.
+const LIMIT: u64 = 1_000_000;
+/// What is set aside for a call of which nothing is known yet.
+const RESERVE: u64 = 30_000;
+/// What a call costs: a little more than was set aside for the first.
+const PRICE: u64 = 31_000;
+/// How often one tree of agents is orphaned. A turn that brought the process down three times in a row is given up.
+const DEATHS_OF_A_TREE: u64 = 2;
+/// The process is killed at one of the first so many calls of its life.
+const CALLS_BEFORE_DEATH: u64 = 28;
+/// A process that says nothing for so long is stuck, which is a finding.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The session that somebody talks to.
+const ROOT: SessionId = SessionId::from_seed(0xc41d);
+/// What the child says when it makes a call of the model.
+const CALLING: &str = "calling";
+/// The file in which the model writes down its calls.
+const BILL: &str = "bill";
+
+/// What was done and found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How often the process was killed while agents worked.
+    pub kills: u64,
+    /// How often everything had been done before.
+    pub late_kills: u64,
+    /// How many trees of agents there were.
+    pub trees: u64,
+    /// How many calls of models came to an end, and how many were cut off.
+    pub calls: u64,
+    /// See `calls`.
+    pub cut_off: u64,
+    /// The most that one tree has used, in millionths of a dollar.
+    pub most_used: u64,
+}
+
+/// Carries a plan out. The error says what did not hold.
+pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
+    let tokio = tokio::runtime::Builder::new_current_thread();
+    let tokio = { tokio }.enable_all().build();
+    let tokio = tokio.map_err(|error| error.to_string())?;
+    let mut chance = Chance::new(plan.seed);
+    let mut summary = Summary::default();
+    while summary.kills < plan.kills {
+        let told =
+            |what: String| format!("seed {}, after {} kills: {what}", plan.seed, summary.kills);
+        let home = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let deaths = (1 + chance.below(DEATHS_OF_A_TREE)).min(plan.kills - summary.kills);
+        let mut kills = 0;
+        for _ in 0..deaths {
+            let at = 1 + chance.below(CALLS_BEFORE_DEATH);
+            let later = Duration::from_micros(chance.below(4_000));
+            match live(plan, home.path(), Some((at, later))).map_err(told)? {
+                Ended::Killed => kills += 1,
+                Ended::Done => {
+                    summary.late_kills += 1;
+                    break;
+                }
+            }
+            // What was used counts also before anybody goes on.
+            let tree = tokio.block_on(Tree::read(home.path())).map_err(told)?;
+            tree.check_limit(home.path()).map_err(told)?;
+        }
+        live(plan, home.path(), None).map_err(told)?;
+        let tree = tokio.block_on(Tree::read(home.path())).map_err(told)?;
+        tree.check_limit(home.path()).map_err(told)?;
+        tree.check_end().map_err(told)?;
+        summary.kills += kills;
+        summary.trees += 1;
+        summary.calls += tree.calls;
+        summary.cut_off += tree.cut_off;
+        summary.most_used = summary.most_used.max(tree.used);
+        progress(summary.kills);
+    }
+    Ok(summary)
+}
+
+/// How a life ended.
+enum Ended {
+    Killed,
+    Done,
+}
+
+/// Starts the child, and kills it a little after it has made so many calls; or waits until it is done.
+fn live(plan: &Plan, directory: &Path, death: Option<(u64, Duration)>) -> Result<Ended, String> {
+    let mut command = Command::new(&plan.program);
+    command.arg("with-children").arg("--data").arg(directory);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = Killed(child.map_err(|error| format!("the child does not start: {error}"))?);
+    let lines = listen(&mut child);
+    let ended = hear(&lines, death);
+    child.kill()?;
+    ended
+}
+
+fn hear(lines: &Receiver<String>, death: Option<(u64, Duration)>) -> Result<Ended, String> {
+    let mut calls = 0;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) if line == DONE => return Ok(Ended::Done),
+            Ok(line) if line == CALLING => calls += 1,
+            Ok(other) => return Err(format!("the child says `{other}`")),
+            Err(RecvTimeoutError::Timeout) => return Err("the child is stuck".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err("the child ended by itself before it was done".to_owned());
+            }
+        }
+        if let Some((at, later)) = death
+            && calls == at
+        {
+            std::thread::sleep(later);
+            return Ok(Ended::Killed);
+        }
+    }
+}
+
+fn listen(child: &mut Killed) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let stdout = child.0.stdout.take();
+    std::thread::spawn(move || {
+        let lines = stdout.into_iter().flat_map(|it| BufReader::new(it).lines());
+        for line in lines.map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// What the journals of a turn and its agents say.
+#[derive(Debug, Default)]
+struct Tree {
+    calls: u64,
+    used: u64,
+    cut_off: u64,
+    agents: BTreeSet<SessionId>,
+    /// How the turn of somebody ended.
+    ends: Vec<Option<String>>,
+    /// How many turns of agents began, and how many ends they have.
+    begun_agents: u64,
+    ended_agents: u64,
+    /// What the read model says that turns have used which have ended.
+    told: u64,
+}
+
+impl Tree {
+    async fn read(directory: &Path) -> Result<Self, String> {
+        let store = SqliteStore::open(options(directory)).await;
+        let store = store.map_err(|error| error.to_string())?;
+        let mut tree = Self::default();
+        let mut next = vec![ROOT];
+        while let Some(session) = next.pop() {
+            let page = store.journal().read(&session.into(), 0, usize::MAX).await;
+            let page = page.map_err(|error| error.to_string())?;
+            for event in &page.events {
+                if let EventData::SubagentStarted(data) = &event.data
+                    && tree.agents.insert(data.child_session_id)
+                {
+                    next.push(data.child_session_id);
+                }
+                tree.take(session, &event.data)?;
+            }
+        }
+        let queries = store.queries();
+        let usage = queries.usage(UsageQuery {
+            since: None,
+            until: None,
+            by: UsageBy::Thread,
+        });
+        let usage = usage.await.map_err(|error| error.to_string())?;
+        tree.told = micro_usd(usage.total.cost_usd);
+        store.close().await;
+        Ok(tree)
+    }
+
+    fn take(&mut self, session: SessionId, data: &EventData) -> Result<(), String> {
+        let is_root = session == ROOT;
+        match data {
+            EventData::LlmGeneration(data) => match &data.metadata.usage {
+                Some(usage) => {
+                    self.calls += 1;
+                    self.used += cost(usage).ok_or("a call has no price")?;
+                }
+                None => self.cut_off += u64::from(data.metadata.provider.is_none()),
+            },
+            EventData::TurnStarted(_) if !is_root => self.begun_agents += 1,
+            EventData::TurnFailed(data) if is_root => self.ends.push(data.error_code.clone()),
+            data if data.ends_turn() => match is_root {
+                true => self.ends.push(None),
+                false => self.ended_agents += 1,
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What must hold at any moment.
+    fn check_limit(&self, directory: &Path) -> Result<(), String> {
+        if self.used != self.calls * PRICE {
+            return Err(format!("the sums do not agree: {self:?}"));
+        }
+        // Of a call that was cut off the journal does not tell whether the model was asked; its own book does.
+        let (begun, finished) = bill(directory)?;
+        let cut_off = begun.saturating_sub(self.calls);
+        let is_more = self.used + cut_off * RESERVE > LIMIT + RESERVE;
+        if is_more || begun > self.calls + self.cut_off + AGENTS as u64 || finished > begun {
+            return Err(format!(
+                "more was used than may be: the model began {begun} calls and finished {finished}, the journals say {self:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What must hold when all is done.
+    fn check_end(&self) -> Result<(), String> {
+        // Of a turn that is open the read model does not say what it has used.
+        if self.told != self.used {
+            return Err(format!("the sums do not agree: {self:?}"));
+        }
+        let is_over = |end: &Option<String>| end.as_deref() == Some("budget_exceeded");
+        if self.ends.len() != 1 || !self.ends.iter().all(is_over) {
+            return Err(format!("the turn did not end once at its budget: {self:?}"));
+        }
+        let (agents, begun) = (self.agents.len(), self.begun_agents);
+        if agents != AGENTS || begun != AGENTS as u64 || self.ended_agents != begun {
+            return Err(format!("not each agent began and ended once: {self:?}"));
+        }
+        if self.used + self.cut_off * PRICE + 2 * PRICE <= LIMIT {
+            return Err(format!("they ended before the budget did: {self:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns how many calls the model began, and how many it finished, by its own book.
+fn bill(directory: &Path) -> Result<(u64, u64), String> {
+    let text = std::fs::read_to_string(directory.join(BILL)).map_err(|error| error.to_string())?;
+    let count = |word: &str| text.lines().filter(|line| *line == word).count() as u64;
+    Ok((count("begun"), count("finished")))
+}
+
+fn options(directory: &Path) -> SqliteOptions {
+    SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing)
+}
+
+/// Lives as the process that is killed: begins the turn, or goes on with it, to its end.
+pub async fn work(directory: PathBuf) -> LoopResult<()> {
+    let store = SqliteStore::open(options(&directory)).await;
+    let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
+    let runtime = runtime(&store, directory.join(BILL)).await?;
+    let mut turns = runtime.resume_open_turns().await?;
+    if runtime.events_for(ROOT).await?.is_empty() {
+        turns.push(runtime.submit(ROOT, "go").await?);
+    }
+    for turn in turns {
+        turn.wait().await?;
+    }
+    say(DONE);
+    // The harness ends it, as it does at any other moment.
+    std::future::pending().await
+}
+
+async fn runtime(store: &SqliteStore, bill: PathBuf) -> LoopResult<InProcessRuntime> {
+    let mut drivers = DriverRegistry::new();
+    drivers.register(ProviderType::LlmSim, move |_, _| {
+        Box::new(Dear { bill: bill.clone() })
+    });
+    let mut settings = RuntimeSettings {
+        reserve: Reserve {
+            tokens: 0,
+            micro_usd: RESERVE,
+        },
+        ..RuntimeSettings::default()
+    };
+    settings.budgets.turn = Budget {
+        micro_usd: Some(LIMIT),
+        ..Budget::default()
+    };
+    let harness = HarnessBuilder::new("children", "You start agents.")
+        .id(harness_id())
+        .capability("subagents")
+        .capability("work");
+    let session = SessionBuilder::new(harness_id()).id(ROOT);
+    InProcessRuntimeBuilder::new()
+        .backends(RuntimeBackends::on_sqlite(store))
+        .driver_registry(drivers)
+        .settings(settings)
+        .subagents(SubagentSettings {
+            at_once: AGENTS,
+            per_turn: AGENTS,
+            ..SubagentSettings::default()
+        })
+        .capability(Work)
+        .default_model(ModelWithProvider {
+            model: "dear".to_owned(),
+            provider_type: LlmProviderType::LlmSim,
+            api_key: None,
+            base_url: None,
+        })
+        .harness(harness.build())
+        .session(session.build())
+        .build()
+        .await
+}
+
+/// A model that starts agents for who says `go`, and calls a tool for everybody else. It writes down what it is paid for.
+struct Dear {
+    bill: PathBuf,
+}
+
+impl Dear {
+    /// One line in one write, so that a death leaves whole lines.
+    fn note(&self, line: &str) -> std::io::Result<()> {
+        let mut bill = OpenOptions::new();
+        let mut bill = bill.create(true).append(true).open(&self.bill)?;
+        bill.write_all(format!("{line}\n").as_bytes())
+    }
+}
+
+#[async_trait]
+impl LlmDriver for Dear {
+    async fn chat_completion_stream(
+        &self,
+        messages: Vec<LlmMessage>,
+        _config: &LlmCallConfig,
+    ) -> LoopResult<LlmResponseStream> {
+        let failed = |error: std::io::Error| AgentLoopError::config(error.to_string());
+        self.note("begun").map_err(failed)?;
+        say(CALLING);
+        let asked = messages.iter().find(|m| m.role == LlmMessageRole::User);
+        let is_root = asked.is_some_and(|message| message.content_as_text() == "go");
+        let made = messages.len();
+        let calls = match is_root {
+            true => (0..AGENTS)
+                .map(|n| {
+                    call(
+                        format!("agent_{n}"),
+                        "spawn_agent",
+                        json!({ "prompt": format!("agent {n}") }),
+                    )
+                })
+                .collect(),
+            false => vec![call(format!("work_{made}"), "work", json!({}))],
+        };
+        let mut pieces: VecDeque<_> = "I call what I have to call."
+            .split_inclusive(' ')
+            .map(|word| LlmStreamEvent::TextDelta(word.to_owned()))
+            .collect();
+        pieces.push_back(LlmStreamEvent::ToolCalls(calls));
+        pieces.push_back(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
+            prompt_tokens: Some(10),
+            completion_tokens: Some(5),
+            estimated_cost_usd: Some(PRICE as f64 / 1e6),
+            ..LlmCompletionMetadata::default()
+        })));
+        let bill = Self {
+            bill: self.bill.clone(),
+        };
+        Ok(piece_by_piece(pieces, move || {
+            let _ = bill.note("finished");
+        }))
+    }
+}
+
+fn call(id: String, name: &str, arguments: Value) -> ToolCall {
+    ToolCall {
+        id,
+        name: name.to_owned(),
+        arguments,
+    }
+}
+
+/// Brings a tool that does nothing.
+struct Work;
+
+impl Capability for Work {
+    fn id(&self) -> &str {
+        "work"
+    }
+    fn name(&self) -> &str {
+        "Work"
+    }
+    fn description(&self) -> &str {
+        "A tool that does nothing."
+    }
+    fn tools(&self) -> Vec<Box<dyn Tool>> {
+        vec![Box::new(Self)]
+    }
+}
+
+#[async_trait]
+impl Tool for Work {
+    fn name(&self) -> &str {
+        "work"
+    }
+    fn description(&self) -> &str {
+        "Does nothing."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({ "type": "object" })
+    }
+    fn hints(&self) -> ToolHints {
+        ToolHints::default().with_side_effect_class(SideEffectClass::Pure)
+    }
+    async fn execute(&self, _arguments: Value) -> ToolExecutionResult {
+        ToolExecutionResult::success("done")
+    }
+}

@@ -1,0 +1,377 @@
+//! The daemon is killed while three clients queue tasks and its workers carry them out.
+//!
+//! Each client has a token of its own and queues as many tasks as the others, at their pace. A client whose answer was lost sends the same
+//! request again to the next daemon. At the end every task that was asked for is there and none beside them, each ended once, each attempt
+//! is one turn of its thread, and no token was served much better than another at any time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass_core::events::EventData;
+use windlass_store::{Journal, SqliteOptions, SqliteStore, StreamKey};
+
+use crate::chance::Chance;
+use crate::daemon::{Client, Daemon, Home};
+
+/// How many clients there are.
+const TOKENS: usize = 3;
+/// How many tasks a client queues before it waits for the others.
+const PACE: u64 = 5;
+/// How long a daemon lives at most while it is to be killed.
+const LONGEST_LIFE: u64 = 600;
+/// How much sooner than another a token may be served, in percent, once this many tasks have ended.
+const UNFAIR: u64 = 20;
+const FIRST: usize = 100;
+/// Work that takes longer is stuck, which is a finding.
+const PATIENCE: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(20);
+/// How many records are read at a time.
+const PAGE: usize = 1_000;
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The daemon.
+    pub daemon: PathBuf,
+    /// How many tasks there are.
+    pub tasks: u64,
+    /// How many run at once.
+    pub workers: u64,
+    /// How often the daemon is killed, if the work lasts so long.
+    pub kills: u64,
+    /// Chooses the moments.
+    pub seed: u64,
+}
+
+/// What was done and found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How often the daemon was killed.
+    pub kills: u64,
+    /// How many tasks ended.
+    pub tasks: u64,
+    /// How many of them failed, because the daemon died three times in a row with their turn.
+    pub failed: u64,
+    /// How many attempts there were.
+    pub attempts: u64,
+    /// How much sooner one token was served than another, at most, in percent.
+    pub unfair: u64,
+}
+
+/// Where the daemon is now.
+struct Current {
+    client: Mutex<Client>,
+    is_over: AtomicBool,
+}
+
+impl Current {
+    fn get(&self) -> Client {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.clone()
+    }
+
+    fn set(&self, client: Client) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+    }
+}
+
+/// Carries a plan out. The error says what did not hold.
+pub fn run(plan: &Plan, progress: impl FnMut(u64)) -> Result<Summary, String> {
+    let mut home = Home::new(&plan.daemon)?;
+    home.configure("model = 'sim/echo'\n")?;
+    home.arguments = vec!["--workers".to_owned(), plan.workers.to_string()];
+    let tokens = (0..TOKENS).map(|_| token(plan, &home));
+    let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
+    let daemon = home.start()?;
+    let current = Current {
+        client: Mutex::new(daemon.client.clone()),
+        is_over: AtomicBool::new(false),
+    };
+    let pace = Barrier::new(TOKENS);
+    let worked = std::thread::scope(|scope| {
+        let queueing: Vec<_> = (0..TOKENS)
+            .map(|number| {
+                let (current, pace, token) = (&current, &pace, &tokens[number]);
+                let share = plan.tasks / TOKENS as u64;
+                scope.spawn(move || queue(current, token, number, share, pace))
+            })
+            .collect();
+        let killed = kill(plan, &home, daemon, &current, progress);
+        if killed.is_err() {
+            current.is_over.store(true, Ordering::Relaxed);
+        }
+        let queued = queueing.into_iter().map(|one| {
+            let queued = one.join().map_err(|_| "a client panicked".to_owned());
+            queued.and_then(|queued| queued)
+        });
+        let queued = queued.collect::<Vec<_>>();
+        let (daemon, kills) = killed?;
+        let queued = queued.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, String>((daemon, kills, queued))
+    });
+    let seeded = |what: String| format!("seed {}: {what}", plan.seed);
+    let (daemon, kills, queued) = worked.map_err(seeded)?;
+    let checked = check(&home, daemon, &queued);
+    let summary = checked.map_err(seeded)?;
+    Ok(Summary { kills, ..summary })
+}
+
+/// Makes a token, and returns its secret.
+fn token(plan: &Plan, home: &Home) -> Result<String, String> {
+    let made = Command::new(&plan.daemon)
+        .args(["token", "create", "--scope", "client", "--data"])
+        .arg(home.data())
+        .output();
+    let made = made.map_err(|error| error.to_string())?;
+    let secret = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+    match made.status.success() && !secret.is_empty() {
+        true => Ok(secret),
+        false => Err(format!("no token is made: {made:?}")),
+    }
+}
+
+/// Queues the tasks of one client; returns their ids.
+fn queue(
+    current: &Current,
+    token: &str,
+    number: usize,
+    share: u64,
+    pace: &Barrier,
+) -> Result<Vec<String>, String> {
+    let mut ids = Vec::new();
+    let mut failed = None;
+    for task in 0..share {
+        if task % PACE == 0 {
+            pace.wait();
+        }
+        // The others wait for it at the barrier, also where it has nothing more to do.
+        if failed.is_some() || current.is_over.load(Ordering::Relaxed) {
+            continue;
+        }
+        match queue_one(current, token, &format!("task-{number}-{task}")) {
+            Ok(id) => ids.push(id),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(ids),
+    }
+}
+
+/// Asks until somebody has answered, always with the same key.
+fn queue_one(current: &Current, token: &str, key: &str) -> Result<String, String> {
+    let body = json!({ "prompt": key, "max_attempts": 3 }).to_string();
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until && !current.is_over.load(Ordering::Relaxed) {
+        let client = current.get().with_token(token);
+        let answer = client.exchange("POST", "/v1/tasks", &[("idempotency-key", key)], &body);
+        match answer {
+            Ok(answer) if answer.status == 201 => {
+                let id = answer.json()?["id"].as_str().map(str::to_owned);
+                return id.ok_or_else(|| format!("a task without an id: {answer:?}"));
+            }
+            Ok(answer) => return Err(format!("a task is refused: {answer:?}")),
+            // The daemon is gone, and another one is on its way.
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+    Err(format!("{key} is not queued"))
+}
+
+/// Kills daemon after daemon, and then lets the last one come to its end.
+fn kill(
+    plan: &Plan,
+    home: &Home,
+    mut daemon: Daemon,
+    current: &Current,
+    mut progress: impl FnMut(u64),
+) -> Result<(Daemon, u64), String> {
+    let mut chance = Chance::new(plan.seed);
+    let mut kills = 0;
+    while kills < plan.kills && !is_done(&daemon, plan.tasks)? {
+        let life = Duration::from_millis(chance.below(LONGEST_LIFE));
+        std::thread::sleep(life);
+        daemon.kill()?;
+        kills += 1;
+        daemon = home.start()?;
+        current.set(daemon.client.clone());
+        progress(kills);
+    }
+    let until = Instant::now() + PATIENCE;
+    while !is_done(&daemon, plan.tasks)? {
+        if Instant::now() > until {
+            let counts = daemon.get("/v1/tasks?limit=1")?;
+            return Err(format!("the tasks do not come to their end: {counts}"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok((daemon, kills))
+}
+
+fn is_done(daemon: &Daemon, tasks: u64) -> Result<bool, String> {
+    let list = daemon.get("/v1/tasks?limit=1")?;
+    let count = |name: &str| list["counts"][name].as_u64().unwrap_or(0);
+    let ended = count("completed") + count("failed") + count("canceled");
+    Ok(ended >= tasks / TOKENS as u64 * TOKENS as u64)
+}
+
+/// Checks what the daemon shows, and then what it has recorded.
+fn check(home: &Home, daemon: Daemon, queued: &[Vec<String>]) -> Result<Summary, String> {
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    for (owner, ids) in queued.iter().enumerate() {
+        for id in ids {
+            if owners.insert(id, owner).is_some() {
+                return Err(format!("{id} was answered twice"));
+            }
+        }
+    }
+    let listed = listed(&daemon)?;
+    if listed.len() != owners.len() {
+        let (there, asked) = (listed.len(), owners.len());
+        return Err(format!(
+            "{there} tasks are there, and {asked} were asked for"
+        ));
+    }
+    let mut summary = Summary {
+        tasks: listed.len() as u64,
+        unfair: unfair(&listed, &owners)?,
+        ..Summary::default()
+    };
+    for task in &listed {
+        let (attempts, has_failed) = check_task(&daemon, task)?;
+        summary.attempts += attempts;
+        summary.failed += u64::from(has_failed);
+    }
+    daemon.kill()?;
+    check_records(home, &listed, summary.attempts)?;
+    Ok(summary)
+}
+
+fn listed(daemon: &Daemon) -> Result<Vec<Value>, String> {
+    let mut all: Vec<Value> = Vec::new();
+    loop {
+        // The next page begins behind the last task of this one.
+        let cursor = all.last().and_then(|last| last["id"].as_str());
+        let cursor = cursor.map_or(String::new(), |cursor| format!("&cursor={cursor}"));
+        let page = daemon.get(&format!("/v1/tasks?limit=500{cursor}"))?;
+        let tasks = page["tasks"].as_array().cloned().unwrap_or_default();
+        if tasks.is_empty() {
+            return Ok(all);
+        }
+        all.extend(tasks);
+    }
+}
+
+/// Returns by how much one token was ahead of another at most, in the order in which tasks ended.
+fn unfair(listed: &[Value], owners: &HashMap<&str, usize>) -> Result<u64, String> {
+    let mut ends: Vec<(&str, usize)> = Vec::new();
+    for task in listed {
+        let (id, at) = (task["id"].as_str(), task["ended_at"].as_str());
+        let owner = id.and_then(|id| owners.get(id));
+        let (Some(owner), Some(at)) = (owner, at) else {
+            return Err(format!("nobody asked for it, or it has no end: {task}"));
+        };
+        ends.push((at, *owner));
+    }
+    let moment = |text: &str| chrono::DateTime::parse_from_rfc3339(text).ok();
+    ends.sort_by_key(|(at, _)| moment(at));
+    let mut served = [0_u64; TOKENS];
+    let mut worst = 0;
+    for (number, (_, owner)) in ends.iter().enumerate() {
+        served[*owner] += 1;
+        let (least, most) = (served.iter().min(), served.iter().max());
+        if let (Some(least), Some(most)) = (least, most)
+            && number >= FIRST
+        {
+            worst = worst.max((most - least) * 100 / most.max(&1));
+        }
+    }
+    match worst > UNFAIR {
+        true => Err(format!("one token was {worst} % ahead of another")),
+        false => Ok(worst),
+    }
+}
+
+/// A task has ended, and each attempt is one turn of its thread, which has ended too.
+fn check_task(daemon: &Daemon, listed: &Value) -> Result<(u64, bool), String> {
+    let id = listed["id"].as_str().unwrap_or_default();
+    let task = daemon.get(&format!("/v1/tasks/{id}"))?;
+    let thread = task["thread_id"].as_str().unwrap_or_default();
+    let thread = daemon.get(&format!("/v1/threads/{thread}"))?;
+    let turns = thread["turns"].as_array().cloned().unwrap_or_default();
+    let attempts = task["attempt_count"].as_u64().unwrap_or(0);
+    let is_open = |turn: &Value| turn["status"] == "in_progress";
+    if attempts == 0 || turns.len() as u64 != attempts || turns.iter().any(is_open) {
+        return Err(format!("{attempts} attempts, and these turns: {turns:#?}"));
+    }
+    let last = turns.last().map(|turn| &turn["status"]);
+    match (task["status"].as_str(), last.and_then(Value::as_str)) {
+        (Some("completed"), Some("completed")) => Ok((attempts, false)),
+        (Some("failed"), Some("failed")) => Ok((attempts, true)),
+        other => Err(format!("{id} is {other:?}")),
+    }
+}
+
+/// The journal has one beginning and one end of each task, and one start of each attempt.
+fn check_records(home: &Home, listed: &[Value], attempts: u64) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let records = runtime.block_on(async {
+        let store = SqliteStore::open(SqliteOptions::new(home.data())).await;
+        let store = store.map_err(|error| error.to_string())?;
+        let (journal, stream) = (store.journal(), StreamKey::new("work:tasks"));
+        let mut records: BTreeMap<(String, String), u64> = BTreeMap::new();
+        let mut after = 0;
+        loop {
+            let page = journal.read(&stream, after, PAGE).await;
+            let page = page.map_err(|error| error.to_string())?;
+            let Some(last) = page.events.last() else {
+                break;
+            };
+            after = last.seq();
+            for event in &page.events {
+                if let EventData::Custom(custom) = &event.data {
+                    let id = custom.payload["task_id"].as_str().unwrap_or_default();
+                    *records
+                        .entry((id.to_owned(), custom.name.clone()))
+                        .or_default() += 1;
+                }
+            }
+        }
+        store.close().await;
+        Ok::<_, String>(records)
+    })?;
+    let count = |id: &str, name: &str| {
+        let found = records.get(&(id.to_owned(), name.to_owned()));
+        found.copied().unwrap_or(0)
+    };
+    for task in listed {
+        let id = task["id"].as_str().unwrap_or_default();
+        let (begun, ended) = (count(id, "task.queued"), count(id, "task.ended"));
+        if (begun, ended) != (1, 1) {
+            return Err(format!(
+                "{id} was queued {begun} times and ended {ended} times"
+            ));
+        }
+    }
+    let is_start = |(key, _): &(&(String, String), &u64)| key.1 == "task.started";
+    let starts: u64 = records
+        .iter()
+        .filter(is_start)
+        .map(|(_, count)| count)
+        .sum();
+    match starts == attempts {
+        true => Ok(()),
+        false => Err(format!(
+            "{starts} starts are recorded for {attempts} attempts"
+        )),
+    }
+}

@@ -1,0 +1,130 @@
+//! The providers that are known, each once: what they are called, where they are, how they are spoken to.
+
+use windlass_core::llm_driver_registry::ProviderType;
+
+use crate::api::Api;
+use crate::drivers::Dialect;
+
+/// A provider of models, and what is usual for it.
+///
+/// Nothing here is read from the environment: the names of variables are for programs that do so.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct KnownProvider {
+    /// What people write before the slash of `provider/model`.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// The provider, as records name it.
+    pub provider: ProviderType,
+    /// Where it is; `None` where each customer has an address of their own.
+    pub base_url: Option<&'static str>,
+    /// The variables that its keys are usually in, the first that is set counts.
+    pub key_variables: &'static [&'static str],
+    /// The variable that another address is usually in.
+    pub url_variable: &'static str,
+    /// What to ask when nobody names a model.
+    pub default_model: Option<&'static str>,
+    pub(crate) api: Api,
+    pub(crate) dialect: Dialect,
+    pub(crate) key_header: Option<&'static str>,
+}
+
+/// All providers that are compiled in. Where several have a key, the first is the one to ask.
+pub const PROVIDERS: &[KnownProvider] = &[
+    #[cfg(feature = "openai")]
+    KnownProvider {
+        name: "openai",
+        title: "OpenAI",
+        provider: ProviderType::OpenAI,
+        base_url: Some(Api::OpenAi.default_base_url()),
+        key_variables: &["OPENAI_API_KEY"],
+        url_variable: "OPENAI_BASE_URL",
+        default_model: Some("gpt-5-mini"),
+        api: Api::OpenAi,
+        dialect: Dialect::Plain,
+        key_header: None,
+    },
+    #[cfg(feature = "anthropic")]
+    KnownProvider {
+        name: "anthropic",
+        title: "Anthropic",
+        provider: ProviderType::Anthropic,
+        base_url: Some(Api::Anthropic.default_base_url()),
+        key_variables: &["ANTHROPIC_API_KEY"],
+        url_variable: "ANTHROPIC_BASE_URL",
+        default_model: Some("claude-haiku-4-5"),
+        api: Api::Anthropic,
+        dialect: Dialect::Plain,
+        key_header: None,
+    },
+    #[cfg(feature = "gemini")]
+    KnownProvider {
+        name: "gemini",
+        title: "Google Gemini",
+        provider: ProviderType::Gemini,
+        base_url: Some(Api::Gemini.default_base_url()),
+        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        url_variable: "GOOGLE_GEMINI_BASE_URL",
+        default_model: Some("gemini-3.5-flash"),
+        api: Api::Gemini,
+        dialect: Dialect::Plain,
+        key_header: None,
+    },
+    #[cfg(feature = "openai-chat")]
+    KnownProvider {
+        name: "openai-chat",
+        title: "OpenAI Chat Completions, and servers that speak it",
+        provider: ProviderType::OpenAICompletions,
+        base_url: Some(Api::OpenAiChat.default_base_url()),
+        key_variables: &["OPENAI_API_KEY"],
+        url_variable: "OPENAI_BASE_URL",
+        default_model: Some("gpt-5-mini"),
+        api: Api::OpenAiChat,
+        dialect: Dialect::Plain,
+        key_header: None,
+    },
+    #[cfg(feature = "openai-chat")]
+    KnownProvider {
+        name: "openrouter",
+        title: "OpenRouter",
+        provider: ProviderType::OpenRouter,
+        base_url: Some("https://openrouter.ai/api/v1"),
+        key_variables: &["OPENROUTER_API_KEY"],
+        url_variable: "OPENROUTER_BASE_URL",
+        default_model: None,
+        api: Api::OpenAiChat,
+        dialect: Dialect::OpenRouter,
+        key_header: None,
+    },
+    // Without an address the model is refused before a key is sent anywhere.
+    #[cfg(feature = "openai")]
+    KnownProvider {
+        name: "azure-openai",
+        title: "Azure OpenAI",
+        provider: ProviderType::AzureOpenAI,
+        base_url: None,
+        key_variables: &["AZURE_OPENAI_API_KEY"],
+        url_variable: "AZURE_OPENAI_BASE_URL",
+        default_model: None,
+        api: Api::OpenAi,
+        dialect: Dialect::Plain,
+        key_header: Some("api-key"),
+    },
+];
+
+impl KnownProvider {
+    /// Returns the provider of this name. The names that records use are understood too.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let mut known = PROVIDERS.iter();
+        known.find(|known| known.name == name || known.provider.as_str() == name)
+    }
+
+    /// Returns the names of all providers that are compiled in, with commas between.
+    #[must_use]
+    pub fn names() -> String {
+        let names: Vec<_> = PROVIDERS.iter().map(|known| known.name).collect();
+        names.join(", ")
+    }
+}

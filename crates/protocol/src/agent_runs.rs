@@ -1,0 +1,180 @@
+//! Agents that models start, each with a thread of its own.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The answer of `GET /v1/agent-runs`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRunList {
+    /// The runs, newest first.
+    pub runs: Vec<AgentRun>,
+}
+
+/// What an agent that a model started was asked to do, and how far it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRun {
+    /// What it was asked to do.
+    pub spec: AgentRunSpec,
+    /// `subagent`.
+    pub actor_kind: String,
+    /// The run of the agent that it works for, where that is one too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<String>,
+    /// The thread that it works for.
+    pub owner_session_id: String,
+    /// The turn that it works for.
+    pub parent_turn_id: String,
+    /// Its own thread.
+    pub thread_id: String,
+    /// The turn of that thread that began last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    /// How far it is.
+    pub status: AgentRunStatus,
+    /// When it was started, in milliseconds since 1970.
+    pub created_at_ms: i64,
+    /// When its newest event was recorded.
+    pub updated_at_ms: i64,
+    /// When its first turn began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<i64>,
+    /// When its last turn ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at_ms: Option<i64>,
+    /// The beginning of what was said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest_message: Option<String>,
+    /// The same, once it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_summary: Option<String>,
+    /// Why it failed or was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How many model calls and tool calls its last turn has begun.
+    pub steps_taken: u64,
+    /// What its ended turns used.
+    pub usage: AgentRunUsage,
+    /// How to talk to it.
+    pub follow_up: AgentRunFollowUp,
+    /// How to go on in its place.
+    pub takeover: AgentRunTakeover,
+    /// Always `unverified`.
+    pub verification: AgentRunVerification,
+    /// Always empty.
+    pub artifacts: Vec<Value>,
+    /// Always empty: the events are those of the thread.
+    pub events: Vec<Value>,
+}
+
+/// What an agent was asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRunSpec {
+    /// Identifies the agent: its thread.
+    pub worker_id: String,
+    /// Identifies the run: the same.
+    pub run_id: String,
+    /// The run of the agent that it works for, where that is one too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<String>,
+    /// How the model named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_name: Option<String>,
+    /// What it was asked to do, in short.
+    pub objective: String,
+    /// `general`.
+    pub agent_type: String,
+    /// Its model.
+    pub model: String,
+    /// Its directory.
+    pub workspace: String,
+    /// `fresh`: it knows nothing of the conversation.
+    pub context_mode: String,
+    /// Always `false`.
+    pub fork_context: bool,
+    /// `inherited`.
+    pub tool_profile: String,
+    /// Always 0: what ends it is a budget.
+    pub max_steps: u32,
+    /// How many agents are above it.
+    pub spawn_depth: u32,
+    /// The agent of others that it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+}
+
+/// How far an agent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum AgentRunStatus {
+    /// Its turn has not begun.
+    Starting,
+    /// It works.
+    Running,
+    /// It waits for an approval, an answer or a result.
+    WaitingForUser,
+    /// It is done.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was stopped.
+    Interrupted,
+}
+
+/// What an agent used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRunUsage {
+    /// `reported`, or `unknown` before its first turn has ended.
+    pub status: String,
+    /// Tokens that it read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Tokens that it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// Both together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    /// What is counted.
+    pub note: String,
+}
+
+/// How to talk to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRunFollowUp {
+    /// The route.
+    pub tool: String,
+    /// Its thread.
+    pub agent_id: String,
+    /// In which states.
+    pub accepted_statuses: Vec<AgentRunStatus>,
+}
+
+/// How to go on in the place of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRunTakeover {
+    /// `thread`.
+    pub kind: String,
+    /// Always `true`.
+    pub supported: bool,
+    /// Its thread.
+    pub agent_id: String,
+    /// What to do.
+    pub instructions: String,
+}
+
+/// Whether somebody looked at what an agent did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentRunVerification {
+    /// `unverified`.
+    pub status: String,
+    /// What that means.
+    pub summary: String,
+}

@@ -1,0 +1,205 @@
+//! Automations: tasks by a schedule.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mode::Mode;
+use crate::tasks::TaskStatus;
+
+/// Whether an automation runs by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum AutomationStatus {
+    /// It does.
+    #[default]
+    Active,
+    /// It waits to be resumed.
+    Paused,
+}
+
+/// What becomes of runs whose time passed while the daemon was not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MissedRuns {
+    /// They are left out.
+    Skip,
+    /// The last one is made up for.
+    #[default]
+    Once,
+    /// All are made up for, the last thousand at most.
+    All,
+}
+
+/// The body of `POST /v1/automations`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateAutomation {
+    /// What people call it.
+    pub name: String,
+    /// What the agent is told at each run.
+    pub prompt: String,
+    /// When: `FREQ=HOURLY;INTERVAL=n`, with `BYDAY`, `BYHOUR` and `BYMINUTE` as wished, or `FREQ=WEEKLY` with all three.
+    pub rrule: String,
+    /// The directories that it is about; a run works in the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cwds: Vec<String>,
+    /// The model; the daemon's own where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How freely the agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether it may run commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_shell: Option<bool>,
+    /// Kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked for approvals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<bool>,
+    /// Whether it runs by itself from now on.
+    #[serde(default)]
+    pub status: AutomationStatus,
+    /// The time zone of the rule, such as `Europe/Berlin`; the daemon's own where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// What becomes of runs whose time passed while the daemon was not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedRuns>,
+    /// An agent of others to do it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// How often a run is tried while it fails: 1 to 10, once when nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+}
+
+/// The body of `PATCH /v1/automations/{id}`; what is not there stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct PatchAutomation {
+    /// What people call it.
+    pub name: Option<String>,
+    /// What the agent is told at each run.
+    pub prompt: Option<String>,
+    /// When. A new rule counts from now.
+    pub rrule: Option<String>,
+    /// The directories that it is about.
+    pub cwds: Option<Vec<String>>,
+    /// The model.
+    pub model: Option<String>,
+    /// How freely the agent works.
+    pub mode: Option<Mode>,
+    /// Whether it may run commands.
+    pub allow_shell: Option<bool>,
+    /// Kept and shown.
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked for approvals.
+    pub auto_approve: Option<bool>,
+    /// Whether it runs by itself.
+    pub status: Option<AutomationStatus>,
+    /// The time zone of the rule.
+    pub time_zone: Option<String>,
+    /// What becomes of runs whose time passed while the daemon was not there.
+    pub missed: Option<MissedRuns>,
+    /// An agent of others to do it.
+    pub backend: Option<String>,
+    /// How often a run is tried while it fails.
+    pub max_attempts: Option<u32>,
+}
+
+/// An automation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AutomationRecord {
+    /// The version of this record.
+    pub schema_version: u32,
+    /// Identifies the automation.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// What the agent is told at each run.
+    pub prompt: String,
+    /// When.
+    pub rrule: String,
+    /// The directories that it is about.
+    pub cwds: Vec<String>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How freely the agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether it may run commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_shell: Option<bool>,
+    /// Kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked for approvals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<bool>,
+    /// Whether it runs by itself.
+    pub status: AutomationStatus,
+    /// When it was made.
+    pub created_at: String,
+    /// When somebody changed it.
+    pub updated_at: String,
+    /// When it runs next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_run_at: Option<String>,
+    /// The time of its last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run_at: Option<String>,
+    /// The time zone of the rule, where it is not the daemon's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// What becomes of runs whose time passed while the daemon was not there.
+    #[serde(default)]
+    pub missed: MissedRuns,
+    /// The agent of others that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// How often a run is tried while it fails.
+    #[serde(default)]
+    pub max_attempts: u32,
+}
+
+/// A run of an automation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AutomationRunRecord {
+    /// The version of this record.
+    pub schema_version: u32,
+    /// Identifies the run.
+    pub id: String,
+    /// Whose run it is.
+    pub automation_id: String,
+    /// The time that it is for.
+    pub scheduled_for: String,
+    /// Where its task is.
+    pub status: TaskStatus,
+    /// When it was made.
+    pub created_at: String,
+    /// When its task began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When its task ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Its task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// The thread that its task runs on, once it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// The turn of its task's newest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

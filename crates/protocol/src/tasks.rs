@@ -1,0 +1,255 @@
+//! Tasks: work in a queue that nobody sits beside, each on a thread of its own.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::mode::Mode;
+
+/// Where a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// It waits for a worker.
+    Queued,
+    /// A worker has it.
+    Running,
+    /// It was done.
+    Completed,
+    /// It was not done.
+    Failed,
+    /// It was called off.
+    Canceled,
+}
+
+/// The body of `POST /v1/tasks`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateTask {
+    /// What the agent is told.
+    pub prompt: String,
+    /// The model; the daemon's own where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The directory to work in, inside of the daemon's workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// How freely the agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether it may run commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_shell: Option<bool>,
+    /// Kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked for approvals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<bool>,
+    /// An agent of others to do it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// How often it is tried while it fails: 1 to 10, once when nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+}
+
+/// A task in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskSummary {
+    /// Identifies the task.
+    pub id: String,
+    /// Where it is.
+    pub status: TaskStatus,
+    /// The beginning of the prompt.
+    pub prompt_summary: String,
+    /// The model.
+    pub model: String,
+    /// How freely the agent works.
+    pub mode: Mode,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When its first attempt began.
+    pub started_at: Option<String>,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// How long it took from its first attempt to its end.
+    pub duration_ms: Option<u64>,
+    /// Why it was not done, or why its last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The thread that it runs on, once it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// The turn of its newest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+}
+
+/// How many tasks there are. Ended ones are counted from the beginning, also those that are not kept any more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskCounts {
+    /// Waiting.
+    pub queued: u64,
+    /// Working.
+    pub running: u64,
+    /// Done.
+    pub completed: u64,
+    /// Not done.
+    pub failed: u64,
+    /// Called off.
+    pub canceled: u64,
+}
+
+/// The answer of `GET /v1/tasks`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskList {
+    /// The tasks, the newest first.
+    pub tasks: Vec<TaskSummary>,
+    /// How many there are of all owners.
+    pub counts: TaskCounts,
+}
+
+/// A whole task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskRecord {
+    /// The version of this record.
+    pub schema_version: u32,
+    /// Identifies the task.
+    pub id: String,
+    /// What the agent is told.
+    pub prompt: String,
+    /// The model.
+    pub model: String,
+    /// The directory to work in.
+    pub workspace: String,
+    /// How freely the agent works.
+    pub mode: Mode,
+    /// Whether it may run commands.
+    pub allow_shell: bool,
+    /// Kept and shown.
+    pub trust_mode: bool,
+    /// Whether nobody is asked for approvals.
+    pub auto_approve: bool,
+    /// Where it is.
+    pub status: TaskStatus,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When its first attempt began.
+    pub started_at: Option<String>,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// How long it took from its first attempt to its end.
+    pub duration_ms: Option<u64>,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_summary: Option<String>,
+    /// Never there: the whole result is in the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_detail_path: Option<String>,
+    /// Why it was not done, or why its last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The thread that it runs on, once it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// The turn of its newest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    /// How many records its thread has.
+    pub runtime_event_count: u64,
+    /// How many records the task itself has.
+    pub lifecycle_seq: u64,
+    /// What is to be ticked off; the daemon keeps no such list.
+    pub checklist: TaskChecklist,
+    /// Checks that were run; the daemon runs none.
+    pub gates: Vec<Value>,
+    /// Proposed changes to choose from; the daemon makes none.
+    pub attempts: Vec<Value>,
+    /// Files beside the thread; there are none.
+    pub artifacts: Vec<Value>,
+    /// What was done at GitHub; nothing is.
+    pub github_events: Vec<Value>,
+    /// The calls of its newest attempt, in their order.
+    pub tool_calls: Vec<TaskToolCall>,
+    /// What happened to it, in order.
+    pub timeline: Vec<TimelineEntry>,
+    /// How often it was begun.
+    #[serde(default)]
+    pub attempt_count: u32,
+    /// How often it is begun at most.
+    #[serde(default)]
+    pub max_attempts: u32,
+    /// The agent of others that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+}
+
+/// What is to be ticked off.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskChecklist {
+    /// The entries.
+    pub items: Vec<Value>,
+    /// How much of it is done, in percent.
+    pub completion_pct: u8,
+    /// The entry that is worked on.
+    pub in_progress_id: Option<u32>,
+    /// When it was changed.
+    pub updated_at: Option<String>,
+}
+
+/// How a call of a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskToolStatus {
+    /// It runs, or waits for somebody.
+    Running,
+    /// It was done.
+    Success,
+    /// It failed.
+    Failed,
+    /// It was cut short.
+    Canceled,
+}
+
+/// A call of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskToolCall {
+    /// Identifies the call: the item of the thread.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// How it stands.
+    pub status: TaskToolStatus,
+    /// When it began.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// What it was called with, in short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_summary: Option<String>,
+}
+
+/// Something that happened to a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TimelineEntry {
+    /// When.
+    pub timestamp: String,
+    /// What, in one word.
+    pub kind: String,
+    /// For people.
+    pub summary: String,
+    /// Never there: the thread has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail_path: Option<String>,
+}

@@ -1,0 +1,42 @@
+//! The answer to a question of a tool.
+
+use serde_json::Value;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::questions::{AnswerMisfit, check_answers};
+use windlass_turn::{CallState, Input, Turn};
+
+use super::actor::Actor;
+use super::mail::Reply;
+use crate::turn_result::TurnHandle;
+
+impl Actor {
+    /// Takes an answer, unless it is outside of what the question allows: then the question waits on for another. What was
+    /// recorded before there were such rules stays as it is, so they are not the turn machine's.
+    pub(super) async fn user_answer(
+        &mut self,
+        request: String,
+        answer: Value,
+        reply: Reply<TurnHandle>,
+    ) -> Result<()> {
+        if let Err(misfit) = self.check_answer(&request, &answer) {
+            let _ = reply.send(Err(AgentLoopError::InvalidAnswer(misfit)));
+            return Ok(());
+        }
+        let name = request.clone();
+        let outcome = self.try_decide(Input::UserAnswer { request, answer });
+        let outcome = outcome.await?;
+        self.answer_or_repeat(outcome, Some(&name), reply).await;
+        Ok(())
+    }
+
+    fn check_answer(&self, request: &str, answer: &Value) -> std::result::Result<(), AnswerMisfit> {
+        let calls = self.thread.turn().map_or(&[][..], Turn::calls);
+        let asked = calls.iter().find_map(|call| match &call.state {
+            CallState::AwaitingAnswer {
+                request_id, prompt, ..
+            } if request_id == request => Some(prompt),
+            _ => None,
+        });
+        asked.map_or(Ok(()), |asked| check_answers(asked, answer))
+    }
+}

@@ -1,0 +1,153 @@
+//! The tools of a turn, kept for the turns after it.
+//!
+//! Defining a hundred tools takes longer than all the rest of a turn, and the next turn has the same. So a turn whose capabilities say that their
+//! tools stay as they are takes what an earlier turn made. Tools of MCP servers belong to a session, and what hooks make of tools may differ each
+//! time: these are made anew.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use windlass_core::capabilities::{Capability, ResolvedCapability};
+use windlass_core::config_layer::AgentConfigOverlay;
+use windlass_core::digest::Digest128;
+use windlass_core::error::Result;
+use windlass_core::llm_driver_registry::LlmCallConfig;
+use windlass_core::tools::{ClientSideTool, TOOL_SEARCH, ToolDefinition};
+use windlass_core::turn_request::TurnRequest;
+
+use super::tool_search::ToolSearch;
+use super::{Contributions, SplitTools, TurnTools, guarded};
+use crate::inner::Inner;
+
+/// How many different sets of tools are kept: about one for each kind of agent at work.
+const MAX_KEPT: usize = 32;
+
+/// What the tools of a turn follow from, beside its capabilities and the settings of the runtime.
+pub(super) struct ToolsAsked<'a> {
+    pub(super) overlay: &'a AgentConfigOverlay,
+    pub(super) request: &'a TurnRequest,
+    pub(super) model: &'a str,
+    pub(super) effort: Option<&'a str>,
+}
+
+/// The same, as it was for tools that are kept.
+pub(crate) struct ToolsKey {
+    capabilities: Vec<(Arc<dyn Capability>, u64, Value)>,
+    recorded: Vec<ToolDefinition>,
+    added: Vec<ClientSideTool>,
+    allowed: Option<Vec<String>>,
+    disallowed: Vec<String>,
+    approve_all: bool,
+    has_backend: bool,
+    model: String,
+    effort: Option<String>,
+}
+
+impl ToolsAsked<'_> {
+    /// Returns what names the tools; `None` where a capability wants to be asked for them.
+    pub(super) fn key(&self, contributions: &Contributions) -> Result<Option<ToolsKey>> {
+        let mut capabilities = Vec::with_capacity(contributions.capabilities.len());
+        for ResolvedCapability { capability, config } in &contributions.capabilities {
+            let revision = guarded(capability.as_ref(), || capability.tools_revision())?;
+            let Some(revision) = revision else {
+                return Ok(None);
+            };
+            capabilities.push((Arc::clone(capability), revision, config.clone()));
+        }
+        Ok(Some(ToolsKey {
+            capabilities,
+            recorded: self.overlay.tools.clone(),
+            added: self.request.tools.clone(),
+            allowed: self.request.allowed_tools.clone(),
+            disallowed: self.request.disallowed_tools.clone(),
+            approve_all: self.request.approve_all,
+            has_backend: self.request.backend.is_some(),
+            model: self.model.to_owned(),
+            effort: self.effort.map(str::to_owned),
+        }))
+    }
+
+    /// Makes them of what was contributed.
+    pub(super) fn make(
+        &self,
+        inner: &Inner,
+        contributions: &mut Contributions,
+    ) -> Result<TurnTools> {
+        let settings = &inner.settings;
+        let approvals = &settings.approvals;
+        let definitions = contributions.take_definitions(self.overlay, self.request, approvals)?;
+        let SplitTools { offered, deferred } = match self.request.backend {
+            Some(_) => SplitTools::whole(definitions),
+            None => contributions.split(definitions, self.request, settings)?,
+        };
+        let config = LlmCallConfig {
+            model: self.model.to_owned(),
+            reasoning_effort: self.effort.map(str::to_owned),
+            tools: offered,
+            ..LlmCallConfig::default()
+        };
+        let mut digest = Digest128::of_json(&config.tools);
+        if !deferred.is_empty() {
+            let deferred = Digest128::of_json(&deferred).to_string();
+            digest = digest.chain(deferred.as_bytes());
+        }
+        let offer = inner.offers.shared(digest, config, deferred);
+        if !offer.deferred.is_empty() {
+            let search = ToolSearch {
+                offer: Arc::clone(&offer),
+                max_bytes: settings.max_tool_result_bytes,
+            };
+            contributions.add_tool(TOOL_SEARCH, Arc::new(search));
+        }
+        Ok(TurnTools {
+            registry: Arc::clone(&contributions.tools),
+            offer,
+            digest,
+        })
+    }
+}
+
+impl PartialEq for ToolsKey {
+    fn eq(&self, other: &Self) -> bool {
+        let mut pairs = self.capabilities.iter().zip(&other.capabilities);
+        self.capabilities.len() == other.capabilities.len()
+            && pairs.all(
+                |((one, revision, config), (other, of_other, other_config))| {
+                    Arc::ptr_eq(one, other) && revision == of_other && config == other_config
+                },
+            )
+            && self.approve_all == other.approve_all
+            && self.has_backend == other.has_backend
+            && self.model == other.model
+            && self.effort == other.effort
+            && self.allowed == other.allowed
+            && self.disallowed == other.disallowed
+            && self.recorded == other.recorded
+            && self.added == other.added
+    }
+}
+
+/// The tools that turns had of late.
+#[derive(Default)]
+pub(crate) struct KeptTools(Mutex<VecDeque<(ToolsKey, Arc<TurnTools>)>>);
+
+impl KeptTools {
+    pub(super) fn get(&self, key: &ToolsKey) -> Option<Arc<TurnTools>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().position(|(known, _)| known == key)?;
+        if place > 0
+            && let Some(found) = kept.remove(place)
+        {
+            kept.push_front(found);
+        }
+        kept.front().map(|(_, tools)| Arc::clone(tools))
+    }
+
+    /// Keeps tools in place of those that were not used for the longest time.
+    pub(super) fn keep(&self, key: ToolsKey, tools: &Arc<TurnTools>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.truncate(MAX_KEPT - 1);
+        kept.push_front((key, Arc::clone(tools)));
+    }
+}

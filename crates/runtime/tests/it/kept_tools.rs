@@ -1,0 +1,186 @@
+//! Tools that stay as they are, are defined once and serve the turns after; whatever they follow from changes them at the next turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use windlass_core::capabilities::Capability;
+use windlass_core::message::InputMessage;
+use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult};
+use windlass_core::turn_request::TurnRequest;
+
+use crate::support::{Call, Fixture, Setup, call, soon, tool};
+
+/// A capability with a tool that is named after what it follows from.
+#[derive(Clone, Default)]
+struct Steady {
+    revision: Arc<AtomicU64>,
+    asked: Arc<AtomicUsize>,
+    /// It says nothing about what its tools follow from.
+    is_silent: bool,
+}
+
+impl Steady {
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Capability for Steady {
+    fn id(&self) -> &str {
+        "steady"
+    }
+    fn name(&self) -> &str {
+        "Steady"
+    }
+    fn description(&self) -> &str {
+        "a capability of the tests"
+    }
+    fn tools_revision(&self) -> Option<u64> {
+        (!self.is_silent).then(|| self.revision.load(Ordering::SeqCst))
+    }
+    fn tools_with_config(&self, config: &Value) -> Vec<Box<dyn Tool>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let revision = self.revision.load(Ordering::SeqCst);
+        let word = config["word"].as_str().unwrap_or("tool").to_owned();
+        let named = move |word: &str| -> Box<dyn Tool> {
+            let name = format!("{word}_{revision}");
+            let said = name.clone();
+            Box::new(tool(&name, move |_, _| {
+                let said = ToolExecutionResult::success(said.as_str());
+                async move { said }
+            }))
+        };
+        vec![named(&word), named("other")]
+    }
+}
+
+async fn process(capability: &Steady, calls: Vec<Call>) -> Fixture {
+    let setup = Setup::new(calls);
+    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let setup = setup.session(|session| session.with_capability("steady"));
+    let runtime = setup.builder().capability(capability.clone()).build().await;
+    let runtime = runtime.unwrap();
+    Fixture {
+        session: runtime.default_session_id().unwrap(),
+        runtime,
+        model,
+        world,
+    }
+}
+
+/// What the newest model call was offered.
+fn offered(fixture: &Fixture) -> Vec<String> {
+    let requests = fixture.model.requests();
+    let tools = requests.last().unwrap().config.tools.iter();
+    tools.map(|tool| tool.name().to_owned()).collect()
+}
+
+async fn ask(fixture: &Fixture, request: TurnRequest) {
+    let input = InputMessage::user("go").with_turn_request(request);
+    let turn = soon(fixture.runtime.run_turn(fixture.session, input)).await;
+    assert!(turn.unwrap().success);
+}
+
+#[tokio::test]
+async fn tools_that_stay_are_asked_for_once_and_others_at_each_turn() {
+    for (is_silent, asked) in [(false, 1), (true, 3)] {
+        let capability = Steady {
+            is_silent,
+            ..Steady::default()
+        };
+        let calls = (0..3).flat_map(|_| {
+            let calls = vec![call("c", "tool_0", json!({}))];
+            [Call::tools(calls), Call::new().text("done").done()]
+        });
+        let fixture = process(&capability, calls.collect()).await;
+        for _ in 0..3 {
+            assert!(fixture.run("go").await.success);
+        }
+        assert_eq!(capability.asked(), asked, "{is_silent}");
+        let messages = fixture.messages().await;
+        let results = messages
+            .iter()
+            .filter_map(|message| message.tool_result_content()?.result.clone());
+        assert_eq!(results.collect::<Vec<_>>(), ["tool_0", "tool_0", "tool_0"]);
+    }
+}
+
+#[tokio::test]
+async fn a_capability_that_changes_brings_its_new_tools_to_the_next_turn() {
+    let capability = Steady::default();
+    let calls = vec![
+        Call::new().text("done").done(),
+        Call::tools(vec![call("c", "tool_1", json!({}))]),
+    ];
+    let fixture = process(&capability, calls).await;
+    fixture.run("go").await;
+    assert_eq!(offered(&fixture), ["tool_0", "other_0"]);
+    capability.revision.store(1, Ordering::SeqCst);
+    fixture.run("go").await;
+    assert_eq!(offered(&fixture), ["tool_1", "other_1"]);
+    let messages = fixture.messages().await;
+    let mut results = messages
+        .iter()
+        .filter_map(|message| message.tool_result_content()?.result.clone());
+    assert_eq!(results.next().unwrap(), "tool_1");
+    // What was is known yet.
+    capability.revision.store(0, Ordering::SeqCst);
+    fixture.run("go").await;
+    assert_eq!(offered(&fixture), ["tool_0", "other_0"]);
+    assert_eq!(capability.asked(), 2);
+}
+
+#[tokio::test]
+async fn what_a_turn_asks_for_is_its_own() {
+    let capability = Steady::default();
+    let fixture = process(&capability, Vec::new()).await;
+    let without = TurnRequest {
+        disallowed_tools: vec!["other*".to_owned()],
+        ..TurnRequest::default()
+    };
+    let only = TurnRequest {
+        allowed_tools: Some(vec!["other*".to_owned()]),
+        ..TurnRequest::default()
+    };
+    let client = ToolDefinition::client_side("hail", "Hails", json!({}));
+    let ToolDefinition::ClientSide(client) = client else {
+        panic!("it is another kind of tool")
+    };
+    let more = TurnRequest {
+        tools: vec![client],
+        ..TurnRequest::default()
+    };
+    for (request, expected) in [
+        (TurnRequest::default(), vec!["tool_0", "other_0"]),
+        (without, vec!["tool_0"]),
+        (only, vec!["other_0"]),
+        (more, vec!["tool_0", "other_0", "hail"]),
+        (TurnRequest::default(), vec!["tool_0", "other_0"]),
+    ] {
+        ask(&fixture, request.clone()).await;
+        assert_eq!(offered(&fixture), expected, "{request:?}");
+    }
+    assert_eq!(capability.asked(), 4);
+}
+
+#[tokio::test]
+async fn the_configuration_and_the_tools_of_a_session_count() {
+    use windlass_core::capability_types::AgentCapabilityConfig;
+    use windlass_runtime::SessionBuilder;
+
+    let capability = Steady::default();
+    let fixture = process(&capability, Vec::new()).await;
+    let first = fixture.runtime.session(fixture.session).await.unwrap();
+    for (word, expected) in [("ahoy", "ahoy_0"), ("avast", "avast_0"), ("ahoy", "ahoy_0")] {
+        let config = AgentCapabilityConfig::with_config("steady", json!({ "word": word }));
+        let mut session = SessionBuilder::new(first.harness_id).build();
+        session.capabilities = vec![config];
+        session.tools = vec![ToolDefinition::client_side(word, "", json!({}))];
+        let id = session.id;
+        fixture.runtime.add_session(session).await.unwrap();
+        soon(fixture.runtime.run_text_turn(id, "go")).await.unwrap();
+        assert_eq!(offered(&fixture), [expected, "other_0", word]);
+    }
+    assert_eq!(capability.asked(), 2);
+}

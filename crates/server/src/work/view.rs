@@ -1,0 +1,276 @@
+//! Tasks, automations and runs on the wire.
+
+use chrono::{DateTime, Utc};
+use windlass_core::items::{Item, ItemKind, ItemStatus};
+use windlass_protocol::{
+    AutomationRecord, AutomationRunRecord, AutomationStatus, MissedRuns, Mode, TaskChecklist,
+    TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry,
+};
+use windlass_work::{Automation, RunWithTask, Task, WorkSpec};
+
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::models::Models;
+
+/// The version of these records.
+const VERSION: u32 = 1;
+/// How many letters of a prompt or a message stand in a list or a timeline.
+const SHORT: usize = 240;
+/// How many items of a turn are shown, the newest.
+const ITEMS: usize = 500;
+
+pub(crate) fn task_status(status: windlass_work::TaskStatus) -> TaskStatus {
+    match status {
+        windlass_work::TaskStatus::Queued => TaskStatus::Queued,
+        windlass_work::TaskStatus::Running => TaskStatus::Running,
+        windlass_work::TaskStatus::Completed => TaskStatus::Completed,
+        windlass_work::TaskStatus::Failed => TaskStatus::Failed,
+        windlass_work::TaskStatus::Canceled => TaskStatus::Canceled,
+    }
+}
+
+fn mode(spec: &WorkSpec) -> Result<Option<Mode>> {
+    let mode = spec.mode.as_deref().map(str::parse).transpose();
+    mode.map_err(|_| ApiError::internal("the mode of a task cannot be read"))
+}
+
+fn short(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut short: String = letters.by_ref().take(SHORT).collect();
+    if letters.next().is_some() {
+        short.push('…');
+    }
+    short
+}
+
+fn started_at(task: &Task) -> Option<DateTime<Utc>> {
+    task.attempts.first().map(|first| first.started_at)
+}
+
+fn duration_ms(task: &Task) -> Option<u64> {
+    let took = task.end()?.at - started_at(task)?;
+    u64::try_from(took.num_milliseconds()).ok()
+}
+
+fn error(task: &Task) -> Option<String> {
+    match task.end() {
+        Some(end) => end.error.clone(),
+        None => task.attempts.iter().rev().find_map(|one| one.error.clone()),
+    }
+}
+
+fn thread_id(task: &Task) -> Option<String> {
+    let has_begun = task.attempt() > 0;
+    has_begun.then(|| ids::thread(task.thread_id()))
+}
+
+/// Shows a task in a list.
+pub(crate) fn task_summary(models: &Models, task: &Task) -> Result<TaskSummary> {
+    Ok(TaskSummary {
+        id: task.id.to_string(),
+        status: task_status(task.status()),
+        prompt_summary: short(&task.spec.prompt),
+        model: model(models, &task.spec),
+        mode: mode(&task.spec)?.unwrap_or_default(),
+        created_at: ids::time(task.created_at),
+        started_at: started_at(task).map(ids::time),
+        ended_at: task.end().map(|end| ids::time(end.at)),
+        duration_ms: duration_ms(task),
+        error: error(task),
+        thread_id: thread_id(task),
+        turn_id: task.turn_id().map(|turn| turn.to_string()),
+    })
+}
+
+fn model(models: &Models, spec: &WorkSpec) -> String {
+    let named = spec.model.clone();
+    named.unwrap_or_else(|| models.default.clone())
+}
+
+impl App {
+    /// Shows a whole task, with what its thread says of the newest attempt.
+    pub(crate) async fn task_record(&self, task: &Task) -> Result<TaskRecord> {
+        let stream = task.thread_id().into();
+        let (mut events, mut tool_calls, mut timeline) = (0, Vec::new(), own_timeline(task));
+        // It is made a moment after the attempt has begun, and somebody may remove it.
+        let mut has_thread = false;
+        if let Some(turn_id) = task.turn_id() {
+            let thread = self.queries.thread(&stream).await?;
+            has_thread = thread.is_some();
+            events = thread.map_or(0, |thread| thread.seq);
+            if let Some(turn) = self.queries.turn_detail(&stream, turn_id).await? {
+                let items: Vec<Item<'_>> = turn.log.items_of(turn_id).collect();
+                let newest = &items[items.len().saturating_sub(ITEMS)..];
+                tool_calls = newest.iter().filter_map(tool_call).collect();
+                timeline.extend(newest.iter().filter_map(happened));
+            }
+        }
+        timeline.sort_by_key(|(at, _)| *at);
+        let summary = task_summary(&self.settings.models, task)?;
+        let (spec, end) = (&task.spec, task.end());
+        let root = || self.fixed.local.root.display().to_string();
+        Ok(TaskRecord {
+            schema_version: VERSION,
+            id: summary.id,
+            prompt: spec.prompt.clone(),
+            model: summary.model,
+            workspace: spec.workspace.clone().unwrap_or_else(root),
+            mode: summary.mode,
+            allow_shell: spec.allow_shell.unwrap_or(true),
+            trust_mode: spec.trust_mode.unwrap_or(false),
+            auto_approve: spec.auto_approve.unwrap_or(false),
+            status: summary.status,
+            created_at: summary.created_at,
+            started_at: summary.started_at,
+            ended_at: summary.ended_at,
+            duration_ms: summary.duration_ms,
+            result_summary: end.and_then(|end| end.summary.clone()),
+            result_detail_path: None,
+            error: summary.error,
+            thread_id: summary.thread_id.filter(|_| has_thread),
+            turn_id: summary.turn_id.filter(|_| has_thread),
+            runtime_event_count: events,
+            lifecycle_seq: task.changes,
+            checklist: TaskChecklist::default(),
+            gates: Vec::new(),
+            attempts: Vec::new(),
+            artifacts: Vec::new(),
+            github_events: Vec::new(),
+            tool_calls,
+            timeline: timeline.into_iter().map(|(_, entry)| entry).collect(),
+            attempt_count: task.attempt(),
+            max_attempts: spec.max_attempts,
+            backend: spec.backend.clone(),
+        })
+    }
+}
+
+type Happened = (DateTime<Utc>, TimelineEntry);
+
+fn entry(at: DateTime<Utc>, kind: &str, summary: impl Into<String>) -> Happened {
+    let entry = TimelineEntry {
+        timestamp: ids::time(at),
+        kind: kind.to_owned(),
+        summary: summary.into(),
+        detail_path: None,
+    };
+    (at, entry)
+}
+
+/// What happened to the task itself.
+fn own_timeline(task: &Task) -> Vec<Happened> {
+    let mut timeline = vec![entry(task.created_at, "queued", "It was queued")];
+    for (number, attempt) in (1..).zip(&task.attempts) {
+        let text = format!("Attempt {number} began");
+        timeline.push(entry(attempt.started_at, "started", text));
+        if let (Some(at), Some(error)) = (attempt.ended_at, &attempt.error) {
+            let text = format!("Attempt {number} did not succeed: {}", short(error));
+            timeline.push(entry(at, "attempt_failed", text));
+        }
+    }
+    if let Some(at) = task.cancel_requested_at {
+        timeline.push(entry(at, "cancel_requested", "It was called off"));
+    }
+    if let Some(end) = task.end() {
+        let (kind, text) = match task_status(task.status()) {
+            TaskStatus::Completed => ("completed", "It was done"),
+            TaskStatus::Canceled => ("canceled", "It was ended"),
+            _ => ("failed", "It was not done"),
+        };
+        timeline.push(entry(end.at, kind, text));
+    }
+    timeline
+}
+
+/// What happened in its turn. What the user said is the prompt.
+fn happened(item: &Item<'_>) -> Option<Happened> {
+    let kind = match item.kind {
+        ItemKind::UserMessage | ItemKind::AgentReasoning => return None,
+        ItemKind::AgentMessage => "message",
+        ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => "tool_call",
+        ItemKind::ContextCompaction | ItemKind::Status => "status",
+        ItemKind::Error => "error",
+    };
+    let at = item.started_at.or(item.ended_at)?;
+    Some(entry(at, kind, short(&item.summary())))
+}
+
+fn tool_call(item: &Item<'_>) -> Option<TaskToolCall> {
+    let tool = item.tool()?;
+    let started_at = item.started_at.or(item.ended_at)?;
+    Some(TaskToolCall {
+        id: item.id.to_string(),
+        name: tool.display_name.unwrap_or(tool.name).to_owned(),
+        status: match item.status {
+            ItemStatus::InProgress => TaskToolStatus::Running,
+            ItemStatus::Completed => TaskToolStatus::Success,
+            ItemStatus::Failed => TaskToolStatus::Failed,
+            ItemStatus::Interrupted => TaskToolStatus::Canceled,
+        },
+        started_at: ids::time(started_at),
+        ended_at: item.ended_at.map(ids::time),
+        duration_ms: tool.duration_ms,
+        input_summary: tool.arguments.map(|input| short(&input.to_string())),
+    })
+}
+
+/// Shows an automation.
+pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRecord> {
+    let (plan, spec) = (&automation.plan, &automation.plan.spec);
+    Ok(AutomationRecord {
+        schema_version: VERSION,
+        id: automation.id.to_string(),
+        name: plan.name.clone(),
+        prompt: spec.prompt.clone(),
+        rrule: plan.rrule.clone(),
+        cwds: plan.cwds.clone(),
+        model: spec.model.clone(),
+        mode: mode(spec)?,
+        allow_shell: spec.allow_shell,
+        trust_mode: spec.trust_mode,
+        auto_approve: spec.auto_approve,
+        status: match automation.status {
+            windlass_work::AutomationStatus::Active => AutomationStatus::Active,
+            windlass_work::AutomationStatus::Paused => AutomationStatus::Paused,
+        },
+        created_at: ids::time(automation.created_at),
+        updated_at: ids::time(automation.updated_at),
+        next_run_at: automation.next_run_at.map(ids::time),
+        last_run_at: automation.last_run_at.map(ids::time),
+        time_zone: plan.time_zone.clone(),
+        missed: match plan.missed {
+            windlass_work::MissedRuns::Skip => MissedRuns::Skip,
+            windlass_work::MissedRuns::Once => MissedRuns::Once,
+            windlass_work::MissedRuns::All => MissedRuns::All,
+        },
+        backend: spec.backend.clone(),
+        max_attempts: spec.max_attempts,
+    })
+}
+
+/// Shows a run, which is where its task is. One whose task the queue did not take has failed; one whose task is not kept any more
+/// had its end.
+pub(crate) fn run_record(found: &RunWithTask) -> AutomationRunRecord {
+    let (run, task) = (&found.run, found.task.as_ref());
+    let status = match (task, &run.error) {
+        (Some(task), _) => task_status(task.status()),
+        (None, Some(_)) => TaskStatus::Failed,
+        (None, None) if found.is_pending => TaskStatus::Queued,
+        (None, None) => TaskStatus::Completed,
+    };
+    AutomationRunRecord {
+        schema_version: VERSION,
+        id: run.id.to_string(),
+        automation_id: run.automation_id.to_string(),
+        scheduled_for: ids::time(run.scheduled_for),
+        status,
+        created_at: ids::time(run.created_at),
+        started_at: task.and_then(started_at).map(ids::time),
+        ended_at: task.and_then(Task::end).map(|end| ids::time(end.at)),
+        task_id: task.map(|task| task.id.to_string()),
+        thread_id: task.and_then(thread_id),
+        turn_id: task.and_then(Task::turn_id).map(|turn| turn.to_string()),
+        error: run.error.clone().or_else(|| task.and_then(error)),
+    }
+}

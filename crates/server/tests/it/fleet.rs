@@ -1,0 +1,564 @@
+//! Runs of the fleet over HTTP: many tasks, each a turn of a thread, over workers.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, Daemon, Home, Setup, soon, text, until};
+
+async fn until_ended(client: &Client, run: &str) -> Value {
+    until(client, run, |run| !run["completed_at"].is_null()).await
+}
+
+/// Asks for tasks of these prompts; a run that begins at once.
+fn asked(prompts: &[&str], workers: usize) -> Value {
+    let tasks = prompts.iter().enumerate();
+    let tasks: Vec<_> = tasks
+        .map(|(n, prompt)| json!({"id": format!("t{n}"), "instructions": prompt}))
+        .collect();
+    json!({"name": "port", "tasks": tasks, "max_workers": workers, "start": true})
+}
+
+/// Makes a run and returns its path.
+async fn make(client: &Client, body: Value) -> String {
+    let made = client.post("/v1/fleet/runs", body).await.expect(201);
+    format!("/v1/fleet/runs/{}", text(&made["run"]["id"]))
+}
+
+fn statuses(run: &Value) -> Vec<String> {
+    let tasks = run["tasks"].as_array().unwrap().iter();
+    tasks.map(|task| text(&task["status"])).collect()
+}
+
+/// Waits until a worker has a task whose turn is at work, and returns the path of the worker.
+async fn busy(client: &Client, run: &str, task: &str) -> String {
+    let path = format!("{run}/workers");
+    let at_work = |worker: &&Value| {
+        worker["task_id"] == task && worker["runtime_state"]["agent_status"] == "running"
+    };
+    let has = |workers: &Value| {
+        workers["workers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| at_work(&it))
+    };
+    let workers = until(client, &path, has).await;
+    let workers = workers["workers"].as_array().unwrap();
+    let worker = workers.iter().find(at_work).unwrap();
+    format!("/v1/fleet/workers/{}", text(&worker["worker_id"]))
+}
+
+/// The calls that the client library for the fleet makes, in the order of its documentation.
+#[tokio::test]
+async fn a_run_waits_for_its_start_and_then_its_tasks_are_done() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let info = client.get("/v1/runtime/info").await.expect(200);
+    assert_eq!(info["capabilities"]["worker_runtime"], true);
+    let body = json!({
+        "target": "this_computer",
+        "roles": [{"name": "reviewer"}, {"name": "verifier"}],
+        "workflow": {"id": "release-check", "kind": "parallel", "tasks": [
+            {"id": "review", "name": "Review", "instructions": "Review.", "worker": {"role": "reviewer"}},
+            {"id": "verify", "name": "Verify", "objective": "be sure", "instructions": "Verify.",
+             "worker": {"role": "verifier"}, "context": ["It is late."], "input_files": ["a.txt"]},
+        ]},
+        "labels": {"team": "red"},
+    });
+    let made = client.post("/v1/fleet/runs", body).await.expect(201);
+    assert_eq!(made["execution"], "awaiting_start");
+    assert_eq!(made["warnings"], json!([]));
+    let id = text(&made["run"]["id"]);
+    let run = format!("/v1/fleet/runs/{id}");
+    assert_eq!(made["run"]["name"], "release-check");
+    assert_eq!(made["run"]["lifecycle_status"], "pending");
+    assert_eq!(made["run"]["roles"], json!(["reviewer", "verifier"]));
+    let specs = &made["run"]["task_specs"];
+    assert_eq!(
+        specs[1]["instructions"],
+        "Verify.\n\nIt is late.\n\nRead these files first:\n- a.txt"
+    );
+    assert_eq!(specs[1]["worker"]["role"], "verifier");
+    assert_eq!(made["run"]["worker_specs"][0]["host"]["kind"], "local");
+    assert_eq!(statuses(&made["run"]), ["enqueued", "enqueued"]);
+
+    let started = client
+        .post(&format!("{run}/start"), json!({}))
+        .await
+        .expect(202);
+    assert_eq!(started["action"], "start");
+    assert_eq!(started["worker_ids"].as_array().unwrap().len(), 2);
+    let ended = until_ended(client, &run).await;
+    assert_eq!(ended["lifecycle_status"], "completed");
+    assert_eq!(statuses(&ended), ["completed", "completed"]);
+    assert_eq!(ended["status"]["completed"], 2);
+    assert_eq!(ended["status"]["runs"], 1);
+    assert_eq!(ended["labels"]["team"], "red");
+    assert_eq!(ended["tasks"][0]["attempts"], 1);
+    assert_eq!(ended["tasks"][0]["leased_to"], Value::Null);
+    let thread = format!("/v1/threads/{}", text(&ended["tasks"][0]["thread_id"]));
+    let thread = daemon.detail(&thread).await;
+    assert_eq!(thread["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(thread["turns"][0]["status"], "completed");
+
+    let listed = client.get("/v1/fleet/runs").await.expect(200);
+    assert_eq!(listed["status"]["completed"], 2);
+    assert_eq!(listed["runs"][0]["id"], id);
+    assert_eq!(listed["runs"][0]["task_specs"], Value::Null, "only of one");
+    let workers = client.get(&format!("{run}/workers")).await.expect(200);
+    assert_eq!(workers["run_id"], id);
+    let worker = &workers["workers"][1];
+    assert_eq!(worker["status"], "retired");
+    assert_eq!(
+        listed["status"]["workers"][text(&worker["worker_id"])],
+        "retired"
+    );
+    let again = client
+        .get(&format!("/v1/fleet/workers/{}", text(&worker["worker_id"])))
+        .await;
+    assert_eq!(again.expect(200), *worker);
+
+    let page = client
+        .get(&format!("{run}/events/replay?limit=3"))
+        .await
+        .expect(200);
+    assert_eq!(page["has_more"], true);
+    assert_eq!(page["events"][0]["event"], "fleet.run.created");
+    let path = format!("{run}/events?after={}", text(&page["next_cursor"]));
+    let mut rest = client.stream(&path).await;
+    let frames = rest.rest().await;
+    let names: Vec<_> = frames.iter().map(|frame| frame.event.clone()).collect();
+    assert_eq!(
+        names
+            .iter()
+            .filter(|name| *name == "fleet.task.terminal")
+            .count(),
+        2,
+        "{names:?}"
+    );
+    assert_eq!(names.last().unwrap(), "fleet.run.status_changed");
+    let last = &frames.last().unwrap().data["payload"];
+    assert_eq!(last["status"], "completed");
+    let late = client.post(&format!("{run}/start"), json!({})).await;
+    assert_eq!(
+        (late.status, late.code().as_str()),
+        (409, "fleet_run_ended")
+    );
+    // Nothing comes behind the end, and nobody is kept waiting for it.
+    let last = frames.last().unwrap().data["cursor"].clone();
+    let mut none = client
+        .stream(&format!("{run}/events?after={}", text(&last)))
+        .await;
+    assert!(none.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_worker_shows_the_thread_of_its_task_and_can_be_interrupted_and_restarted() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let run = make(client, asked(&["SLOW", "SLOW", "hi"], 2)).await;
+    let first = busy(client, &run, "t0").await;
+    let second = busy(client, &run, "t1").await;
+    let worker = client.get(&first).await.expect(200);
+    assert_eq!(worker["status"], "busy");
+    assert_eq!(worker["objective"], "t0");
+    assert!(worker["latest_heartbeat_at"].is_string(), "{worker}");
+    let thread = daemon
+        .detail(&format!("/v1/threads/{}", text(&worker["thread_id"])))
+        .await;
+    // More may have been recorded between the two.
+    let heard = worker["latest_event"]["seq"].as_u64().unwrap();
+    assert!((1..=thread["latest_seq"].as_u64().unwrap()).contains(&heard));
+    assert_eq!(worker["runtime_state"]["has_session"], true);
+
+    let told = client
+        .post(&format!("{second}/restart"), json!({}))
+        .await
+        .expect(200);
+    assert_eq!(
+        (&told["action"], &told["execution"]),
+        (&json!("restart"), &json!("scheduled"))
+    );
+    until(client, &run, |run| run["tasks"][1]["attempts"] == 2).await;
+    let told = client
+        .post(&format!("{first}/interrupt"), json!({}))
+        .await
+        .expect(200);
+    assert_eq!(told["action"], "interrupt");
+    let cancelled = |run: &Value| run["tasks"][0]["status"] == "cancelled";
+    until(client, &run, cancelled).await;
+    daemon.model.open();
+    let ended = until_ended(client, &run).await;
+    assert_eq!(statuses(&ended), ["cancelled", "completed", "completed"]);
+    assert_eq!(ended["tasks"][1]["restarts"], 1);
+    assert_eq!(ended["status"]["restarted"], 1);
+    let turns = daemon
+        .detail(&format!(
+            "/v1/threads/{}",
+            text(&ended["tasks"][1]["thread_id"])
+        ))
+        .await;
+    assert_eq!(turns["turns"].as_array().unwrap().len(), 2);
+    let late = client.post(&format!("{first}/stop"), json!({})).await;
+    assert_eq!(
+        (late.status, late.code().as_str()),
+        (409, "fleet_run_ended")
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_is_stopped_interrupts_what_runs_and_cancels_the_rest() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let run = make(client, asked(&["SLOW", "SLOW", "hi"], 1)).await;
+    let worker = busy(client, &run, "t0").await;
+    let stopped = client
+        .post(&format!("{run}/stop"), json!({}))
+        .await
+        .expect(200);
+    assert_eq!(stopped["stopped"], 3);
+    let ended = until_ended(client, &run).await;
+    assert_eq!(ended["lifecycle_status"], "cancelled");
+    assert_eq!(statuses(&ended), ["cancelled"; 3]);
+    let again = client
+        .post(&format!("{run}/stop"), json!({}))
+        .await
+        .expect(200);
+    assert_eq!(again["stopped"], 0);
+    assert_eq!(client.get(&worker).await.expect(200)["status"], "retired");
+}
+
+#[tokio::test]
+async fn a_task_that_fails_is_tried_as_often_as_its_rule_says() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let mut body = asked(&["ERR500", "hi"], 2);
+    body["tasks"][0]["retry_policy"] = json!({"max_attempts": 3, "initial_backoff_seconds": 5});
+    let run = make(client, body).await;
+    let ended = until_ended(client, &run).await;
+    assert_eq!(statuses(&ended), ["failed", "completed"]);
+    assert_eq!(ended["lifecycle_status"], "failed");
+    assert_eq!(ended["tasks"][0]["attempts"], 3);
+    assert!(
+        text(&ended["tasks"][0]["error"]).contains("boom"),
+        "{ended:#}"
+    );
+    let idle = client.get(&format!("{run}/workers")).await.expect(200);
+    let errors = idle["workers"].as_array().unwrap().iter();
+    assert!(errors.map(|it| &it["last_error"]).any(Value::is_string));
+}
+
+#[tokio::test]
+async fn runs_of_others_do_not_exist_for_an_agent() {
+    let home = Home::start().await;
+    let (one, other) = (home.client(&home.agent("a")), home.client(&home.agent("b")));
+    let own = make(&one, asked(&["SLOW"], 1)).await;
+    let worker = busy(&one, &own, "t0").await;
+    for path in [
+        own.clone(),
+        format!("{own}/workers"),
+        format!("{own}/events"),
+        format!("{own}/events/replay"),
+    ] {
+        let answer = other.get(&path).await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (404, "fleet_run_not_found"),
+            "{path}"
+        );
+    }
+    for path in [format!("{own}/start"), format!("{own}/stop")] {
+        assert_eq!(
+            other.post(&path, json!({})).await.code(),
+            "fleet_run_not_found"
+        );
+    }
+    assert_eq!(other.get(&worker).await.code(), "worker_not_found");
+    for word in ["interrupt", "stop", "restart"] {
+        let told = other.post(&format!("{worker}/{word}"), json!({})).await;
+        assert_eq!(told.code(), "worker_not_found", "{word}");
+    }
+    let seen = async |client: &Client| {
+        let listed = client.get("/v1/fleet/runs").await.expect(200);
+        listed["runs"].as_array().unwrap().len()
+    };
+    assert_eq!((seen(&one).await, seen(&other).await), (1, 0));
+    assert_eq!(seen(&home.daemon.client).await, 1);
+    // Its threads are the agent's own, and it gets no more than it may have itself.
+    let thread = one.get(&own).await.expect(200)["tasks"][0]["thread_id"].clone();
+    let thread = format!("/v1/threads/{}", text(&thread));
+    assert_eq!(one.get(&thread).await.expect(200)["thread"]["agent"], "a");
+    assert_eq!(other.get(&thread).await.status, 404);
+    let mut free = asked(&["hi"], 1);
+    free["tasks"][0]["auto_approve"] = json!(true);
+    assert_eq!(one.post("/v1/fleet/runs", free).await.code(), "forbidden");
+    home.daemon.model.open();
+    until_ended(&one, &own).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut body = asked(&["hi", "ho"], 1);
+        change(&mut body);
+        body
+    };
+    let refused: Vec<(&str, Value)> = vec![
+        ("invalid_field", json!({})),
+        ("invalid_field", with(&|body| body["tasks"] = json!([]))),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][1]["id"] = json!("t0")),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["instructions"] = json!("  ")),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["instructions"] = json!(7)),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["mode"] = json!("wild")),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["backend"] = json!("nobody")),
+        ),
+        (
+            "cwd_not_found",
+            with(&|body| body["tasks"][0]["workspace"] = json!({"root": "nowhere"})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["retry_policy"] = json!({"max_attempts": 99})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["max_workers"] = json!(0)),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["max_workers"] = json!(65)),
+        ),
+        ("invalid_field", with(&|body| body["workers"] = json!([{}]))),
+        ("invalid_field", with(&|body| body["name"] = json!("a\nb"))),
+        (
+            "invalid_field",
+            with(&|body| body["roles"] = json!([{"name": "x"}])),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["workflow"] = json!({"id": "w", "tasks": []})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["target"] = json!("cloud")),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["security_policy"] = json!({})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["budget"] = json!({"max_tokens": 5})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["scorer"] = json!({"kind": "manual"})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["timeout_seconds"] = json!(5)),
+        ),
+        (
+            "invalid_field",
+            with(&|body| body["tasks"][0]["worker"] = json!({"tools": ["read"]})),
+        ),
+        (
+            "invalid_field",
+            with(&|body| {
+                body["tasks"][0]["workspace"] = json!({"writable_paths": ["src"]});
+            }),
+        ),
+    ];
+    for (code, mut body) in refused {
+        // A role that `roles` does not have.
+        if body["roles"].is_array() {
+            body["tasks"][0]["worker"] = json!({"role": "y"});
+        }
+        let answer = client.post("/v1/fleet/runs", body.clone()).await;
+        assert_eq!(answer.code(), code, "{body}: {:?}", answer.body);
+    }
+    let listed = client.get("/v1/fleet/runs").await.expect(200);
+    assert_eq!(listed["runs"], json!([]));
+    for path in [
+        "/v1/fleet/runs/fleet_0",
+        "/v1/fleet/runs/..%2F",
+        "/v1/fleet/runs/thr_00000000000000000000000000000000/workers",
+    ] {
+        assert_eq!(
+            client.get(path).await.code(),
+            "fleet_run_not_found",
+            "{path}"
+        );
+    }
+    for path in [
+        "/v1/fleet/workers/w1",
+        "/v1/fleet/workers/fleet_00000000000000000000000000000000-w1",
+    ] {
+        assert_eq!(client.get(path).await.code(), "worker_not_found", "{path}");
+    }
+    let run = make(client, asked(&["hi"], 1)).await;
+    until_ended(client, &run).await;
+    for query in ["after=x", "after=-1", "limit=0", "limit=1001", "limit=x"] {
+        let answer = client.get(&format!("{run}/events/replay?{query}")).await;
+        assert_eq!(answer.code(), "invalid_query", "{query}");
+    }
+    assert_eq!(
+        client.get("/v1/fleet/runs?before=x").await.code(),
+        "invalid_query"
+    );
+    let upper = run.replace("/fleet_", "/FLEET_");
+    assert_eq!(client.get(&upper).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_makes_no_second_run() {
+    let daemon = Daemon::start().await;
+    let keyed = daemon.client.with("idempotency-key", "k");
+    let first = make(&keyed, asked(&["hi"], 1)).await;
+    assert_eq!(make(&keyed, asked(&["hi"], 1)).await, first);
+    assert_ne!(make(&daemon.client, asked(&["hi"], 1)).await, first);
+}
+
+async fn on(data: &Path) -> Daemon {
+    let root = data.join("workspace");
+    std::fs::create_dir_all(&root).unwrap();
+    let setup = Setup {
+        data: Some(data.join("store")),
+        ..Setup::settings(|settings| settings.workspace = root)
+    };
+    setup.start().await
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_a_restart_and_begins_nothing_twice() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = on(data.path()).await;
+    // A model that has said something already is told so when it is asked again, and answers otherwise.
+    let run = make(&daemon.client, asked(&["SILENT", "SILENT", "hi"], 2)).await;
+    let waits = make(&daemon.client, {
+        let mut body = asked(&["hi"], 1);
+        body["start"] = json!(false);
+        body
+    });
+    let waits = waits.await;
+    let first = busy(&daemon.client, &run, "t0").await;
+    busy(&daemon.client, &run, "t1").await;
+    let before = daemon.client.get(&run).await.expect(200);
+    daemon.stop.cancel();
+    soon(daemon.running).await.unwrap();
+    soon(daemon.opened.unwrap().close()).await;
+
+    let daemon = on(data.path()).await;
+    let client = &daemon.client;
+    let same = busy(client, &run, "t0").await;
+    assert_eq!(same, first);
+    let after = client.get(&run).await.expect(200);
+    assert_eq!(after["tasks"], before["tasks"]);
+    assert_eq!(
+        client.get(&waits).await.expect(200)["lifecycle_status"],
+        "pending"
+    );
+    daemon.model.open();
+    let ended = until_ended(client, &run).await;
+    assert_eq!(statuses(&ended), ["completed"; 3]);
+    for task in ended["tasks"].as_array().unwrap() {
+        assert_eq!(task["attempts"], 1);
+        let thread = daemon
+            .detail(&format!("/v1/threads/{}", text(&task["thread_id"])))
+            .await;
+        assert_eq!(thread["turns"].as_array().unwrap().len(), 1, "{task}");
+    }
+    client
+        .post(&format!("{waits}/start"), json!({}))
+        .await
+        .expect(202);
+    assert_eq!(
+        until_ended(client, &waits).await["lifecycle_status"],
+        "completed"
+    );
+}
+
+#[tokio::test]
+async fn agents_that_models_start_are_listed_with_whom_they_work_for() {
+    agents_are_listed(None).await;
+}
+
+#[tokio::test]
+async fn agents_that_models_start_are_listed_from_disk() {
+    let data = tempfile::tempdir().unwrap();
+    agents_are_listed(Some(data.path().join("store"))).await;
+}
+
+async fn agents_are_listed(data: Option<PathBuf>) {
+    let setup = Setup {
+        data,
+        starts_agents: true,
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let client = &daemon.client;
+    let empty = client.get("/v1/agent-runs").await.expect(200);
+    assert_eq!(empty["runs"], json!([]));
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "SPAWN hello").await;
+    let other = daemon.thread(json!({})).await;
+    daemon.say(&other, "hi").await;
+    let listed = client.get("/v1/agent-runs").await.expect(200);
+    let [run] = &listed["runs"].as_array().unwrap()[..] else {
+        panic!("{listed:#}");
+    };
+    assert_eq!(run["status"], "completed");
+    assert_eq!(run["actor_kind"], "subagent");
+    assert_eq!(run["spec"]["objective"], "hello");
+    assert_eq!(run["spec"]["spawn_depth"], 1);
+    assert_eq!(
+        format!("/v1/threads/{}", text(&run["owner_session_id"])),
+        thread
+    );
+    assert_eq!(run["usage"]["status"], "reported");
+    assert!(
+        text(&run["result_summary"]).contains("You said: hello"),
+        "{run:#}"
+    );
+    let id = text(&run["spec"]["run_id"]);
+    assert_eq!(
+        client
+            .get(&format!("/v1/agent-runs/{id}"))
+            .await
+            .expect(200),
+        *run
+    );
+    let of = async |thread: &str| {
+        let thread = thread.rsplit('/').next().unwrap();
+        let path = format!("/v1/agent-runs?parent={thread}");
+        let listed = client.get(&path).await.expect(200);
+        listed["runs"].as_array().unwrap().len()
+    };
+    assert_eq!((of(&thread).await, of(&other).await), (1, 0));
+    // A thread that works for no other is none.
+    for id in [other.rsplit('/').next().unwrap(), "thr_none", "x"] {
+        let answer = client.get(&format!("/v1/agent-runs/{id}")).await;
+        assert_eq!(answer.code(), "agent_run_not_found", "{id}");
+    }
+    assert_eq!(
+        client.get("/v1/agent-runs?parent=x").await.code(),
+        "invalid_query"
+    );
+}

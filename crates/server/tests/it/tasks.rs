@@ -1,0 +1,375 @@
+//! Tasks over HTTP: each is a turn of a thread of its own.
+
+use serde_json::{Value, json};
+
+use crate::support::{self, Client, Daemon, Home, Setup, text};
+
+/// Looks at a task until it is as wanted.
+async fn look(client: &Client, id: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    support::until(client, &format!("/v1/tasks/{id}"), is_wanted).await
+}
+
+/// Waits until a task is somewhere, and returns it.
+pub(crate) async fn until(client: &Client, id: &str, status: &str) -> Value {
+    look(client, id, |task| task["status"] == status).await
+}
+
+/// Waits until the turn of a task runs.
+async fn begun(client: &Client, id: &str) -> Value {
+    let is_begun = |task: &Value| task["runtime_event_count"].as_u64() > Some(1);
+    look(client, id, is_begun).await
+}
+
+async fn queue(client: &Client, body: Value) -> String {
+    let task = client.post("/v1/tasks", body).await.expect(201);
+    text(&task["id"])
+}
+
+/// Returns the thread of a task.
+async fn thread_of(daemon: &Daemon, task: &Value) -> Value {
+    let path = format!("/v1/threads/{}", text(&task["thread_id"]));
+    daemon.detail(&path).await
+}
+
+async fn ended(client: &Client, body: Value, status: &str) -> Value {
+    let id = queue(client, body).await;
+    until(client, &id, status).await
+}
+
+#[tokio::test]
+async fn a_task_is_a_turn_of_a_thread_of_its_own() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let task = client.post("/v1/tasks", json!({"prompt": "hi"})).await;
+    let task = task.expect(201);
+    assert_eq!(task["schema_version"], 1);
+    assert_eq!(task["model"], "demo-model");
+    assert_eq!(task["mode"], "agent");
+    assert_eq!(task["auto_approve"], false);
+    let task = until(client, &text(&task["id"]), "completed").await;
+    assert_eq!(task["result_summary"], "Hello from the model. You said: hi");
+    assert_eq!(task["attempt_count"], 1);
+    assert!(task["duration_ms"].is_u64(), "{task}");
+    let timeline = task["timeline"].as_array().unwrap();
+    let kinds: Vec<_> = timeline.iter().map(|entry| text(&entry["kind"])).collect();
+    assert_eq!(kinds, ["queued", "started", "message", "completed"]);
+    let thread = thread_of(&daemon, &task).await;
+    assert_eq!(thread["thread"]["task_id"], task["id"]);
+    assert_eq!(thread["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(thread["turns"][0]["id"], task["turn_id"]);
+    assert_eq!(thread["latest_seq"], task["runtime_event_count"]);
+    let list = client.get("/v1/tasks").await.expect(200);
+    assert_eq!(list["counts"]["completed"], 1);
+    assert_eq!(list["tasks"][0]["prompt_summary"], "hi");
+    assert_eq!(list["tasks"][0]["turn_id"], task["turn_id"]);
+}
+
+#[tokio::test]
+async fn calls_are_shown_and_approvals_work_as_in_any_thread() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let id = queue(client, json!({"prompt": "SHELL"})).await;
+    let task = begun(client, &id).await;
+    let thread = format!("/v1/threads/{}", text(&task["thread_id"]));
+    let mut events = daemon.events(&thread, 0).await;
+    let asked = events.until("approval.required").await;
+    let approval = text(&asked.last().unwrap().data["payload"]["approval_id"]);
+    let answer = client.post(
+        &format!("/v1/approvals/{approval}"),
+        json!({"decision": "allow"}),
+    );
+    answer.await.expect(200);
+    let task = until(client, &id, "completed").await;
+    let calls = task["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 1, "{task}");
+    assert_eq!(calls[0]["name"], "shell");
+    assert_eq!(calls[0]["status"], "success");
+    assert!(calls[0]["started_at"].is_string());
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_somebody_keeps_no_other_from_working() {
+    let daemon = Setup::settings(|settings| {
+        settings.work.as_mut().unwrap().tasks.workers = 1;
+    });
+    let daemon = daemon.start().await;
+    let client = &daemon.client;
+    let approved = queue(client, json!({"prompt": "SHELL"})).await;
+    let asked = queue(client, json!({"prompt": "ASK"})).await;
+    ended(client, json!({"prompt": "hi"}), "completed").await;
+    let counts = client.get("/v1/tasks").await.expect(200)["counts"].clone();
+    assert_eq!(
+        (&counts["running"], &counts["queued"]),
+        (&json!(2), &json!(0))
+    );
+    // They go on as soon as they have what they wait for.
+    for (id, event) in [
+        (&approved, "approval.required"),
+        (&asked, "user_input.required"),
+    ] {
+        let task = until(client, id, "running").await;
+        let thread = text(&task["thread_id"]);
+        let mut events = daemon.events(&format!("/v1/threads/{thread}"), 0).await;
+        let waits = events.until(event).await.pop().unwrap().data["payload"].clone();
+        let (path, answer) = match event {
+            "approval.required" => (
+                format!("/v1/approvals/{}", text(&waits["approval_id"])),
+                json!({"decision": "allow"}),
+            ),
+            _ => (
+                format!("/v1/user-input/{thread}/{}", text(&waits["id"])),
+                json!({"answers": [{"id": "colour", "label": "Red", "value": "red"}]}),
+            ),
+        };
+        client.post(&path, answer).await.expect(200);
+        until(client, id, "completed").await;
+    }
+}
+
+#[tokio::test]
+async fn what_fails_says_why_and_is_tried_as_often_as_it_may() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let task = ended(client, json!({"prompt": "ERR500"}), "failed").await;
+    assert!(text(&task["error"]).contains("boom"), "{task}");
+    assert_eq!(task["attempt_count"], 1);
+    let body = json!({"prompt": "ERR500", "max_attempts": 2});
+    let task = ended(client, body, "failed").await;
+    assert_eq!(task["attempt_count"], 2);
+    let thread = thread_of(&daemon, &task).await;
+    let turns = thread["turns"].as_array().unwrap().len();
+    assert_eq!(turns, 2, "one turn for each attempt");
+    for _ in 0..10 {
+        ended(client, json!({"prompt": "hi"}), "completed").await;
+    }
+    let list = client.get("/v1/tasks?status=failed,running&limit=1").await;
+    assert_eq!(list.expect(200)["tasks"][0]["id"], task["id"]);
+}
+
+#[tokio::test]
+async fn a_task_is_called_off_while_it_waits_and_while_it_runs() {
+    let daemon = Setup::settings(|settings| {
+        settings.work.as_mut().unwrap().tasks.workers = 1;
+    });
+    let daemon = daemon.start().await;
+    let client = &daemon.client;
+    let running = queue(client, json!({"prompt": "SLOW"})).await;
+    begun(client, &running).await;
+    let waiting = queue(client, json!({"prompt": "hi"})).await;
+    let cancel = |id: &str| client.post(&format!("/v1/tasks/{id}/cancel"), json!({}));
+    let called_off = cancel(&waiting).await.expect(200);
+    assert_eq!(called_off["status"], "canceled");
+    assert_eq!(called_off["thread_id"], Value::Null);
+    cancel(&running).await.expect(200);
+    let task = until(client, &running, "canceled").await;
+    let thread = thread_of(&daemon, &task).await;
+    assert_eq!(thread["turns"][0]["status"], "interrupted");
+    // An end stays an end.
+    let again = cancel(&running).await.expect(200);
+    assert_eq!(again["ended_at"], task["ended_at"]);
+    let list = client.get("/v1/tasks?status=canceled&limit=1").await;
+    assert!(list.header("x-windlass-next-cursor").is_some());
+    let list = list.expect(200);
+    assert_eq!(list["counts"]["canceled"], 2);
+    assert_eq!(list["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(list["tasks"][0]["id"], waiting.as_str());
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_before_it_is_queued() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    for (body, status, code) in [
+        (json!({"prompt": " "}), 400, "prompt_required"),
+        (json!({}), 422, "invalid_field"),
+        (
+            json!({"prompt": "hi", "mode": "wild"}),
+            422,
+            "invalid_field",
+        ),
+        (
+            json!({"prompt": "hi", "max_attempts": 0}),
+            422,
+            "invalid_field",
+        ),
+        (
+            json!({"prompt": "hi", "max_attempts": 11}),
+            422,
+            "invalid_field",
+        ),
+        (
+            json!({"prompt": "hi", "workspace": "/etc"}),
+            422,
+            "cwd_outside_root",
+        ),
+        (
+            json!({"prompt": "hi", "workspace": "missing"}),
+            422,
+            "cwd_not_found",
+        ),
+        (
+            json!({"prompt": "hi", "backend": "nobody"}),
+            422,
+            "invalid_field",
+        ),
+        (json!({"prompt": "x".repeat(300_000)}), 422, "invalid_field"),
+    ] {
+        let reply = client.post("/v1/tasks", body).await;
+        assert_eq!((reply.status, reply.code().as_str()), (status, code));
+    }
+    for path in [
+        "/v1/tasks/task_1",
+        "/v1/tasks/task_00000000000000000000000000000001",
+    ] {
+        let reply = client.get(path).await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (404, "task_not_found")
+        );
+    }
+    for query in ["status=done", "limit=many", "cursor=task_x"] {
+        let reply = client.get(&format!("/v1/tasks?{query}")).await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (400, "invalid_query")
+        );
+    }
+    let list = client.get("/v1/tasks").await.expect(200);
+    assert_eq!(list["counts"]["queued"], 0);
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_queues_one_task() {
+    let daemon = Daemon::start().await;
+    let client = daemon.client.with("idempotency-key", "one");
+    let first = queue(&client, json!({"prompt": "hi"})).await;
+    assert_eq!(queue(&client, json!({"prompt": "hi"})).await, first);
+    until(&client, &first, "completed").await;
+    let list = client.get("/v1/tasks").await.expect(200);
+    assert_eq!(list["tasks"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_sees_its_own_tasks_only_and_cannot_switch_approvals_off() {
+    let home = Home::start().await;
+    let (one, other) = (
+        home.client(&home.agent("one")),
+        home.client(&home.agent("other")),
+    );
+    let id = queue(&one, json!({"prompt": "hi"})).await;
+    let task = until(&one, &id, "completed").await;
+    for path in [
+        format!("/v1/tasks/{id}"),
+        format!("/v1/threads/{}", text(&task["thread_id"])),
+    ] {
+        assert_eq!(other.get(&path).await.status, 404, "{path}");
+    }
+    let cancel = other
+        .post(&format!("/v1/tasks/{id}/cancel"), json!({}))
+        .await;
+    assert_eq!(cancel.code(), "task_not_found");
+    let list = other.get("/v1/tasks").await.expect(200);
+    assert_eq!(list["tasks"], json!([]));
+    assert_eq!(
+        list["counts"]["completed"], 0,
+        "how busy others are is not its business"
+    );
+    let own = one.get("/v1/tasks").await.expect(200);
+    assert_eq!(own["counts"]["completed"], 1);
+    let all = home.daemon.client.get("/v1/tasks").await.expect(200);
+    assert_eq!(all["tasks"][0]["id"], id.as_str());
+    for body in [
+        json!({"prompt": "hi", "auto_approve": true}),
+        json!({"prompt": "hi", "trust_mode": true}),
+        json!({"prompt": "hi", "mode": "yolo"}),
+    ] {
+        assert_eq!(one.post("/v1/tasks", body).await.status, 403);
+    }
+}
+
+#[tokio::test]
+async fn what_a_revoked_token_asked_for_is_not_begun() {
+    let home = Home::with(|settings| settings.work.as_mut().unwrap().tasks.workers = 1).await;
+    let (token_id, secret) = home.token("client");
+    let (client, admin) = (home.client(&secret), &home.daemon.client);
+    let running = queue(admin, json!({"prompt": "SLOW"})).await;
+    until(admin, &running, "running").await;
+    let waiting = queue(&client, json!({"prompt": "hi"})).await;
+    assert!(home.tokens.revoke(&token_id).unwrap());
+    home.daemon.model.open();
+    let task = until(admin, &waiting, "failed").await;
+    assert!(
+        text(&task["error"]).contains("does not count any more"),
+        "{task}"
+    );
+    assert_eq!(home.daemon.model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_somebody_else_began_on_the_thread_is_let_end_first() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let body = json!({"prompt": "ERR500", "max_attempts": 2});
+    let id = queue(client, body).await;
+    // The second attempt waits a second; meanwhile somebody talks on the thread.
+    let is_between = |task: &Value| task["attempt_count"] == 1 && task["status"] == "queued";
+    let task = look(client, &id, is_between).await;
+    let thread = format!("/v1/threads/{}", text(&task["thread_id"]));
+    daemon.turn(&thread, json!({"prompt": "SLOW"})).await;
+    let task = until(client, &id, "running").await;
+    assert_eq!(task["attempt_count"], 2);
+    assert_eq!(
+        daemon.detail(&thread).await["turns"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    daemon.model.open();
+    until(client, &id, "failed").await;
+    assert_eq!(
+        daemon.detail(&thread).await["turns"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+}
+
+#[tokio::test]
+async fn tasks_go_on_after_a_restart_with_the_same_thread_and_turn() {
+    let directory = tempfile::tempdir().unwrap();
+    let workspace = directory.path().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
+    let setup = |workers: usize| {
+        let workspace = workspace.clone();
+        Setup {
+            data: Some(directory.path().join("store")),
+            ..Setup::settings(move |settings| {
+                settings.workspace = workspace;
+                settings.work.as_mut().unwrap().tasks.workers = workers;
+            })
+        }
+    };
+    let daemon = setup(1).start().await;
+    let client = &daemon.client;
+    let running = queue(client, json!({"prompt": "SLOW"})).await;
+    let before = begun(client, &running).await;
+    let mut events = daemon
+        .events(&format!("/v1/threads/{}", text(&before["thread_id"])), 0)
+        .await;
+    events.until("item.delta").await;
+    let waiting = queue(client, json!({"prompt": "hi"})).await;
+    daemon.stop.cancel();
+    daemon.running.await.unwrap();
+    daemon.runtime.shutdown(std::time::Duration::ZERO).await;
+    daemon.opened.unwrap().close().await;
+    let daemon = setup(2).start().await;
+    daemon.model.open();
+    let after = until(&daemon.client, &running, "completed").await;
+    assert_eq!(after["turn_id"], before["turn_id"]);
+    assert_eq!(after["attempt_count"], 1);
+    let thread = thread_of(&daemon, &after).await;
+    assert_eq!(thread["turns"].as_array().unwrap().len(), 1);
+    until(&daemon.client, &waiting, "completed").await;
+}

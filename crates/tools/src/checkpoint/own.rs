@@ -1,0 +1,72 @@
+//! What a call is known to have written by itself, whoever else was at work meanwhile.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::digest_of;
+use super::manifest::Entry;
+use super::path_text;
+
+/// A file that a call put in the place of another, or of nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnWrite {
+    #[serde(with = "path_text")]
+    path: PathBuf,
+    /// What it found there.
+    before: Option<String>,
+    after: String,
+}
+
+/// Whose a difference is that came up while a call wrote.
+pub(super) enum Whose {
+    Its,
+    /// Somebody wrote the same file.
+    Nobodys,
+    Others,
+}
+
+impl OwnWrite {
+    pub(crate) fn new(path: PathBuf, before: Option<&[u8]>, after: &[u8]) -> Self {
+        Self {
+            path,
+            before: before.map(digest_of),
+            after: digest_of(after),
+        }
+    }
+
+    /// Says whose the difference at a path is, by what was there before and after the call.
+    fn whose(&self, path: &Path, before: Option<&Entry>, after: Option<&Entry>) -> Whose {
+        if path == self.path {
+            let same = digest(before) == self.before.as_deref()
+                && digest(after) == Some(&self.after)
+                && (before.is_none() || self.before.is_some());
+            return if same { Whose::Its } else { Whose::Nobodys };
+        }
+        // The directory was made for the file.
+        let is_made = before.is_none() && after.is_some_and(Entry::is_directory);
+        match is_made && self.path.starts_with(path) {
+            true => Whose::Its,
+            false => Whose::Others,
+        }
+    }
+}
+
+/// Says whose the difference at a path is, of the writes of a call.
+pub(super) fn whose(
+    own: &[OwnWrite],
+    path: &Path,
+    before: Option<&Entry>,
+    after: Option<&Entry>,
+) -> Whose {
+    let said = own.iter().map(|own| own.whose(path, before, after));
+    let mut said = said.filter(|whose| !matches!(whose, Whose::Others));
+    said.next().unwrap_or(Whose::Others)
+}
+
+fn digest(entry: Option<&Entry>) -> Option<&str> {
+    match entry {
+        Some(Entry::File { digest, .. }) => Some(digest),
+        _ => None,
+    }
+}

@@ -1,0 +1,135 @@
+//! Searching the files of a tree several at once, with results in the order of their paths.
+//!
+//! One thread walks, and others search what it has come to, batch by batch. The files of a batch are taken in any order and their results added in
+//! that of the walk, so that a search shows the same each time.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use cap_std::fs::Dir;
+
+use super::{Found, Search, Searched};
+use crate::workspace::{FileError, ResolvedWorkspace, Visited, Walk, WalkEnd};
+
+/// How many files are searched before results are added. What is found in them is kept meanwhile.
+const BATCH: usize = 256;
+/// And how many directories, which are open as long as one of their files waits.
+const MAX_DIRECTORIES: usize = 32;
+/// How many files are worth a thread.
+const PER_THREAD: usize = 16;
+const MAX_THREADS: usize = 8;
+
+/// The files to search.
+pub(super) struct Tree<'a> {
+    pub(super) at: &'a ResolvedWorkspace,
+    pub(super) start: &'a Path,
+    pub(super) include_ignored: bool,
+    pub(super) cancelled: &'a Arc<AtomicBool>,
+}
+
+/// A file that the walk has come to.
+struct Job {
+    parent: Arc<Dir>,
+    name: String,
+    path: PathBuf,
+}
+
+impl Tree<'_> {
+    pub(super) fn search(&self, search: &Search, found: &mut Found) -> Result<WalkEnd, FileError> {
+        // One batch waits while another is searched.
+        let (send, batches) = sync_channel(1);
+        thread::scope(|scope| {
+            let walking = thread::Builder::new().spawn_scoped(scope, || self.walk(search, send));
+            let walking = walking
+                .map_err(|error| FileError::io("search", self.at.shown(self.start), error))?;
+            self.search_batches(search, found, batches);
+            match walking.join() {
+                Ok(end) => end,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    fn walk(&self, search: &Search, send: SyncSender<Vec<Job>>) -> Result<WalkEnd, FileError> {
+        let walk = Walk::new(self.at, self.include_ignored, Arc::clone(self.cancelled));
+        let mut batch: Vec<Job> = Vec::new();
+        let mut directories = 0;
+        let end = walk.files(self.start, |Visited { parent, name, path }| {
+            if !search.wants(path, self.start) {
+                return ControlFlow::Continue(());
+            }
+            let last = batch.last();
+            if !last.is_some_and(|last| Arc::ptr_eq(&last.parent, parent)) {
+                directories += 1;
+            }
+            batch.push(Job {
+                parent: Arc::clone(parent),
+                name: name.to_owned(),
+                path: path.to_owned(),
+            });
+            if batch.len() < BATCH && directories < MAX_DIRECTORIES {
+                return ControlFlow::Continue(());
+            }
+            directories = 0;
+            match send.send(std::mem::take(&mut batch)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        let _ = send.send(batch);
+        end
+    }
+
+    /// Whoever walks learns that it is enough when nobody takes batches any more.
+    fn search_batches(&self, search: &Search, found: &mut Found, batches: Receiver<Vec<Job>>) {
+        for batch in batches {
+            for file in self.search_batch(search, &batch) {
+                if found.add(file, search).is_break() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn search_batch(&self, search: &Search, batch: &[Job]) -> Vec<Searched> {
+        let most = thread::available_parallelism().map_or(1, usize::from);
+        let threads = most.min(MAX_THREADS).min(batch.len() / PER_THREAD).max(1);
+        let next = AtomicUsize::new(0);
+        let take = || {
+            let mut done = Vec::new();
+            while !self.cancelled.load(Ordering::Relaxed) {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = batch.get(place) else { break };
+                done.push((place, self.file(search, job)));
+            }
+            done
+        };
+        let mut done = thread::scope(|scope| {
+            // A thread that the system does not give leaves its files to the others.
+            let others: Vec<_> = (1..threads)
+                .filter_map(|_| thread::Builder::new().spawn_scoped(scope, take).ok())
+                .collect();
+            let mut done = take();
+            for other in others {
+                match other.join() {
+                    Ok(more) => done.extend(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        });
+        done.sort_unstable_by_key(|(place, _)| *place);
+        done.into_iter().map(|(_, file)| file).collect()
+    }
+
+    fn file(&self, search: &Search, job: &Job) -> Searched {
+        let opened = self
+            .at
+            .open_in(&job.parent, Path::new(&job.name), &job.path);
+        search.file(|| self.at.shown(&job.path), opened)
+    }
+}

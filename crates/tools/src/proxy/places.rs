@@ -1,0 +1,80 @@
+//! How many connections are open at once, of all calls together and of one session.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use windlass_core::typed_id::SessionId;
+
+/// The places of connections. A cheap handle.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    all: Arc<Semaphore>,
+    /// How many one session may have: a quarter, so that none takes those of all others.
+    each: usize,
+    sessions: Arc<Mutex<HashMap<SessionId, Weak<Semaphore>>>>,
+}
+
+/// The places of one call.
+#[derive(Debug)]
+pub(super) struct CallPlaces {
+    all: Arc<Semaphore>,
+    /// Those of its session, if it has one, and how many they are.
+    own: Option<(Arc<Semaphore>, usize)>,
+}
+
+/// A place that is taken until this is dropped.
+#[derive(Debug)]
+pub(super) struct Taken {
+    _all: OwnedSemaphorePermit,
+    _own: Option<OwnedSemaphorePermit>,
+}
+
+impl Places {
+    pub(super) fn new(count: usize) -> Self {
+        let count = count.min(Semaphore::MAX_PERMITS);
+        Self {
+            all: Arc::new(Semaphore::new(count)),
+            each: (count / 4).max(1),
+            sessions: Arc::default(),
+        }
+    }
+
+    pub(super) fn for_call(&self, session_id: Option<SessionId>) -> CallPlaces {
+        let own = session_id.map(|session_id| {
+            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those of which no call is left have no connections either.
+            sessions.retain(|_, places| places.strong_count() > 0);
+            let known = sessions.get(&session_id).and_then(Weak::upgrade);
+            let places = known.unwrap_or_else(|| Arc::new(Semaphore::new(self.each)));
+            sessions.insert(session_id, Arc::downgrade(&places));
+            (places, self.each)
+        });
+        CallPlaces {
+            all: Arc::clone(&self.all),
+            own,
+        }
+    }
+}
+
+impl CallPlaces {
+    /// Takes a place, or says why there is none.
+    pub(super) fn take(&self) -> Result<Taken, String> {
+        let own = self.own.as_ref().map(|(places, count)| {
+            let place = Arc::clone(places).try_acquire_owned();
+            place.map_err(|_| {
+                format!(
+                    "more than {count} connections of the commands of this conversation together"
+                )
+            })
+        });
+        let own = own.transpose()?;
+        let all = Arc::clone(&self.all).try_acquire_owned();
+        let all = all
+            .map_err(|_| "too many connections of the commands of this host together".to_owned())?;
+        Ok(Taken {
+            _all: all,
+            _own: own,
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! Ways out of a sandbox that have nothing to do with files, tried for real.
+
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use serde_json::{Value, json};
+use windlass_core::capabilities::Capability;
+use windlass_core::tools::ToolExecutionResult;
+use windlass_testkit::skipped;
+use windlass_tools::{Environment, Environments, FilesCapability, Policy};
+
+use crate::support::{Place, sandboxes, with_network};
+
+/// Runs a program of Python in a place; `None` where there is no Python.
+async fn python(place: &Place, program: &str) -> Option<Value> {
+    let found = place.shell("command -v python3").await.unwrap();
+    if found["exit_code"] != 0 {
+        skipped("attacks", "there is no python3");
+        return None;
+    }
+    fs::write(place.root().join("attack.py"), program).unwrap();
+    Some(place.shell("python3 attack.py").await.unwrap())
+}
+
+fn system_calls() -> Option<[u32; 3]> {
+    match std::env::consts::ARCH {
+        "x86_64" => Some([248, 249, 250]),
+        "aarch64" => Some([217, 218, 219]),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
+    let Some([add, request, control]) = system_calls() else {
+        return;
+    };
+    let program = format!(
+        "import ctypes\n\
+         libc = ctypes.CDLL(None, use_errno=True)\n\
+         def call(*words):\n    \
+             done = libc.syscall(*words)\n    \
+             print(done, ctypes.get_errno())\n\
+         call({control}, 0, -3, 0)\n\
+         call({control}, 0, -4, 0)\n\
+         call({add}, b'user', b'windlass-test', b'x', 1, -3)\n\
+         call({request}, b'user', b'windlass-test', None, 0)\n"
+    );
+    for way in sandboxes() {
+        for policy in [Policy::default(), with_network()] {
+            let place = Place::confined(way, policy);
+            let Some(ran) = python(&place, &program).await else {
+                return;
+            };
+            assert_eq!(ran["output"], "-1 13\n".repeat(4), "{way:?}: {ran}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_network_no_socket_of_another_kind_leads_out() {
+    // To the host of a virtual machine, packets as they are, and what else is in no network of its own.
+    let program = "import socket\n\
+                   for family in 40, 17, 30, 31, 38, 42:\n    \
+                       try:\n        \
+                           socket.socket(family, socket.SOCK_DGRAM)\n        \
+                           print(family, 'is open')\n    \
+                       except OSError as error:\n        \
+                           print(error.errno)\n\
+                   left, right = socket.socketpair()\n\
+                   left.send(b'x')\n\
+                   print(right.recv(1))\n";
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let Some(ran) = python(&place, program).await else {
+            return;
+        };
+        // One that leads to the command itself works.
+        let expected = format!("{}b'x'\n", "13\n".repeat(6));
+        assert_eq!(ran["output"], expected, "{way:?}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn with_a_network_sockets_without_a_path_are_out_of_reach() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+    if version < (6, 12) {
+        skipped(
+            "with_a_network_sockets_without_a_path_are_out_of_reach",
+            "the kernel is older than 6.12",
+        );
+        return;
+    }
+    let name = format!("windlass-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    let program = format!(
+        "import socket\n\
+         try:\n    \
+             socket.socket(socket.AF_UNIX).connect('\\0{name}')\n    \
+             print('reached')\n\
+         except OSError as error:\n    \
+             print(error.errno)\n\
+         own = socket.socket(socket.AF_UNIX)\n\
+         own.bind('\\0{name}-own')\n\
+         own.listen()\n\
+         socket.socket(socket.AF_UNIX).connect('\\0{name}-own')\n\
+         print('own')\n"
+    );
+    for way in sandboxes() {
+        let place = Place::confined(way, with_network());
+        let Some(ran) = python(&place, &program).await else {
+            return;
+        };
+        assert_eq!(ran["output"], "1\nown\n", "{way:?}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_inherits_no_open_files() {
+    const INNER: &str = "WINDLASS_TEST_HAS_OPEN_FILES";
+    if std::env::var_os(INNER).is_none() {
+        // The host is started by somebody who leaves files open.
+        let this = std::env::current_exe().unwrap();
+        let again = "exec 7</ 42</; exec \"$0\" --exact attacks::a_command_inherits_no_open_files";
+        let ran = std::process::Command::new("bash")
+            .args(["-c", again])
+            .arg(this)
+            .env(INNER, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    assert!(fs::exists("/proc/self/fd/42").unwrap());
+    for way in sandboxes() {
+        for policy in [Policy::default(), with_network()] {
+            let place = Place::confined(way, policy);
+            let _open = fs::File::open(place.outside()).unwrap();
+            // The last one is the list itself.
+            let ran = place.shell("ls /proc/self/fd").await.unwrap();
+            assert_eq!(ran["output"], "0\n1\n2\n3\n", "{way:?}: {ran}");
+            let ran = place
+                .shell("cat /proc/self/fd/42/etc/hostname; echo >&2 x")
+                .await;
+            let ran = ran.unwrap();
+            assert!(
+                ran["output"].as_str().unwrap().ends_with("x\n"),
+                "{way:?}: {ran}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_stays_hidden_in_namespaces_that_a_command_makes() {
+    let program = "import ctypes, os, sys\n\
+                   libc = ctypes.CDLL(None, use_errno=True)\n\
+                   libc.unshare(0x10000000 | 0x20000)\n\
+                   hidden, above = sys.argv[1].encode(), os.path.dirname(sys.argv[1]).encode()\n\
+                   for name in 'abcuw':\n    \
+                       os.makedirs(name, exist_ok=True)\n\
+                   def look(path):\n    \
+                       try:\n        \
+                           print(open(path).read())\n    \
+                       except OSError:\n        \
+                           print('nothing')\n\
+                   libc.mount(above, b'a', None, 4096, None)\n\
+                   look(b'a/keys/token')\n\
+                   libc.mount(b'/', b'b', None, 4096, None)\n\
+                   look(b'b' + hidden + b'/token')\n\
+                   libc.umount2(hidden, 2)\n\
+                   look(hidden + b'/token')\n\
+                   overlay = b'lowerdir=' + above + b',upperdir=u,workdir=w,userxattr'\n\
+                   libc.mount(b'overlay', b'c', b'overlay', 0, overlay)\n\
+                   look(b'c/keys/token')\n\
+                   libc.mount(None, b'/', None, 32 | 4096, None)\n\
+                   look('/proc/1/root' + sys.argv[1] + '/token')\n";
+    // Not below `/tmp`, of which the sandbox has its own.
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    let keys = outside.path().join("keys");
+    fs::create_dir(&keys).unwrap();
+    fs::write(keys.join("token"), "s3cret").unwrap();
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        place.environments.hide(&keys);
+        let program = program.replace("sys.argv[1]", &format!("{:?}", keys.display().to_string()));
+        let Some(ran) = python(&place, &program).await else {
+            return;
+        };
+        assert_eq!(ran["output"], "nothing\n".repeat(5), "{way:?}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn file_tools_look_into_no_process_where_the_root_is_everything() {
+    let everything = Environment::new("all", "/", Policy::default()).unwrap();
+    let environments = Environments::with_default(everything);
+    let tools = FilesCapability::new(environments).tools();
+    let call = async |name: &str, arguments: Value| {
+        let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
+        match tool.execute(arguments).await {
+            ToolExecutionResult::Success(value) => Ok(value),
+            ToolExecutionResult::ToolError(told) => Err(told),
+            other => panic!("{other:?}"),
+        }
+    };
+    call("read", json!({ "path": "/etc/passwd" }))
+        .await
+        .unwrap();
+    for path in [
+        "/proc/self/maps",
+        "/proc/self/environ",
+        "/proc/self/cmdline",
+        "/proc/thread-self/environ",
+        "/proc/self/root/etc/passwd",
+        "/proc/self/fd/0",
+        "/proc/1/environ",
+        "/dev/fd/../environ",
+    ] {
+        let read = call("read", json!({ "path": path })).await;
+        assert!(read.is_err(), "{path}: {read:?}");
+    }
+    for (name, arguments) in [
+        ("grep", json!({ "path": "/proc/self", "pattern": "PATH" })),
+        ("list", json!({ "path": "/proc/self" })),
+        ("glob", json!({ "path": "/proc/self", "pattern": "env*" })),
+    ] {
+        let looked = call(name, arguments).await;
+        assert!(looked.is_err(), "{name}: {looked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_with_line_ends_forges_no_lines_of_a_diff() {
+    let place = Place::new();
+    let path = "a\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-good\n+evil";
+    for content in ["one\n", "two\n"] {
+        let written = json!({ "path": path, "content": content });
+        let written = place.call("write", written).await.unwrap();
+        let diff = written["diff"].as_str().unwrap_or_default();
+        assert!(!diff.contains("\n+evil"), "{diff}");
+    }
+}

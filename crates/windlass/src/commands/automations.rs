@@ -1,0 +1,389 @@
+//! `windlass automations`: tasks by a schedule.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::{
+    AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
+};
+
+use crate::cli::note;
+use crate::commands::working::{self, Working, refused};
+use crate::follow::post_once;
+use crate::ids::{by_end, short};
+use crate::inert_json::json_line;
+use crate::reach::Link;
+use crate::terminal::Style;
+
+const ADVICE: &str = "`windlass automations list` shows them";
+const NONE_YET: &str = "there are no automations yet; `windlass automations add` makes one";
+
+/// Queues tasks by a schedule. `windlass serve` carries them out.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass automations add Nightly \"Run the tests and say what broke\" \\
+    --rule \"FREQ=WEEKLY;BYDAY=MO,WE,FR;BYHOUR=2;BYMINUTE=30\"
+  windlass automations add Watch \"Look at the log\" --rule \"FREQ=HOURLY;INTERVAL=6\"
+  windlass automations list
+  windlass automations run 1f2e3d4c
+  windlass automations runs 1f2e3d4c
+
+The end of an id will do wherever one is asked for. Times come only while `windlass serve` runs; --missed says what becomes of the others.")]
+pub(crate) struct Automations {
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    word: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Makes an automation, and writes its id.
+    Add(Box<Add>),
+    /// Lists automations, the newest first.
+    List,
+    /// Shows an automation.
+    Show {
+        /// The automation.
+        id: String,
+    },
+    /// Lets it run by itself no more. What is queued goes on.
+    Pause {
+        /// The automation.
+        id: String,
+    },
+    /// Lets it run by itself again. Times that passed are not made up for.
+    Resume {
+        /// The automation.
+        id: String,
+    },
+    /// Queues a run of it now, whatever its schedule says.
+    Run {
+        /// The automation.
+        id: String,
+    },
+    /// Removes it. What is queued goes on.
+    Delete {
+        /// The automation.
+        id: String,
+        /// Does not ask.
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Lists its runs, the newest first.
+    Runs {
+        /// The automation.
+        id: String,
+        /// How many at most, 1 to 500.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+    },
+}
+
+#[derive(Args)]
+struct Add {
+    /// What people call it.
+    name: String,
+    /// What to do each time; `-` reads it from standard input.
+    prompt: String,
+    /// When: `FREQ=HOURLY;INTERVAL=n`, with BYDAY, BYHOUR and BYMINUTE as wished, or `FREQ=WEEKLY` with all three.
+    #[arg(long, value_name = "RRULE")]
+    rule: String,
+    /// The time zone of the rule, such as Europe/Berlin [default: that of the daemon].
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// What becomes of times that passed while no daemon ran.
+    #[arg(long, default_value = "once")]
+    missed: Missed,
+    /// Makes it so that it does not run by itself until it is resumed.
+    #[arg(long)]
+    paused: bool,
+    #[command(flatten)]
+    working: Working,
+    /// The directory to work in, in the daemon's workspace [default: that workspace].
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+/// What becomes of times that passed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Missed {
+    /// They are left out.
+    Skip,
+    /// The last one is made up for.
+    Once,
+    /// All are made up for, the last thousand at most.
+    All,
+}
+
+impl Add {
+    fn wanted(&self) -> Result<CreateAutomation> {
+        let cwd = self.cwd.as_deref().map(working::directory).transpose()?;
+        Ok(CreateAutomation {
+            name: self.name.clone(),
+            prompt: working::prompt(&self.prompt)?,
+            rrule: self.rule.clone(),
+            cwds: cwd.into_iter().collect(),
+            model: self.working.model.clone(),
+            mode: self.working.mode,
+            allow_shell: self.working.no_shell.then_some(false),
+            trust_mode: None,
+            auto_approve: self.working.yes.then_some(true),
+            status: match self.paused {
+                true => AutomationStatus::Paused,
+                false => AutomationStatus::Active,
+            },
+            time_zone: self.time_zone.clone(),
+            missed: Some(match self.missed {
+                Missed::Skip => MissedRuns::Skip,
+                Missed::Once => MissedRuns::Once,
+                Missed::All => MissedRuns::All,
+            }),
+            backend: self.working.backend.clone(),
+            max_attempts: self.working.attempts,
+        })
+    }
+}
+
+impl Automations {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let is_add = matches!(self.word, Verb::Add(_));
+        let is_list = matches!(self.word, Verb::List);
+        if !is_add && working::is_empty(self.data.clone(), "automations", is_list)? {
+            note(NONE_YET);
+            return Ok(ExitCode::SUCCESS);
+        }
+        // What somebody is asked, or says on standard input, comes before others have to wait for the data.
+        let wanted = match &self.word {
+            Verb::Add(add) => Some(add.wanted()?),
+            Verb::Delete { id, yes: false } => {
+                working::is_meant("automation", id)?;
+                None
+            }
+            _ => None,
+        };
+        let link = working::link(self.data.clone(), workspace, config).await?;
+        let done = self.on(&link, wanted).await;
+        link.leave().await;
+        done.map(|()| ExitCode::SUCCESS)
+    }
+
+    async fn on(self, link: &Link, wanted: Option<CreateAutomation>) -> Result<()> {
+        let (client, is_json) = (link.client(), self.json);
+        let mut out = io::stdout();
+        match self.word {
+            Verb::Add(_) => {
+                let body = wanted.unwrap_or_default();
+                let made: AutomationRecord = post_once(link, "/v1/automations", &body)
+                    .await?
+                    .map_err(refused)?;
+                match is_json {
+                    true => writeln!(out, "{}", json_line(&made)?)?,
+                    false => {
+                        writeln!(out, "{}", made.id)?;
+                        tell_next(&made);
+                    }
+                }
+                working::tell_if_unattended(link, "its times come").await;
+            }
+            Verb::List => {
+                let found: Vec<AutomationRecord> =
+                    client.get("/v1/automations").await.map_err(refused)?;
+                match is_json {
+                    true => {
+                        for one in &found {
+                            writeln!(out, "{}", json_line(one)?)?;
+                        }
+                    }
+                    false => list(&found, &mut out)?,
+                }
+            }
+            Verb::Show { id } => {
+                let path = format!("/v1/automations/{}", find(link, &id).await?);
+                let found: AutomationRecord = client.get(&path).await.map_err(refused)?;
+                match is_json {
+                    true => writeln!(out, "{}", json_line(&found)?)?,
+                    false => show(&found, &mut out)?,
+                }
+            }
+            Verb::Pause { id } => switch(link, &id, "pause", is_json, &mut out).await?,
+            Verb::Resume { id } => {
+                switch(link, &id, "resume", is_json, &mut out).await?;
+                working::tell_if_unattended(link, "its times come").await;
+            }
+            Verb::Run { id } => {
+                let path = format!("/v1/automations/{}/run", find(link, &id).await?);
+                let run: AutomationRunRecord =
+                    post_once(link, &path, &json!({})).await?.map_err(refused)?;
+                match (is_json, &run.task_id) {
+                    (true, _) => writeln!(out, "{}", json_line(&run)?)?,
+                    (false, Some(task)) => writeln!(out, "{task}")?,
+                    (false, None) => writeln!(out, "{}", run.id)?,
+                }
+                working::tell_if_unattended(link, "the task is queued, and begins").await;
+            }
+            Verb::Delete { id, .. } => {
+                let path = format!("/v1/automations/{}", find(link, &id).await?);
+                client.delete(&path).await.map_err(refused)?;
+            }
+            Verb::Runs { id, limit } => {
+                let path = format!("/v1/automations/{}/runs", find(link, &id).await?);
+                let path = format!("{path}?limit={limit}");
+                let runs: Vec<AutomationRunRecord> = client.get(&path).await.map_err(refused)?;
+                match is_json {
+                    true => {
+                        for run in &runs {
+                            writeln!(out, "{}", json_line(run)?)?;
+                        }
+                    }
+                    false => list_runs(&runs, &mut out)?,
+                }
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// Finds an automation by its id, or by the end of it.
+async fn find(link: &Link, id: &str) -> Result<String> {
+    if working::is_whole("auto_", id, ADVICE)? {
+        return Ok(id.to_owned());
+    }
+    let found = link.client().get("/v1/automations").await;
+    let found: Vec<AutomationRecord> = found.map_err(refused)?;
+    Ok(by_end("automation", id, found, |one| &one.id, ADVICE)?.id)
+}
+
+/// Pauses or resumes an automation.
+async fn switch(
+    link: &Link,
+    id: &str,
+    word: &str,
+    is_json: bool,
+    out: &mut impl Write,
+) -> Result<()> {
+    let path = format!("/v1/automations/{}/{word}", find(link, id).await?);
+    let after = link.client().post::<Value>(&path, &json!({})).await;
+    let after = after.map_err(refused)?;
+    match is_json {
+        true => writeln!(out, "{}", json_line(&after)?)?,
+        false => tell_next(&serde_json::from_value(after)?),
+    }
+    Ok(())
+}
+
+/// Says when an automation runs next.
+fn tell_next(one: &AutomationRecord) {
+    let id = short(&one.id);
+    note(&match &one.next_run_at {
+        Some(next) => format!("{id} runs next at {} UTC", working::minute(next)),
+        None => format!("{id} is paused; `windlass automations resume {id}` lets it run"),
+    });
+}
+
+fn status(status: AutomationStatus) -> &'static str {
+    match status {
+        AutomationStatus::Active => "active",
+        AutomationStatus::Paused => "paused",
+    }
+}
+
+fn list(all: &[AutomationRecord], out: &mut impl Write) -> Result<()> {
+    if all.is_empty() {
+        note(NONE_YET);
+        return Ok(());
+    }
+    let (style, width) = (Style::of_stdout(), working::width());
+    let line = |id: &str, status: &str, next: &str, name: &str, rule: &str| {
+        let name = style.cut(name, 20);
+        let line = format!("{id:<8}  {status:<6}  {next:<16}  {name:<20}  {rule}");
+        style.cut(&line, width)
+    };
+    writeln!(
+        out,
+        "{}",
+        line("ID", "STATUS", "NEXT (UTC)", "NAME", "RULE")
+    )?;
+    for one in all {
+        let next = one.next_run_at.as_deref().map(working::minute);
+        let line = line(
+            &one_line(short(&one.id)),
+            status(one.status),
+            &next.unwrap_or_else(|| "-".to_owned()),
+            &one_line(&one.name),
+            &one_line(&one.rrule),
+        );
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn show(one: &AutomationRecord, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "automation  {}", one_line(&one.id))?;
+    writeln!(out, "name        {}", one_line(&one.name))?;
+    writeln!(out, "status      {}", status(one.status))?;
+    writeln!(out, "rule        {}", one_line(&one.rrule))?;
+    if let Some(zone) = &one.time_zone {
+        writeln!(out, "time zone   {}", one_line(zone))?;
+    }
+    for cwd in &one.cwds {
+        writeln!(out, "in          {}", one_line(cwd))?;
+    }
+    if let Some(by) = one.backend.as_ref().or(one.model.as_ref()) {
+        writeln!(out, "with        {}", one_line(by))?;
+    }
+    if let Some(last) = &one.last_run_at {
+        writeln!(out, "last        {} UTC", working::minute(last))?;
+    }
+    if let Some(next) = &one.next_run_at {
+        writeln!(out, "next        {} UTC", working::minute(next))?;
+    }
+    writeln!(out, "\n> {}", lines(&one.prompt))?;
+    Ok(())
+}
+
+fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
+    if runs.is_empty() {
+        note("it has not run yet");
+        return Ok(());
+    }
+    let (style, width) = (Style::of_stdout(), working::width());
+    let line = |time: &str, status: &str, task: &str, thread: &str, error: &str| {
+        let line = format!("{time:<16}  {status:<9}  {task:<8}  {thread:<8}  {error}");
+        style.cut(line.trim_end(), width)
+    };
+    writeln!(
+        out,
+        "{}",
+        line("FOR (UTC)", "STATUS", "TASK", "THREAD", "ERROR")
+    )?;
+    for run in runs {
+        let id = |id: &Option<String>| match id {
+            Some(id) => one_line(short(id)).into_owned(),
+            None => "-".to_owned(),
+        };
+        let line = line(
+            &working::minute(&run.scheduled_for),
+            working::status(run.status),
+            &id(&run.task_id),
+            &id(&run.thread_id),
+            &one_line(run.error.as_deref().unwrap_or_default()),
+        );
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}

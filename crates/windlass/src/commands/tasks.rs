@@ -1,0 +1,282 @@
+//! `windlass tasks`: work in the daemon's queue that nobody sits beside.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::{
+    CreateTask, TaskList, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus,
+};
+
+use crate::cli::note;
+use crate::commands::working::{self, Working, refused};
+use crate::follow::post_once;
+use crate::ids::{by_end, short};
+use crate::inert_json::json_line;
+use crate::reach::Link;
+use crate::terminal::{Style, time};
+
+const ADVICE: &str = "`windlass tasks list` shows them";
+const NONE_YET: &str = "there are no tasks yet; `windlass tasks add \"…\"` queues one";
+/// How many of the newest are looked through for the end of an id; the API lists no more at once.
+const LOOKED_THROUGH: usize = 500;
+
+/// Queues work that nobody sits beside, and shows what became of it. `windlass serve` carries it out.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass tasks add --yes \"Write release notes into NOTES.md\"
+  git log -20 | windlass tasks add -
+  windlass tasks list --status queued,running
+  windlass tasks show 1f2e3d4c
+  windlass tasks cancel 1f2e3d4c
+
+The end of an id will do wherever one is asked for. Where no daemon runs, a task is queued all the same; it waits until `windlass serve` runs.")]
+pub(crate) struct Tasks {
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    word: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Queues a task, and writes its id.
+    Add {
+        /// What to do; `-` reads it from standard input.
+        prompt: String,
+        #[command(flatten)]
+        working: Working,
+        /// The directory to work in, in the daemon's workspace [default: that workspace].
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+    },
+    /// Lists tasks, the newest first.
+    List {
+        /// How many at most, 1 to 500.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+        /// Only those that are there: queued, running, completed, failed or canceled, with commas between.
+        #[arg(long, value_delimiter = ',', value_parser = ["queued", "running", "completed", "failed", "canceled"])]
+        status: Vec<String>,
+    },
+    /// Shows a task, and what came of it.
+    Show {
+        /// The task.
+        id: String,
+    },
+    /// Calls a task off. What it has done stays.
+    Cancel {
+        /// The task.
+        id: String,
+    },
+}
+
+impl Tasks {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let is_add = matches!(self.word, Verb::Add { .. });
+        let is_list = matches!(self.word, Verb::List { .. });
+        if !is_add && working::is_empty(self.data.clone(), "tasks", is_list)? {
+            note(NONE_YET);
+            return Ok(ExitCode::SUCCESS);
+        }
+        // Standard input is read before others have to wait for the data.
+        let wanted = match &self.word {
+            Verb::Add {
+                prompt,
+                working,
+                cwd,
+            } => Some(wanted(prompt, working, cwd.as_deref())?),
+            _ => None,
+        };
+        let link = working::link(self.data.clone(), workspace, config).await?;
+        let done = self.on(&link, wanted).await;
+        link.leave().await;
+        done.map(|()| ExitCode::SUCCESS)
+    }
+
+    async fn on(self, link: &Link, wanted: Option<CreateTask>) -> Result<()> {
+        let client = link.client();
+        let mut out = io::stdout();
+        match self.word {
+            Verb::Add { cwd, .. } => {
+                let is_placed = cwd.is_some();
+                let made: TaskRecord = post_once(link, "/v1/tasks", &wanted.unwrap_or_default())
+                    .await?
+                    .map_err(refused)?;
+                match self.json {
+                    true => writeln!(out, "{}", json_line(&made)?)?,
+                    false => writeln!(out, "{}", made.id)?,
+                }
+                let begins = match is_placed {
+                    true => "the task is queued, and begins",
+                    false => "the task is queued, and begins in the daemon's workspace",
+                };
+                working::tell_if_unattended(link, begins).await;
+            }
+            Verb::List { limit, status } => {
+                let path = format!("/v1/tasks?limit={limit}&status={}", status.join(","));
+                let path = path.trim_end_matches("&status=");
+                let found: TaskList = client.get(path).await.map_err(refused)?;
+                if self.json {
+                    for task in &found.tasks {
+                        writeln!(out, "{}", json_line(task)?)?;
+                    }
+                } else {
+                    list(&found.tasks, !status.is_empty(), &mut out)?;
+                    if found.tasks.iter().any(|task| is_open(task.status)) {
+                        working::tell_if_unattended(link, "what is open goes on").await;
+                    }
+                }
+            }
+            Verb::Show { id } => {
+                let path = format!("/v1/tasks/{}", find(link, &id).await?);
+                let task: Value = client.get(&path).await.map_err(refused)?;
+                match self.json {
+                    true => writeln!(out, "{}", json_line(&task)?)?,
+                    false => show(
+                        &serde_json::from_value(task)?,
+                        link.is_own().await,
+                        &mut out,
+                    )?,
+                }
+            }
+            Verb::Cancel { id } => {
+                let path = format!("/v1/tasks/{}/cancel", find(link, &id).await?);
+                let body = Value::Object(serde_json::Map::new());
+                let task: TaskRecord = client.post(&path, &body).await.map_err(refused)?;
+                match self.json {
+                    true => writeln!(out, "{}", json_line(&task)?)?,
+                    false => tell_canceled(&task),
+                }
+                if is_open(task.status) {
+                    working::tell_if_unattended(link, "it ends").await;
+                }
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+fn wanted(prompt: &str, working: &Working, cwd: Option<&Path>) -> Result<CreateTask> {
+    Ok(CreateTask {
+        prompt: working::prompt(prompt)?,
+        model: working.model.clone(),
+        workspace: cwd.map(working::directory).transpose()?,
+        mode: working.mode,
+        allow_shell: working.no_shell.then_some(false),
+        trust_mode: None,
+        auto_approve: working.yes.then_some(true),
+        backend: working.backend.clone(),
+        max_attempts: working.attempts,
+    })
+}
+
+fn is_open(status: TaskStatus) -> bool {
+    matches!(status, TaskStatus::Queued | TaskStatus::Running)
+}
+
+/// Finds a task by its id, or by the end of it.
+async fn find(link: &Link, id: &str) -> Result<String> {
+    if working::is_whole("task_", id, ADVICE)? {
+        return Ok(id.to_owned());
+    }
+    let path = format!("/v1/tasks?limit={LOOKED_THROUGH}");
+    let found: TaskList = link.client().get(&path).await.map_err(refused)?;
+    Ok(by_end("task", id, found.tasks, |task| &task.id, ADVICE)?.id)
+}
+
+fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Result<()> {
+    if tasks.is_empty() {
+        note(match is_filtered {
+            true => "no task is like that",
+            false => NONE_YET,
+        });
+        return Ok(());
+    }
+    let (style, width) = (Style::of_stdout(), working::width());
+    let line = |id: &str, queued: &str, status: &str, model: &str, prompt: &str| {
+        let model = style.cut(model, 16);
+        let line = format!("{id:<8}  {queued:<16}  {status:<9}  {model:<16}  {prompt}");
+        style.cut(&line, width)
+    };
+    writeln!(out, "{}", line("ID", "QUEUED", "STATUS", "MODEL", "PROMPT"))?;
+    for task in tasks {
+        let line = line(
+            &one_line(short(&task.id)),
+            &working::minute(&task.created_at),
+            working::status(task.status),
+            &one_line(&task.model),
+            &one_line(&task.prompt_summary),
+        );
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Shows a task as text. A daemon inside of a command does not know what the one that will carry it out fills in.
+fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "task     {}", one_line(&task.id))?;
+    writeln!(out, "status   {}", working::status(task.status))?;
+    if !is_own {
+        writeln!(out, "in       {}", one_line(&task.workspace))?;
+        let by = task.backend.as_ref().unwrap_or(&task.model);
+        writeln!(out, "with     {}", one_line(by))?;
+    }
+    writeln!(out, "queued   {}", working::minute(&task.created_at))?;
+    if let Some(took) = task.duration_ms {
+        writeln!(out, "took     {}", time(Duration::from_millis(took)))?;
+    }
+    if task.attempt_count > 1 {
+        let (count, most) = (task.attempt_count, task.max_attempts);
+        writeln!(out, "attempt  {count} of {most}")?;
+    }
+    if let Some(thread) = &task.thread_id {
+        writeln!(out, "thread   {}", one_line(thread))?;
+    }
+    writeln!(out, "\n> {}", lines(&task.prompt))?;
+    for call in &task.tool_calls {
+        let about = call.input_summary.as_deref().unwrap_or_default();
+        let how = match call.status {
+            TaskToolStatus::Running => "running",
+            TaskToolStatus::Success => "completed",
+            TaskToolStatus::Failed => "failed",
+            TaskToolStatus::Canceled => "interrupted",
+        };
+        let (name, about) = (one_line(&call.name), one_line(about));
+        writeln!(out, "\n[{name}] {about}  ({how})")?;
+    }
+    if let Some(result) = &task.result_summary {
+        writeln!(out, "\n{}", lines(result))?;
+    }
+    if let Some(error) = &task.error {
+        writeln!(out, "\n[failed] {}", lines(error))?;
+    }
+    Ok(())
+}
+
+fn tell_canceled(task: &TaskRecord) {
+    let id = short(&task.id);
+    note(&match task.status {
+        TaskStatus::Canceled => format!("{id} is called off"),
+        TaskStatus::Queued | TaskStatus::Running => {
+            format!("{id} is called off, and ends when its turn has")
+        }
+        TaskStatus::Completed | TaskStatus::Failed => {
+            format!("{id} had ended before: {}", working::status(task.status))
+        }
+    });
+}

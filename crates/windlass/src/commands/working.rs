@@ -1,0 +1,155 @@
+//! What `tasks` and `automations` share: who does the work and how freely, and the daemon that keeps it.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::Args;
+use windlass_client::ClientError;
+use windlass_core::bounds::one_line;
+use windlass_protocol::{ErrorCode, Mode, TaskStatus};
+
+use crate::cli::{note, or_current, printable};
+use crate::data;
+use crate::reach::{Link, Reach, explained};
+use crate::terminal::columns;
+
+/// How wide lines are where nobody watches.
+const PIPE_WIDTH: usize = 120;
+
+/// Who does the work, and how freely.
+#[derive(Args)]
+pub(crate) struct Working {
+    /// The model, as `provider/model` [default: that of the daemon].
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// The agent of others that does the work, such as claude-code, codex or gemini.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+    /// How freely it works: agent, plan (it changes nothing), operate or yolo [default: agent].
+    #[arg(long)]
+    pub(crate) mode: Option<Mode>,
+    /// Allows everything without asking. Without it a call that needs an approval waits a while for somebody, and is then refused.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Lets it run no commands.
+    #[arg(long)]
+    pub(crate) no_shell: bool,
+    /// How often it is tried while it fails, 1 to 10 [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) attempts: Option<u32>,
+}
+
+/// Reaches the daemon that keeps the work. Where none runs, one in this process keeps it, and carries nothing out.
+pub(crate) async fn link(
+    data: Option<PathBuf>,
+    workspace: Option<PathBuf>,
+    config: Option<&Path>,
+) -> Result<Link> {
+    let workspace = or_current(workspace)?;
+    Link::open(Reach::to_queue(data::directory(data)?, workspace, config)).await
+}
+
+/// Tells whether there is no data yet, so that nothing can be listed. What is looked for then is not there.
+pub(crate) fn is_empty(data: Option<PathBuf>, what: &str, is_list: bool) -> Result<bool> {
+    let data = data::directory(data)?;
+    if data.join("windlass.db").exists() {
+        return Ok(false);
+    }
+    ensure!(is_list, "there are no {what} in {} yet", printable(&data));
+    Ok(true)
+}
+
+/// Says so where nobody works on what waits.
+pub(crate) async fn tell_if_unattended(link: &Link, what: &str) {
+    if link.is_own().await {
+        note(&format!(
+            "no daemon runs on this data: {what} once `windlass serve` runs"
+        ));
+    }
+}
+
+/// Says what a refusal means for whoever typed the command.
+pub(crate) fn refused(error: ClientError) -> anyhow::Error {
+    match error.code() {
+        // It was found by the data, so it is one that another command holds.
+        Some(ErrorCode::NotConfigured) => anyhow!(
+            "another command works on this data and keeps no tasks, as `windlass run` and `chat` do; wait until it ends, or have it end and start `windlass serve`"
+        ),
+        _ => explained(error),
+    }
+}
+
+/// Takes a prompt from the command line, or from standard input for `-`.
+pub(crate) fn prompt(given: &str) -> Result<String> {
+    let prompt = match given {
+        "-" => io::read_to_string(io::stdin()).context("the prompt cannot be read")?,
+        given => given.to_owned(),
+    };
+    ensure!(
+        !prompt.trim().is_empty(),
+        "the prompt is empty; say what to do"
+    );
+    Ok(prompt)
+}
+
+/// Spells a directory as a daemon finds it, wherever that stands.
+pub(crate) fn directory(path: &Path) -> Result<String> {
+    let shown = printable(path);
+    let whole = path.canonicalize();
+    let whole = whole.with_context(|| format!("{shown} cannot be worked in"))?;
+    ensure!(whole.is_dir(), "{shown} is no directory");
+    let whole = whole.into_os_string().into_string();
+    whole.map_err(|_| anyhow!("{shown} cannot be worked in: its name is not UTF-8"))
+}
+
+/// Checks that a word can be the end of an id, or a whole one.
+pub(crate) fn is_whole(prefix: &str, id: &str, advice: &str) -> Result<bool> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !id.bytes().all(is_letter) {
+        bail!("`{}` is no id; {advice}", one_line(id));
+    }
+    let hex = id.strip_prefix(prefix);
+    Ok(hex.is_some_and(|hex| hex.len() == 32))
+}
+
+/// Asks whether something is to be removed. Nothing is opened meanwhile: others need the data.
+pub(crate) fn is_meant(kind: &str, id: &str) -> Result<()> {
+    if !io::stdin().is_terminal() {
+        bail!("nobody is here to ask; --yes removes it");
+    }
+    let id = one_line(id);
+    write!(io::stderr(), "Remove the {kind} {id} for good? [y/N] ")?;
+    io::stderr().flush()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).context("no answer")?;
+    if !matches!(line.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was removed");
+    }
+    Ok(())
+}
+
+/// Returns how wide a line of a list may be.
+pub(crate) fn width() -> usize {
+    match io::stdout().is_terminal() {
+        true => columns(),
+        false => PIPE_WIDTH,
+    }
+}
+
+/// Spells a time to the minute.
+pub(crate) fn minute(time: &str) -> String {
+    let minute = time.get(..16).unwrap_or(time);
+    one_line(&minute.replace('T', " ")).into_owned()
+}
+
+/// Spells where a task is.
+pub(crate) fn status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Queued => "queued",
+        TaskStatus::Running => "running",
+        TaskStatus::Completed => "completed",
+        TaskStatus::Failed => "failed",
+        TaskStatus::Canceled => "canceled",
+    }
+}

@@ -1,0 +1,117 @@
+//! Flags and variables that stand for keys of the configuration. There is one list of them: `windlass serve` obeys it, and `windlass config show`
+//! makes its layers from it.
+
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use crate::config::{Layer, Origin};
+use crate::daemon::secrets_key;
+
+/// What `windlass serve` can be told beside a file. The id of each is the key that it stands for.
+#[derive(Args)]
+pub(crate) struct ConfigFlags {
+    /// The model that answers when a client names none, as `provider/model`; providers are openai, openai-chat,
+    /// anthropic, gemini and sim.
+    #[arg(
+        id = "model",
+        long = "model",
+        value_name = "MODEL",
+        env = "WINDLASS_MODEL"
+    )]
+    pub(crate) model: Option<String>,
+    /// A file with the key that secrets of sessions are sealed with: 64 hexadecimal digits [default: `secrets.key` in the
+    /// data directory, which is made at the first start].
+    #[arg(id = "secrets_key_file", long = "secrets-key-file", value_name = "F", env = secrets_key::FILE_VARIABLE)]
+    pub(crate) secrets_key_file: Option<PathBuf>,
+    /// How many tasks run at once, 1 to 8 [default: 2].
+    #[arg(id = "tasks.workers", long = "workers", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) workers: Option<u8>,
+}
+
+/// The same flags, each as a layer that says where its value comes from.
+pub(crate) struct FlagLayers(pub(crate) Vec<Layer>);
+
+impl FromArgMatches for FlagLayers {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = ConfigFlags::augment_args(Command::new("flags"));
+        let layers = flags.get_arguments().filter_map(|flag| {
+            let key = flag.get_id().as_str();
+            let origin = match matches.value_source(key)? {
+                ValueSource::CommandLine => Origin::Flag(flag.get_long()?.to_owned()),
+                ValueSource::EnvVariable => {
+                    Origin::Variable(flag.get_env()?.to_string_lossy().into_owned())
+                }
+                _ => return None,
+            };
+            let path: Vec<&str> = key.split('.').collect();
+            let layer = Layer::of(origin);
+            Some(match matches.try_get_one::<u8>(key) {
+                Ok(number) => layer.with(&path, i64::from(*number?)),
+                Err(_) => {
+                    let text = matches.get_raw(key)?.next_back()?;
+                    layer.with(&path, text.to_string_lossy().into_owned())
+                }
+            })
+        });
+        Ok(Self(layers.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for FlagLayers {
+    fn augment_args(command: Command) -> Command {
+        ConfigFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        ConfigFlags::augment_args_for_update(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+    use windlass_config::schema;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn flags_of(command: &Command) -> BTreeSet<String> {
+        let flags = command.get_arguments();
+        let names = flags.filter_map(clap::Arg::get_long);
+        names.map(|name| name.replace('-', "_")).collect()
+    }
+
+    #[test]
+    fn every_flag_that_says_what_a_key_says_is_shown_with_the_configuration() {
+        let cli = Cli::command();
+        let known = ConfigFlags::augment_args(Command::new("flags"));
+        let keys: BTreeSet<String> = schema::keys().into_iter().collect();
+        for flag in known.get_arguments() {
+            assert!(keys.contains(flag.get_id().as_str()), "{flag}");
+        }
+        let known = flags_of(&known);
+        let config = cli.find_subcommand("config").unwrap();
+        let shown = flags_of(config.find_subcommand("show").unwrap());
+        assert!(known.is_subset(&shown), "{known:?} {shown:?}");
+        for command in cli.get_subcommands() {
+            let is_serve = command.get_name() == "serve";
+            let is_key = |flag: &&String| {
+                let last = |key: &String| key.rsplit('.').next() == Some(flag.as_str());
+                keys.contains(*flag) || is_serve && keys.iter().any(last)
+            };
+            let flags = flags_of(command);
+            let missing: Vec<_> = flags.iter().filter(is_key).collect();
+            let missing = missing.into_iter().filter(|flag| !known.contains(*flag));
+            assert_eq!(missing.collect::<Vec<_>>(), [""; 0], "{command}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Reading the configuration again while the daemon runs: what clients can name counts at once, the rest when it is started again.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use async_trait::async_trait;
+use windlass_core::in_memory::InMemoryLlmProviderStore;
+use windlass_server::{Models, Reload, Reloaded};
+
+use super::agent::{register, unknown_models};
+use crate::config::{self, Layers};
+use crate::model::Choice;
+use crate::{cli, model};
+
+/// The keys that count at once, beside those by which a provider is reached.
+const AT_ONCE: [&str; 3] = ["model", "models", "unknown_models"];
+
+/// Returns the provider that a key says how to reach: by which address, with which key.
+fn reached_by(key: &str) -> Option<&str> {
+    let (provider, said) = key.strip_prefix("providers.")?.rsplit_once('.')?;
+    ["api_key", "base_url"].contains(&said).then_some(provider)
+}
+
+/// Where the configuration is, and what it says.
+#[derive(Clone)]
+pub(crate) struct ConfigSource {
+    pub(crate) named: Option<PathBuf>,
+    pub(crate) layers: Layers,
+}
+
+/// Reads the configuration again.
+pub(super) struct ConfigReload {
+    pub(super) source: ConfigSource,
+    pub(super) data: PathBuf,
+    /// The model that was named by a flag, which wins over all files.
+    pub(super) model: Option<String>,
+    /// Where models are known to the runtime; `None` where it has no provider.
+    pub(super) providers: Option<Arc<InMemoryLlmProviderStore>>,
+    /// The models at the start. The runtime goes on with its default one, and reaches it by what is said now.
+    pub(super) models: Models,
+    /// What was read last.
+    pub(super) last: Mutex<Layers>,
+}
+
+impl std::fmt::Debug for ConfigReload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfigReload").finish_non_exhaustive()
+    }
+}
+
+impl ConfigReload {
+    async fn again(&self) -> anyhow::Result<Reloaded> {
+        let (named, data) = (self.source.named.clone(), self.data.clone());
+        let reading = tokio::task::spawn_blocking(move || config::layers(named.as_deref(), &data));
+        let layers = reading.await??;
+        // What the daemon works by does not stop to count because somebody touched its file.
+        for origin in self.source.layers.origins() {
+            if !layers.origins().any(|known| known == origin) {
+                bail!(
+                    "{origin} is gone, or was changed since it was trusted; look at it, then run `{}`",
+                    config::trust_command(&self.data)
+                );
+            }
+        }
+        let config = layers.config()?;
+        let variable = |name: &str| std::env::var(name).ok();
+        let wanted = self.model.as_deref();
+        // A model that cannot be asked is refused before anything counts.
+        model::choose(wanted, &config, variable).context("its model cannot be asked")?;
+        let mut models = self.models.clone();
+        let own = models.provider.clone().unwrap_or_default();
+        let default = format!("{own}/{}", models.default);
+        // Where it cannot be reached any more, it is reached as before: threads may still have it.
+        let reached = match model::choose(Some(&default), &config, variable) {
+            Ok(Choice::Real(model)) => Some(model),
+            _ => None,
+        };
+        let is_reached = reached.is_some();
+        if let Some(providers) = &self.providers {
+            let further = model::further(wanted, &config, variable)?;
+            models.known = register(providers, further).await;
+            models.unknown = unknown_models(config.unknown_models);
+            if let Some(reached) = reached {
+                providers.set_default_model(reached).await;
+            }
+        }
+        let named = config.model.filter(|_| wanted.is_none());
+        let is_default = wanted.is_some() || named.as_ref() == Some(&default);
+        models.chosen = named.filter(|name| !is_default && models.known.contains_key(name));
+        let counts = |key: &String| match key.as_str() {
+            _ if self.providers.is_none() => false,
+            "model" => is_default || models.chosen.is_some(),
+            key => match reached_by(key) {
+                Some(provider) => is_reached || provider != own,
+                None => AT_ONCE.contains(&key),
+            },
+        };
+        let needs_restart = layers.changed_since(&self.source.layers);
+        let needs_restart = needs_restart
+            .into_iter()
+            .filter(|key| !counts(key))
+            .collect();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let applied = layers
+            .changed_since(&last)
+            .into_iter()
+            .filter(counts)
+            .collect();
+        *last = layers;
+        Ok(Reloaded {
+            providers: model::entries(&config.providers, variable),
+            models,
+            applied,
+            needs_restart,
+        })
+    }
+}
+
+#[async_trait]
+impl Reload for ConfigReload {
+    async fn reload(&self) -> Result<Reloaded, String> {
+        self.again().await.map_err(|error| cli::words(&error))
+    }
+}

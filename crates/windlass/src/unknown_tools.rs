@@ -1,0 +1,142 @@
+//! Names in `[approvals]` and `[tools]` that no tool has: a slip there leaves a rule without effect, and nobody would notice.
+
+use std::collections::BTreeSet;
+
+use windlass_config::nearest;
+use windlass_tools::mcp::may_be_tool_of;
+
+use crate::config::Config;
+
+/// The tools that the daemon's own agent can have.
+const OWN: [&str; 14] = [
+    "activate_skill",
+    "edit",
+    "glob",
+    "grep",
+    "list",
+    "read",
+    "request_user_input",
+    "shell",
+    "shell_output",
+    "shell_stop",
+    "spawn_agent",
+    "tool_search",
+    "web_fetch",
+    "write",
+];
+
+/// What agents of others ask for by the Agent Client Protocol.
+const OF_PROTOCOL: [&str; 10] = [
+    "delete",
+    "edit",
+    "execute",
+    "fetch",
+    "move",
+    "other",
+    "read",
+    "search",
+    "switch_mode",
+    "think",
+];
+
+/// Says of each name that no tool can have where it stands, and what may have been meant. Which tools a server, a client or another agent has is
+/// known later, if at all: so it is a word of warning, and nothing is refused for it.
+pub(crate) fn told(config: &Config) -> Vec<String> {
+    let rules = config.approvals.rules.iter();
+    let rules = rules.map(|rule| ("approvals.rules", rule.tool.as_str()));
+    let disabled = config.tools.disabled.iter();
+    let disabled = disabled.map(|tool| ("tools.disabled", tool.as_str()));
+    let unknown = rules.chain(disabled).filter(|(_, tool)| {
+        let of_server = |server: &String| may_be_tool_of(server, tool);
+        !is_known(tool) && !config.mcp_servers.keys().any(of_server)
+    });
+    let unknown: BTreeSet<_> = unknown.collect();
+    let told = unknown.into_iter().map(|(key, tool)| {
+        let meant = nearest(tool, &OWN).map(|meant| format!("; did you mean `{meant}`?"));
+        format!(
+            "{key} names `{tool}`, which is no tool of Windlass and of no MCP server that is configured{}",
+            meant.unwrap_or_default()
+        )
+    });
+    told.collect()
+}
+
+/// Tells whether a tool may have this name without any server. Patterns may mean whatever comes; tools of Claude Code and Codex have
+/// capitals, such as `Bash` and `fileChange`.
+fn is_known(tool: &str) -> bool {
+    let is_pattern = tool.contains('*');
+    let has_capitals = tool.contains(|letter: char| letter.is_ascii_uppercase());
+    is_pattern || has_capitals || OWN.contains(&tool) || OF_PROTOCOL.contains(&tool)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use windlass_runtime::{OnLostCommits, RecoveryPolicy, SessionBuilder};
+
+    use super::*;
+    use crate::daemon::DaemonOptions;
+
+    fn told_of(names: &[&str]) -> Vec<String> {
+        let text =
+            format!("[mcp_servers.'my files']\ncommand = 'x'\n[tools]\ndisabled = {names:?}");
+        told(&Config::parse(&text, Path::new("")).unwrap())
+    }
+
+    #[test]
+    fn a_slip_is_told_and_what_may_be_a_tool_later_is_not() {
+        let known = [
+            "shell",
+            "sh*",
+            "mcp__*",
+            "Bash",
+            "fileChange",
+            "execute",
+            "mcp__my_files__x",
+        ];
+        assert_eq!(told_of(&known), [""; 0]);
+        for (name, meant) in [
+            ("shel", Some("`shell`")),
+            ("web-fetch", Some("`web_fetch`")),
+            ("mcp__files__x", None),
+            ("mcp__my_files__", None),
+            ("frobnicate", None),
+        ] {
+            let told = told_of(&[name, name]);
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].contains(&format!("`{name}`")), "{told:?}");
+            let end = meant.map(|meant| format!("did you mean {meant}?"));
+            assert_eq!(told[0].contains("did you mean"), end.is_some(), "{told:?}");
+            assert!(told[0].ends_with(&end.unwrap_or_default()), "{told:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_names_are_those_that_a_daemon_offers() {
+        let data = tempfile::tempdir().unwrap();
+        let workspace = tempfile::tempdir().unwrap();
+        let options = DaemonOptions {
+            data: &data.path().join("data"),
+            workspace: workspace.path().to_owned(),
+            config: &Config::default(),
+            source: None,
+            model: Some("sim"),
+            secrets_key_file: None,
+            own_files: Vec::new(),
+            has_agents: true,
+            recovery: RecoveryPolicy::Resume,
+            on_lost_commits: OnLostCommits::Refuse,
+        };
+        let daemon = Box::pin(options.open()).await.unwrap();
+        let probe = SessionBuilder::new(daemon.harness_id()).build();
+        let context = daemon.runtime.preview_context(probe).await.unwrap();
+        let tools = context.runtime_agent.tools;
+        let mut offered: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+        // It comes with more tools than a model is offered at once.
+        offered.push("tool_search");
+        offered.sort_unstable();
+        assert_eq!(offered, OWN);
+        daemon.store.close().await;
+    }
+}

@@ -1,0 +1,213 @@
+//! The configuration over the API: what is told of it, and reading it again.
+
+use serde_json::{Value, json};
+use windlass_testkit::Answer;
+
+use crate::support::{Daemon, Home, Model, text};
+
+const KEY: &str = "sk-keep-me-7391";
+
+/// Returns the model that a new thread asks for.
+fn asked(daemon: &Daemon) -> String {
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "who are you?");
+    events.until("turn.completed");
+    text(&daemon.detail(&thread)["items"][1]["detail"])
+}
+
+fn reload(daemon: &Daemon) -> (u16, Value) {
+    let reply = daemon.client.post("/v1/config/reload", &json!({}));
+    (reply.status, serde_json::from_str(&reply.body).unwrap())
+}
+
+#[test]
+fn the_file_is_read_again_when_a_client_says_so() {
+    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+    let home = Home::with_model(&model.url());
+    let first = "model = 'anthropic/first'\n[limits]\nconnections = 99\n";
+    home.configure(first);
+    let daemon = home.start();
+    assert_eq!(asked(&daemon), "first");
+    let (status, told) = reload(&daemon);
+    assert_eq!(
+        (status, &told["applied"], &told["needs_restart"]),
+        (200, &json!([]), &json!([]))
+    );
+
+    home.configure(
+        "model = 'anthropic/second'\nmodels = ['anthropic/third']\n[limits]\nconnections = 98\n",
+    );
+    let (status, told) = reload(&daemon);
+    assert_eq!(
+        (status, &told["applied"], &told["needs_restart"]),
+        (
+            200,
+            &json!(["model", "models"]),
+            &json!(["limits.connections"])
+        )
+    );
+    assert_eq!(asked(&daemon), "second");
+    let models = daemon
+        .client
+        .get("/v1/providers/anthropic/models")
+        .expect(200);
+    assert!(
+        models["models"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"id": "third"})),
+        "{models}"
+    );
+
+    // One that makes no sense, asks for what is not there, or that nobody trusts changes nothing.
+    let file = home.path().join("windlass.toml");
+    for (text, why) in [
+        ("modle = 1", "modle"),
+        ("model = 'gemini/x'", "GEMINI_API_KEY"),
+    ] {
+        home.configure(first);
+        std::fs::write(&file, text).unwrap();
+        let _ = home.command(&["config", "trust"]).output().unwrap();
+        let (status, told) = reload(&daemon);
+        assert_eq!(
+            (status, &told["error"]["code"]),
+            (400, &json!("config_invalid"))
+        );
+        let said = text_of(&told);
+        assert!(said.contains(why) || said.contains("trusted"), "{said}");
+        assert_eq!(asked(&daemon), "second");
+    }
+    std::fs::write(&file, "model = 'anthropic/evil'").unwrap();
+    let (status, told) = reload(&daemon);
+    assert_eq!(
+        (status, &told["error"]["code"]),
+        (400, &json!("config_invalid"))
+    );
+    assert!(text_of(&told).contains("trusted"), "{told}");
+    assert_eq!(asked(&daemon), "second");
+
+    home.configure(first);
+    assert_eq!(reload(&daemon).1["applied"], json!(["model", "models"]));
+    assert_eq!(asked(&daemon), "first");
+}
+
+#[test]
+fn where_a_provider_is_counts_at_once_for_all_models_and_the_answer_says_so() {
+    let named = |place: &'static str| {
+        Model::answering(move |request| {
+            Answer::text(&[place, request["model"].as_str().unwrap_or_default()])
+        })
+    };
+    let (first, second) = (named("first "), named("second "));
+    let mut home = Home::new();
+    home.variables.clear();
+    let say = |url: &str, more: &str| {
+        home.configure(&format!(
+            "model = 'anthropic/own'\nmodels = ['anthropic/further']\n\
+             [providers.anthropic]\napi_key = '{KEY}'\nbase_url = '{url}'\n{more}"
+        ));
+    };
+    say(&first.url(), "");
+    let daemon = home.start();
+    let asked_for = |model: &str| {
+        let thread = daemon.thread(&json!({ "model": model }));
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "who are you?");
+        events.until("turn.completed");
+        text(&daemon.detail(&thread)["items"][1]["detail"])
+    };
+    let all = || ["auto", "anthropic/further", "unknown"].map(asked_for);
+    assert_eq!(all(), ["first own", "first further", "first unknown"]);
+    say(&second.url(), "max_parallel_calls = 3\n");
+    let (status, told) = reload(&daemon);
+    assert_eq!(
+        (status, &told["applied"], &told["needs_restart"]),
+        (
+            200,
+            &json!(["providers.anthropic.base_url"]),
+            &json!(["providers.anthropic.max_parallel_calls"])
+        )
+    );
+    assert_eq!(all(), ["second own", "second further", "second unknown"]);
+}
+
+fn text_of(told: &Value) -> String {
+    text(&told["error"]["message"])
+}
+
+#[test]
+fn clients_are_told_of_providers_and_of_no_key() {
+    let mut home = Home::new();
+    home.variables.clear();
+    home.configure(&format!(
+        "model = 'openai-chat/own'\n[providers.openai-chat]\napi_key = '{KEY}'\nbase_url = 'http://127.0.0.1:9/v1'\n\
+         [approvals]\ndefault = 'allow'\n[subagents]\nenabled = false\n"
+    ));
+    let daemon = home.start();
+    for path in [
+        "/v1/config",
+        "/v1/providers",
+        "/v1/providers/openai-chat/models",
+        "/v1/skills",
+    ] {
+        let reply = daemon.client.get(path);
+        assert!(!reply.body.contains("7391"), "{}", reply.body);
+        reply.expect(200);
+    }
+    let config = daemon.client.get("/v1/config").expect(200);
+    assert_eq!(
+        (
+            &config["model"],
+            &config["provider"],
+            &config["base_url"],
+            &config["approval_mode"],
+            &config["subagents_enabled"]
+        ),
+        (
+            &json!("own"),
+            &json!("openai-chat"),
+            &json!("http://127.0.0.1:9/v1"),
+            &json!("auto"),
+            &json!(false)
+        )
+    );
+    let listed = daemon.client.get("/v1/providers").expect(200);
+    let usable = listed["providers"].as_array().unwrap().iter();
+    let usable = usable.filter(|provider| provider["usable"] == true);
+    let usable: Vec<_> = usable.map(|provider| text(&provider["id"])).collect();
+    assert_eq!(
+        (&listed["current"], usable),
+        (&json!("openai-chat"), vec!["openai-chat".to_owned()])
+    );
+    let refused = daemon
+        .client
+        .post("/v1/providers/anthropic/switch", &json!({}));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (409, "provider_unusable")
+    );
+    assert!(
+        refused.body.contains("ANTHROPIC_API_KEY"),
+        "{}",
+        refused.body
+    );
+}
+
+#[test]
+fn a_demonstration_is_told_to_start_again_when_a_model_is_configured() {
+    let mut home = Home::new();
+    home.variables.clear();
+    home.configure("[limits]\nthreads = 50\n");
+    let daemon = home.start();
+    home.configure("model = 'openai-chat/own'\n[limits]\nthreads = 50\n[providers.openai-chat]\nbase_url = 'http://127.0.0.1:9/v1'\n");
+    let (status, told) = reload(&daemon);
+    assert_eq!(
+        (status, &told["applied"], &told["needs_restart"]),
+        (
+            200,
+            &json!([]),
+            &json!(["model", "providers.openai-chat.base_url"])
+        )
+    );
+}

@@ -1,0 +1,251 @@
+//! `windlass tasks` and `windlass automations`, beside a daemon and without one.
+
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Home, Terminal, text};
+
+/// Turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RULE: &str = "FREQ=HOURLY;INTERVAL=6";
+const UNATTENDED: &str = "no daemon runs on this data";
+
+fn output(home: &Home, arguments: &[&str]) -> Output {
+    home.command(arguments).output().unwrap()
+}
+
+/// Runs a command that must succeed, and returns what it writes and what it tells.
+#[track_caller]
+fn done(home: &Home, arguments: &[&str]) -> (String, String) {
+    let out = output(home, arguments);
+    let told = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.success(), "{arguments:?}: {told}");
+    (String::from_utf8(out.stdout).unwrap(), told)
+}
+
+#[track_caller]
+fn json(home: &Home, arguments: &[&str]) -> Vec<Value> {
+    let (said, _) = done(home, &[arguments, &["--json"]].concat());
+    let lines = said.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+fn end(id: &str) -> &str {
+    &id[id.len() - 8..]
+}
+
+/// Waits until a task is at its end.
+#[track_caller]
+fn ended(home: &Home, id: &str) -> Value {
+    let since = Instant::now();
+    loop {
+        let task = json(home, &["tasks", "show", id]).remove(0);
+        if task["ended_at"].is_string() {
+            return task;
+        }
+        assert!(since.elapsed() < PATIENCE, "{task}");
+    }
+}
+
+#[test]
+fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
+    let mut home = Home::new();
+    let (none, told) = done(&home, &["tasks", "list"]);
+    assert_eq!(none, "");
+    assert!(told.contains("no tasks yet"), "{told}");
+    assert!(!home.data().exists());
+
+    // Whoever queues it need not know the model of the daemon.
+    let model = std::mem::take(&mut home.variables);
+    let (id, told) = done(&home, &["tasks", "add", "first words"]);
+    let id = id.trim_end();
+    assert!(
+        told.contains(UNATTENDED) && told.contains("`windlass serve`"),
+        "{told}"
+    );
+    assert!(!told.contains("demonstration"), "{told}");
+    home.variables = model;
+    let (list, told) = done(&home, &["tasks", "list"]);
+    assert!(list.contains(end(id)) && list.contains("queued"), "{list}");
+    assert!(told.contains(UNATTENDED), "{told}");
+    let (shown, _) = done(&home, &["tasks", "show", end(id)]);
+    assert!(shown.contains("> first words"), "{shown}");
+    let (second, _) = done(&home, &["tasks", "add", "second"]);
+    let (_, told) = done(&home, &["tasks", "cancel", end(second.trim_end())]);
+    assert!(told.contains("is called off"), "{told}");
+    let canceled = json(&home, &["tasks", "list", "--status", "canceled,failed"]);
+    assert_eq!(canceled.len(), 1);
+    assert_eq!(canceled[0]["id"], second.trim_end());
+
+    let _daemon = home.start_with(&[]);
+    let task = ended(&home, end(id));
+    assert_eq!(
+        (&task["status"], &task["model"]),
+        (&"completed".into(), &"llmsim-model".into())
+    );
+    let (shown, told) = done(&home, &["tasks", "show", end(id)]);
+    assert!(shown.contains("Echo: first words"), "{shown}");
+    assert!(shown.contains(&text(&task["thread_id"])), "{shown}");
+    assert_eq!(told, "");
+    let (_, told) = done(&home, &["tasks", "cancel", end(id)]);
+    assert!(told.contains("had ended before: completed"), "{told}");
+    let (thread, _) = done(&home, &["threads", "show", &text(&task["thread_id"])]);
+    assert!(thread.contains("> first words"), "{thread}");
+    let (_, told) = done(&home, &["tasks", "add", "--cwd", "workspace", "third"]);
+    assert_eq!(told, "");
+}
+
+/// Carries an automation from its first word to its removal.
+fn kept_in_order(home: &Home, is_attended: bool) {
+    let add = [
+        "automations",
+        "add",
+        "Nightly",
+        "look at it",
+        "--rule",
+        RULE,
+    ];
+    let (id, told) = done(home, &add);
+    let id = id.trim_end();
+    assert!(told.contains("runs next at"), "{told}");
+    assert_eq!(told.contains(UNATTENDED), !is_attended, "{told}");
+    let (list, _) = done(home, &["automations", "list"]);
+    assert!(list.contains(end(id)) && list.contains("Nightly"), "{list}");
+    let (shown, _) = done(home, &["automations", "show", end(id)]);
+    assert!(
+        shown.contains(RULE) && shown.contains("> look at it"),
+        "{shown}"
+    );
+    let (_, told) = done(home, &["automations", "pause", end(id)]);
+    assert!(told.contains("is paused"), "{told}");
+    let paused = json(home, &["automations", "list"]);
+    assert_eq!(paused[0]["status"], "paused");
+    let (_, told) = done(home, &["automations", "runs", end(id)]);
+    assert!(told.contains("not run yet"), "{told}");
+    let (task, told) = done(home, &["automations", "run", end(id)]);
+    let task = task.trim_end();
+    assert_eq!(told.contains(UNATTENDED), !is_attended, "{told}");
+    if is_attended {
+        assert_eq!(ended(home, task)["status"], "completed");
+    }
+    let (runs, _) = done(home, &["automations", "runs", end(id)]);
+    assert!(runs.contains(end(task)), "{runs}");
+    done(home, &["automations", "resume", end(id)]);
+    assert_eq!(
+        json(home, &["automations", "show", id])[0]["status"],
+        "active"
+    );
+
+    let unasked = output(home, &["automations", "delete", end(id)]);
+    assert_eq!(unasked.status.code(), Some(2), "nobody could be asked");
+    done(home, &["automations", "delete", "--yes", end(id)]);
+    assert_eq!(json(home, &["automations", "list"]), [Value::Null; 0]);
+    // What was queued stays.
+    assert_eq!(json(home, &["tasks", "show", end(task)]).len(), 1);
+}
+
+#[test]
+fn an_automation_is_made_listed_paused_run_and_removed() {
+    kept_in_order(&Home::new(), false);
+    let home = Home::new();
+    let _daemon = home.start_with(&[]);
+    kept_in_order(&home, true);
+}
+
+#[test]
+fn nothing_acts_on_a_terminal_and_lists_fit_it() {
+    let home = Home::new();
+    let evil = format!("red \u{1b}[31m and a bell \u{7} {}", "long ".repeat(40));
+    let (id, _) = done(&home, &["tasks", "add", &evil]);
+    let rule = ["--rule", RULE];
+    let name = "name ".repeat(20);
+    let add = [&["automations", "add", name.trim_end(), &evil][..], &rule].concat();
+    let (automation, _) = done(&home, &add);
+    done(&home, &["automations", "run", automation.trim_end()]);
+    for words in [
+        &["tasks", "list"][..],
+        &["tasks", "show", id.trim_end()],
+        &["automations", "list"],
+        &["automations", "show", automation.trim_end()],
+        &["automations", "runs", automation.trim_end()],
+    ] {
+        let (said, _) = done(&home, words);
+        assert!(!said.contains(['\u{1b}', '\u{7}']), "{words:?}: {said}");
+        for line in json(&home, words) {
+            let line = line.to_string();
+            assert!(!line.contains(['\u{1b}', '\u{7}']), "{line}");
+        }
+        if words[1] == "show" {
+            continue;
+        }
+        let mut command = home.command(words);
+        command.env("NO_COLOR", "1");
+        let (shown, _) = Terminal::of_width(80, &mut command).rest();
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_with_status_2() {
+    let home = Home::new();
+    let add = ["automations", "add", "x", "y", "--rule"];
+    for (words, why) in [
+        (&["tasks", "show", "12345678"][..], "no tasks in"),
+        (&["tasks", "add", " "], "the prompt is empty"),
+        (
+            &["tasks", "add", "--cwd", "/does/not/exist", "x"],
+            "cannot be worked in",
+        ),
+        (&["tasks", "add", "--backend", "nobody", "x"], "nobody"),
+        (
+            &["tasks", "show", "12345678"],
+            "there is no task `12345678`",
+        ),
+        (
+            &["tasks", "cancel", "task_00000000000000000000000000000000"],
+            "task_not_found",
+        ),
+        (&["tasks", "show", "../threads"], "is no id"),
+        (&["tasks", "list", "--status", "done"], "queued"),
+        (
+            &["automations", "pause", "12345678"],
+            "there is no automation",
+        ),
+        (&[&add[..], &["FREQ=YEARLY"]].concat(), "invalid_schedule"),
+    ] {
+        let out = output(&home, words);
+        let told = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
+        assert!(told.contains(why), "{words:?}: {told}");
+        assert_eq!(String::from_utf8(out.stdout).unwrap(), "", "{words:?}");
+    }
+}
+
+#[test]
+fn a_command_that_holds_the_data_and_keeps_no_tasks_is_named() {
+    let home = Home::new();
+    let mut chat = home.command(&["chat"]);
+    let mut chat = chat
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while !home.data().join("daemon.sock").exists() {
+        assert!(since.elapsed() < PATIENCE, "no daemon came");
+        std::thread::yield_now();
+    }
+    let out = output(&home, &["tasks", "add", "x"]);
+    let told = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("another command works on this data"),
+        "{told}"
+    );
+    drop(chat.stdin.take());
+    assert!(chat.wait().unwrap().success());
+}

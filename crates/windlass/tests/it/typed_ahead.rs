@@ -1,0 +1,241 @@
+//! What a person types while a turn runs: nobody sees it in the answer, nobody takes it for one, and it is not lost.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use rustix::termios::{LocalModes, tcgetattr};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use windlass_testkit::{Answer, Exchange, FakeServer, Wire};
+
+use crate::run::Place;
+use crate::support::{Model, Terminal, open_terminal};
+
+const PROMPT: &str = "commands too): ";
+/// What an editor asks a terminal, and what a terminal answers: where the cursor is.
+const WHERE: &str = "\x1b[6n";
+const HERE: &[u8] = b"\x1b[1;1R";
+
+/// A program at a terminal, and the model that it asks.
+struct Scene {
+    runtime: Runtime,
+    server: FakeServer,
+    place: Place,
+    terminal: Terminal,
+}
+
+impl Scene {
+    fn of(arguments: &[&str]) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let server = runtime.block_on(FakeServer::start()).unwrap();
+        let place = Place::new();
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", &server.url()),
+        ];
+        let terminal = Terminal::start(&mut place.command(arguments, &variables));
+        Self {
+            runtime,
+            server,
+            place,
+            terminal,
+        }
+    }
+
+    /// Lets the model begin its answer, and waits until that is seen. Returns what is left to say.
+    fn begun(&mut self, answer: &Answer, seen: &str) -> (Exchange, Vec<String>) {
+        let mut events = Wire::Anthropic.events(answer);
+        let place = events.iter().position(|event| event.contains(seen));
+        let rest = events.split_off(place.unwrap() + 1);
+        let exchange = self.runtime.block_on(async {
+            let mut exchange = self.server.next().await;
+            exchange.begin_stream(&[]).await.unwrap();
+            for event in &events {
+                exchange.chunk(event.as_bytes()).await.unwrap();
+            }
+            exchange
+        });
+        self.terminal.until(&[seen]);
+        (exchange, rest)
+    }
+
+    fn finish(&self, (mut exchange, rest): (Exchange, Vec<String>)) {
+        self.runtime.block_on(async {
+            for event in &rest {
+                exchange.chunk(event.as_bytes()).await.unwrap();
+            }
+            exchange.finish().await.unwrap();
+        });
+    }
+
+    /// Lets the model answer, and returns what it was asked.
+    fn answer(&mut self, text: &str) -> String {
+        self.runtime.block_on(async {
+            let exchange = self.server.next().await;
+            let asked = exchange.request.json().to_string();
+            let events = Wire::Anthropic.events(&Answer::text(&[text]));
+            exchange.stream(&events).await.unwrap();
+            asked
+        })
+    }
+
+    fn has_echo(&self) -> bool {
+        let modes = tcgetattr(&self.terminal.theirs).unwrap();
+        modes.local_modes.contains(LocalModes::ECHO)
+    }
+
+    /// Waits until the terminal has lines that somebody typed, and whatever it shows of them.
+    fn typed(&self) {
+        while rustix::io::ioctl_fionread(&self.terminal.theirs).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    fn kill(&self, signal: &str) {
+        let pid = self.terminal.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+#[test]
+fn what_is_typed_while_a_turn_runs_is_not_shown_and_stays_for_the_shell() {
+    let mut scene = Scene::of(&["run", "hello"]);
+    let begun = scene.begun(&Answer::text(&["One sentence, ", "and its end.\n"]), "One");
+    assert!(!scene.has_echo());
+    scene.terminal.type_in("make all");
+    scene.typed();
+    scene.finish(begun);
+    let theirs = scene.terminal.theirs.try_clone().unwrap();
+    let seen = scene.terminal.until(&["and its end."]);
+    assert!(!seen.contains("make"), "{seen}");
+    let status = scene.terminal.child.wait().unwrap();
+    assert!(status.success());
+    assert!(scene.has_echo());
+    let mut line = [0; 64];
+    let count = rustix::io::read(&theirs, &mut line).unwrap();
+    assert_eq!(&line[..count], b"make all\n");
+}
+
+#[test]
+fn the_echo_comes_back_however_the_command_ends() {
+    for (signals, code) in [
+        (&["-INT", "-INT"][..], 130),
+        (&["-TERM"], 128 + 15),
+        (&["-QUIT"], 128 + 3),
+    ] {
+        let mut scene = Scene::of(&["run", "hello"]);
+        let _open = scene.begun(&Answer::text(&["One, ", "two"]), "One");
+        assert!(!scene.has_echo());
+        scene.kill(signals[0]);
+        if signals.len() > 1 {
+            scene.terminal.until(&["once more leaves at once"]);
+            scene.kill(signals[1]);
+        }
+        let status = scene.terminal.child.wait().unwrap();
+        // A turn that is at its end before the second signal was stopped by the first.
+        assert_eq!(status.code(), Some(code), "{signals:?}");
+        assert!(scene.has_echo(), "{signals:?}");
+    }
+}
+
+#[test]
+fn somebody_who_is_asked_sees_what_they_type_and_only_that_counts() {
+    let mut scene = Scene::of(&["run", "hello"]);
+    let arguments = json!({ "path": "made", "content": "by the model" }).to_string();
+    let answer = Answer::text(&["I will. "]).with_call("toolu_1", "write", &[&arguments]);
+    let begun = scene.begun(&answer, "I will.");
+    scene.terminal.type_in("y");
+    scene.typed();
+    scene.finish(begun);
+    scene.terminal.until(&[PROMPT]);
+    assert!(scene.has_echo());
+    scene.terminal.type_in("nonsense");
+    // It is shown, and it is no answer.
+    scene.terminal.until(&["nonsense"]);
+    scene.terminal.until(&[PROMPT]);
+    scene.terminal.type_in("n");
+    let begun = scene.begun(&Answer::text(&["Refused, ", "as you wish."]), "Refused");
+    assert!(!scene.has_echo());
+    scene.finish(begun);
+    let made = scene.place.here().join("made");
+    let (_, status) = scene.terminal.rest();
+    assert!(status.success());
+    assert!(!made.exists());
+}
+
+#[test]
+fn what_is_typed_ahead_in_a_chat_is_there_at_the_next_prompts() {
+    let mut scene = Scene::of(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    let begun = scene.begun(&Answer::text(&["One, ", "two"]), "One");
+    assert!(!scene.has_echo());
+    scene
+        .terminal
+        .keys
+        .write_all(b"second\rthird\rfou")
+        .unwrap();
+    scene.finish(begun);
+    let seen = scene.terminal.until(&[WHERE]);
+    assert!(!seen.contains("second"), "{seen}");
+    scene.terminal.keys.write_all(HERE).unwrap();
+    for answer in ["Three.", "Four."] {
+        scene.answer(answer);
+        scene.terminal.until(&[answer]);
+        scene.terminal.until(&[WHERE]);
+        scene.terminal.keys.write_all(HERE).unwrap();
+    }
+    scene.terminal.until(&["fou"]);
+    scene.terminal.keys.write_all(b"rth\r").unwrap();
+    let said = scene.answer("Five.");
+    scene.terminal.until(&["Five."]);
+    for said_ahead in ["second", "third", "fourth"] {
+        assert!(said.contains(&format!("\"{said_ahead}\"")), "{said}");
+    }
+    scene.terminal.child.kill().unwrap();
+    scene.terminal.child.wait().unwrap();
+}
+
+#[test]
+fn a_chat_whose_terminal_goes_away_ends() {
+    let place = Place::new();
+    let (ours, theirs) = open_terminal(80);
+    let another = || theirs.try_clone().unwrap();
+    let mut command = place.command(&["chat"], &[("TERM", "xterm")]);
+    command.stdin(another()).stdout(another()).stderr(another());
+    let mut child = command.spawn().unwrap();
+    drop((command, theirs));
+    let mut ours = File::from(ours);
+    let mut seen = String::new();
+    while !seen.contains(WHERE) {
+        let mut piece = [0; 1024];
+        let count = ours.read(&mut piece).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    ours.write_all(HERE).unwrap();
+    // No signal comes with it: the terminal is not the one that controls the program.
+    drop(ours);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_answer_that_goes_through_a_pipe_to_the_terminal_cannot_look_like_a_question() {
+    let model = Model::answering(|_| Answer::text(&["\u{1b}[2A\u{258c} shell wants to run"]));
+    let place = Place::new();
+    let (_ours, theirs) = open_terminal(80);
+    let variables = [
+        ("LANG", "C.UTF-8"),
+        ("ANTHROPIC_API_KEY", "test-key"),
+        ("ANTHROPIC_BASE_URL", &model.url()),
+    ];
+    let mut command = place.command(&["run", "hello"], &variables);
+    command.stdin(theirs.try_clone().unwrap()).stderr(theirs);
+    let out = command.stdout(Stdio::piped()).spawn().unwrap();
+    let out = out.wait_with_output().unwrap();
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(said.contains("shell wants to run"), "{said:?}");
+    assert!(!said.contains(['\u{1b}', '\u{258c}']), "{said:?}");
+}
