@@ -60,7 +60,7 @@ pub struct AgentRun {
     pub follow_up: AgentRunFollowUp,
     /// How to go on in its place.
     pub takeover: AgentRunTakeover,
-    /// Always `unverified`.
+    /// Always `self_report_only`: nobody has checked it.
     pub verification: AgentRunVerification,
     /// Always empty.
     pub artifacts: Vec<Value>,
@@ -173,7 +173,7 @@ pub struct AgentRunTakeover {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunVerification {
-    /// `unverified`.
+    /// `self_report_only`.
     pub status: String,
     /// What that means.
     pub summary: String,

@@ -446,8 +446,8 @@ pub struct FleetWorker {
     pub objective: Option<String>,
     /// In which role it works.
     pub role: Option<String>,
-    /// `{"kind": "local"}`.
-    pub host: Option<Value>,
+    /// `local`.
+    pub host: Option<String>,
     /// When the newest event of the task's thread was recorded.
     pub latest_heartbeat_at: Option<String>,
     /// That event.

@@ -220,14 +220,18 @@ pub struct SessionDetail {
     pub system_prompt: Option<String>,
 }
 
-/// The beginning of one message.
+/// The beginning of one message, with what looks like a credential taken out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionEntry {
     /// Who said it.
-    pub role: SessionRole,
-    /// What was said, in at most 280 characters.
+    pub kind: SessionRole,
+    /// What was said, in at most 400 characters.
     pub text: String,
+    /// Whether more was said.
+    pub truncated: bool,
+    /// Whether something that looks like a credential was taken out.
+    pub redacted: bool,
     /// The turn of the thread.
     pub turn_id: String,
 }
@@ -237,7 +241,27 @@ pub struct SessionEntry {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionPeek {
     /// The session.
-    pub metadata: SessionMetadata,
+    pub session_id: String,
+    /// What it is called.
+    pub title: String,
+    /// Where its thread works.
+    pub workspace: String,
+    /// The model of its thread.
+    pub model: String,
+    /// How freely the agent works in it.
+    pub mode: Mode,
+    /// Whether it is put away.
+    pub archived: bool,
+    /// How many messages it has.
+    pub message_count: u64,
+    /// When it was changed last.
+    pub updated_at: String,
     /// The last messages, oldest first.
     pub entries: Vec<SessionEntry>,
+    /// How many messages come before them.
+    pub omitted_before: u64,
+    /// Never true: a saved session is no thread that works.
+    pub live: bool,
+    /// The thread that it is a place of.
+    pub thread_id: String,
 }

@@ -49,10 +49,10 @@ pub(crate) fn choose(
     if let Some(name) = wanted.or(config.model.as_deref()) {
         return named(name, config, variable);
     }
-    for (known, default_model) in known() {
+    for known in known() {
         let found = Credentials::of(known, &config.providers, &variable);
         if found.key.is_some() {
-            return Ok(Choice::Real(found.model(default_model)?));
+            return Ok(Choice::Real(found.model(usual(known, config))?));
         }
     }
     Ok(Choice::Demonstration)
@@ -65,7 +65,7 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
         demonstration::NAME => return Ok(Choice::Demonstration),
         _ => {}
     }
-    let Some((known, default_model)) = find(provider) else {
+    let Some(known) = find(provider) else {
         bail!(
             "unknown provider `{provider}` in model `{name}`; write provider/model with one of {}, sim",
             names()
@@ -78,16 +78,15 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
             known.key_variables.join(" or ")
         );
     }
-    let model = if model.is_empty() {
-        default_model
-    } else {
-        model
+    let model = match model {
+        "" => usual(known, config),
+        model => model,
     };
     Ok(Choice::Real(found.model(model)?))
 }
 
 /// Returns the models that clients can name with their provider: the one that answers by default, where it was named,
-/// those of the configuration, and the usual one of each provider that can be asked.
+/// those of the configuration, and the usual one of each other provider that can be asked.
 pub(crate) fn further(
     wanted: Option<&str>,
     config: &Config,
@@ -101,11 +100,12 @@ pub(crate) fn further(
             models.push((name.to_owned(), model));
         }
     }
-    for (known, default_model) in known() {
+    for known in known() {
         let found = Credentials::of(known, &config.providers, &variable);
-        let name = format!("{}/{default_model}", known.name);
+        let model = usual(known, config);
+        let name = format!("{}/{model}", known.name);
         if found.is_usable() && !models.iter().any(|(listed, _)| *listed == name) {
-            models.push((name, found.model(default_model)?));
+            models.push((name, found.model(model)?));
         }
     }
     Ok(models)
@@ -117,9 +117,9 @@ pub(crate) fn api_backends(
     variable: impl Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
     let is_usable = |known| Credentials::of(known, &config.providers, &variable).is_usable();
-    let usable = known().filter(|(known, _)| is_usable(known));
-    let named = usable.map(|(known, default_model)| {
-        let model = format!("{}/{default_model}", known.name);
+    let usable = known().filter(|known| is_usable(known));
+    let named = usable.map(|known| {
+        let model = format!("{}/{}", known.name, usual(known, config));
         (format!("{}-api", known.name), model)
     });
     named.collect()
@@ -127,17 +127,17 @@ pub(crate) fn api_backends(
 
 /// Returns the providers as clients of the daemon see them: what they are called and whether they can be asked, and never a key.
 pub(crate) fn entries(
-    configured: &BTreeMap<String, Provider>,
+    config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Vec<ProviderEntry> {
-    let entry = |(known, default_model): (&'static KnownProvider, &str)| {
-        let found = Credentials::of(known, configured, &variable);
+    let entry = |known: &'static KnownProvider| {
+        let found = Credentials::of(known, &config.providers, &variable);
         ProviderEntry {
             id: known.name.to_owned(),
             display_name: known.title.to_owned(),
             usable: found.is_usable(),
             default_base_url: found.base_url.as_deref().map(address).unwrap_or_default(),
-            default_model: default_model.to_owned(),
+            default_model: usual(known, config).to_owned(),
             has_model_catalog: false,
             env_vars: known
                 .key_variables
@@ -147,6 +147,18 @@ pub(crate) fn entries(
         }
     };
     known().map(entry).collect()
+}
+
+/// Returns what a provider is asked for when nobody names a model: the first of its models that the configuration names, because a server
+/// of one's own seldom has another.
+fn usual<'a>(provider: &'static KnownProvider, config: &'a Config) -> &'a str {
+    let configured = config.model.iter().chain(&config.models);
+    let mut own = configured.filter_map(|name| {
+        let model = name.strip_prefix(provider.name)?.strip_prefix('/')?;
+        Some(model).filter(|model| !model.is_empty())
+    });
+    own.next()
+        .unwrap_or_else(|| provider.default_model.unwrap_or_default())
 }
 
 /// Spells an address without what may be a key: a login, and the query.
@@ -161,18 +173,18 @@ pub(crate) fn provider_name(provider: LlmProviderType) -> String {
     known.map_or_else(|| provider.to_string(), |known| known.name.to_owned())
 }
 
-/// The providers that can be named here, each with what is asked when only a key is there.
-fn known() -> impl Iterator<Item = (&'static KnownProvider, &'static str)> {
-    let usual = |known: &'static KnownProvider| Some((known, known.default_model?));
-    PROVIDERS.iter().filter_map(usual)
+/// The providers that can be named here: those of which it is known what to ask when only a key is there.
+fn known() -> impl Iterator<Item = &'static KnownProvider> {
+    let known = PROVIDERS.iter();
+    known.filter(|known| known.default_model.is_some())
 }
 
-fn find(name: &str) -> Option<(&'static KnownProvider, &'static str)> {
-    known().find(|(known, _)| known.name == name)
+fn find(name: &str) -> Option<&'static KnownProvider> {
+    known().find(|known| known.name == name)
 }
 
 fn names() -> String {
-    let names: Vec<_> = known().map(|(known, _)| known.name).collect();
+    let names: Vec<_> = known().map(|known| known.name).collect();
     names.join(", ")
 }
 
@@ -235,7 +247,7 @@ impl Credentials {
 pub(crate) fn layers_of(variable: impl Fn(&str) -> Option<String>) -> Vec<Layer> {
     let set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
     let mut layers = Vec::new();
-    for (known, _) in known() {
+    for known in known() {
         let key = known.key_variables.iter().find(set);
         let url = Some(&known.url_variable).filter(set);
         for (variables, name) in [(key, "api_key"), (url, "base_url")] {
@@ -264,7 +276,7 @@ pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
         let own = PriceTable::from_toml(&text)?;
         settings.prices = Arc::new(settings.prices.overridden_by(&own));
     }
-    for (known, _) in known() {
+    for known in known() {
         let of = config.providers.get(known.name);
         let provider = ProviderSettings {
             max_parallel_calls: of.and_then(|provider| provider.max_parallel_calls),
@@ -329,13 +341,44 @@ mod tests {
             "{asked:?}"
         );
         assert!(api_backends(&config, variable).contains_key("openai-chat-api"));
-        let entries = entries(&config.providers, variable);
+        let entries = entries(&config, variable);
         for entry in entries.iter().filter(|entry| entry.usable) {
             let prefix = format!("{}/", entry.id);
             assert!(
                 asked.iter().any(|name| name.starts_with(&prefix)),
                 "{entry:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_provider_is_asked_for_a_model_that_the_configuration_names_before_any_other() {
+        let ollama = Provider {
+            base_url: Some("http://127.0.0.1:11434/v1".to_owned()),
+            ..Provider::default()
+        };
+        let config = Config {
+            providers: BTreeMap::from([("openai-chat".to_owned(), ollama)]),
+            models: vec!["anthropic/x".to_owned(), "openai-chat/glm-2".to_owned()],
+            ..Config::default()
+        };
+        let variable = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "a".to_owned());
+        let further = further(None, &config, variable).unwrap();
+        let mut asked: Vec<_> = further.iter().map(|(name, _)| name.as_str()).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, ["anthropic/x", "openai-chat/glm-2"]);
+        let usual = entries(&config, variable);
+        let usual = usual.iter().find(|entry| entry.id == "openai-chat");
+        assert_eq!(usual.unwrap().default_model, "glm-2");
+        assert_eq!(
+            api_backends(&config, variable)["openai-chat-api"],
+            "openai-chat/glm-2"
+        );
+        for (wanted, asked) in [(None, "x"), (Some("openai-chat"), "glm-2")] {
+            match choose(wanted, &config, variable) {
+                Ok(Choice::Real(model)) => assert_eq!(model.model, asked),
+                _ => panic!("{wanted:?}"),
+            }
         }
     }
 

@@ -104,6 +104,12 @@ fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<By
             payload["thread_id"] = shown.thread_id.into();
             payload["turn_id"] = shown.turn_id.into();
             if let Some(status) = shown.event.strip_prefix("user_input.") {
+                // The frame of this stream has a word of its own for it.
+                let status = if status == "answered" {
+                    "submitted"
+                } else {
+                    status
+                };
                 payload["status"] = status.into();
             }
             vec![sse::named(&shown.event, &payload)]

@@ -179,7 +179,7 @@ impl Asked {
                 instructions: format!("Its thread is {}: steer, stop or go on in it.", thread.id),
             },
             verification: AgentRunVerification {
-                status: "unverified".to_owned(),
+                status: "self_report_only".to_owned(),
                 summary: "nobody has checked what it did".to_owned(),
             },
             artifacts: Vec::new(),

@@ -168,6 +168,21 @@ async fn a_detail_and_the_events_after_it_miss_nothing() {
 }
 
 #[tokio::test]
+async fn a_one_shot_stream_tells_that_an_answer_was_submitted() {
+    let daemon = Daemon::start().await;
+    let body = json!({"prompt": "ASK me"});
+    let mut stream = daemon.client.post_stream("/v1/stream", body).await;
+    let asked = stream.until("user_input.required").await.pop().unwrap();
+    let (thread, id) = (text(&asked.data["thread_id"]), text(&asked.data["id"]));
+    let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "Red"}]});
+    let path = format!("/v1/user-input/{thread}/{id}");
+    daemon.client.post(&path, answers).await.expect(200);
+    let told = stream.until("user_input.answered").await.pop().unwrap();
+    assert_eq!(told.data["status"], "submitted");
+    stream.rest().await;
+}
+
+#[tokio::test]
 async fn r29_a_one_shot_stream_names_its_calls_and_its_end() {
     let daemon = Daemon::start().await;
     let body = json!({"prompt": "SHELL now", "auto_approve": true});

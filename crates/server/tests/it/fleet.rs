@@ -180,12 +180,19 @@ async fn a_worker_shows_the_thread_of_its_task_and_can_be_interrupted_and_restar
         (&told["action"], &told["execution"]),
         (&json!("restart"), &json!("scheduled"))
     );
-    until(client, &run, |run| run["tasks"][1]["attempts"] == 2).await;
+    let again = until(client, &run, |run| run["tasks"][1]["attempts"] == 2).await;
+    assert_eq!(
+        again["tasks"][1]["error"],
+        json!(null),
+        "of the first attempt"
+    );
     let told = client
         .post(&format!("{first}/interrupt"), json!({}))
         .await
         .expect(200);
     assert_eq!(told["action"], "interrupt");
+    assert_eq!(told["worker"]["host"], "local");
+    assert_eq!(told["worker"]["last_error"], "cancelled by operator");
     let cancelled = |run: &Value| run["tasks"][0]["status"] == "cancelled";
     until(client, &run, cancelled).await;
     daemon.model.open();

@@ -100,6 +100,16 @@ async fn a_session_is_a_place_in_its_thread_and_going_on_forks_there() {
         .iter()
         .map(|line| line.split_once(": ").unwrap().1);
     assert_eq!(entries, last.collect::<Vec<_>>());
+    assert_eq!(peek["entries"][0]["kind"], "assistant");
+    assert_eq!(peek["session_id"], id_of(&session));
+    assert_eq!(
+        (
+            &peek["message_count"],
+            &peek["omitted_before"],
+            &peek["live"]
+        ),
+        (&json!(4), &json!(1), &json!(false))
+    );
     let peek = client.get(&format!("{session}?peek=true&entries=5000"));
     assert_eq!(
         peek.await.expect(200)["entries"].as_array().unwrap().len(),
@@ -136,6 +146,38 @@ async fn a_session_is_a_place_in_its_thread_and_going_on_forks_there() {
     assert_eq!(other["thread"]["mode"], "plan");
     assert_eq!(other["thread"]["model"], "any-name");
     assert_eq!(other["turns"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_peek_and_a_title_show_no_credential_and_no_long_text() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let long = format!("token=hunter2 {}", "word ".repeat(200));
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, &long).await;
+    let session = saved(client, &thread, json!({})).await;
+    let peek = client
+        .get(&format!("{session}?peek=true"))
+        .await
+        .expect(200);
+    assert!(!peek.to_string().contains("hunter2"), "{peek:#}");
+    let said = &peek["entries"][0];
+    assert_eq!(
+        (&said["redacted"], &said["truncated"]),
+        (&json!(true), &json!(true))
+    );
+    assert!(
+        text(&said["text"]).starts_with("token=[redacted] word"),
+        "{said}"
+    );
+    assert_eq!(text(&said["text"]).chars().count(), 400);
+    assert!(
+        text(&peek["title"]).starts_with("token=[redacted]"),
+        "{peek:#}"
+    );
+    // The session itself is what was said.
+    let whole = client.get(&session).await.expect(200);
+    assert!(messages(&whole)[0].contains("token=hunter2"));
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ fn action(configured: config::ApprovalAction) -> ApprovalAction {
 pub(super) fn host(config: &Config) -> HostConfig {
     let starts = subagents::settings(&config.subagents, std::iter::empty());
     HostConfig {
-        providers: model::entries(&config.providers, |name| std::env::var(name).ok()),
+        providers: model::entries(config, |name| std::env::var(name).ok()),
         approvals: config.approvals.default.map(action),
         compacts: config.compaction.enabled != Some(false),
         subagent_depth: starts.map(|starts| starts.max_depth),

@@ -85,7 +85,7 @@ impl ConfigReload {
                 providers.set_default_model(reached).await;
             }
         }
-        let named = config.model.filter(|_| wanted.is_none());
+        let named = config.model.clone().filter(|_| wanted.is_none());
         let is_default = wanted.is_some() || named.as_ref() == Some(&default);
         models.chosen = named.filter(|name| !is_default && models.known.contains_key(name));
         let counts = |key: &String| match key.as_str() {
@@ -109,7 +109,7 @@ impl ConfigReload {
             .collect();
         *last = layers;
         Ok(Reloaded {
-            providers: model::entries(&config.providers, variable),
+            providers: model::entries(&config, variable),
             models,
             applied,
             needs_restart,

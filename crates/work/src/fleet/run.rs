@@ -493,6 +493,8 @@ impl FleetRun {
                     task.status = FleetTaskStatus::Running;
                     task.leased_to = Some(worker_spec.worker_id.clone());
                     task.attempts = *attempt;
+                    // What an earlier attempt met is no news of this one.
+                    task.error = None;
                     task.first_worker.get_or_insert(*worker);
                 }
                 if let Some(worker) = self.workers.get_mut(*worker) {

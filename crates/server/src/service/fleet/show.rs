@@ -6,7 +6,7 @@ use windlass_core::items::TurnStatus;
 use windlass_protocol::fleet as wire;
 use windlass_store::queries::{ThreadRow, ThreadState};
 use windlass_work::FleetRun;
-use windlass_work::fleet::{FleetRunStatus, FleetTaskStatus, is_stale};
+use windlass_work::fleet::{FleetRunStatus, FleetTaskStatus, Told, is_stale};
 
 use super::{HERE, worker_id};
 use crate::app::App;
@@ -16,8 +16,13 @@ use crate::ids;
 /// After how long without an event a worker counts as silent.
 const PATIENCE: TimeDelta = TimeDelta::minutes(10);
 
+/// Where workers are, in the word of the wire.
+const LOCAL: &str = "local";
+/// What is said of a worker that was told to give its task up and has not ended it yet.
+const CANCELLED: &str = "cancelled by operator";
+
 fn host() -> Value {
-    json!({ "kind": "local" })
+    json!({ "kind": LOCAL })
 }
 
 pub(super) fn run_status(status: FleetRunStatus) -> wire::FleetRunStatus {
@@ -232,11 +237,14 @@ impl App {
             task_id: None,
             objective: None,
             role: of_worker,
-            host: Some(host()),
+            host: Some(LOCAL.to_owned()),
             latest_heartbeat_at: None,
             latest_event: None,
             artifacts: Vec::new(),
-            last_error: state.last_error.clone(),
+            last_error: match state.told {
+                Some(Told::Interrupt | Told::Stop) => Some(CANCELLED.to_owned()),
+                Some(Told::Restart) | None => state.last_error.clone(),
+            },
             alert_state: None,
             runtime_state: None,
             thread_id: None,

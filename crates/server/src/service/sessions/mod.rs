@@ -5,6 +5,7 @@
 
 mod change;
 mod list;
+mod redact;
 mod resume;
 mod save;
 mod show;

@@ -7,6 +7,7 @@ use windlass_protocol::{
     ThreadDetail, UpdateSession, UpdatedSession,
 };
 
+use super::redact::redact;
 use super::show::role;
 use super::{Asked, TITLE_CHARS, checked_title};
 use crate::error::{ApiError, Result};
@@ -137,7 +138,11 @@ impl Asked {
 fn place(detail: ThreadDetail) -> Result<SessionMetadata> {
     let is_open = |status| matches!(status, Status::Queued | Status::InProgress);
     if let Some(open) = detail.turns.iter().find(|turn| is_open(turn.status)) {
-        return Err(ApiError::turn_active(&open.id));
+        let text = format!(
+            "Thread {} has a queued or active turn; wait for its end before saving it as a session",
+            detail.thread.id
+        );
+        return Err(ApiError::turn_active(&open.id).saying(text));
     }
     let messages = detail.items.iter().filter(|item| role(item).is_some());
     let (count, last) = (messages.count(), detail.turns.last());
@@ -177,6 +182,6 @@ fn title_of(of_thread: Option<&str>, said: &str) -> String {
     };
     let of_thread = of_thread.and_then(|title| clean(title, TITLE_CHARS));
     of_thread
-        .or_else(|| clean(said, SAID_CHARS))
+        .or_else(|| clean(&redact(said).0, SAID_CHARS))
         .unwrap_or_else(|| "Saved session".to_owned())
 }

@@ -5,8 +5,12 @@ use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPe
 use windlass_store::queries::TurnRow;
 
 use super::Asked;
+use super::redact::redact;
 use crate::error::Result;
 use crate::threads::told;
+
+/// How long the text of an entry may be.
+const ENTRY_CHARS: usize = 400;
 
 /// Tells who said an item; `None` for one that is no message.
 pub(super) fn role(item: &Item) -> Option<SessionRole> {
@@ -28,9 +32,14 @@ fn message(item: Item) -> Option<SessionMessage> {
 }
 
 fn entry(item: Item) -> Option<SessionEntry> {
+    let kind = role(&item)?;
+    let (text, redacted) = redact(&item.detail.unwrap_or(item.summary));
+    let end = text.char_indices().nth(ENTRY_CHARS).map(|(at, _)| at);
     Some(SessionEntry {
-        role: role(&item)?,
-        text: item.summary,
+        kind,
+        text: text[..end.unwrap_or(text.len())].to_owned(),
+        truncated: end.is_some(),
+        redacted,
         turn_id: item.turn_id,
     })
 }
@@ -78,8 +87,18 @@ impl Asked {
         }
         shown.drain(..shown.len().saturating_sub(entries));
         Ok(SessionPeek {
-            metadata,
+            omitted_before: metadata.message_count.saturating_sub(shown.len() as u64),
             entries: shown,
+            session_id: metadata.id,
+            title: redact(&metadata.title).0,
+            workspace: metadata.workspace,
+            model: metadata.model,
+            mode: metadata.mode,
+            archived: metadata.archived,
+            message_count: metadata.message_count,
+            updated_at: metadata.updated_at,
+            live: false,
+            thread_id: metadata.thread_id,
         })
     }
 }
