@@ -2,6 +2,7 @@
 
 mod layers;
 mod nearest;
+mod plain;
 #[cfg(feature = "schema")]
 pub mod schema;
 
@@ -618,7 +619,9 @@ fn refused(error: &toml::de::Error, text: &str) -> ConfigError {
     let message = without_text(error.message());
     ConfigError {
         line: before.matches('\n').count() + 1,
-        message: nearest::with_suggestion(&message).unwrap_or(message),
+        message: nearest::with_suggestion(&message)
+            .or_else(|| plain::in_plain_words(&message))
+            .unwrap_or(message),
     }
 }
 
@@ -657,7 +660,7 @@ mod tests {
             ),
             (
                 "[limits]\nthreads = -1",
-                "line 2: invalid value: integer `-1`",
+                "line 2: it is the number -1, but a whole number",
             ),
             (
                 "[retention]\n\nmax_age = 3",
@@ -669,7 +672,7 @@ mod tests {
             ),
             (
                 "model = 1",
-                "line 1: invalid type: integer `1`, expected a string",
+                "line 1: it is the number 1, but a text in quotes is expected",
             ),
         ] {
             let refused = refused(text);
@@ -687,10 +690,7 @@ mod tests {
         ] {
             let refused = refused(text);
             assert!(!refused.contains("sk-1"), "{refused}");
-            assert!(
-                refused.contains("invalid type: string, expected "),
-                "{refused}"
-            );
+            assert!(refused.contains("it is a text, but "), "{refused}");
         }
     }
 

@@ -129,7 +129,10 @@ pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf> {
         LOCAL => "; start the daemon with another `--workspace` to open it",
         _ => "",
     };
-    let text = format!("the directory lies outside of the environment's root{hint}");
+    let text = format!(
+        "the directory `{}` lies outside of the environment's root{hint}",
+        cwd.display()
+    );
     Err(ApiError::new(ErrorCode::CwdOutsideRoot, text)
         .with(json!({ "environment_id": environment.id })))
 }
@@ -177,6 +180,14 @@ pub async fn open_environments(
     opened.await.map(drop)
 }
 
+/// Refuses a workspace and environments that [`open_environments`] cannot open. A host calls it before it makes anything.
+pub fn check_environments(
+    workspace: &Path,
+    configured: &[CreateEnvironment],
+) -> Result<(), StartError> {
+    always(workspace, configured).map(drop)
+}
+
 /// Does that, and returns those that are always there, and all of them.
 pub(crate) async fn opened(
     environments: &Environments,
@@ -184,6 +195,19 @@ pub(crate) async fn opened(
     configured: &[CreateEnvironment],
     store: &dyn WireStore,
 ) -> Result<(FixedEnvironments, Vec<Environment>), StartError> {
+    let always = always(workspace, configured)?;
+    let all = all(&always, store).await.map_err(StartError::Store)?;
+    for environment in &all {
+        environments.put(for_tools(environment));
+    }
+    Ok((always, all))
+}
+
+/// Makes the environments that are always there.
+fn always(
+    workspace: &Path,
+    configured: &[CreateEnvironment],
+) -> Result<FixedEnvironments, StartError> {
     let mut local = local(workspace).map_err(|source| StartError::Workspace {
         path: workspace.display().to_string(),
         source,
@@ -215,15 +239,10 @@ pub(crate) async fn opened(
             _ => fixed(wanted).map_err(|error| refused(error.to_string())),
         }
     });
-    let always = FixedEnvironments {
+    Ok(FixedEnvironments {
         configured: made.collect::<Result<_, _>>()?,
         local,
-    };
-    let all = all(&always, store).await.map_err(StartError::Store)?;
-    for environment in &all {
-        environments.put(for_tools(environment));
-    }
-    Ok((always, all))
+    })
 }
 
 /// Returns all environments, those that are always there first. What the operator says counts more than what a client has registered before.

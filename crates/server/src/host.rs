@@ -24,6 +24,8 @@ pub struct HostConfig {
     pub subagent_depth: Option<u32>,
     /// Whether models are told of the skills of a repository.
     pub reads_repository: bool,
+    /// The keys that its configuration file may have, with dots; `*` is a name that the operator chooses. They cannot be set by clients.
+    pub file_keys: Vec<String>,
     /// Reads the configuration again; `None` where there is none.
     pub reload: Option<Arc<dyn Reload>>,
 }

@@ -40,7 +40,7 @@ mod visitors;
 mod whole_file;
 mod work;
 
-pub use environments::open_environments;
+pub use environments::{check_environments, open_environments};
 pub use error::ApiError;
 pub use host::{HostConfig, Reload, Reloaded};
 pub use models::{Models, UnknownModels};
@@ -52,3 +52,4 @@ pub use service::rules::MayCall;
 pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep, WorkSettings};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope, Tokens};
+pub use unix_socket::check_unix_socket;

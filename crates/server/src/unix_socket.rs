@@ -34,8 +34,32 @@ impl UnixSocket {
     }
 }
 
+/// Refuses a path at which no socket can be made. A host calls it before it makes anything.
+pub fn check_unix_socket(path: &Path) -> Result<(), StartError> {
+    let above = match path.parent() {
+        Some(above) if above != Path::new("") => above,
+        _ => Path::new("."),
+    };
+    let is_there = std::fs::metadata(above).and_then(|found| match found.is_dir() {
+        true => is_left_over(path).map(drop),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    is_there.map_err(|source| StartError::UnixSocket {
+        path: path.display().to_string(),
+        source,
+    })
+}
+
 /// Removes the socket of a daemon that was killed. One that somebody listens on stays, and so does any other file.
 fn remove_left_over(path: &Path) -> io::Result<()> {
+    match is_left_over(path)? {
+        true => std::fs::remove_file(path),
+        false => Ok(()),
+    }
+}
+
+/// Tells whether a socket is there on which nobody listens; what cannot be put away is refused.
+fn is_left_over(path: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
             match std::os::unix::net::UnixStream::connect(path) {
@@ -43,14 +67,14 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
                     io::ErrorKind::AddrInUse,
                     "another program listens on it",
                 )),
-                Err(_) => std::fs::remove_file(path),
+                Err(_) => Ok(true),
             }
         }
         Ok(_) => Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "there is a file that is no socket",
         )),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }

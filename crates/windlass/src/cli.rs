@@ -180,6 +180,12 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
     })
 }
 
+/// Reads how many of something are wanted.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    let read = text.parse().ok().filter(|count| *count > 0);
+    read.ok_or_else(|| "write a whole number, 1 or more".to_owned())
+}
+
 /// Returns the directory that was named, else the current one.
 pub(crate) fn or_current(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match named {

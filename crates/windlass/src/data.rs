@@ -2,16 +2,39 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::Access;
+use windlass_core::bounds::one_line;
 
 use crate::cli::{note, printable};
+use crate::config::FILE;
+use crate::data_modes;
 
 /// What everybody may write to has this bit.
 const OF_OTHERS: u32 = 0o002;
+
+/// The files by which a data directory is known before it has a store, whose files begin with its name.
+const OWN_FILES: [&str; 11] = [
+    "approvals.json",
+    "approvals.lock",
+    "approvals.new",
+    "daemon.sock",
+    "secrets.key",
+    "token",
+    "tokens.json",
+    "tokens.lock",
+    "tokens.new",
+    "trusted.json",
+    "trusted.lock",
+];
+/// What may be beside them. Directories of others have such names too.
+const OWN_DIRECTORIES: [&str; 4] = ["backends", "checkpoints", "outputs", "processes"];
+/// What says nothing of whose a directory is.
+const OF_NOBODY: [&str; 3] = [".gitignore", ".gitkeep", "lost+found"];
 
 /// Returns the directory that was named, else the user's own.
 pub(crate) fn directory(named: Option<PathBuf>) -> Result<PathBuf> {
@@ -42,19 +65,13 @@ fn set(name: &str) -> Option<OsString> {
 /// and nothing is changed.
 pub(crate) fn make(directory: &Path) -> Result<()> {
     let shown = printable(directory);
+    check(directory)?;
     if let Ok(target) = fs::read_link(directory) {
-        if !directory.exists() {
-            bail!(
-                "the data directory {shown} is a link to {}, which is not there; make it, or name another with --data",
-                printable(&target)
-            );
-        }
         note(&format!(
             "the data directory {shown} is a link; {} is used",
             printable(&directory.canonicalize().unwrap_or(target))
         ));
     }
-    let is_new = !directory.exists();
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -62,12 +79,85 @@ pub(crate) fn make(directory: &Path) -> Result<()> {
         .with_context(|| {
             format!("cannot make the data directory {shown}; name another with --data")
         })?;
+    data_modes::take(directory);
     is_own(directory)?;
     rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
         format!("the data directory {shown} cannot be written by this user; nothing was changed. Name another with --data")
     })?;
-    keep_out_of_git(directory, is_new);
+    keep_out_of_git(directory);
     Ok(())
+}
+
+/// Refuses a directory that is somebody else's, or holds something else; nothing is changed. One that is not there yet can be made.
+pub(crate) fn check(directory: &Path) -> Result<()> {
+    let shown = printable(directory);
+    if let Ok(target) = fs::read_link(directory)
+        && !directory.exists()
+    {
+        bail!(
+            "the data directory {shown} is a link to {}, which is not there; make it, or name another with --data",
+            printable(&target)
+        );
+    }
+    if fs::metadata(directory).is_ok_and(|found| !found.is_dir()) {
+        bail!(
+            "cannot make the data directory {shown}: there is a file of that name; name another with --data"
+        );
+    }
+    match contents(directory) {
+        Contents::Others(name) => bail!(
+            "{shown} is no data directory of Windlass: there is `{name}` in it; name an empty directory, or one that is not there yet, with --data"
+        ),
+        Contents::Nothing | Contents::OfWindlass | Contents::Unknown => Ok(()),
+    }
+}
+
+/// What is in a directory.
+pub(crate) enum Contents {
+    /// There is nothing in it, or it is not there.
+    Nothing,
+    OfWindlass,
+    /// Something else; its name.
+    Others(String),
+    /// It cannot be looked into.
+    Unknown,
+}
+
+/// Looks what is in a directory.
+pub(crate) fn contents(directory: &Path) -> Contents {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Contents::Nothing,
+        Err(_) => return Contents::Unknown,
+    };
+    let names = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names: Vec<_> = names
+        .filter(|name| !OF_NOBODY.contains(&name.as_str()))
+        .collect();
+    // A configuration of a project has the same beginning, and is none of its data.
+    let is_of_store = |name: &String| name.starts_with("windlass.") && name != FILE;
+    if names.iter().any(is_of_store) {
+        return Contents::OfWindlass;
+    }
+    let is_own = |name: &str| OWN_FILES.contains(&written(name));
+    let has_own = names.iter().any(|name| is_own(name));
+    let is_beside = |name: &str| has_own && OWN_DIRECTORIES.contains(&name);
+    let mut others = names
+        .iter()
+        .filter(|name| !is_own(name) && !is_beside(name));
+    match others.next() {
+        Some(other) => Contents::Others(one_line(other).into_owned()),
+        None if names.is_empty() => Contents::Nothing,
+        None => Contents::OfWindlass,
+    }
+}
+
+/// Returns the name of a file that may have been cut off while it was written under another one.
+fn written(name: &str) -> &str {
+    let bare = name.strip_prefix('.').unwrap_or(name);
+    bare.rsplit_once('-').map_or(name, |(name, _)| name)
 }
 
 /// Who owns a directory, or may write to it, can put anything into it, tokens and sockets too.
@@ -89,7 +179,7 @@ pub(crate) fn is_own(directory: &Path) -> Result<()> {
 }
 
 /// Sees to it that nobody commits tokens and conversations by accident.
-fn keep_out_of_git(directory: &Path, is_new: bool) {
+fn keep_out_of_git(directory: &Path) {
     let Ok(directory) = directory.canonicalize() else {
         return;
     };
@@ -102,12 +192,7 @@ fn keep_out_of_git(directory: &Path, is_new: bool) {
         return;
     }
     let (shown, repository_shown) = (printable(&directory), printable(repository));
-    let holds_others = || {
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name());
-        names.next().is_some() && !directory.join("windlass.db").exists()
-    };
-    if repository == directory || (!is_new && holds_others()) {
+    if repository == directory {
         note(&format!(
             "the data directory {shown} is in the git repository {repository_shown}: take care that it is not committed, or name \
              another with --data"

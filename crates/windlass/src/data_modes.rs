@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::cli::{note, printable};
+use crate::data::{self, Contents};
 
 /// Files of the data directory whose owner alone may use them, beside those of the store, which begin with its name. A token that others could
 /// read is not mended but made anew.
@@ -14,12 +15,53 @@ const OF_STORE: &str = "windlass.";
 
 const OF_DIRECTORY: u32 = 0o700;
 const OF_FILES: u32 = 0o600;
+/// What everybody may write to has this bit.
+const OF_OTHERS: u32 = 0o002;
 /// A directory with this bit is shared on purpose, as `/tmp` is.
 const STICKY: u32 = 0o1000;
 
-/// Gives the directory and the files in it that are the daemon's own their modes back, and says so. What belongs to another user, and
-/// what is a link, is left alone.
+/// Gives the directory and the files in it that are the daemon's own their modes back, and says so. What belongs to another user, what is
+/// a link, and a directory of something else are left alone.
 pub(crate) fn mend(directory: &Path) {
+    match data::contents(directory) {
+        Contents::OfWindlass => mend_all(directory),
+        // Only who may look into it can tell whose it is.
+        Contents::Unknown => look_into(directory),
+        Contents::Nothing | Contents::Others(_) => {}
+    }
+}
+
+/// Gives an empty directory, in which data will be kept from now on, its mode.
+pub(crate) fn take(directory: &Path) {
+    if let (Contents::Nothing, Ok(found)) = (data::contents(directory), fs::metadata(directory))
+        && found.mode() & (STICKY | OF_OTHERS) == OF_OTHERS
+    {
+        mend_one(directory, &found, OF_DIRECTORY);
+    }
+}
+
+/// Opens a directory that is closed to its owner, and closes it again where it holds no data.
+fn look_into(directory: &Path) {
+    let Ok(found) = fs::metadata(directory) else {
+        return;
+    };
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    if !is_own || !found.is_dir() {
+        return;
+    }
+    let set = |mode| fs::set_permissions(directory, Permissions::from_mode(mode));
+    let before = found.mode() & 0o7777;
+    if set(OF_DIRECTORY).is_err() {
+        return;
+    }
+    let is_data = matches!(data::contents(directory), Contents::OfWindlass);
+    let _ = set(before);
+    if is_data {
+        mend_all(directory);
+    }
+}
+
+fn mend_all(directory: &Path) {
     let Ok(found) = fs::metadata(directory) else {
         return;
     };

@@ -23,7 +23,9 @@ pub(crate) fn by_end<T>(
     advice: &str,
 ) -> Result<T> {
     if end.len() < MIN_SHORT {
-        bail!("`{end}` is too short for the end of an id of a {kind}; {advice}");
+        bail!(
+            "`{end}` is too short: give {MIN_SHORT} letters of the end of the id, or more; {advice}"
+        );
     }
     let mut found: Vec<T> = all.into_iter().filter(|it| id(it).ends_with(end)).collect();
     match found.pop() {

@@ -66,7 +66,8 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, Refused> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(None),
+        // Below a file there is none either.
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(Errno::LOOP | Errno::MLINK) => {
             return Err(Refused::Link(fs::read_link(path).unwrap_or_default()));
         }

@@ -24,7 +24,7 @@ use crate::cli::{note, or_current, printable};
 use crate::commands::serve::access;
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions, made_token, secrets_key};
-use crate::{data, data_modes, demonstration, model, own_file};
+use crate::{backends, data, data_modes, demonstration, model, own_file};
 
 /// How often a daemon that is starting is looked for.
 const TRIES: u32 = 20;
@@ -47,6 +47,8 @@ pub(crate) struct Reach {
     pub(crate) workspace: PathBuf,
     /// What for.
     pub(crate) purpose: Purpose,
+    /// The agent of others that is to do the work, if one was named.
+    pub(crate) backend: Option<String>,
 }
 
 /// What the daemon of a data directory is reached for.
@@ -84,6 +86,7 @@ impl Reach {
             model: Some("sim".to_owned()),
             workspace: or_current(None)?,
             purpose: Purpose::Look,
+            backend: None,
         })
     }
 
@@ -96,6 +99,7 @@ impl Reach {
             model: model.filter(|model| !model.trim().is_empty()),
             workspace,
             purpose: Purpose::Queue,
+            backend: None,
         }
     }
 
@@ -191,8 +195,12 @@ impl Reach {
 
     /// Brings up a daemon in this process. Turns that others left open stay open until somebody resumes their thread.
     async fn own(&self) -> Result<(Client, Option<OwnDaemon>)> {
+        data::check(&self.data)?;
         data_modes::mend(&self.data);
         let mut config = config::load(self.config.as_deref(), &self.data)?;
+        if let Some(name) = &self.backend {
+            backends::check_installed(name, &config)?;
+        }
         if self.purpose != Purpose::Work {
             // No tool runs, so nothing that one needs has to be there.
             config.mcp_servers.clear();
@@ -352,6 +360,15 @@ impl Link {
             let _ = own.running.await;
             own.store.close().await;
         }
+    }
+
+    /// Returns the directory that the daemon works in where nobody names another.
+    pub(crate) async fn workspace(&self) -> Result<PathBuf> {
+        let client = self.client();
+        let there = client.get::<EnvironmentList>("/v1/environments");
+        let there = there.await.map_err(explained)?.environments;
+        let local = there.into_iter().find(|it| it.id == "local");
+        Ok(local.map(|it| it.root).unwrap_or_default())
     }
 
     /// Returns the environment whose root is a directory, and makes it where there is none. One that the operator has configured for it

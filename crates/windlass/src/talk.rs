@@ -150,12 +150,16 @@ impl Talk {
         };
         let mut questions = Questions::new();
         let mut calls = HashMap::new();
+        let mut left_open = Vec::new();
         for item in &detail.items {
-            let tool = item
-                .metadata
-                .as_ref()
-                .map(|metadata| metadata["tool"].clone());
-            calls.extend(tool.map(|tool| (item.id.clone(), tool)));
+            let Some(metadata) = &item.metadata else {
+                continue;
+            };
+            let tool = metadata["tool"].clone();
+            if matches!(item.status, Status::InProgress | Status::Queued) {
+                left_open.push((item.id.clone(), tool.clone()));
+            }
+            calls.insert(item.id.clone(), tool);
         }
         for approval in &detail.pending_approvals {
             let known = approval.item_id.as_ref().and_then(|id| calls.get(id));
@@ -174,6 +178,7 @@ impl Talk {
             turn_id: turn.id.clone(),
             questions,
             calls,
+            left_open,
         }))
     }
 
@@ -197,6 +202,7 @@ impl Talk {
             turn_id: started.turn.id,
             questions: Questions::new(),
             calls: HashMap::new(),
+            left_open: Vec::new(),
         })
     }
 }
@@ -216,6 +222,8 @@ pub(crate) struct Watch<'a> {
     questions: Questions,
     /// What is known of the calls, by their items.
     calls: HashMap<String, Value>,
+    /// Calls that an earlier process began and nobody has seen the end of, with their items.
+    left_open: Vec<(String, Value)>,
 }
 
 impl Watch<'_> {
@@ -225,6 +233,9 @@ impl Watch<'_> {
         let mut interrupts = signal(SignalKind::interrupt())?;
         let _hush = Hush::begin(ahead);
         let mut is_stopping = false;
+        for (item, tool) in std::mem::take(&mut self.left_open) {
+            screen.take_up(&item, &tool);
+        }
         loop {
             self.settle(screen).await?;
             tokio::select! {

@@ -125,7 +125,7 @@ impl Asked {
             "reasoning_effort" => effort_change(value),
             "default_mode" => mode_change(value),
             "allow_shell" => shell_change(value),
-            _ => Err(refused(key)),
+            _ => Err(refused(key, &self.settings.config.file_keys)),
         }
     }
 
@@ -273,9 +273,11 @@ fn shell_change(value: &str) -> Result<Change> {
     }))
 }
 
-fn refused(key: &str) -> ApiError {
+fn refused(key: &str, file_keys: &[String]) -> ApiError {
     let in_file = IN_FILE.iter().find(|(known, _)| *known == key);
-    if let Some((_, setting)) = in_file {
+    let in_file = in_file.map(|(_, setting)| *setting);
+    let is_key = || file_keys.iter().any(|known| is_part_of(key, known));
+    if let Some(setting) = in_file.or_else(|| is_key().then_some(key)) {
         let text = format!(
             "`{setting}` of windlass.toml says this: change it there and start the daemon again, or for a provider's address reload the configuration"
         );
@@ -287,4 +289,41 @@ fn refused(key: &str) -> ApiError {
         SETTABLE.join(", ")
     );
     ApiError::new(ErrorCode::UnknownSetting, text).with(json!({ "settable": SETTABLE }))
+}
+
+/// Tells whether a key is one that a file may have, or a table of such.
+fn is_part_of(key: &str, known: &str) -> bool {
+    let mut known = known.split('.');
+    key.split('.').all(|part| {
+        known
+            .next()
+            .is_some_and(|known| known == part || (known == "*" && !part.is_empty()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_the_file_is_told_from_an_unknown_one() {
+        let keys = ["limits.threads", "providers.*.base_url"].map(str::to_owned);
+        for (key, code) in [
+            ("limits.threads", ErrorCode::RestartRequired),
+            ("limits", ErrorCode::RestartRequired),
+            ("providers.own.base_url", ErrorCode::RestartRequired),
+            ("approval_mode", ErrorCode::RestartRequired),
+            ("limits.thread", ErrorCode::UnknownSetting),
+            ("limits.threads.more", ErrorCode::UnknownSetting),
+            ("providers..base_url", ErrorCode::UnknownSetting),
+            ("limit", ErrorCode::UnknownSetting),
+            ("", ErrorCode::UnknownSetting),
+        ] {
+            let refused = refused(key, &keys);
+            assert_eq!(refused.code(), code, "{key}: {refused}");
+            if code == ErrorCode::RestartRequired {
+                assert!(refused.to_string().contains("windlass.toml"), "{refused}");
+            }
+        }
+    }
 }

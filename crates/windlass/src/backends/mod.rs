@@ -1,6 +1,7 @@
 //! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
 
 mod home;
+mod installed;
 mod known;
 mod login;
 mod place;
@@ -22,6 +23,7 @@ use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
 use home::Home;
+pub(crate) use installed::{check_installed, is_here};
 pub(crate) use known::{KNOWN, Known};
 pub(crate) use login::Login;
 use place::BackendPlaces;

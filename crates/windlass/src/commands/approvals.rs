@@ -45,7 +45,13 @@ impl RememberedApprovals {
         let mut stdout = std::io::stdout().lock();
         match self.word {
             Verb::List => {
-                for call in book.list()? {
+                let all = book.list()?;
+                if all.is_empty() && !self.json {
+                    note(
+                        "nothing is allowed for good yet; [p]roject, where a call is asked about, does it",
+                    );
+                }
+                for call in all {
                     if self.json {
                         writeln!(stdout, "{}", json_line(&shown(&call))?)?;
                         continue;
@@ -58,6 +64,7 @@ impl RememberedApprovals {
                 }
             }
             Verb::Forget { id } => {
+                data::check(&directory)?;
                 // Where there is no directory, nothing is remembered in it, and none is made.
                 if !directory.is_dir() || !book.forget(&id)? {
                     bail!("nothing is remembered as {id}; `windlass approvals list` shows what is");

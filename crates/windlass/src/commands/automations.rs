@@ -18,7 +18,7 @@ use crate::follow::post_once;
 use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
 use crate::reach::Link;
-use crate::terminal::Style;
+use crate::terminal::Listing;
 
 const ADVICE: &str = "`windlass automations list` shows them";
 const NONE_YET: &str = "there are no automations yet; `windlass automations add` makes one";
@@ -110,7 +110,7 @@ struct Add {
     paused: bool,
     #[command(flatten)]
     working: Working,
-    /// The directory to work in, in the daemon's workspace [default: that workspace].
+    /// The directory to work in, in the workspace of the daemon that carries it out [default: the current one].
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -127,13 +127,13 @@ enum Missed {
 }
 
 impl Add {
-    fn wanted(&self) -> Result<CreateAutomation> {
-        let cwd = self.cwd.as_deref().map(working::directory).transpose()?;
+    fn wanted(&self, workspace: Option<&Path>) -> Result<CreateAutomation> {
+        let place = working::place(self.cwd.as_deref(), workspace)?;
         Ok(CreateAutomation {
             name: self.name.clone(),
             prompt: working::prompt(&self.prompt)?,
             rrule: self.rule.clone(),
-            cwds: cwd.into_iter().collect(),
+            cwds: vec![place],
             model: self.working.model.clone(),
             mode: self.working.mode,
             allow_shell: self.working.no_shell.then_some(false),
@@ -169,13 +169,15 @@ impl Automations {
         }
         // What somebody is asked, or says on standard input, comes before others have to wait for the data.
         let wanted = match &self.word {
-            Verb::Add(add) => Some(add.wanted()?),
+            Verb::Add(add) => Some(add.wanted(workspace.as_deref())?),
             Verb::Delete { id, yes: false } => {
                 working::is_meant("automation", id)?;
                 None
             }
             _ => None,
         };
+        let place = wanted.as_ref().and_then(|wanted| wanted.cwds.first());
+        let workspace = workspace.or_else(|| place.map(PathBuf::from));
         let link = working::link(self.data.clone(), workspace, config).await?;
         let done = self.on(&link, wanted).await;
         link.leave().await;
@@ -188,9 +190,12 @@ impl Automations {
         match self.word {
             Verb::Add(_) => {
                 let body = wanted.unwrap_or_default();
-                let made: AutomationRecord = post_once(link, "/v1/automations", &body)
-                    .await?
-                    .map_err(refused)?;
+                let place = body.cwds.first().cloned().unwrap_or_default();
+                let made: AutomationRecord = match post_once(link, "/v1/automations", &body).await?
+                {
+                    Ok(made) => made,
+                    Err(error) => return Err(working::not_queued(link, &place, error).await),
+                };
                 match is_json {
                     true => writeln!(out, "{}", json_line(&made)?)?,
                     false => {
@@ -198,7 +203,7 @@ impl Automations {
                         tell_next(&made);
                     }
                 }
-                working::tell_if_unattended(link, "its times come").await;
+                working::tell_if_unbegun(link, "its times come", &place).await;
             }
             Verb::List => {
                 let found: Vec<AutomationRecord> =
@@ -307,11 +312,11 @@ fn list(all: &[AutomationRecord], out: &mut impl Write) -> Result<()> {
         note(NONE_YET);
         return Ok(());
     }
-    let (style, width) = (Style::of_stdout(), working::width());
+    let listing = Listing::of_stdout();
     let line = |id: &str, status: &str, next: &str, name: &str, rule: &str| {
-        let name = style.cut(name, 20);
+        let name = listing.column(name, 20);
         let line = format!("{id:<8}  {status:<6}  {next:<16}  {name:<20}  {rule}");
-        style.cut(&line, width)
+        listing.line(&line)
     };
     writeln!(
         out,
@@ -361,10 +366,10 @@ fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
         note("it has not run yet");
         return Ok(());
     }
-    let (style, width) = (Style::of_stdout(), working::width());
+    let listing = Listing::of_stdout();
     let line = |time: &str, status: &str, task: &str, thread: &str, error: &str| {
         let line = format!("{time:<16}  {status:<9}  {task:<8}  {thread:<8}  {error}");
-        style.cut(line.trim_end(), width)
+        listing.line(&line)
     };
     writeln!(
         out,

@@ -1,5 +1,6 @@
 //! `windlass doctor`: what this machine can do, and what to do about the rest.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use tokio::net::UnixStream;
 use windlass_core::bounds::one_line;
 use windlass_tools::Confinement;
 
-use crate::backends::{KNOWN, Known};
+use crate::backends::{KNOWN, Known, is_here};
 use crate::cli::printable;
 use crate::config::{self, Config, Origin};
 use crate::inert_json::json_line;
@@ -69,15 +70,28 @@ impl Finding {
 
 impl Doctor {
     pub(crate) async fn carry_out(self, named_config: Option<&Path>) -> Result<ExitCode> {
-        let data = data::directory(self.data.clone())?;
-        let (config, configuration) = configuration(named_config, &data);
+        let data = data::directory(self.data.clone());
+        let (config, configuration) = match &data {
+            Ok(data) => configuration(named_config, data),
+            // Without a place for data nobody has trusted a file, so that only a named one is read.
+            Err(_) if named_config.is_some() => configuration(named_config, Path::new("")),
+            Err(_) => (Config::default(), no_configuration()),
+        };
         let mut findings = vec![version(), configuration];
+        findings.extend(home(std::env::var_os("HOME")));
         findings.extend(tools(&config));
         findings.extend(sandbox());
         findings.push(model_that_answers(&config));
         findings.extend(backends());
-        findings.push(directory(&data));
-        findings.push(running(&data).await);
+        match data {
+            Ok(data) => {
+                findings.push(directory(&data));
+                findings.push(running(&data).await);
+            }
+            Err(error) => {
+                findings.push(Finding::new("data", Standing::Bad, format!("{error:#}")));
+            }
+        }
         self.show(&findings)?;
         Ok(
             match findings.iter().any(|it| it.standing == Standing::Bad) {
@@ -145,14 +159,41 @@ fn version() -> Finding {
     Finding::new("version", Standing::Good, text)
 }
 
+fn no_configuration() -> Finding {
+    let text = "none, so the defaults count";
+    Finding::new("configuration", Standing::Good, text)
+}
+
+/// Says so where the home directory is none: data, configuration and logins are looked for below it.
+fn home(set: Option<OsString>) -> Option<Finding> {
+    let set = set.filter(|home| !home.is_empty()).map(PathBuf::from);
+    let text = match &set {
+        None => "HOME is not set".to_owned(),
+        Some(home) if home.is_dir() && home.is_absolute() => return None,
+        Some(home) => {
+            let why = match (home.is_absolute(), home.exists()) {
+                (false, _) => "which does not begin with `/`, so it is not used",
+                (true, true) => "which is no directory",
+                (true, false) => "which is not there",
+            };
+            format!("HOME is {}, {why}", printable(home))
+        }
+    };
+    let advice = "set HOME to your home directory, or name the places yourself: --data or WINDLASS_DATA, and --config";
+    Some(Finding::new("home", Standing::Lacking, text).do_this(advice))
+}
+
 fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
     match read(named, data) {
         Ok((config, files)) => {
-            let text = match files.is_empty() {
-                true => "none, so the defaults count".to_owned(),
-                false => format!("{} is read", files.join(", then ")),
+            let finding = match files.is_empty() {
+                true => no_configuration(),
+                false => {
+                    let text = format!("{} is read", files.join(", then "));
+                    Finding::new("configuration", Standing::Good, text)
+                }
             };
-            (config, Finding::new("configuration", Standing::Good, text))
+            (config, finding)
         }
         Err(error) => {
             let finding = Finding::new("configuration", Standing::Bad, format!("{error:#}"))
@@ -239,11 +280,8 @@ fn model_that_answers(config: &Config) -> Finding {
 
 /// Looks for agents of others by their programs; `windlass backends check` starts them.
 fn backends() -> Vec<Finding> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places: Vec<_> = std::env::split_paths(&path).collect();
-    let is_here = |program: &str| places.iter().any(|place| place.join(program).is_file());
     let known = KNOWN.iter();
-    let (here, gone): (Vec<_>, Vec<_>) = known.partition(|known| is_here(known.program));
+    let (here, gone): (Vec<_>, Vec<_>) = known.partition(|known| is_here(Path::new(known.program)));
     let names = |which: &[&Known]| {
         let names: Vec<_> = which.iter().map(|known| known.kind.name()).collect();
         names.join(", ")
@@ -267,6 +305,17 @@ fn directory(data: &Path) -> Finding {
     let existing = data.ancestors().find(|place| place.exists());
     let room = existing.and_then(|place| rustix::fs::statvfs(place).ok());
     let room = room.map(|room| room.f_bavail * room.f_frsize);
+    if let Err(error) = data::check(data) {
+        return Finding::new("data", Standing::Bad, format!("{error:#}"));
+    }
+    if let Some(file) = existing.filter(|place| !place.is_dir()) {
+        let text = format!(
+            "{shown} cannot be made: {} is no directory",
+            printable(file)
+        );
+        return Finding::new("data", Standing::Bad, text)
+            .do_this("name another with --data or WINDLASS_DATA");
+    }
     let is_writable = existing
         .is_some_and(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok());
     if !is_writable {

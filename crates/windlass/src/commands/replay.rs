@@ -69,6 +69,7 @@ impl Replay {
                 Some(_) => Purpose::Work,
                 None => Purpose::Look,
             },
+            backend: None,
         };
         let link = Arc::new(Link::open(reach).await?);
         let done = match &self.what_if {

@@ -1,6 +1,6 @@
 //! `windlass runs`: what agents did, read from the data of a daemon, whether one runs on it or not.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,14 +16,12 @@ use windlass_runs::{AllRuns, AnyRun, OwnTurns, RunLimits};
 use windlass_runtime::{SqliteOptions, SqliteStore};
 use windlass_store::RunFilter;
 
-use crate::cli::{note, printable};
+use crate::cli::{count, note, printable};
 use crate::data;
 use crate::ids::{LOOKED_THROUGH, by_end, short};
 use crate::inert_json::json_line;
-use crate::terminal::{Style, columns};
+use crate::terminal::Listing;
 
-/// How wide lines are where nobody watches.
-const PIPE_WIDTH: usize = 120;
 /// How much of an agent's name a line shows.
 const AGENT: usize = 13;
 /// How many records are read at a time.
@@ -66,7 +64,7 @@ enum Verb {
         #[arg(long)]
         status: Option<Shown>,
         /// How many at most.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 20, value_parser = count)]
         limit: usize,
     },
     /// Shows the records of a run.
@@ -177,12 +175,8 @@ impl Runs {
                     (false, true) if is_filtered => note("no run is like that"),
                     (false, true) => note(&format!("there are no runs yet; {MAKES_RUNS}")),
                     (false, false) => {
-                        let width = match out.is_terminal() {
-                            true => columns(),
-                            false => PIPE_WIDTH,
-                        };
                         let summaries: Vec<_> = found.iter().map(AnyRun::summary).collect();
-                        for line in table(&summaries, Style::of_stdout(), width) {
+                        for line in table(&summaries, Listing::of_stdout()) {
                             writeln!(out, "{line}")?;
                         }
                     }
@@ -291,16 +285,16 @@ async fn show_after(
 const MAKES_RUNS: &str =
     "every turn makes one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
 
-/// Returns a line for each run, and one above that names the columns. None is wider than `width`.
-fn table(runs: &[&RunSummary], style: Style, width: usize) -> Vec<String> {
+/// Returns a line for each run, and one above that names the columns.
+fn table(runs: &[&RunSummary], listing: Listing) -> Vec<String> {
     let ends = runs.iter().map(|run| Shown::of(run).name().len());
     let end_width = ends.max().unwrap_or(0).max("STATUS".len());
     let line = |id: &str, started: &str, end: &str, turns: &str, agent: &str, intent: &str| {
-        let agent = style.cut(agent, AGENT);
+        let agent = listing.column(agent, AGENT);
         let line = format!(
             "{id:<8}  {started:<16}  {end:<end_width$}  {turns:>5}  {agent:<AGENT$}  {intent}"
         );
-        style.cut(&line, width)
+        listing.line(&line)
     };
     let mut lines = vec![line("ID", "STARTED", "STATUS", "TURNS", "AGENT", "INTENT")];
     for run in runs {
@@ -310,7 +304,7 @@ fn table(runs: &[&RunSummary], style: Style, width: usize) -> Vec<String> {
             Shown::of(run).name(),
             &run.turn_count.to_string(),
             &one_line(&run.agent_id),
-            &one_line(&first_line(&run.intent)),
+            &one_line(run.intent.lines().next().unwrap_or_default()),
         ));
     }
     lines
@@ -377,14 +371,6 @@ mod tests {
         .unwrap()
     }
 
-    fn plain() -> Style {
-        Style {
-            is_live: false,
-            has_colour: false,
-            has_unicode: false,
-        }
-    }
-
     #[test]
     fn a_list_has_a_header_and_fits_eighty_columns() {
         let runs = [
@@ -395,7 +381,7 @@ mod tests {
                 &"漢字 and more ".repeat(20),
             ),
         ];
-        let lines = table(&[&runs[0], &runs[1]], plain(), 80);
+        let lines = table(&[&runs[0], &runs[1]], Listing::of_width(80));
         assert_eq!(
             lines,
             [
@@ -405,9 +391,15 @@ mod tests {
             ]
         );
         let longest = run("agent", Some("partial_success"), &"x".repeat(200));
-        for line in table(&[&longest], plain(), 80) {
+        for line in table(&[&longest], Listing::of_width(80)) {
             assert!(width_of(&line) <= 80, "{line}");
         }
+        let whole = table(&[&runs[1]], Listing::IN_PIPE).join("\n");
+        assert!(
+            whole.contains("an-agent-with-a-long-name")
+                && whole.ends_with(runs[1].intent.trim_end()),
+            "{whole}"
+        );
     }
 
     #[test]

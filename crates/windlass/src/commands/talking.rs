@@ -63,6 +63,7 @@ impl Talking {
             model: self.model(),
             workspace: cwd.to_owned(),
             purpose: Purpose::Work,
+            backend: self.backend.clone(),
         };
         Ok(Arc::new(Link::open(reach).await?))
     }

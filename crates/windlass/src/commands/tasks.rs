@@ -19,7 +19,7 @@ use crate::follow::post_once;
 use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
 use crate::reach::Link;
-use crate::terminal::{Style, time};
+use crate::terminal::{Listing, time};
 
 const ADVICE: &str = "`windlass tasks list` shows them";
 const NONE_YET: &str = "there are no tasks yet; `windlass tasks add \"…\"` queues one";
@@ -56,7 +56,7 @@ enum Verb {
         prompt: String,
         #[command(flatten)]
         working: Working,
-        /// The directory to work in, in the daemon's workspace [default: that workspace].
+        /// The directory to work in, in the workspace of the daemon that carries it out [default: the current one].
         #[arg(long, value_name = "DIR")]
         cwd: Option<PathBuf>,
     },
@@ -99,9 +99,14 @@ impl Tasks {
                 prompt,
                 working,
                 cwd,
-            } => Some(wanted(prompt, working, cwd.as_deref())?),
+            } => {
+                let place = working::place(cwd.as_deref(), workspace.as_deref())?;
+                Some(wanted(prompt, working, place)?)
+            }
             _ => None,
         };
+        let place = wanted.as_ref().and_then(|wanted| wanted.workspace.as_ref());
+        let workspace = workspace.or_else(|| place.map(PathBuf::from));
         let link = working::link(self.data.clone(), workspace, config).await?;
         let done = self.on(&link, wanted).await;
         link.leave().await;
@@ -112,20 +117,21 @@ impl Tasks {
         let client = link.client();
         let mut out = io::stdout();
         match self.word {
-            Verb::Add { cwd, .. } => {
-                let is_placed = cwd.is_some();
-                let made: TaskRecord = post_once(link, "/v1/tasks", &wanted.unwrap_or_default())
-                    .await?
-                    .map_err(refused)?;
+            Verb::Add { .. } => {
+                let wanted = wanted.unwrap_or_default();
+                let made: TaskRecord = match post_once(link, "/v1/tasks", &wanted).await? {
+                    Ok(made) => made,
+                    Err(error) => {
+                        let place = wanted.workspace.unwrap_or_default();
+                        return Err(working::not_queued(link, &place, error).await);
+                    }
+                };
                 match self.json {
                     true => writeln!(out, "{}", json_line(&made)?)?,
                     false => writeln!(out, "{}", made.id)?,
                 }
-                let begins = match is_placed {
-                    true => "the task is queued, and begins",
-                    false => "the task is queued, and begins in the daemon's workspace",
-                };
-                working::tell_if_unattended(link, begins).await;
+                working::tell_if_unbegun(link, "the task is queued, and begins", &made.workspace)
+                    .await;
             }
             Verb::List { limit, status } => {
                 let path = format!("/v1/tasks?limit={limit}&status={}", status.join(","));
@@ -171,11 +177,11 @@ impl Tasks {
     }
 }
 
-fn wanted(prompt: &str, working: &Working, cwd: Option<&Path>) -> Result<CreateTask> {
+fn wanted(prompt: &str, working: &Working, place: String) -> Result<CreateTask> {
     Ok(CreateTask {
         prompt: working::prompt(prompt)?,
         model: working.model.clone(),
-        workspace: cwd.map(working::directory).transpose()?,
+        workspace: Some(place),
         mode: working.mode,
         allow_shell: working.no_shell.then_some(false),
         trust_mode: None,
@@ -207,11 +213,11 @@ fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Resul
         });
         return Ok(());
     }
-    let (style, width) = (Style::of_stdout(), working::width());
+    let listing = Listing::of_stdout();
     let line = |id: &str, queued: &str, status: &str, model: &str, prompt: &str| {
-        let model = style.cut(model, 16);
+        let model = listing.column(model, 16);
         let line = format!("{id:<8}  {queued:<16}  {status:<9}  {model:<16}  {prompt}");
-        style.cut(&line, width)
+        listing.line(&line)
     };
     writeln!(out, "{}", line("ID", "QUEUED", "STATUS", "MODEL", "PROMPT"))?;
     for task in tasks {

@@ -1,6 +1,6 @@
 //! `windlass threads`: what was said, listed, shown, forked and removed.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_protocol::{
     Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary, UndoneThread,
 };
 
-use crate::cli::note;
+use crate::cli::{count, note};
 use crate::commands::working::is_meant;
 use crate::data;
 use crate::follow::{Follower, Next};
@@ -21,10 +21,7 @@ use crate::ids::{by_end, short};
 use crate::inert_json::{Inert, json_line};
 use crate::reach::{Link, Reach, explained};
 use crate::talk::find;
-use crate::terminal::{Style, about, columns};
-
-/// How much of a prompt stands in a line where the screen says nothing of its width.
-const PIPE_WIDTH: usize = 120;
+use crate::terminal::{Listing, about};
 
 /// What is told where there is nothing to list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
@@ -56,7 +53,7 @@ enum Verb {
     /// Lists threads, the newest first.
     List {
         /// How many at most.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 20, value_parser = count)]
         limit: usize,
         /// Those that were put away too.
         #[arg(long)]
@@ -197,11 +194,7 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
         note(NONE_YET);
         return Ok(());
     }
-    let width = match io::stdout().is_terminal() {
-        true => columns(),
-        false => PIPE_WIDTH,
-    };
-    let style = Style::of_stderr();
+    let listing = Listing::of_stdout();
     writeln!(
         out,
         "{:<8}  {:<16}  {:<20}  TITLE",
@@ -214,10 +207,10 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
             "{:<8}  {:<16}  {:<20}  {}",
             short(&thread.id),
             changed.replace('T', " "),
-            style.cut(&one_line(by), 20),
+            listing.column(&one_line(by), 20),
             one_line(&thread.title)
         );
-        writeln!(out, "{}", style.cut(&line, width))?;
+        writeln!(out, "{}", listing.line(&line))?;
     }
     Ok(())
 }

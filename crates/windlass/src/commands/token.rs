@@ -78,6 +78,7 @@ impl Token {
                 }
             }
             Verb::Revoke { id } => {
+                data::check(&directory)?;
                 if !book.revoke(&id)? {
                     bail!(
                         "there is no token {id}; `windlass token list` shows those that there are"

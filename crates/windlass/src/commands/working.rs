@@ -12,10 +12,6 @@ use windlass_protocol::{ErrorCode, Mode, TaskStatus};
 use crate::cli::{note, or_current, printable};
 use crate::data;
 use crate::reach::{Link, Reach, explained};
-use crate::terminal::columns;
-
-/// How wide lines are where nobody watches.
-const PIPE_WIDTH: usize = 120;
 
 /// Who does the work, and how freely.
 #[derive(Args)]
@@ -38,6 +34,25 @@ pub(crate) struct Working {
     /// How often it is tried while it fails, 1 to 10 [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) attempts: Option<u32>,
+}
+
+/// Returns the directory that new work is done in: the one that was named, else where the command was typed. It is kept with the work, because
+/// whoever carries it out may stand elsewhere.
+pub(crate) fn place(cwd: Option<&Path>, workspace: Option<&Path>) -> Result<String> {
+    directory(cwd.or(workspace).unwrap_or(Path::new(".")))
+}
+
+/// Says why new work is refused, and where a daemon can work instead of a directory that it cannot work in.
+pub(crate) async fn not_queued(link: &Link, place: &str, error: ClientError) -> anyhow::Error {
+    if error.code() != Some(ErrorCode::CwdOutsideRoot) {
+        return refused(error);
+    }
+    let workspace = link.workspace().await.unwrap_or_default();
+    anyhow!(
+        "{} is outside of {}, where the daemon works; name a directory in there with --cwd, or start the daemon with a --workspace that holds yours",
+        one_line(place),
+        printable(&workspace)
+    )
 }
 
 /// Reaches the daemon that keeps the work. Where none runs, one in this process keeps it, and carries nothing out.
@@ -65,6 +80,16 @@ pub(crate) async fn tell_if_unattended(link: &Link, what: &str) {
     if link.is_own().await {
         note(&format!(
             "no daemon runs on this data: {what} once `windlass serve` runs"
+        ));
+    }
+}
+
+/// Says so where nobody works on what was just queued, and where a daemon has to stand for it.
+pub(crate) async fn tell_if_unbegun(link: &Link, what: &str, place: &str) {
+    if link.is_own().await {
+        note(&format!(
+            "no daemon runs on this data: {what} once `windlass serve` runs in {} or above it",
+            one_line(place)
         ));
     }
 }
@@ -127,14 +152,6 @@ pub(crate) fn is_meant(kind: &str, id: &str) -> Result<()> {
         bail!("nothing was removed");
     }
     Ok(())
-}
-
-/// Returns how wide a line of a list may be.
-pub(crate) fn width() -> usize {
-    match io::stdout().is_terminal() {
-        true => columns(),
-        false => PIPE_WIDTH,
-    }
 }
 
 /// Spells a time to the minute.

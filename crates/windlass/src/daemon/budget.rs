@@ -37,17 +37,22 @@ pub(super) fn reserve(budget: &Budget) -> Result<Reserve> {
     })
 }
 
-/// Returns what all threads may use together in a day; `None` where that is not limited.
-pub(super) async fn allowance(
-    budget: &Budget,
-    store: &SqliteStore,
-) -> Result<Option<DayAllowance>> {
-    let limits = DayLimits {
+/// Returns what all threads may use together in a day.
+pub(super) fn of_day(budget: &Budget) -> Result<DayLimits> {
+    Ok(DayLimits {
         micro_usd: micros("day_usd", budget.day_usd)?,
         tokens: budget.day_tokens,
         owner_micro_usd: micros("token_day_usd", budget.token_day_usd)?,
         reserve: reserve(budget)?,
-    };
+    })
+}
+
+/// Returns who counts what is used in a day; `None` where that is not limited.
+pub(super) async fn allowance(
+    budget: &Budget,
+    store: &SqliteStore,
+) -> Result<Option<DayAllowance>> {
+    let limits = of_day(budget)?;
     if (limits.micro_usd, limits.tokens, limits.owner_micro_usd) == (None, None, None) {
         return Ok(None);
     }

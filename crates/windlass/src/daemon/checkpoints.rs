@@ -18,6 +18,17 @@ pub(super) fn open(
         let turned_off = Checkpoints::turn_off(&directory);
         return turned_off.with_context(|| format!("cannot turn off {}", directory.display()));
     }
+    let limits = limits(configured)?;
+    let opened = Checkpoints::open(&directory, limits);
+    let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
+    opened.finish_restores(environments);
+    opened.end_cut_off_calls(environments);
+    environments.keep_checkpoints(opened);
+    Ok(())
+}
+
+/// Reads how much is kept.
+pub(super) fn limits(configured: &config::Checkpoints) -> anyhow::Result<CheckpointLimits> {
     let mut limits = CheckpointLimits::default();
     if let Some(megabytes) = configured.max_mb {
         if megabytes == 0 {
@@ -29,10 +40,5 @@ pub(super) fn open(
         // The files before a turn and after it must fit in.
         limits.total_bytes = limits.total_bytes.min(limits.stored_bytes / 2);
     }
-    let opened = Checkpoints::open(&directory, limits);
-    let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
-    opened.finish_restores(environments);
-    opened.end_cut_off_calls(environments);
-    environments.keep_checkpoints(opened);
-    Ok(())
+    Ok(limits)
 }

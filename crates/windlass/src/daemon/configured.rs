@@ -90,6 +90,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         approvals: config.approvals.default.map(action),
         compacts: config.compaction.enabled != Some(false),
         subagent_depth: starts.map(|starts| starts.max_depth),
+        file_keys: windlass_config::schema::keys(),
         reads_repository: config.repository.instructions != Some(false),
         ..HostConfig::default()
     }

@@ -7,6 +7,7 @@ pub(crate) mod made_token;
 pub(crate) mod secrets_key;
 pub(crate) mod work;
 
+mod check;
 mod checkpoints;
 mod configured;
 mod mcp;
@@ -43,6 +44,7 @@ use crate::{data, model};
 
 pub(crate) use reload::ConfigSource;
 
+use check::Check;
 use reload::ConfigReload;
 
 /// How long the path of a socket may be.
@@ -102,10 +104,20 @@ impl DaemonOptions<'_> {
             "{} is a backup and is left as it is; restore it into a directory of its own (`windlass store restore`), and work there",
             printable(directory)
         );
-        data::make(directory)?;
+        // What is refused leaves nothing behind.
+        data::check(directory)?;
+        let check = Check {
+            config,
+            data: directory,
+            workspace: &self.workspace,
+            model: self.model,
+            has_agents: self.has_agents,
+        };
+        check.all()?;
         let (retention, upkeep) = retention::of(&config.retention)?;
         let key_file = self.secrets_key_file.or(config.secrets_key_file.as_deref());
         let (key, unkept) = secrets_key::load(key_file, directory)?;
+        data::make(directory)?;
         let options = SqliteOptions::new(directory)
             .with_retention(retention)
             .with_secrets_key(key)
@@ -180,6 +192,8 @@ impl DaemonOptions<'_> {
         } = agent.on(&store).await?;
         let reload = self.source.map(|source| ConfigReload {
             data: directory.to_owned(),
+            workspace: self.workspace.clone(),
+            has_agents: self.has_agents,
             model: self.model.map(str::to_owned),
             providers,
             models: models.clone(),

@@ -13,6 +13,16 @@ pub(super) fn open(
     configured: &config::Outputs,
     environments: &Environments,
 ) -> anyhow::Result<()> {
+    let limits = limits(configured)?;
+    let directory = data.join("outputs");
+    let opened = Outputs::open(&directory, limits);
+    let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
+    environments.keep_outputs(opened);
+    Ok(())
+}
+
+/// Reads how much is kept.
+pub(super) fn limits(configured: &config::Outputs) -> anyhow::Result<OutputLimits> {
     let mut limits = OutputLimits::default();
     let bytes = |name: &str, megabytes: Option<u64>, usual: u64| match megabytes {
         Some(0) => bail!("outputs.{name} is 0, which keeps nothing; set it to at least 1"),
@@ -22,9 +32,5 @@ pub(super) fn open(
     limits.bytes_all = bytes("max_mb", configured.max_mb, limits.bytes_all)?;
     limits.bytes_each = bytes("each_mb", configured.each_mb, limits.bytes_each)?;
     limits.bytes_each = limits.bytes_each.min(limits.bytes_all);
-    let directory = data.join("outputs");
-    let opened = Outputs::open(&directory, limits);
-    let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
-    environments.keep_outputs(opened);
-    Ok(())
+    Ok(limits)
 }

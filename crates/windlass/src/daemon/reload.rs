@@ -9,6 +9,7 @@ use windlass_core::in_memory::InMemoryLlmProviderStore;
 use windlass_server::{Models, Reload, Reloaded};
 
 use super::agent::{register, unknown_models};
+use super::check::Check;
 use crate::config::{self, Layers};
 use crate::model::Choice;
 use crate::{cli, model};
@@ -33,6 +34,8 @@ pub(crate) struct ConfigSource {
 pub(super) struct ConfigReload {
     pub(super) source: ConfigSource,
     pub(super) data: PathBuf,
+    pub(super) workspace: PathBuf,
+    pub(super) has_agents: bool,
     /// The model that was named by a flag, which wins over all files.
     pub(super) model: Option<String>,
     /// Where models are known to the runtime; `None` where it has no provider.
@@ -68,6 +71,15 @@ impl ConfigReload {
         let wanted = self.model.as_deref();
         // A model that cannot be asked is refused before anything counts.
         model::choose(wanted, &config, variable).context("its model cannot be asked")?;
+        // Nor does anything that the next start would refuse.
+        let check = Check {
+            config: &config,
+            data: &self.data,
+            workspace: &self.workspace,
+            model: wanted,
+            has_agents: self.has_agents,
+        };
+        check.all().context("the next start would be refused")?;
         let mut models = self.models.clone();
         let own = models.provider.clone().unwrap_or_default();
         let default = format!("{own}/{}", models.default);

@@ -5,6 +5,7 @@ mod call;
 mod fold;
 mod hang_up;
 mod hush;
+mod listing;
 mod proposal;
 mod screen;
 
@@ -17,6 +18,7 @@ pub(crate) use call::{Kind, about, asked};
 pub(crate) use fold::folded;
 pub(crate) use hang_up::hang_up;
 pub(crate) use hush::{Hush, TypedAhead};
+pub(crate) use listing::Listing;
 pub(crate) use proposal::described;
 pub(crate) use screen::{FRAME, Screen, spent, time};
 

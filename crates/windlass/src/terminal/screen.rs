@@ -47,7 +47,8 @@ struct Running {
     item_id: String,
     name: String,
     about: String,
-    since: Instant,
+    /// Since when it runs; `None` while it waits for somebody, and for one that an earlier process began.
+    since: Option<Instant>,
 }
 
 impl Screen {
@@ -87,7 +88,13 @@ impl Screen {
         }
         self.say_rest()?;
         if is(EventName::ItemStarted) {
-            self.begin(event);
+            let item = event.item_id.as_deref().unwrap_or_default();
+            self.begin(item, &event.payload["tool"], Some(Instant::now()));
+        } else if is(EventName::ApprovalRequired) {
+            let item = event.payload["item_id"].as_str();
+            self.count(item, None);
+        } else if is(EventName::ApprovalDecided) {
+            self.count(event.item_id.as_deref(), Some(Instant::now()));
         } else if is(EventName::ItemCompleted)
             || is(EventName::ItemFailed)
             || is(EventName::ItemInterrupted)
@@ -131,17 +138,29 @@ impl Screen {
         self.out.flush()
     }
 
-    fn begin(&mut self, event: &RuntimeEventEnvelope) {
-        let tool = &event.payload["tool"];
+    /// Takes up a call that an earlier process began, so that its end is shown.
+    pub(crate) fn take_up(&mut self, item: &str, tool: &Value) {
+        self.begin(item, tool, None);
+    }
+
+    /// Counts the time of a call from now on, or not while it waits for somebody: what a person takes is not what it took.
+    fn count(&mut self, item: Option<&str>, since: Option<Instant>) {
+        let mut running = self.running.iter_mut();
+        if let Some(call) = running.find(|it| Some(it.item_id.as_str()) == item) {
+            call.since = since;
+        }
+    }
+
+    fn begin(&mut self, item: &str, tool: &Value, since: Option<Instant>) {
         let Some(name) = tool["name"].as_str() else {
             return;
         };
         self.running.push(Running {
-            item_id: event.item_id.clone().unwrap_or_default(),
+            item_id: item.to_owned(),
             name: one_line(name).into_owned(),
             // No line is wider, and it is looked at with every frame.
             about: about(&tool["input"]).chars().take(ABOUT).collect(),
-            since: Instant::now(),
+            since,
         });
     }
 
@@ -159,15 +178,21 @@ impl Screen {
         let call = self.running.remove(at);
         self.calls += 1;
         self.silent_since = Some(Instant::now());
-        let (mark, colour) = match (item.status, self.style.has_unicode) {
-            (Status::Completed, true) => ("✓", Colour::Good),
-            (Status::Completed, false) => ("+", Colour::Good),
-            (_, true) => ("✗", Colour::Bad),
-            (_, false) => ("x", Colour::Bad),
+        // A command that ran to its end and says that it failed is no success.
+        let is_good = item.status == Status::Completed && exit_code(&item).is_none();
+        let (mark, colour) = match (is_good, self.style.has_unicode) {
+            (true, true) => ("✓", Colour::Good),
+            (true, false) => ("+", Colour::Good),
+            (false, true) => ("✗", Colour::Bad),
+            (false, false) => ("x", Colour::Bad),
         };
-        let took = time(call.since.elapsed());
-        let result = result(&item);
-        let line = self.line(&call, &format!("{took}  {result}"));
+        let end = match call.since {
+            Some(since) => format!("{}  {}", time(since.elapsed()), result(&item)),
+            // Nobody knows how long it ran. The whole sentence has no room in the line.
+            None if is_cut_off(&item) => "cut off, its outcome is unknown".to_owned(),
+            None => result(&item),
+        };
+        let line = self.line(&call, &end);
         let mark = self.style.paint(colour, mark);
         self.put(&format!("{mark} {line}"))
     }
@@ -248,7 +273,8 @@ impl Screen {
                     1 => String::new(),
                     many => format!(" (+{})", many - 1),
                 };
-                let took = time(call.since.elapsed());
+                let took = call.since.map(|since| time(since.elapsed()));
+                let took = took.unwrap_or_else(|| "waiting".to_owned());
                 self.line(call, &format!("{took}{others}"))
             }
             (None, Some(waited)) if waited > PATIENCE => {
@@ -322,6 +348,18 @@ pub(crate) fn spent(turn: &Turn) -> Vec<String> {
     parts
 }
 
+/// Tells whether a call was running when its process was killed, and was not repeated.
+fn is_cut_off(item: &Item) -> bool {
+    let detail = item.detail.as_deref().unwrap_or_default();
+    item.status == Status::Failed && detail.contains("its outcome is unknown")
+}
+
+/// Returns the code by which a command said that it failed.
+fn exit_code(item: &Item) -> Option<i64> {
+    let code = item.metadata.as_ref()?.get("exit_code")?.as_i64();
+    code.filter(|code| *code != 0)
+}
+
 /// Says in a few words what a call gave.
 fn result(item: &Item) -> String {
     let figure = |name: &str| item.metadata.as_ref().and_then(|it| it.get(name)).cloned();
@@ -336,8 +374,8 @@ fn result(item: &Item) -> String {
     if let (Some(added), Some(removed)) = (number("lines_added"), number("lines_removed")) {
         return format!("+{added} -{removed}");
     }
-    if let Some(code) = number("exit_code").filter(|code| *code != 0) {
-        return format!("exit code {code}");
+    if let Some(code) = exit_code(item) {
+        return format!("exit {code}");
     }
     if let Some(count) = number("entry_count") {
         return match count {
@@ -376,7 +414,33 @@ pub(crate) fn time(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn event(name: EventName, payload: &Value) -> RuntimeEventEnvelope {
+        serde_json::from_value(json!({
+            "schema_version": 1, "seq": 1, "timestamp": "2026-11-18T00:00:00Z",
+            "thread_id": "thr_1", "turn_id": "turn_1", "item_id": "item_1",
+            "event": name.as_str(), "kind": name.as_str(), "payload": payload,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_not_that_of_who_was_asked() {
+        let mut screen = Screen::new(false);
+        let tool = json!({ "tool": { "name": "shell", "input": {} } });
+        screen.show(&event(EventName::ItemStarted, &tool)).unwrap();
+        let begun = screen.running[0].since.unwrap();
+        let asked = json!({ "item_id": "item_1" });
+        let asked = event(EventName::ApprovalRequired, &asked);
+        screen.show(&asked).unwrap();
+        assert!(screen.running[0].since.is_none());
+        let decided = event(EventName::ApprovalDecided, &json!({}));
+        screen.show(&decided).unwrap();
+        assert!(screen.running[0].since.unwrap() >= begun);
+    }
 
     #[test]
     fn times_are_written_as_people_read_them() {

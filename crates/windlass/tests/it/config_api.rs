@@ -93,6 +93,91 @@ fn the_file_is_read_again_when_a_client_says_so() {
 }
 
 #[test]
+fn what_the_next_start_refuses_is_not_taken_when_the_file_is_read_again() {
+    let home = Home::new();
+    home.configure("[limits]\nthreads = 50\n");
+    let daemon = home.start();
+    for (text, why) in [
+        ("[tasks]\nworkers = 9\n", "tasks.workers"),
+        ("[tasks]\ntime_zone = 'Mars/Olympus'\n", "Mars/Olympus"),
+        ("[retention]\nmax_age_days = 0\n", "retention.max_age_days"),
+        ("[checkpoints]\nmax_mb = 0\n", "checkpoints.max_mb"),
+        ("[outputs]\neach_mb = 0\n", "outputs.each_mb"),
+        ("[budget]\nday_usd = -1.0\n", "day_usd"),
+        ("[web]\nallow = ['ht!tp://']\n", "[web]"),
+        ("[backends.x]\n", "[backends.x]"),
+        ("[environments.x]\nroot = '/does/not/exist'\n", "`x`"),
+        ("[mcp_servers.x]\n", "mcp_servers.x"),
+        (
+            "[secrets.X]\nvariable = 'NOT_SET'\ncommands = true\n",
+            "secrets.X",
+        ),
+    ] {
+        home.configure(text);
+        let (status, told) = reload(&daemon);
+        assert_eq!(
+            (status, &told["error"]["code"]),
+            (400, &json!("config_invalid")),
+            "{text}: {told}"
+        );
+        let by_reload = text_of(&told);
+        assert!(by_reload.contains(why), "{by_reload}");
+        // A start refuses the same.
+        let fresh = home.path().join("fresh");
+        let trust = |data: &std::path::Path| {
+            let mut trust = home.command(&["config", "trust"]);
+            assert!(
+                trust
+                    .env("WINDLASS_DATA", data)
+                    .output()
+                    .unwrap()
+                    .status
+                    .success()
+            );
+        };
+        trust(&fresh);
+        let mut serve = home.command(&["serve", "--port", "0", "--token", "t"]);
+        let refused = serve.env("WINDLASS_DATA", &fresh).output().unwrap();
+        let by_start = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{by_start}");
+        assert!(by_start.contains(why), "{by_start}");
+        assert!(!fresh.join("windlass.db").exists(), "{text}");
+        std::fs::remove_dir_all(&fresh).unwrap();
+    }
+    home.configure("[limits]\nthreads = 51\n");
+    assert_eq!(
+        reload(&daemon).1["needs_restart"],
+        json!(["limits.threads"])
+    );
+}
+
+#[test]
+fn a_key_of_the_file_is_known_where_a_client_cannot_set_it() {
+    let home = Home::new();
+    let daemon = home.start();
+    let set = |key: &str| {
+        let body = json!({ "key": key, "value": "1", "persist": true });
+        daemon.client.post("/v1/config", &body)
+    };
+    for key in [
+        "limits.threads",
+        "retention.max_age_days",
+        "providers.openai.base_url",
+        "shell",
+    ] {
+        let refused = set(key);
+        assert_eq!(
+            refused.code(),
+            "restart_required",
+            "{key}: {}",
+            refused.body
+        );
+        assert!(refused.body.contains("windlass.toml") && refused.body.contains(key));
+    }
+    assert_eq!(set("limits.thread").code(), "unknown_setting");
+}
+
+#[test]
 fn where_a_provider_is_counts_at_once_for_all_models_and_the_answer_says_so() {
     let named = |place: &'static str| {
         Model::answering(move |request| {

@@ -198,27 +198,117 @@ fn one_in_a_git_repository_is_kept_out_of_it() {
     }
 }
 
-#[test]
-fn a_repository_or_a_directory_of_other_things_gets_a_word_and_no_gitignore() {
-    let home = Home::new();
-    fs::create_dir_all(home.data().join(".git")).unwrap();
-    let told = stderr(&token_create(&home));
-    assert!(
-        told.contains("take care that it is not committed"),
-        "{told}"
-    );
-    assert!(!home.data().join(".gitignore").exists());
+/// Lists what is in a directory, with the mode of each; that of the directory comes first.
+fn picture(directory: &Path) -> Vec<(String, u32)> {
+    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode();
+    let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let mut all: Vec<_> = entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, mode(&entry.path()))
+        })
+        .collect();
+    all.push((String::new(), mode(directory)));
+    all.sort();
+    all
+}
 
+#[test]
+fn a_directory_of_other_things_is_refused_and_left_as_it_is() {
+    for names in [
+        &["main.rs", "windlass.toml"][..],
+        &[".git"],
+        &["checkpoints", "outputs"],
+        &["token", "notes"],
+    ] {
+        let home = Home::new();
+        fs::create_dir(home.data()).unwrap();
+        for name in names {
+            fs::create_dir(home.data().join(name)).unwrap();
+        }
+        fs::set_permissions(home.data(), fs::Permissions::from_mode(0o775)).unwrap();
+        let before = picture(&home.data());
+        for words in [
+            &["serve", "--port", "0"][..],
+            &["token", "create"],
+            &["run", "hello"],
+            &["tasks", "add", "hello"],
+            &["threads", "list"],
+            &["doctor"],
+        ] {
+            let out = home.command(words).output().unwrap();
+            let told = stderr(&out);
+            assert_eq!(picture(&home.data()), before, "{words:?}: {told}");
+            if ["serve", "token", "run", "tasks"].contains(&words[0]) {
+                assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
+                assert!(
+                    told.contains("no data directory of Windlass") && told.contains("--data"),
+                    "{words:?}: {told}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_directory_is_taken_and_one_of_ours_is_known() {
     let home = Home::new();
-    fs::create_dir(home.path().join(".git")).unwrap();
     fs::create_dir(home.data()).unwrap();
-    fs::write(home.data().join("main.rs"), "mine").unwrap();
-    let told = stderr(&token_create(&home));
-    assert!(
-        told.contains("take care that it is not committed"),
-        "{told}"
-    );
-    assert!(!home.data().join(".gitignore").exists());
+    fs::write(home.data().join(".gitkeep"), "").unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o777)).unwrap();
+    // What was made before there was a store counts.
+    assert!(token_create(&home).status.success());
+    assert_eq!(picture(&home.data())[0].1 & 0o777, 0o700);
+    home.configure("[limits]\nthreads = 50\n");
+    home.start().stop();
+    home.start().stop();
+}
+
+#[test]
+fn a_start_that_is_refused_leaves_nothing_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let start = |words: &[&str], config: Option<&str>, why: &str| {
+        let home = Home::new();
+        fs::create_dir(home.path().join("empty")).unwrap();
+        let empty = home.path().join("empty");
+        fs::set_permissions(&empty, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(home.path().join("c.toml"), config.unwrap_or_default()).unwrap();
+        let before = (picture(home.path()), picture(&empty));
+        for data in ["data", "a/b", "empty"] {
+            let mut command = home.command(words);
+            command.arg("--config").arg("c.toml");
+            let refused = command
+                .env("WINDLASS_DATA", home.path().join(data))
+                .env("XDG_CONFIG_HOME", home.path().join("config"))
+                .output()
+                .unwrap();
+            let told = stderr(&refused);
+            assert_eq!(refused.status.code(), Some(2), "{words:?}: {told}");
+            assert!(told.contains(why), "{words:?}: {told}");
+            let after = (picture(home.path()), picture(&empty));
+            assert_eq!(after, before, "{words:?} {config:?}: {told}");
+        }
+    };
+    let serve = ["serve", "--port", "0", "--token", "t"];
+    let with = |more: &[&'static str]| [&serve[..], more].concat();
+    start(&["serve", "--port", &port], None, "cannot listen");
+    start(&with(&["--workspace", "gone"]), None, "workspace");
+    start(&with(&["--secrets-key-file", "gone"]), None, "no key");
+    start(&with(&["--unix-socket", "gone/x"]), None, "Unix socket");
+    start(&with(&["--unix-socket", "c.toml"]), None, "no socket");
+    start(&with(&["--model", "nobody/x"]), None, "nobody");
+    start(&["serve", "--host", "192.0.2.1"], None, "without a token");
+    for (config, why) in [
+        ("[tasks]\nworkers = 9\n", "tasks.workers"),
+        ("[retention]\nmax_age_days = 0\n", "max_age_days"),
+        ("[environments.x]\nroot = '/does/not/exist'\n", "`x`"),
+        ("[mcp_servers.x]\n", "mcp_servers.x"),
+        ("nonsense", "c.toml"),
+    ] {
+        start(&serve, Some(config), why);
+    }
+    start(&["run", "hello", "--model", "nobody/x"], None, "nobody");
 }
 
 /// A directory on another device than that of temporary files.

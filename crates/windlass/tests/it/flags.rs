@@ -92,3 +92,27 @@ fn a8_a_token_that_was_given_as_a_flag_is_in_no_list_of_processes() {
     assert!(line.contains("serve"), "{line}");
     assert!(!line.contains(TOKEN) && !line.contains("--token"), "{line}");
 }
+
+#[test]
+fn wrong_values_are_told_without_words_of_a_program() {
+    let home = Home::new();
+    std::fs::write(home.path().join("c.toml"), "[limits]\nthreads = 'x'\n").unwrap();
+    for (words, said) in [
+        (&["threads", "list", "--limit", "0"][..], "1 or more"),
+        (&["runs", "list", "--limit", "many"], "1 or more"),
+        (&["serve", "--log", "loud"], "write off, error, warn"),
+        (
+            &["serve", "--port", "0", "--config", "c.toml"],
+            "c.toml, line 2: it is a text, but a whole number, 0 or more, is expected",
+        ),
+    ] {
+        let out = home.command(words).output().unwrap();
+        let told = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
+        assert!(told.contains(said), "{words:?}: {told}");
+        for word in ["usize", "struct", "parsing"] {
+            assert!(!told.contains(word), "{words:?}: {told}");
+        }
+    }
+    assert!(!home.data().exists());
+}

@@ -184,8 +184,9 @@ fn a_workspace_inside_of_the_data_directory_is_no_place_to_work() {
         ];
         let (model, told) = Model::calling(calls);
         let mut home = Home::with_model(&model.url());
+        home.start().stop();
         home.workspace = home.data().join("work");
-        std::fs::create_dir_all(&home.workspace).unwrap();
+        std::fs::create_dir(&home.workspace).unwrap();
         let daemon = home.start_in(sandbox);
         let_work(&daemon, &json!({"auto_approve": true}));
         for refused in told.results() {

@@ -82,7 +82,7 @@ fn a_rule_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
         ),
         ("web.allow = ['10.0.0.0/99']", "write a network as"),
         ("environments.docs.rot = '/'", "did you mean `root`"),
-        ("environments.docs.shell = false", "missing field `root`"),
+        ("environments.docs.shell = false", "`root` is missing"),
     ] {
         let file = home.path().join("given.toml");
         std::fs::write(&file, said).unwrap();

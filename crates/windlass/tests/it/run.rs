@@ -150,7 +150,56 @@ fn a_run_that_was_killed_goes_on_with_continue() {
         let out = place.run(&["run", "--continue"], &variables);
         assert!(out.status.success(), "{}", text(&out.stderr));
         assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+        // What was cut off is told, and no time of it, which nobody knows.
+        let told = text(&out.stderr);
+        let line = told.lines().find(|line| line.contains("sleep 600"));
+        let line = line.unwrap_or_else(|| panic!("{told}"));
+        assert!(line.starts_with("x shell  "), "{told}");
+        assert!(line.contains("unknown") && !line.contains("0.0s"), "{told}");
     });
+}
+
+#[test]
+fn a_command_that_says_that_it_failed_has_no_good_mark() {
+    if Sandbox::all("a_command_that_says_that_it_failed").is_empty() {
+        return;
+    }
+    for (command, mark, end) in [("exit 3", "x", "exit 3"), ("true", "+", "")] {
+        let (model, _) = Model::calling(vec![("shell", serde_json::json!({ "command": command }))]);
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", &*model.url()),
+        ];
+        let out = windlass(&["run", "--yes", "work"], &variables);
+        let told = text(&out.stderr);
+        let line = told.lines().find(|line| line.contains("shell"));
+        let line = line.unwrap_or_else(|| panic!("{told}"));
+        assert!(
+            line.starts_with(&format!("{mark} shell  {command}  ")),
+            "{told}"
+        );
+        assert!(line.ends_with(end), "{told}");
+    }
+}
+
+#[test]
+fn a_backend_that_cannot_be_started_is_refused_before_there_is_a_thread() {
+    let place = Place::new();
+    for (backend, why) in [
+        (
+            "nobody",
+            "there is no backend `nobody`; there are: claude-code",
+        ),
+        ("codex", "there is no program `codex`"),
+    ] {
+        let words = ["run", "--backend", backend, "hello"];
+        let out = place.run(&words, &[("PATH", "/does/not/exist")]);
+        let told = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
+    let threads = place.run(&["threads", "list", "--json"], &[]);
+    assert_eq!(text(&threads.stdout), "");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `windlass tasks` and `windlass automations`, beside a daemon and without one.
 
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RULE: &str = "FREQ=HOURLY;INTERVAL=6";
 const UNATTENDED: &str = "no daemon runs on this data";
 
+/// Runs a command as it is typed in the daemon's workspace.
 fn output(home: &Home, arguments: &[&str]) -> Output {
-    home.command(arguments).output().unwrap()
+    output_in(home, &home.workspace, arguments)
+}
+
+fn output_in(home: &Home, directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = home.command(arguments);
+    command.current_dir(directory).output().unwrap()
 }
 
 /// Runs a command that must succeed, and returns what it writes and what it tells.
@@ -93,8 +100,59 @@ fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
     assert!(told.contains("had ended before: completed"), "{told}");
     let (thread, _) = done(&home, &["threads", "show", &text(&task["thread_id"])]);
     assert!(thread.contains("> first words"), "{thread}");
-    let (_, told) = done(&home, &["tasks", "add", "--cwd", "workspace", "third"]);
+    let (_, told) = done(&home, &["tasks", "add", "--cwd", ".", "third"]);
     assert_eq!(told, "");
+}
+
+#[test]
+fn a_task_works_where_it_was_typed_or_is_refused() {
+    let home = Home::new();
+    let (inner, outer) = (home.workspace.join("inner"), home.path().join("outer"));
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::create_dir(&outer).unwrap();
+    let add = ["tasks", "add", "look around"];
+    let queued = |directory: &Path| {
+        let out = output_in(&home, directory, &add);
+        let told = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success(), "{told}");
+        let where_to_serve = format!("runs in {} or above it", directory.display());
+        assert!(told.contains(&where_to_serve), "{told}");
+        String::from_utf8(out.stdout).unwrap().trim_end().to_owned()
+    };
+    let (here, elsewhere) = (queued(&inner), queued(&outer));
+    let automation = ["automations", "add", "Watch", "look", "--rule", RULE];
+    let out = output_in(&home, &inner, &automation);
+    let told = String::from_utf8(out.stderr).unwrap();
+    assert!(told.contains(&*inner.to_string_lossy()), "{told}");
+
+    let daemon = home.start_with(&[]);
+    let task = ended(&home, &here);
+    assert_eq!(task["status"], "completed", "{task}");
+    assert_eq!(text(&task["workspace"]), inner.to_string_lossy());
+    let thread = json(&home, &["threads", "list"]).remove(0);
+    assert_eq!(text(&thread["workspace"]), inner.to_string_lossy());
+    let task = ended(&home, &elsewhere);
+    let why = text(&task["error"]);
+    assert_eq!(task["status"], "failed", "{task}");
+    assert!(
+        why.contains(&*outer.to_string_lossy()) && why.contains("--workspace"),
+        "{why}"
+    );
+    let known = json(&home, &["automations", "list"]).remove(0);
+    assert_eq!(known["cwds"][0], *inner.to_string_lossy());
+
+    // A daemon that runs and cannot work there is told at once.
+    for words in [&add[..], &automation] {
+        let out = output_in(&home, &outer, words);
+        let told = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{told}");
+        for part in [&*outer.to_string_lossy(), "--cwd", "--workspace"] {
+            assert!(told.contains(part), "{told}");
+        }
+        let workspace = home.workspace.display().to_string();
+        assert!(told.contains(&workspace), "{told}");
+    }
+    drop(daemon);
 }
 
 /// Carries an automation from its first word to its removal.

@@ -107,6 +107,38 @@ fn the_doctor_looks_at_everything_and_says_what_to_do() {
 }
 
 #[test]
+fn the_doctor_says_what_is_wrong_with_a_home() {
+    let place = Place::new();
+    std::fs::write(place.here().join("file"), "").unwrap();
+    let file = place.here().join("file").display().to_string();
+    for (home, words) in [
+        (None, &["HOME is not set", "there is no place for data"][..]),
+        (Some(""), &["HOME is not set", "there is no place for data"]),
+        (
+            Some("some/where"),
+            &["HOME is some/where", "begin with `/`", "no place for data"],
+        ),
+        (Some(&file), &["is no directory", "cannot be made"]),
+    ] {
+        let mut command = place.command(&["doctor"], &[]);
+        command.env_remove("WINDLASS_DATA");
+        if let Some(home) = home {
+            command.env("HOME", home);
+        }
+        let out = command.output().unwrap();
+        let said = text(&out.stdout);
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        assert_eq!(text(&out.stderr), "", "{said}");
+        assert_eq!(out.status.code(), Some(1), "{said}");
+    }
+    // One who names a place needs no home.
+    let named = place.run(&["doctor"], &[]);
+    assert!(text(&named.stdout).contains("MB left"), "{named:?}");
+}
+
+#[test]
 fn shells_can_complete_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let out = windlass(&["completions", shell], &[]);

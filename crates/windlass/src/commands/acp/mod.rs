@@ -67,6 +67,7 @@ impl Acp {
             model: self.model.clone(),
             workspace,
             purpose: Purpose::Work,
+            backend: None,
         };
         let link = Arc::new(Link::open(reach).await?);
         let agent = Arc::new(Agent {

@@ -107,6 +107,7 @@ impl Serve {
             model: self.model.clone(),
             workspace: workspace.clone(),
             purpose: Purpose::Work,
+            backend: None,
         };
         let link = Arc::new(Link::open(reach).await?);
         let tools = Tools {

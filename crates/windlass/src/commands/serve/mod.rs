@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Server, TokenBook, listen};
+use windlass_server::{Server, TokenBook, check_unix_socket, listen};
 
 use crate::cli::{note, or_current};
 use crate::config;
@@ -66,7 +66,8 @@ pub(crate) struct Serve {
         long,
         value_name = "LEVEL",
         env = "WINDLASS_LOG",
-        default_value = "info"
+        default_value = "info",
+        value_parser = level
     )]
     log: LevelFilter,
     /// How it is written.
@@ -78,6 +79,12 @@ pub(crate) struct Serve {
     /// Serves a page for phones. It is not built yet, so it has no effect, and no other address is listened on.
     #[arg(long, hide = true)]
     mobile: bool,
+}
+
+/// Reads how much is told.
+fn level(text: &str) -> Result<LevelFilter, String> {
+    let read = text.parse();
+    read.map_err(|_| "write off, error, warn, info, debug or trace".to_owned())
 }
 
 /// What becomes of turns that an earlier daemon left behind.
@@ -112,12 +119,16 @@ impl Serve {
         log::begin(self.log, self.log_format);
         self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone())?;
+        data::check(&directory)?;
         data_modes::mend(&directory);
         let layers = config::layers(named_config, &directory)?;
         let config = layers.config()?;
         config::warn_of_unknown_tools(&config);
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;
+        if let Some(socket) = &self.unix_socket {
+            check_unix_socket(socket)?;
+        }
         // The port first: a daemon that cannot have it leaves the data alone.
         let listener = listen(&self.host, self.port).await?;
         let own_files = [

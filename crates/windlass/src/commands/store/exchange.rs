@@ -152,7 +152,7 @@ impl UnnamedFile {
             .create_new(true)
             .mode(0o600)
             .open(&path);
-        let file = made.with_context(|| format!("cannot write {}", printable(&path)))?;
+        let file = made.with_context(|| format!("cannot write {}", printable(file)))?;
         Ok(Self { file, path })
     }
 
