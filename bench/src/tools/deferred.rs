@@ -1,9 +1,14 @@
 //! What tools cost that a model has not found yet.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass_core::capabilities::Capability;
 use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::mcp::{
+    DiscoveredTool, DiscoveredTools, McpConnector, McpScope, ScopedMcpServers,
+};
 use windlass_core::tools::{Tool, ToolExecutionResult};
 use windlass_core::{AgentLoopError, SessionId};
 use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, RuntimeSettings};
@@ -19,20 +24,22 @@ const ROUNDS: usize = 5;
 
 pub(super) async fn measure(report: &mut Report) -> Result<()> {
     report.progress("turns with deferred tools");
-    let without = runtime(Many::of(0)).await?;
-    let with = runtime(Many::of(TOOLS)).await?;
-    let unsaid = runtime(Many {
+    let without = runtime(Many::of(0), None).await?;
+    let with = runtime(Many::of(TOOLS), None).await?;
+    let unsaid = Many {
         says_revision: false,
         ..Many::of(TOOLS)
-    });
-    let unsaid = unsaid.await?;
+    };
+    let unsaid = runtime(unsaid, None).await?;
+    let of_server = runtime(Many::of(0), Some(Server::of(TOOLS))).await?;
     let (mut least_without, mut least_with) = (f64::INFINITY, f64::INFINITY);
-    let mut least_unsaid = f64::INFINITY;
+    let (mut least_unsaid, mut least_of_server) = (f64::INFINITY, f64::INFINITY);
     // In turns, so that all meet the same machine; the first round warms caches.
     for _ in 0..ROUNDS {
         least_without = least_without.min(cpu_of(&without).await?);
         least_with = least_with.min(cpu_of(&with).await?);
         least_unsaid = least_unsaid.min(cpu_of(&unsaid).await?);
+        least_of_server = least_of_server.min(cpu_of(&of_server).await?);
     }
     report.figure(
         "CPU of a turn without tools",
@@ -53,15 +60,25 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         "ratio",
         Target::None,
     );
+    report.figure(
+        "the same, of an MCP server whose list stays / none",
+        least_of_server / least_without,
+        "ratio",
+        Target::None,
+    );
     Ok(())
 }
 
-async fn runtime(many: Many) -> Result<(InProcessRuntime, SessionId)> {
+async fn runtime(many: Many, server: Option<Server>) -> Result<(InProcessRuntime, SessionId)> {
     let settings = RuntimeSettings {
         defer_above: Some(24),
         ..RuntimeSettings::default()
     };
-    let runtime = InProcessRuntimeBuilder::new()
+    let mut builder = InProcessRuntimeBuilder::new();
+    if let Some(server) = server {
+        builder = builder.mcp(Arc::new(server));
+    }
+    let runtime = builder
         .llm_sim(LlmSimConfig::fixed("The result is forty-two."))
         .settings(settings)
         .capability(many)
@@ -143,5 +160,34 @@ impl Tool for Idle {
     }
     async fn execute(&self, _arguments: Value) -> ToolExecutionResult {
         ToolExecutionResult::success("done")
+    }
+}
+
+/// Offers the same tools each time.
+struct Server(Arc<DiscoveredTools>);
+
+impl Server {
+    fn of(tools: usize) -> Self {
+        let tools = (0..tools).map(|n| {
+            let mut definition = Idle(format!("tool_{n}")).to_definition();
+            definition.hints_mut().capability_id = Some("mcp".to_owned());
+            DiscoveredTool {
+                server: "bench".to_owned(),
+                tool: format!("tool_{n}"),
+                digest: n.to_string(),
+                definition,
+            }
+        });
+        Self(Arc::new(DiscoveredTools::new(tools.collect(), Vec::new())))
+    }
+}
+
+#[async_trait]
+impl McpConnector for Server {
+    async fn discover(&self, _: &ScopedMcpServers, _: &McpScope) -> Arc<DiscoveredTools> {
+        Arc::clone(&self.0)
+    }
+    fn tool(&self, recorded: &DiscoveredTool, _: &ScopedMcpServers, _: &McpScope) -> Arc<dyn Tool> {
+        Arc::new(Idle(recorded.tool.clone()))
     }
 }

@@ -212,7 +212,7 @@ impl DiscoveredTools {
 }
 
 /// For whom servers are asked.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct McpScope {
     /// The session.
     pub session_id: SessionId,
@@ -251,7 +251,10 @@ pub enum McpReach {
 pub trait McpConnector: Send + Sync {
     /// Asks servers for their tools: those of the records, and those that the connector knows by itself. What cannot be had is told, and
     /// keeps nobody from the rest.
-    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools;
+    ///
+    /// Who returns the very same value again says by that that nothing has changed: neither what was found, nor what [`tool`](Self::tool)
+    /// makes of it for the same servers and scope. Then what an earlier turn made of it is used again.
+    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> Arc<DiscoveredTools>;
 
     /// Lists the servers that all sessions have, without what nobody else may know.
     fn own_servers(&self) -> Vec<OwnMcpServer> {

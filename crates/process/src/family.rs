@@ -6,6 +6,7 @@
 //! is no `/proc`, the group is all that is known.
 
 use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -13,6 +14,7 @@ use crate::confine::Domain;
 use crate::kill::{kill_all, wait_for_sandboxes};
 use crate::orphans::Known;
 use crate::processes::{Member, Table};
+use crate::sandbox_init::SandboxInit;
 
 /// The processes of a program.
 pub(crate) struct Family {
@@ -22,6 +24,8 @@ pub(crate) struct Family {
     mark: String,
     /// Whether the leader is a sandbox that takes everything with it when it goes.
     leader_is_sandbox: bool,
+    /// The sandbox's own init, once it is known.
+    init: Arc<OnceLock<SandboxInit>>,
     domain: Option<Domain>,
     known: Known,
     /// Who was seen and may still be alive: where a parent dies first, descent tells no more.
@@ -33,6 +37,7 @@ impl Family {
         leader: Pid,
         mark: &str,
         leader_is_sandbox: bool,
+        init: Arc<OnceLock<SandboxInit>>,
         domain: Option<Domain>,
         known: Known,
     ) -> Self {
@@ -40,6 +45,7 @@ impl Family {
             leader,
             mark: mark.to_owned(),
             leader_is_sandbox,
+            init,
             domain,
             known,
             seen: Vec::new(),
@@ -66,11 +72,16 @@ impl Family {
         // Before it has made its own group, only its own number works.
         let _ = kill_process(self.leader, Signal::KILL);
         let _ = kill_process_group(self.leader, Signal::KILL);
-        self.sweep()
+        self.find_and_kill()
     }
 
     /// Ends what is left when the leader is gone, and tells whether nobody is.
     pub(crate) fn sweep(&mut self) -> bool {
+        let is_ended = self.init.get().is_some_and(SandboxInit::end);
+        is_ended || self.find_and_kill()
+    }
+
+    fn find_and_kill(&mut self) -> bool {
         let is_whole = kill_all(|| self.members());
         let is_empty = match (self.leader_is_sandbox, Member::birth(self.leader)) {
             (true, Some(since)) => wait_for_sandboxes(since),

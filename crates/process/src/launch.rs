@@ -4,6 +4,7 @@ use std::io::PipeWriter;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
@@ -12,6 +13,7 @@ use crate::error::ProcessError;
 use crate::lifeline::Lifeline;
 use crate::orphans::{self, Brood, Known};
 use crate::program::Program;
+use crate::sandbox_init::SandboxInit;
 use crate::signals;
 use crate::supervise::{Note, spawn_thread};
 
@@ -30,25 +32,27 @@ pub(crate) struct Launched {
     pub(crate) domain: Option<Domain>,
 }
 
-/// Starts the program in a thread of its own, which then waits for it without reaping it.
+/// Starts the program in a thread of its own, which then waits for it without reaping it. The init of its sandbox is told before its end is.
 pub(crate) fn launch(
     program: Program,
     prepared: Prepared,
     pipes: Pipes,
     notes: Sender<Note>,
+    init: Arc<OnceLock<SandboxInit>>,
     lifeline: impl FnOnce(Confinement) -> Result<Option<Lifeline>, ProcessError> + Send + 'static,
 ) -> Result<Launched, ProcessError> {
     let (tell, told) = channel();
     spawn_thread("windlass-wait", move || {
+        let Prepared {
+            mut command,
+            inherited,
+            said,
+        } = prepared;
         let begin = move || {
             signals::reset_for_children().map_err(ProcessError::io("reset signals"))?;
             let lifeline = lifeline(program.confinement)?;
             let domain = program.confinement.enter(&program.bounds, &program.root);
             let domain = domain.map_err(ProcessError::Sandbox)?;
-            let Prepared {
-                mut command,
-                inherited,
-            } = prepared;
             let stdin = pipes.stdin.map_or_else(Stdio::null, Stdio::from);
             command
                 .stdin(stdin)
@@ -78,6 +82,9 @@ pub(crate) fn launch(
             .and_then(|launched| pid_of(&launched.child));
         let _ = tell.send(launched);
         if let Some(pid) = pid {
+            if let Some(found) = said.as_ref().and_then(|said| SandboxInit::of(pid, said)) {
+                let _ = init.set(found);
+            }
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
         }

@@ -22,6 +22,7 @@ mod proxied;
 mod read;
 mod records;
 mod running;
+mod sandbox_init;
 mod signals;
 mod supervise;
 

@@ -37,6 +37,11 @@ mod proc {
             Stat::of(pid).map(|stat| stat.start)
         }
 
+        /// Tells whether the process of this number is a child of the other, and the init of a namespace of processes.
+        pub(crate) fn is_init_below(pid: Pid, parent: Pid) -> bool {
+            Stat::of(pid).is_some_and(|stat| stat.parent == number(parent) && stat.is_init())
+        }
+
         pub(crate) fn number(&self) -> i32 {
             number(self.pid)
         }
@@ -98,6 +103,17 @@ mod proc {
                 group: self.group,
                 start: self.start,
             }
+        }
+
+        /// Tells whether it is the first process of a namespace below ours.
+        fn is_init(&self) -> bool {
+            let status = fs::read_to_string(format!("/proc/{}/status", number(self.pid)));
+            let status = status.unwrap_or_default();
+            let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+            numbers.is_some_and(|numbers| {
+                let numbers: Vec<_> = numbers.split_ascii_whitespace().collect();
+                numbers.len() > 1 && numbers.last() == Some(&"1")
+            })
         }
 
         fn has_mark(&self, is_meant: &impl Fn(&str) -> bool) -> bool {
@@ -187,15 +203,7 @@ mod proc {
                     && stat.start >= since
                     && !is_sandbox(stat.parent)
             });
-            lost.into_iter().any(|stat| {
-                let status = fs::read_to_string(format!("/proc/{}/status", number(stat.pid)));
-                let status = status.unwrap_or_default();
-                let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-                numbers.is_some_and(|numbers| {
-                    let numbers: Vec<_> = numbers.split_ascii_whitespace().collect();
-                    numbers.len() > 1 && numbers.last() == Some(&"1")
-                })
-            })
+            lost.into_iter().any(Stat::is_init)
         }
 
         /// Returns children of ours outside of our own group, with whether they are dead.

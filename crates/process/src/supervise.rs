@@ -7,6 +7,7 @@
 use std::io::pipe;
 use std::os::fd::OwnedFd;
 use std::process::Child;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -144,7 +145,7 @@ impl Supervised {
         let lifeline =
             move |mark: &str, around| Lifeline::start(mark, scratch_path.as_deref(), around);
         let mark_of_launch = mark.clone();
-        let launched = launch(program, prepared, pipes, notes, move |confinement| {
+        let lifeline = move |confinement: Confinement| {
             if is_sandbox {
                 return Ok(None);
             }
@@ -152,7 +153,9 @@ impl Supervised {
                 .surround_thread()
                 .map_err(ProcessError::Sandbox)?;
             lifeline(&mark_of_launch, around).map(Some)
-        })?;
+        };
+        let init = Arc::default();
+        let launched = launch(program, prepared, pipes, notes, Arc::clone(&init), lifeline)?;
         let Launched {
             child,
             known,
@@ -164,7 +167,7 @@ impl Supervised {
             lifeline.watch(child.id());
         }
         let is_watched = record.is_some() && !is_sandbox;
-        let mut family = Family::new(leader, &mark, is_sandbox, domain, known);
+        let mut family = Family::new(leader, &mark, is_sandbox, init, domain, known);
         write_record(&mut record, &mut family);
         let supervised = Self {
             child,

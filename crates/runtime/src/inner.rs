@@ -28,7 +28,7 @@ use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::subagents::{ChildSlots, SubagentHost, Trees};
 use crate::thread::{IdleLimits, Mail, Slot, Slots};
-use crate::turn_context::{KeptTools, Offers};
+use crate::turn_context::{KeptDiscoveries, KeptTools, Offers};
 use crate::world::World;
 
 /// How many streams with something to go on with are asked for at a time.
@@ -45,6 +45,9 @@ pub(crate) struct Inner {
     pub(crate) arguments: Checker,
     pub(crate) offers: Offers,
     pub(crate) kept_tools: KeptTools,
+    /// Those of sessions with MCP servers.
+    pub(crate) kept_session_tools: KeptTools,
+    pub(crate) kept_discoveries: KeptDiscoveries,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
     /// The whole agents that turns can ask for.
@@ -103,6 +106,8 @@ impl Inner {
             arguments: Checker::default(),
             offers: Offers::default(),
             kept_tools: KeptTools::default(),
+            kept_session_tools: KeptTools::default(),
+            kept_discoveries: KeptDiscoveries::default(),
             settings,
             world,
             agents,

@@ -3,7 +3,7 @@
 //! It follows from what was said and from nothing else, so it is the same after a crash, in a fork and in a replay. A summary
 //! takes nothing away: everything that was said counts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use windlass_core::message::{ContentPart, Message, ToolResultContentPart};
@@ -12,19 +12,75 @@ use windlass_core::tools::TOOL_SEARCH;
 use crate::plan::{CompactionPlan, TurnPlan};
 use crate::state::Thread;
 
+/// The tools that a conversation has named so far, by a call or as the result of a search; which of them were deferred is for a turn to say.
+/// It grows with the conversation, so that no turn reads all of that again.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct NamedTools {
+    names: Vec<String>,
+    seen: HashSet<String>,
+    /// Some models use the id of a call again, so an id is that of a search until the next call has it.
+    searches: HashSet<String>,
+}
+
+impl NamedTools {
+    /// Takes note of the next message. A conversation is shared, so it is copied only where the message names something new.
+    pub(crate) fn note(named: &mut Arc<Self>, message: &Message) {
+        for part in &message.content {
+            match part {
+                ContentPart::ToolCall(call) => {
+                    Self::add(named, &call.name);
+                    let is_search = call.name == TOOL_SEARCH;
+                    if is_search != named.searches.contains(&call.id) {
+                        let searches = &mut Arc::make_mut(named).searches;
+                        match is_search {
+                            true => searches.insert(call.id.clone()),
+                            false => searches.remove(&call.id),
+                        };
+                    }
+                }
+                ContentPart::ToolResult(result)
+                    if named.searches.contains(&result.tool_call_id) =>
+                {
+                    names_in(result).for_each(|name| Self::add(named, name));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add(named: &mut Arc<Self>, name: &str) {
+        if !named.seen.contains(name) {
+            let named = Arc::make_mut(named);
+            named.seen.insert(name.to_owned());
+            named.names.push(name.to_owned());
+        }
+    }
+
+    /// Returns those that are deferred, in the order in which they were named.
+    fn deferred<'a>(&'a self, plan: &'a TurnPlan) -> impl Iterator<Item = (&'a String, u64)> {
+        let names = self.names.iter().filter(|_| !plan.deferred.is_empty());
+        names.filter_map(|name| Some((name, *plan.deferred.get(name)?)))
+    }
+
+    fn tokens(&self, plan: &TurnPlan) -> u64 {
+        let tokens = self.deferred(plan).map(|(_, tokens)| tokens);
+        tokens.fold(0, u64::saturating_add)
+    }
+}
+
 impl Thread {
     /// Returns the deferred tools that the conversation has found, in the order in which it did.
     #[must_use]
     pub fn found_tools(&self, plan: &TurnPlan) -> Vec<String> {
-        let found = found(self.history().iter(), &plan.deferred).into_iter();
-        found.map(str::to_owned).collect()
+        let found = self.history.named().deferred(plan);
+        found.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns when the history is made shorter, with the tools that were found among what is sent before it.
     #[must_use]
     pub fn compaction_plan(&self, plan: &TurnPlan) -> Option<CompactionPlan> {
         let compaction = plan.compaction?;
-        let found = tokens_of_found(self.history().iter(), plan);
+        let found = self.history.named().tokens(plan);
         Some(CompactionPlan {
             prompt_tokens: compaction.prompt_tokens.saturating_add(found),
             ..compaction
@@ -37,42 +93,12 @@ pub(crate) fn tokens_of_found<'a>(
     messages: impl Iterator<Item = &'a Arc<Message>>,
     plan: &TurnPlan,
 ) -> u64 {
-    let found = found(messages, &plan.deferred).into_iter();
-    let tokens = found.filter_map(|name| plan.deferred.get(name));
-    tokens.fold(0, |sum, tokens| sum.saturating_add(*tokens))
-}
-
-fn found<'a>(
-    messages: impl Iterator<Item = &'a Arc<Message>>,
-    deferred: &HashMap<String, u64>,
-) -> Vec<&'a str> {
-    if deferred.is_empty() {
-        return Vec::new();
+    if plan.deferred.is_empty() {
+        return 0;
     }
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let mut add = |name: &'a str| {
-        if deferred.contains_key(name) && seen.insert(name) {
-            found.push(name);
-        }
-    };
-    // Some models use the id of a call again, so an id is that of a search until the next call has it.
-    let mut searches = HashSet::new();
-    for part in messages.flat_map(|message| &message.content) {
-        match part {
-            ContentPart::ToolCall(call) => {
-                add(&call.name);
-                match call.name == TOOL_SEARCH {
-                    true => searches.insert(call.id.as_str()),
-                    false => searches.remove(call.id.as_str()),
-                };
-            }
-            ContentPart::ToolResult(result) if searches.contains(result.tool_call_id.as_str()) => {
-                names_in(result).for_each(&mut add);
-            }
-            _ => {}
-        }
-    }
-    found
+    let mut named = Arc::default();
+    messages.for_each(|message| NamedTools::note(&mut named, message));
+    named.tokens(plan)
 }
 
 fn names_in(result: &ToolResultContentPart) -> impl Iterator<Item = &str> {
@@ -89,6 +115,7 @@ mod tests {
     use windlass_core::message::ToolCallContentPart;
 
     use super::*;
+    use crate::transcript::Transcript;
 
     fn calls(id: &str, name: &str) -> Arc<Message> {
         let part = ContentPart::ToolCall(ToolCallContentPart {
@@ -112,8 +139,18 @@ mod tests {
 
     fn check(messages: &[Arc<Message>], expected: &[&str]) {
         let names = ["haul", "drop", "lift"];
-        let deferred = names.map(|name| (name.to_owned(), 7)).into();
-        assert_eq!(found(messages.iter(), &deferred), expected);
+        let plan = TurnPlan {
+            deferred: Arc::new(names.map(|name| (name.to_owned(), 7)).into()),
+            ..TurnPlan::default()
+        };
+        let mut named = Arc::default();
+        messages
+            .iter()
+            .for_each(|message| NamedTools::note(&mut named, message));
+        let found: Vec<_> = named.deferred(&plan).map(|(name, _)| name).collect();
+        assert_eq!(found, expected);
+        let tokens = tokens_of_found(messages.iter(), &plan);
+        assert_eq!(tokens, 7 * expected.len() as u64);
     }
 
     #[test]
@@ -130,6 +167,32 @@ mod tests {
     #[test]
     fn a_call_by_guess_finds_its_tool() {
         check(&[calls("a", "drop"), calls("b", "shell")], &["drop"]);
+    }
+
+    #[test]
+    fn what_was_found_is_kept_by_a_summary_and_goes_when_the_conversation_goes_back() {
+        let plan = TurnPlan {
+            deferred: Arc::new([("lift".to_owned(), 7), ("drop".to_owned(), 7)].into()),
+            ..TurnPlan::default()
+        };
+        let found = |transcript: &Transcript| -> Vec<String> {
+            let found = transcript.named().deferred(&plan);
+            found.map(|(name, _)| name.clone()).collect()
+        };
+        let mut transcript = Transcript::default();
+        transcript.push(calls("a", TOOL_SEARCH));
+        transcript.push(result("a", &["lift"]));
+        let before = transcript.clone();
+        transcript.summarise(1, Message::user("Something was found."), None, 0);
+        transcript.push(calls("b", "drop"));
+        assert_eq!(found(&transcript), ["lift", "drop"]);
+        assert_eq!(found(&before), ["lift"]);
+        assert_eq!(found(&transcript.truncated(2, 1)), ["lift"]);
+        assert!(found(&transcript.truncated(1, 0)).is_empty());
+        // The search itself was said, so its result counts when it comes.
+        let mut again = transcript.truncated(1, 0);
+        again.push(result("a", &["drop"]));
+        assert_eq!(found(&again), ["drop"]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use windlass_core::message::Message;
 use windlass_core::shared_list::SharedList;
 use windlass_core::typed_id::MessageId;
 
+use crate::found::NamedTools;
+
 /// A summary in the place of what was said before it.
 #[derive(Debug, Clone, PartialEq)]
 struct Summary {
@@ -36,6 +38,8 @@ pub(crate) struct Transcript {
     /// A summary and what came after it; `None` before the first.
     short: Option<History>,
     summaries: SharedList<Summary>,
+    /// What all of it has named. Shared, because every decision starts from a copy.
+    named: Arc<NamedTools>,
 }
 
 impl Transcript {
@@ -59,7 +63,12 @@ impl Transcript {
         if let Some(short) = &mut self.short {
             short.push(Arc::clone(&message));
         }
+        NamedTools::note(&mut self.named, &message);
         self.whole.push(message);
+    }
+
+    pub(crate) fn named(&self) -> &NamedTools {
+        &self.named
     }
 
     /// Returns how many messages of what the model reads stand before those that were said since: a summary, and what the
@@ -103,10 +112,15 @@ impl Transcript {
             .truncated(made.take_while(|summary| summary.seq <= seq).count());
         let whole = self.whole.truncated(messages);
         let short = summaries.last().map(|summary| summary.before(&whole));
+        let mut named = Arc::default();
+        whole
+            .iter()
+            .for_each(|message| NamedTools::note(&mut named, message));
         Self {
             whole,
             short,
             summaries,
+            named,
         }
     }
 }

@@ -10,7 +10,7 @@ mod system_calls;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeReader, pipe};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -128,6 +128,8 @@ impl Bounds {
 pub(crate) struct Prepared {
     pub(crate) command: Command,
     pub(crate) inherited: Vec<OwnedFd>,
+    /// Where bubblewrap says who the init of its sandbox is.
+    pub(crate) said: Option<PipeReader>,
 }
 
 impl Confinement {
@@ -175,6 +177,8 @@ impl Confinement {
                 // library. In the list of arguments everybody could read them.
                 let variables = bubblewrap::variables(variables)?;
                 let calls = bubblewrap::system_calls(bounds.network)?;
+                let (said, saying) = pipe()?;
+                let saying = OwnedFd::from(saying);
                 let mut command = Command::new(bubblewrap::program_or_usual());
                 command.env_clear().args(bubblewrap::arguments(bounds));
                 if let Some(launcher) = launcher {
@@ -182,16 +186,23 @@ impl Confinement {
                 }
                 command.arg("--seccomp").arg(calls.as_raw_fd().to_string());
                 command.arg("--args").arg(variables.as_raw_fd().to_string());
+                command.arg("--info-fd").arg(saying.as_raw_fd().to_string());
                 command.arg("--").arg(program).current_dir("/");
-                let inherited = vec![variables, calls];
-                Prepared { command, inherited }
+                Prepared {
+                    command,
+                    inherited: vec![variables, calls, saying],
+                    said: Some(said),
+                }
             }
             Self::Landlock | Self::Unconfined => {
                 let mut command = Command::new(program);
                 command.env_clear().envs(variables);
                 command.current_dir(&bounds.cwd);
-                let inherited = Vec::new();
-                Prepared { command, inherited }
+                Prepared {
+                    command,
+                    inherited: Vec::new(),
+                    said: None,
+                }
             }
         };
         prepared.command.process_group(0);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 use windlass_core::traits::{SECRET_MASK, SecretPlaces};
@@ -55,6 +55,11 @@ impl Mask {
     /// Makes a mask; there is none of nothing.
     pub(crate) fn of(secrets: Vec<Arc<Secret>>) -> Option<Self> {
         (!secrets.is_empty()).then_some(Self { secrets })
+    }
+
+    /// Names what it knows, without keeping it.
+    pub(crate) fn names(&self) -> Vec<Weak<Secret>> {
+        self.secrets.iter().map(Arc::downgrade).collect()
     }
 
     /// Returns a mask that knows more.

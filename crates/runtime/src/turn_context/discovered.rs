@@ -8,7 +8,9 @@ use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_turn::Thread;
 
 use super::Contributions;
+use super::kept_discoveries::Asked;
 use super::masked_tool::MaskedTool;
+use super::turn_tools::FoundTools;
 use crate::inner::Inner;
 use crate::panics::{caught, caught_in};
 use crate::secrets::{MIN_KEY_BYTES, Mask, Secret};
@@ -72,18 +74,22 @@ impl Discovered {
             Discovery::Recorded(recorded) => Some(recorded),
             Discovery::Ask => {
                 let words = instructions(inner, contributions, scope).await;
-                let asked = match connector {
-                    None => DiscoveredTools::default(),
+                let found = match connector {
+                    None => Arc::default(),
                     Some(connector) => {
                         let asked = caught_in(connector.discover(servers, scope)).await;
-                        asked.unwrap_or_else(panicked)
+                        asked.unwrap_or_else(|| Arc::new(panicked()))
                     }
                 };
-                let asked = match inner.secrets.mask(scope.session_id) {
-                    Some(mask) => masked(&mask, asked),
-                    None => asked,
-                };
-                Some(Arc::new(asked.with_instructions(words)))
+                let mask = inner.secrets.mask(scope.session_id);
+                let asked = Asked::new(found, mask.as_ref(), words);
+                Some(inner.kept_discoveries.of(asked, |asked| {
+                    let found = match &mask {
+                        Some(mask) => masked(mask, &asked.found),
+                        None => (*asked.found).clone(),
+                    };
+                    found.with_instructions(asked.words.clone())
+                }))
             }
         };
         for failure in found.iter().flat_map(|found| &found.failures) {
@@ -93,9 +99,22 @@ impl Discovered {
         Self { found, keys }
     }
 
-    /// Tells whether servers offer anything.
-    pub(super) fn has_tools(&self) -> bool {
-        self.found.iter().any(|found| !found.tools.is_empty())
+    /// Tells whether its tools may be used by later turns: not where they hold keys, which are to be forgotten with their session.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.with_tools().is_none() || self.keys.is_none()
+    }
+
+    /// Names the tools of servers, if they offer any.
+    pub(super) fn named(&self, servers: &ScopedMcpServers, scope: &McpScope) -> Option<FoundTools> {
+        self.with_tools().map(|found| FoundTools {
+            found: Arc::clone(found),
+            servers: servers.clone(),
+            scope: scope.clone(),
+        })
+    }
+
+    fn with_tools(&self) -> Option<&Arc<DiscoveredTools>> {
+        self.found.as_ref().filter(|found| !found.tools.is_empty())
     }
 
     /// Adds the tools of MCP servers to those of a turn.
@@ -135,13 +154,13 @@ impl Discovered {
 }
 
 /// Takes secrets out of what servers say of themselves, which is recorded and logged.
-fn masked(keys: &Mask, found: DiscoveredTools) -> DiscoveredTools {
-    let mut failures = found.failures;
+fn masked(keys: &Mask, found: &DiscoveredTools) -> DiscoveredTools {
+    let mut failures = found.failures.clone();
     for failure in &mut failures {
         keys.text(&mut failure.reason);
     }
     let mut tools = Vec::new();
-    for tool in found.tools {
+    for tool in found.tools.iter().cloned() {
         match masked_definition(keys, &tool) {
             Some(definition) => tools.push(DiscoveredTool { definition, ..tool }),
             None => failures.push(McpFailure {

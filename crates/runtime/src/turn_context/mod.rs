@@ -4,6 +4,7 @@ mod capabilities;
 mod compaction;
 mod deferred;
 mod discovered;
+mod kept_discoveries;
 mod masked_tool;
 mod offer;
 mod prompt;
@@ -41,10 +42,11 @@ pub(crate) use capabilities::{Contributions, guarded};
 pub(crate) use deferred::SplitTools;
 use discovered::Discovered;
 pub(crate) use discovered::Discovery;
+pub(crate) use kept_discoveries::KeptDiscoveries;
 pub(crate) use offer::{Offer, Offers};
 pub(crate) use records::Records;
 pub(crate) use turn_tools::KeptTools;
-use turn_tools::ToolsAsked;
+use turn_tools::{ToolsAsked, ToolsKey};
 
 /// Everything that a turn works with. Made once per turn and shared by its steps.
 pub(crate) struct TurnContext {
@@ -253,11 +255,16 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         model: &model.model,
         effort: effort.as_deref(),
     };
-    let key = match contributions.has_definition_hooks() || discovered.has_tools() {
+    let key = match contributions.has_definition_hooks() || !discovered.may_be_kept() {
         true => None,
-        false => asked_for.key(&contributions)?,
+        false => asked_for.key(&contributions, discovered.named(&servers, &scope))?,
     };
-    let kept = key.as_ref().and_then(|key| inner.kept_tools.get(key));
+    // Apart, so that many sessions with servers of their own do not drive out what all others share.
+    let kept_tools = match key.as_ref().is_some_and(ToolsKey::is_of_session) {
+        true => &inner.kept_session_tools,
+        false => &inner.kept_tools,
+    };
+    let kept = key.as_ref().and_then(|key| kept_tools.get(key));
     let tools = match kept {
         Some(kept) => kept,
         None => {
@@ -265,7 +272,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             discovered.add_tools(inner, &servers, &scope, &mut contributions);
             let made = Arc::new(asked_for.make(inner, &mut contributions)?);
             if let Some(key) = key {
-                inner.kept_tools.keep(key, &made);
+                kept_tools.keep(key, &made);
             }
             made
         }

@@ -1,8 +1,8 @@
 //! The tools of a turn, kept for the turns after it.
 //!
 //! Defining a hundred tools takes longer than all the rest of a turn, and the next turn has the same. So a turn whose capabilities say that their
-//! tools stay as they are takes what an earlier turn made. Tools of MCP servers belong to a session, and what hooks make of tools may differ each
-//! time: these are made anew.
+//! tools stay as they are, and whose MCP servers offer what they did, takes what an earlier turn made. What hooks make of tools may differ each time,
+//! and tools of servers that were given keys are not to outlive them: these are made anew.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use windlass_core::config_layer::AgentConfigOverlay;
 use windlass_core::digest::Digest128;
 use windlass_core::error::Result;
 use windlass_core::llm_driver_registry::LlmCallConfig;
+use windlass_core::mcp::{DiscoveredTools, McpScope, ScopedMcpServers};
 use windlass_core::tools::{ClientSideTool, TOOL_SEARCH, ToolDefinition};
 use windlass_core::turn_request::TurnRequest;
 
@@ -20,8 +21,15 @@ use super::tool_search::ToolSearch;
 use super::{Contributions, SplitTools, TurnTools, guarded};
 use crate::inner::Inner;
 
-/// How many different sets of tools are kept: about one for each kind of agent at work.
+/// How many different sets of tools are kept: about one for each kind of agent at work, and one for each session at work with MCP servers.
 const MAX_KEPT: usize = 32;
+
+/// What tools of MCP servers follow from.
+pub(super) struct FoundTools {
+    pub(super) found: Arc<DiscoveredTools>,
+    pub(super) servers: ScopedMcpServers,
+    pub(super) scope: McpScope,
+}
 
 /// What the tools of a turn follow from, beside its capabilities and the settings of the runtime.
 pub(super) struct ToolsAsked<'a> {
@@ -34,6 +42,7 @@ pub(super) struct ToolsAsked<'a> {
 /// The same, as it was for tools that are kept.
 pub(crate) struct ToolsKey {
     capabilities: Vec<(Arc<dyn Capability>, u64, Value)>,
+    found: Option<FoundTools>,
     recorded: Vec<ToolDefinition>,
     added: Vec<ClientSideTool>,
     allowed: Option<Vec<String>>,
@@ -46,7 +55,11 @@ pub(crate) struct ToolsKey {
 
 impl ToolsAsked<'_> {
     /// Returns what names the tools; `None` where a capability wants to be asked for them.
-    pub(super) fn key(&self, contributions: &Contributions) -> Result<Option<ToolsKey>> {
+    pub(super) fn key(
+        &self,
+        contributions: &Contributions,
+        found: Option<FoundTools>,
+    ) -> Result<Option<ToolsKey>> {
         let mut capabilities = Vec::with_capacity(contributions.capabilities.len());
         for ResolvedCapability { capability, config } in &contributions.capabilities {
             let revision = guarded(capability.as_ref(), || capability.tools_revision())?;
@@ -57,6 +70,7 @@ impl ToolsAsked<'_> {
         }
         Ok(Some(ToolsKey {
             capabilities,
+            found,
             recorded: self.overlay.tools.clone(),
             added: self.request.tools.clone(),
             allowed: self.request.allowed_tools.clone(),
@@ -108,6 +122,22 @@ impl ToolsAsked<'_> {
     }
 }
 
+impl ToolsKey {
+    /// Tells whether only turns of one session can have these tools.
+    pub(super) fn is_of_session(&self) -> bool {
+        self.found.is_some()
+    }
+}
+
+impl PartialEq for FoundTools {
+    fn eq(&self, other: &Self) -> bool {
+        // The same value is what says that nothing has changed.
+        Arc::ptr_eq(&self.found, &other.found)
+            && self.scope == other.scope
+            && self.servers == other.servers
+    }
+}
+
 impl PartialEq for ToolsKey {
     fn eq(&self, other: &Self) -> bool {
         let mut pairs = self.capabilities.iter().zip(&other.capabilities);
@@ -117,6 +147,7 @@ impl PartialEq for ToolsKey {
                     Arc::ptr_eq(one, other) && revision == of_other && config == other_config
                 },
             )
+            && self.found == other.found
             && self.approve_all == other.approve_all
             && self.has_backend == other.has_backend
             && self.model == other.model

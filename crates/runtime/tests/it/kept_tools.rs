@@ -1,13 +1,19 @@
 //! Tools that stay as they are, are defined once and serve the turns after; whatever they follow from changes them at the next turn.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass_core::capabilities::Capability;
+use windlass_core::mcp::{
+    DiscoveredTool, DiscoveredTools, McpConnector, McpScope, ScopedMcpServers,
+};
 use windlass_core::message::InputMessage;
-use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult};
+use windlass_core::tools::{BuiltinTool, Tool, ToolDefinition, ToolExecutionResult};
 use windlass_core::turn_request::TurnRequest;
+
+use windlass_runtime::{ForkAt, ForkOptions};
 
 use crate::support::{Call, Fixture, Setup, call, soon, tool};
 
@@ -183,4 +189,118 @@ async fn the_configuration_and_the_tools_of_a_session_count() {
         assert_eq!(offered(&fixture), [expected, "other_0", word]);
     }
     assert_eq!(capability.asked(), 2);
+}
+
+/// A server whose list stays the very same value until somebody says otherwise.
+#[derive(Default)]
+struct Ship {
+    found: Mutex<Arc<DiscoveredTools>>,
+    made: AtomicUsize,
+    /// What it is given, if anything.
+    key: Option<&'static str>,
+}
+
+impl Ship {
+    fn offer(&self, tool: &str) {
+        let tool = DiscoveredTool {
+            server: "ship".to_owned(),
+            tool: tool.to_owned(),
+            digest: tool.to_owned(),
+            definition: ToolDefinition::Builtin(BuiltinTool {
+                name: tool.to_owned(),
+                ..BuiltinTool::default()
+            }),
+        };
+        *self.found.lock().unwrap() = Arc::new(DiscoveredTools::new(vec![tool], Vec::new()));
+    }
+
+    fn made(&self) -> usize {
+        self.made.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl McpConnector for Ship {
+    async fn discover(&self, _: &ScopedMcpServers, _: &McpScope) -> Arc<DiscoveredTools> {
+        Arc::clone(&self.found.lock().unwrap())
+    }
+    fn tool(
+        &self,
+        recorded: &DiscoveredTool,
+        _: &ScopedMcpServers,
+        scope: &McpScope,
+    ) -> Arc<dyn Tool> {
+        self.made.fetch_add(1, Ordering::SeqCst);
+        let said = format!("{} for {}", recorded.tool, scope.session_id);
+        Arc::new(tool(&recorded.tool, move |_, _| {
+            let said = ToolExecutionResult::success(said.as_str());
+            async move { said }
+        }))
+    }
+    fn secrets(&self, _: &ScopedMcpServers) -> Vec<(String, String)> {
+        let key = self
+            .key
+            .map(|key| ("ship_token".to_owned(), key.to_owned()));
+        key.into_iter().collect()
+    }
+}
+
+fn hauls(times: usize, name: &str) -> Vec<Call> {
+    let each = |_| {
+        let calls = vec![call("c", name, json!({}))];
+        [Call::tools(calls), Call::new().text("done").done()]
+    };
+    (0..times).flat_map(each).collect()
+}
+
+/// What its calls returned.
+async fn results(fixture: &Fixture) -> Vec<Value> {
+    let messages = fixture.messages().await;
+    let results = messages
+        .iter()
+        .filter_map(|message| message.tool_result_content()?.result.clone());
+    results.collect()
+}
+
+#[tokio::test]
+async fn tools_of_servers_are_made_once_until_their_list_is_another_or_they_hold_keys() {
+    for (key, made) in [(None, [1, 2]), (Some("rope-and-tar-7391"), [3, 4])] {
+        let ship = Arc::new(Ship {
+            key,
+            ..Ship::default()
+        });
+        ship.offer("haul");
+        let setup = Setup::new(hauls(3, "haul")).mcp(Arc::clone(&ship) as _);
+        let fixture = setup.build().await;
+        for _ in 0..3 {
+            assert!(fixture.run("go").await.success);
+        }
+        assert_eq!(ship.made(), made[0], "{key:?}");
+        let said = json!(format!("haul for {}", fixture.session));
+        assert_eq!(results(&fixture).await, vec![said; 3]);
+        ship.offer("drop");
+        fixture.model.rewrite(hauls(1, "drop"));
+        assert!(fixture.run("go").await.success);
+        assert_eq!(ship.made(), made[1], "{key:?}");
+        assert_eq!(offered(&fixture), ["drop"]);
+    }
+}
+
+#[tokio::test]
+async fn tools_of_servers_are_those_of_their_own_session() {
+    let ship = Arc::new(Ship::default());
+    ship.offer("haul");
+    let setup = Setup::new(hauls(2, "haul")).mcp(Arc::clone(&ship) as _);
+    let first = setup.build().await;
+    assert!(first.run("go").await.success);
+    let (at, options) = (ForkAt::Latest, ForkOptions::new());
+    let other = first.runtime.fork_session(first.session, at, options);
+    let other = Fixture {
+        session: soon(other).await.unwrap(),
+        ..first.clone()
+    };
+    assert!(other.run("go").await.success);
+    assert_eq!(ship.made(), 2);
+    let said = [&first, &other].map(|of| json!(format!("haul for {}", of.session)));
+    assert_eq!(results(&other).await, said);
 }

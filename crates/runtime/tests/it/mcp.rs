@@ -48,7 +48,11 @@ impl Servers {
 
 #[async_trait]
 impl McpConnector for Servers {
-    async fn discover(&self, servers: &ScopedMcpServers, _scope: &McpScope) -> DiscoveredTools {
+    async fn discover(
+        &self,
+        servers: &ScopedMcpServers,
+        _scope: &McpScope,
+    ) -> Arc<DiscoveredTools> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         *self.seen.lock().unwrap() = servers.keys().cloned().collect();
         let offers = self.offers.lock().unwrap().clone();
@@ -71,7 +75,8 @@ impl McpConnector for Servers {
             server: "wreck".to_owned(),
             reason: reason.to_owned(),
         });
-        DiscoveredTools::new(tools.collect(), failure.into_iter().collect())
+        let found = DiscoveredTools::new(tools.collect(), failure.into_iter().collect());
+        Arc::new(found)
     }
 
     fn tool(

@@ -39,7 +39,7 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 const MAX_PROGRESS: usize = 400;
 
 /// What a server offers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Listed {
     pub(super) tools: Vec<Offered>,
     /// What was left out, and why.
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     /// Returns what the server offers; it is asked again when it said that this changed, or when the list is old. Those who ask at the same time
-    /// wait for one answer, and a failure is kept as long as a list.
+    /// wait for one answer, and a failure is kept as long as a list. Who offers the same as before gets the very same list.
     pub(super) async fn listed(
         &self,
         kept_for: Duration,
@@ -150,7 +150,7 @@ impl Connection {
         {
             return kept.listed.clone();
         }
-        *list = None;
+        let before = list.take().and_then(|kept| kept.listed.ok());
         let asked = tokio::time::timeout(timeout.saturating_sub(began.elapsed()), async {
             tokio::select! {
                 biased;
@@ -158,7 +158,11 @@ impl Connection {
                 () = self.flood.ended() => Err(self.end().await),
             }
         });
-        let listed = asked.await.unwrap_or_else(|_| Err(late())).map(Arc::new);
+        let listed = asked.await.unwrap_or_else(|_| Err(late()));
+        let listed = listed.map(|listed| match before {
+            Some(before) if *before == listed => before,
+            _ => Arc::new(listed),
+        });
         *list = Some(Kept {
             listed: listed.clone(),
             at: Instant::now(),

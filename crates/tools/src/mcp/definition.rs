@@ -24,7 +24,7 @@ const MAX_TOOL_NAME: usize = 256;
 const MAX_SCHEMA: usize = 64 * 1024;
 
 /// A tool that a server offers.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Offered {
     /// What the server calls it.
     pub(super) tool: String,

@@ -11,6 +11,7 @@ mod flood;
 mod handler;
 mod http;
 mod keys;
+mod made;
 mod names;
 mod pool;
 mod servers;
@@ -27,11 +28,13 @@ use tokio::task::JoinSet;
 use windlass_core::egress::EgressService;
 use windlass_core::mcp::{
     DiscoveredTool, DiscoveredTools, McpConnector, McpFailure, McpReach, McpScope, OwnMcpServer,
-    ScopedMcpServers,
+    ScopedMcpServer, ScopedMcpServers,
 };
 use windlass_core::tools::Tool;
 
+use self::connection::Listed;
 use self::definition::Offered;
+use self::made::{Answered, Made};
 use self::pool::Pool;
 use self::tool::McpTool;
 pub use names::may_be_tool_of;
@@ -40,6 +43,9 @@ pub use settings::McpSettings;
 
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
+
+/// What each server answered, by its name.
+type Answers = BTreeMap<String, (ScopedMcpServer, Result<Arc<Listed>, String>)>;
 
 /// How many bytes all definitions of a turn may have together.
 const MAX_DEFINITIONS: usize = 1024 * 1024;
@@ -50,6 +56,7 @@ const MAX_TOOLS: usize = 512;
 pub struct McpClient {
     own: ScopedMcpServers,
     pool: Arc<Pool>,
+    made: Made,
 }
 
 impl McpClient {
@@ -64,6 +71,7 @@ impl McpClient {
         Self {
             own: ScopedMcpServers::new(),
             pool: Arc::new(Pool::new(environments, shell, egress, settings)),
+            made: Made::default(),
         }
     }
 
@@ -80,7 +88,7 @@ impl McpClient {
         merged
     }
 
-    async fn tools_of(&self, servers: ScopedMcpServers, scope: &McpScope) -> DiscoveredTools {
+    async fn tools_of(&self, servers: ScopedMcpServers, scope: &McpScope) -> Arc<DiscoveredTools> {
         let mut asked = JoinSet::new();
         let mut failures = Vec::new();
         let mut prefixes = BTreeMap::new();
@@ -109,6 +117,22 @@ impl McpClient {
                 answers.insert(name, (server, offered));
             }
         }
+        let is_whole = failures.is_empty();
+        let answered = Answered::of(&answers).filter(|_| is_whole);
+        if let Some(made) = answered
+            .as_ref()
+            .and_then(|answered| self.made.get(answered))
+        {
+            return made;
+        }
+        let found = Arc::new(self.found_in(answers, failures));
+        if let Some(answered) = answered {
+            self.made.keep(answered, &found);
+        }
+        found
+    }
+
+    fn found_in(&self, answers: Answers, mut failures: Vec<McpFailure>) -> DiscoveredTools {
         // In the order of names, so that the same servers give the same list.
         let mut found = Found::default();
         for (name, (server, offered)) in answers {
@@ -131,8 +155,8 @@ impl McpClient {
 }
 
 /// Takes the keys of servers out of what they say: it goes to others than the journal, which masks them itself.
-fn without_keys(found: DiscoveredTools, servers: &ScopedMcpServers) -> DiscoveredTools {
-    let mut text = serde_json::to_string(&found).unwrap_or_default();
+fn without_keys(found: &DiscoveredTools, servers: &ScopedMcpServers) -> DiscoveredTools {
+    let mut text = serde_json::to_string(found).unwrap_or_default();
     for server in servers.values() {
         keys::hide(server, &mut text);
     }
@@ -156,7 +180,7 @@ impl fmt::Debug for McpClient {
 
 #[async_trait]
 impl McpConnector for McpClient {
-    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools {
+    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> Arc<DiscoveredTools> {
         self.tools_of(self.merged(servers), scope).await
     }
 
@@ -183,7 +207,7 @@ impl McpConnector for McpClient {
                 && (reach == McpReach::All || self.pool.is_connected(name, server, scope))
         });
         let found = self.tools_of(servers.clone(), scope).await;
-        without_keys(found, &servers)
+        without_keys(&found, &servers)
     }
 
     fn tool(

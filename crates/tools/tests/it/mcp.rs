@@ -59,7 +59,7 @@ pub(crate) fn settings() -> McpSettings {
 pub(crate) struct Ship {
     pub(crate) client: McpClient,
     pub(crate) scope: McpScope,
-    pub(crate) found: DiscoveredTools,
+    pub(crate) found: Arc<DiscoveredTools>,
     place: Place,
 }
 
@@ -82,7 +82,7 @@ impl Ship {
         Self {
             client,
             scope,
-            found: DiscoveredTools::default(),
+            found: Arc::default(),
             place,
         }
     }
@@ -371,6 +371,31 @@ async fn a_list_that_changed_is_seen_by_the_next_turn() {
         ship.names()
     );
     assert_ne!(ship.found.digest, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
+    let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
+    // It is asked each time, and says the same.
+    let wary = McpSettings {
+        list_kept: Duration::ZERO,
+        ..settings()
+    };
+    let mut ship = Ship::with(Place::new(), servers, wary).await;
+    let before = Arc::clone(&ship.found);
+    ship.again().await;
+    assert!(Arc::ptr_eq(&before, &ship.found));
+    // Another configuration makes other tools of the same list.
+    let mut trusted = server("");
+    trusted.approval = McpApproval::Never;
+    let trusted = ScopedMcpServers::from([("ship".to_owned(), trusted)]);
+    let other = ship.client.discover(&trusted, &ship.scope).await;
+    assert_ne!(other.digest, before.digest);
+    ship.again().await;
+    assert!(Arc::ptr_eq(&before, &ship.found));
+    assert_eq!(ship.said("change").await.as_deref(), Ok("changed"));
+    ship.again().await;
+    assert_ne!(ship.found.digest, before.digest);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

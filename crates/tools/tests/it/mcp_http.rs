@@ -233,7 +233,7 @@ fn unasked(egress: WebEgress, server: ScopedMcpServer, scope: McpScope) -> Ship 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_are_listed_and_called_with_the_configured_headers() {
     let (address, harbour) = listen("locked").await;
-    let told = ship(at(address), scope()).await.found.failures;
+    let told = ship(at(address), scope()).await.found.failures.clone();
     assert!(told[0].reason.contains("HTTP 401"), "{told:?}");
     let server = ScopedMcpServer {
         headers: BTreeMap::from([("Authorization".to_owned(), "Bearer 7391".to_owned())]),
@@ -294,13 +294,13 @@ async fn rules_of_the_session_hold_for_its_servers() {
         ..scope()
     };
     let elsewhere = ruled(NetworkAccessList::allow_only(["example.com"]));
-    let failures = ship(at(address), elsewhere).await.found.failures;
+    let failures = ship(at(address), elsewhere).await.found.failures.clone();
     assert!(failures[0].reason.contains("denied"), "{failures:?}");
     // A name that leads into the private network.
     let mut server = at(address);
     server.url = Some(format!("http://localhost:{}/mcp", address.port()));
     let by_name = ruled(NetworkAccessList::allow_only(["localhost"]));
-    let failures = ship(server, by_name).await.found.failures;
+    let failures = ship(server, by_name).await.found.failures.clone();
     assert!(failures[0].reason.contains("denied"), "{failures:?}");
     assert!(harbour.seen.lock().unwrap().is_empty(), "nothing was sent");
     let here = ruled(NetworkAccessList::allow_only(["127.0.0.1"]));

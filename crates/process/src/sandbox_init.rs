@@ -1,0 +1,143 @@
+//! The init of a sandbox of bubblewrap: the first process of a namespace of processes.
+//!
+//! When it ends, by itself or killed, the kernel kills everybody else in the namespace, and it is dead to others only when all of them are gone; nobody can leave the
+//! namespace. So a handle of it tells that nobody is left, at once and without a look at all processes of the machine.
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::SandboxInit;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unknown::SandboxInit;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io::{ErrorKind, PipeReader, Read};
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::time::{Duration, Instant};
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
+    use rustix::process::{
+        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+    };
+
+    use crate::processes::Member;
+
+    /// How long it may take to be gone before its processes are looked for one by one.
+    const WITHIN: Duration = Duration::from_secs(1);
+    /// What comes before its number in what bubblewrap says, and how much that is at most.
+    const BEFORE_NUMBER: &str = "\"child-pid\":";
+    const MAX_SAID: usize = 4096;
+
+    /// A handle of the init of a sandbox.
+    pub(crate) struct SandboxInit(OwnedFd);
+
+    impl SandboxInit {
+        /// Waits until bubblewrap has said who it is; `None` if it ended before that, or if it cannot be seen that it is so.
+        /// The pipe has to stay open until bubblewrap is gone, which would be ended by what it cannot say.
+        pub(crate) fn of(bubblewrap: Pid, said: &PipeReader) -> Option<Self> {
+            let number = number_said(bubblewrap, said)?;
+            // The handle is taken first, and then looked at: what is a child of bubblewrap now was one all the time.
+            let handle = pidfd_open(number, PidfdFlags::empty()).ok()?;
+            Member::is_init_below(number, bubblewrap).then_some(Self(handle))
+        }
+
+        /// Ends it when bubblewrap is gone, and with it everybody in the sandbox. Tells whether that came about.
+        pub(crate) fn end(&self) -> bool {
+            let _ = pidfd_send_signal(&self.0, Signal::KILL);
+            let deadline = Instant::now() + WITHIN;
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let left = Timespec::try_from(left).unwrap_or_default();
+                let mut files = [PollFd::new(&self.0, PollFlags::IN)];
+                match poll(&mut files, Some(&left)) {
+                    Err(Errno::INTR) => {}
+                    Err(_) | Ok(0) => return false,
+                    Ok(_) => break,
+                }
+            }
+            // Where the host adopts orphans, it was one.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            let _ = waitid(WaitId::PidFd(self.0.as_fd()), options);
+            true
+        }
+    }
+
+    /// Reads its number. The end of what is said is not waited for: others may have inherited the pipe.
+    fn number_said(bubblewrap: Pid, mut said: &PipeReader) -> Option<Pid> {
+        let bubblewrap = pidfd_open(bubblewrap, PidfdFlags::empty()).ok()?;
+        let mut text = Vec::new();
+        let mut buffer = [0; 1024];
+        while text.len() < MAX_SAID {
+            let mut files = [
+                PollFd::new(said, PollFlags::IN),
+                PollFd::new(&bubblewrap, PollFlags::IN),
+            ];
+            match poll(&mut files, None) {
+                Err(Errno::INTR) => continue,
+                Err(_) => return None,
+                Ok(_) if files[0].revents().is_empty() => return None,
+                Ok(_) => {}
+            }
+            match said.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return None,
+                Ok(count) => text.extend_from_slice(&buffer[..count]),
+            }
+            if let Some(number) = number_in(&text) {
+                return Pid::from_raw(number);
+            }
+        }
+        None
+    }
+
+    /// Returns the number in what was said so far, if all of it was.
+    fn number_in(text: &[u8]) -> Option<i32> {
+        let text = std::str::from_utf8(text).ok()?;
+        let (_, rest) = text.split_once(BEFORE_NUMBER)?;
+        let (number, _) = rest.trim_start().split_once([',', '\n', '}'])?;
+        number.trim_end().parse().ok().filter(|number| *number > 1)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::number_in;
+
+        #[test]
+        fn a_number_is_read_once_it_is_whole() {
+            let said = "{\n    \"child-pid\": 1234,\n    \"net-namespace\": 4026532\n}\n";
+            let whole = said.find(',').unwrap() + 1;
+            for end in 0..said.len() {
+                let expected = (end >= whole).then_some(1234);
+                assert_eq!(number_in(&said.as_bytes()[..end]), expected, "{end}");
+            }
+            for other in [
+                "{\"child-pid\": 1}",
+                "{\"child-pid\": -5}",
+                "{\"child-pid\": x}",
+                "{}",
+            ] {
+                assert_eq!(number_in(other.as_bytes()), None, "{other}");
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod unknown {
+    //! Namespaces are a part of Linux.
+
+    use std::io::PipeReader;
+
+    use rustix::process::Pid;
+
+    pub(crate) enum SandboxInit {}
+
+    impl SandboxInit {
+        pub(crate) fn of(_bubblewrap: Pid, _said: &PipeReader) -> Option<Self> {
+            None
+        }
+        pub(crate) fn end(&self) -> bool {
+            match *self {}
+        }
+    }
+}
