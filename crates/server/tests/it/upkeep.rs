@@ -77,6 +77,13 @@ async fn a_thread_outlives_its_records() {
     let daemon = setup.start().await;
     let thread = daemon.thread(json!({"title": "kept"})).await;
     daemon.say(&thread, "hello").await;
+    let id = thread.trim_start_matches("/v1/threads/");
+    let saved = json!({"thread_id": id, "title": "before"});
+    let saved = daemon.client.post("/v1/sessions", saved).await.expect(201);
+    let resume = format!(
+        "/v1/sessions/{}/resume-thread",
+        saved["session_id"].as_str().unwrap()
+    );
     let list = daemon.client.get("/v1/threads").await.expect(200);
     soon(async {
         while metric(&daemon, "removed_records_total").await == 0 {
@@ -96,6 +103,21 @@ async fn a_thread_outlives_its_records() {
     let daemon = setup.start().await;
     assert_eq!(daemon.client.get("/v1/threads").await.expect(200), list);
     assert_eq!(daemon.detail(&thread).await["thread"]["title"], "kept");
+    // Whoever follows is told what is missing, and whoever asks for it why.
+    let mut events = daemon.events(&thread, 0).await;
+    let told = events.until_comment("pruned ").await;
+    assert!(told.starts_with("pruned 1-"), "{told}");
+    for (path, body) in [
+        (&resume, json!({})),
+        (&format!("{thread}/undo"), json!({})),
+        (&format!("{thread}/patch-undo"), json!({})),
+    ] {
+        let refused = daemon.client.post(path, body).await;
+        let status = refused.status;
+        let refused = String::from_utf8(refused.body.to_vec()).unwrap();
+        assert!((400..500).contains(&status), "{path}: {status} {refused}");
+        assert!(refused.contains("retention removed"), "{path}: {refused}");
+    }
     daemon.say(&thread, "still here?").await;
 }
 
