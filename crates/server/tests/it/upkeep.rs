@@ -205,3 +205,32 @@ async fn figures_tell_how_turns_ended_and_what_they_took() {
         .post(&format!("{waiting}/interrupt"), json!({}));
     stopped.await.expect(200);
 }
+
+#[tokio::test]
+async fn a_call_that_a_stop_of_the_daemon_cut_is_no_error_of_the_provider() {
+    let data = tempfile::tempdir().unwrap();
+    let workspace = tempfile::tempdir().unwrap();
+    let setup = || {
+        let root = workspace.path().to_owned();
+        Setup {
+            data: Some(data.path().join("store")),
+            ..Setup::settings(|settings| settings.workspace = root)
+        }
+    };
+    let daemon = setup().start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    daemon.events(&thread, 0).await.until("item.delta").await;
+    daemon.stop.cancel();
+    soon(daemon.running).await.unwrap();
+    soon(daemon.opened.unwrap().close()).await;
+
+    let daemon = setup().start().await;
+    soon(async {
+        while metric(&daemon, "model_calls_total").await == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(metric(&daemon, "model_errors_total").await, 0);
+}
