@@ -190,7 +190,7 @@ pub struct FleetRetryPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetStatus {
-    /// How many runs are counted.
+    /// How many runs there are; in a list, those on other pages too.
     pub runs: u64,
     /// Tasks that wait for a worker.
     pub queued: u64,

@@ -76,7 +76,7 @@ pub struct TaskSummary {
     pub ended_at: Option<String>,
     /// How long it took from its first attempt to its end.
     pub duration_ms: Option<u64>,
-    /// Why it was not done, or why its last attempt failed.
+    /// Why it was not done, why its last attempt failed, or what it waits for where there is no room for its thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The thread that it runs on, once it has begun.
@@ -151,7 +151,7 @@ pub struct TaskRecord {
     /// Never there: the whole result is in the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_detail_path: Option<String>,
-    /// Why it was not done, or why its last attempt failed.
+    /// Why it was not done, why its last attempt failed, or what it waits for where there is no room for its thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The thread that it runs on, once it has begun.

@@ -24,7 +24,7 @@ pub struct TurnFigures {
     pub interrupted: u64,
     /// Model calls that ended, whichever way.
     pub model_calls: u64,
-    /// Model calls that failed, after they were tried again.
+    /// Model calls that the provider failed, after they were tried again.
     pub model_errors: u64,
     /// Tokens that ended turns read.
     pub input_tokens: u64,
@@ -54,14 +54,12 @@ pub(crate) struct TurnCounters {
 impl TurnCounters {
     /// Counts what was recorded.
     pub(crate) fn observe(&self, events: &[Arc<Event>]) {
-        // A call that was cut off with its turn is recorded together with that end. The model did nothing wrong.
-        let is_stopped = |event: &Arc<Event>| matches!(event.data, EventData::TurnCancelled(_));
-        let is_cut_off = events.iter().any(is_stopped);
         for event in events {
             match &event.data {
                 EventData::TurnStarted(_) => add(&self.started, 1),
                 EventData::LlmGeneration(call) => {
-                    let is_error = !call.metadata.success && !is_cut_off;
+                    // One that was cut off by us, or by the end of a process, names no provider: it did nothing wrong.
+                    let is_error = !call.metadata.success && call.metadata.provider.is_some();
                     add(&self.model_calls, 1);
                     add(&self.model_errors, u64::from(is_error));
                 }

@@ -23,6 +23,7 @@ use crate::drivers::Drivers;
 use crate::errors::from_journal;
 use crate::figures::TurnCounters;
 use crate::mirror::Mirror;
+use crate::provider_trouble::ProviderTrouble;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
@@ -61,6 +62,8 @@ pub(crate) struct Inner {
     /// The sessions that forks become which are being made.
     pub(crate) forks: Mutex<HashSet<SessionId>>,
     pub(crate) figures: TurnCounters,
+    /// Which providers the log has named lately because their calls fail.
+    pub(crate) trouble: ProviderTrouble,
     /// What turns and the agents that work for them use together.
     pub(crate) trees: Trees,
     pub(crate) child_slots: ChildSlots,
@@ -117,6 +120,7 @@ impl Inner {
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),
             figures: TurnCounters::default(),
+            trouble: ProviderTrouble::default(),
             trees: Trees::default(),
             child_slots: ChildSlots::default(),
             subagent_host: OnceLock::new(),

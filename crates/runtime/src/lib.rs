@@ -134,6 +134,7 @@ mod inner;
 mod journal_views;
 mod mirror;
 mod panics;
+mod provider_trouble;
 mod replay;
 mod runtime;
 mod secrets;

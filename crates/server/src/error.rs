@@ -71,6 +71,11 @@ impl ApiError {
         Self::new(ErrorCode::TurnNotFound, "Turn not found")
     }
 
+    /// Returns the field that it is about.
+    pub(crate) fn pointer(&self) -> Option<&str> {
+        self.details.as_ref()?.get("field")?.as_str()
+    }
+
     /// Says the same of another field.
     pub(crate) fn at(mut self, pointer: &str) -> Self {
         if let Some(field) = self

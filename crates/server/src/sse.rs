@@ -98,6 +98,7 @@ pub(crate) async fn feed(
                 Heard::PastEnd { since, head } => comment(&format!(
                     "cursor {since} is past the end, following from {head}"
                 )),
+                Heard::Pruned { first, last } => comment(&format!("pruned {first}-{last}")),
                 Heard::CaughtUp(head) => comment(&format!("caught-up {head}")),
                 Heard::Behind(records) => comment(&format!("lag {records}")),
                 Heard::Quiet => comment("keepalive"),

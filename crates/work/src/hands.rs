@@ -47,6 +47,11 @@ pub enum TurnEnd {
         /// Who or what did it.
         reason: String,
     },
+    /// There is no room for the thread of it, so that nothing has begun. The same attempt waits in the queue and begins later.
+    NoRoom {
+        /// What there is too much of, and what to do.
+        reason: String,
+    },
     /// It could not be learned how the turn stands: the store is in trouble, or the daemon is about to stop. The same attempt is
     /// carried again later.
     NotNow {

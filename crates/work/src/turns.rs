@@ -37,6 +37,17 @@ pub(crate) fn wait_after(attempt: u32) -> TimeDelta {
     (FIRST_WAIT * factor).min(LONGEST_WAIT)
 }
 
+/// How long something without room waits for the second try; each later one waits twice as long, up to [`LONGEST_WAIT_FOR_ROOM`].
+const FIRST_WAIT_FOR_ROOM: TimeDelta = TimeDelta::seconds(1);
+/// How long something without room waits at most. Somebody may make room at any time, and nobody says so.
+const LONGEST_WAIT_FOR_ROOM: TimeDelta = TimeDelta::seconds(30);
+
+/// Returns how long something waits that found no room so many times.
+pub(crate) fn wait_for_room(tries: u32) -> TimeDelta {
+    let factor = 2_i32.saturating_pow(tries.saturating_sub(1).min(10));
+    (FIRST_WAIT_FOR_ROOM * factor).min(LONGEST_WAIT_FOR_ROOM)
+}
+
 /// Work that is carried out in turns.
 pub(crate) trait Dispatch: Sync {
     /// What tells pieces of it apart that run at the same time.

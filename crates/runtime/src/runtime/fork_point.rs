@@ -13,7 +13,7 @@ use crate::inner::Inner;
 const LAST_RECORDS: usize = 16;
 /// How many events are looked at together in search of a turn's beginning.
 const PAGE: u64 = 256;
-const PRUNED: &str = "the records of that turn are no longer kept";
+const PRUNED: &str = "the records of that turn are no longer kept: retention removed them";
 
 /// Where a fork leaves its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

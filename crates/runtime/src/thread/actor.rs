@@ -656,6 +656,7 @@ impl Actor {
                 let Some(exec_id) = self.model.take().map(|model| model.exec_id) else {
                     return Ok(());
                 };
+                self.inner.trouble.note(&error, self.inner.world.now());
                 let failure = to_failure(&error);
                 return self
                     .end_model_call(Input::ModelFailed {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_core::events::Event;
-use windlass_core::typed_id::SessionId;
+use windlass_core::events::{Event, EventData};
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::RuntimeEventEnvelope;
 use windlass_runtime::EventStream;
 
@@ -43,6 +43,11 @@ pub(crate) enum Heard {
         since: u64,
         head: u64,
     },
+    /// Records between what it heard and what comes next are no longer kept.
+    Pruned {
+        first: u64,
+        last: u64,
+    },
     /// It has heard all that was recorded when it came.
     CaughtUp(u64),
     /// So many records are still before it.
@@ -66,7 +71,11 @@ pub(crate) struct Follower {
     past_end: Option<u64>,
     is_replaying: bool,
     told_lag: Option<Instant>,
-    /// What comes after it was told how far it is behind.
+    /// The turn of the newest record that was looked at.
+    turn: Option<TurnId>,
+    /// Records before the next one that are no longer kept, and of which it was not told.
+    pruned: Option<(u64, u64)>,
+    /// What comes after it was told something else.
     held: Option<Arc<Event>>,
     subscriber: Subscriber,
 }
@@ -95,6 +104,20 @@ impl Follower {
                     () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
                 },
             };
+            if let EventData::JournalPruned(gap) = &event.data {
+                let first = self.pruned.map_or(gap.first_sequence, |(first, _)| first);
+                self.pruned = Some((first, gap.last_sequence));
+                continue;
+            }
+            let turn = std::mem::replace(&mut self.turn, event.context.turn_id);
+            if let Some((first, last)) = self.pruned.take() {
+                // Within a turn only pieces of texts are removed, and a later record has each text whole.
+                let is_within = turn.is_some() && turn == self.turn;
+                if !is_within {
+                    self.held = Some(event);
+                    return Some(Heard::Pruned { first, last });
+                }
+            }
             if event.seq() > self.seen {
                 self.seen = event.seq();
                 if self.seen.is_multiple_of(256) && self.lags().await {
@@ -161,6 +184,8 @@ impl Asked {
             past_end: Some(since).filter(|since| *since > head),
             is_replaying: true,
             told_lag: None,
+            turn: None,
+            pruned: None,
             held: None,
             subscriber,
         })

@@ -96,11 +96,14 @@ impl Asked {
             said += u32::from(is_said);
             is_meant
         };
-        let turn = self.turn_back(found, is_meant).await?;
-        turn.ok_or_else(|| {
-            let text = format!("fork_at_user_message: depth {depth} exceeds {said} user turn(s)");
-            ApiError::new(ErrorCode::DepthOutOfRange, text)
-        })
+        if let Some(turn) = self.turn_back(found, is_meant).await? {
+            return Ok(turn);
+        }
+        let mut text = format!("fork_at_user_message: depth {depth} exceeds {said} user turn(s)");
+        if self.has_pruned_turns(found).await? {
+            text.push_str(", because retention removed the records of those before");
+        }
+        Err(ApiError::new(ErrorCode::DepthOutOfRange, text))
     }
 
     /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.

@@ -45,7 +45,9 @@ impl Recorded {
     /// narrowed either.
     fn of(input: Option<&Event>) -> Result<Option<Self>> {
         let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
-            return Err(unreadable("its input is no longer kept"));
+            return Err(unreadable(
+                "its input is no longer kept: retention removed it",
+            ));
         };
         let mut controls = data.message.controls.clone().unwrap_or_default();
         let Some(request) = controls.turn.take() else {

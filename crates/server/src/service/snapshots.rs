@@ -42,7 +42,12 @@ impl Asked {
         let session = self.kept(move |kept| kept.session_of(turn_id)).await?;
         let session = session.flatten().ok_or_else(not_found)?;
         let found = self.changed_in(session, turn_id).await?;
-        let (found, row) = found.ok_or_else(not_found)?;
+        let (found, row) = found.ok_or_else(|| {
+            let text = format!(
+                "Snapshot not found: {id}; its thread was removed, or retention removed the records of its turn"
+            );
+            not_found().saying(text)
+        })?;
         Ok(RestoredSnapshot {
             files: self.restore_files(&found, &row, false).await?,
             restored: id.to_owned(),

@@ -60,6 +60,18 @@ impl App {
         Err(ApiError::turn_not_found())
     }
 
+    /// Tells whether retention has removed turns of a thread. The oldest go first.
+    pub(crate) async fn has_pruned_turns(&self, found: &FoundThread) -> Result<bool> {
+        let oldest = TurnQuery {
+            stream: found.row.stream.clone(),
+            order: Order::OldestFirst,
+            after: None,
+            limit: 1,
+        };
+        let oldest = self.queries.turns(oldest).await?;
+        Ok(oldest.entries.first().is_some_and(|turn| turn.is_pruned))
+    }
+
     /// Finds the newest turn of a thread that fits and is still kept, and looks at few that are older.
     pub(crate) async fn turn_back(
         &self,

@@ -201,15 +201,18 @@ fn last_words(TurnDetail { row, log, .. }: &TurnDetail) -> String {
 fn refused(error: &ApiError) -> TurnEnd {
     let text = error.to_string();
     match error.code() {
+        ErrorCode::LimitReached => TurnEnd::NoRoom {
+            reason: format!(
+                "{}: it begins when threads were removed, or with a greater limit",
+                error.message().trim_end_matches("; try again later")
+            ),
+        },
         ErrorCode::StoreUnavailable | ErrorCode::ShuttingDown => TurnEnd::NotNow { reason: text },
         code => TurnEnd::Failed {
             error: text,
             may_retry: matches!(
                 code,
-                ErrorCode::LimitReached
-                    | ErrorCode::NotConfigured
-                    | ErrorCode::BudgetExceeded
-                    | ErrorCode::Internal
+                ErrorCode::NotConfigured | ErrorCode::BudgetExceeded | ErrorCode::Internal
             ),
         },
     }

@@ -54,9 +54,10 @@ fn duration_ms(task: &Task) -> Option<u64> {
 }
 
 fn error(task: &Task) -> Option<String> {
-    match task.end() {
-        Some(end) => end.error.clone(),
-        None => task.attempts.iter().rev().find_map(|one| one.error.clone()),
+    match (task.end(), task.waits_for_room()) {
+        (Some(end), _) => end.error.clone(),
+        (None, Some(held)) => Some(held.reason.clone()),
+        (None, None) => task.attempts.iter().rev().find_map(|one| one.error.clone()),
     }
 }
 
@@ -168,6 +169,10 @@ fn own_timeline(task: &Task) -> Vec<Happened> {
             let text = format!("Attempt {number} did not succeed: {}", short(error));
             timeline.push(entry(at, "attempt_failed", text));
         }
+    }
+    if let Some(held) = task.waits_for_room() {
+        let text = format!("It waits for room: {}", short(&held.reason));
+        timeline.push(entry(held.at, "waiting", text));
     }
     if let Some(at) = task.cancel_requested_at {
         timeline.push(entry(at, "cancel_requested", "It was called off"));

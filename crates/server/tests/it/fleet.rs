@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Daemon, Home, Setup, soon, text, until};
+use crate::support::{Client, Daemon, Home, Reply, Setup, soon, text, until};
 
 async fn until_ended(client: &Client, run: &str) -> Value {
     until(client, run, |run| !run["completed_at"].is_null()).await
@@ -432,6 +432,97 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
     );
     let upper = run.replace("/fleet_", "/FLEET_");
     assert_eq!(client.get(&upper).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_refusal_points_to_the_field_in_the_body() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let long = "x".repeat(10_000);
+    let of_tasks = [
+        ("/id", json!({"id": "  "})),
+        ("/instructions", json!({"instructions": " "})),
+        ("/mode", json!({"mode": "wild"})),
+        ("/backend", json!({"backend": "nobody"})),
+        ("/budget", json!({"budget": {"max_tokens": 5}})),
+        ("/worker/tools", json!({"worker": {"tools": ["read"]}})),
+        ("/worker/role", json!({"worker": {"role": long}})),
+        (
+            "/retry_policy/max_attempts",
+            json!({"retry_policy": {"max_attempts": 99}}),
+        ),
+    ];
+    for (field, change) in of_tasks {
+        let mut body = asked(&["hi", "ho"], 1);
+        let task = body["tasks"][1].as_object_mut().unwrap();
+        task.extend(change.as_object().unwrap().clone());
+        let answer = client.post("/v1/fleet/runs", body.clone()).await;
+        assert_eq!(pointer(&answer), format!("/tasks/1{field}"));
+        let tasks = body["tasks"].take();
+        body.as_object_mut().unwrap().remove("tasks");
+        body["workflow"] = json!({"id": "w", "tasks": tasks});
+        let answer = client.post("/v1/fleet/runs", body).await;
+        assert_eq!(pointer(&answer), format!("/workflow/tasks/1{field}"));
+    }
+    for (field, name, value) in [
+        (
+            "/workers/1/backend",
+            "workers",
+            json!([{}, {"backend": "nobody"}]),
+        ),
+        ("/workers/1/role", "workers", json!([{}, {"role": long}])),
+        (
+            "/roles/1/agent_profile",
+            "roles",
+            json!([{"name": "x"}, {"name": "y", "agent_profile": "z"}]),
+        ),
+        ("/tasks", "tasks", json!([])),
+        ("/name", "name", json!(" ")),
+    ] {
+        let mut body = asked(&["hi"], 1);
+        body.as_object_mut().unwrap().remove("max_workers");
+        body[name] = value;
+        let answer = client.post("/v1/fleet/runs", body).await;
+        assert_eq!(pointer(&answer), field);
+    }
+}
+
+/// Returns the field that a refusal is about.
+fn pointer(answer: &Reply) -> String {
+    text(&answer.json()["error"]["details"]["field"])
+}
+
+#[tokio::test]
+async fn a_list_counts_all_runs_however_many_it_shows() {
+    let home = Home::start().await;
+    let (own, other) = (
+        home.client(&home.agent("a")),
+        home.client(&home.agent("ab")),
+    );
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let run = make(&own, asked(&["hi"], 1)).await;
+        until_ended(&own, &run).await;
+        runs.push(run);
+    }
+    make(&own, json!({"tasks": [{"id": "t", "instructions": "hi"}]})).await;
+    make(
+        &other,
+        json!({"tasks": [{"id": "t", "instructions": "hi"}]}),
+    )
+    .await;
+    let before = runs[1].rsplit('/').next().unwrap();
+    for (query, shown) in [
+        (String::new(), 4),
+        ("?limit=2".to_owned(), 2),
+        (format!("?before={before}"), 1),
+    ] {
+        let list = own.get(&format!("/v1/fleet/runs{query}")).await.expect(200);
+        assert_eq!(list["runs"].as_array().unwrap().len(), shown, "{query}");
+        assert_eq!(list["status"]["runs"], 4, "{query}");
+    }
+    let list = home.daemon.client.get("/v1/fleet/runs?limit=1").await;
+    assert_eq!(list.expect(200)["status"]["runs"], 5);
 }
 
 #[tokio::test]

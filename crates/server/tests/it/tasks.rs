@@ -127,6 +127,33 @@ async fn a_task_that_waits_for_somebody_keeps_no_other_from_working() {
 }
 
 #[tokio::test]
+async fn work_waits_for_room_while_there_are_as_many_threads_as_there_may_be() {
+    let daemon = Setup::settings(|settings| settings.limits.threads = 1);
+    let daemon = daemon.start().await;
+    let client = &daemon.client;
+    let thread = client.post("/v1/threads", json!({})).await.expect(201);
+    let thread = format!("/v1/threads/{}", text(&thread["id"]));
+    let id = queue(client, json!({"prompt": "hi"})).await;
+    let called_off = queue(client, json!({"prompt": "no"})).await;
+    let task = look(client, &id, |task| task["error"].is_string()).await;
+    assert_eq!(task["status"], "queued", "{task}");
+    assert_eq!(task["attempt_count"], 0);
+    assert_eq!(task["thread_id"], Value::Null);
+    let why = text(&task["error"]);
+    assert!(why.contains("the limit of 1 threads is reached"), "{why}");
+    let timeline = task["timeline"].as_array().unwrap();
+    let last = timeline.last().unwrap();
+    assert_eq!(last["kind"], "waiting", "{task}");
+    let cancel = format!("/v1/tasks/{called_off}/cancel");
+    client.post(&cancel, json!({})).await.expect(200);
+    let removed = client.raw("DELETE", &thread, None).await;
+    assert_eq!(removed.status, 204);
+    let task = until(client, &id, "completed").await;
+    assert_eq!(task["attempt_count"], 1);
+    assert_eq!(task["error"], Value::Null);
+}
+
+#[tokio::test]
 async fn what_fails_says_why_and_is_tried_as_often_as_it_may() {
     let daemon = Daemon::start().await;
     let client = &daemon.client;

@@ -44,12 +44,17 @@ async fn upkeep_removes_what_the_retention_does_not_keep_and_shows_it() {
     assert!(metric(&daemon, "removed_records_total").await > 0);
     assert_eq!(metric(&daemon, "upkeep_failures_total").await, 0);
     assert!(metric(&daemon, "stored_bytes").await > 0);
-    let again = daemon
-        .events(&thread, 0)
-        .await
-        .until("turn.completed")
-        .await;
+    let mut events = daemon.events(&thread, 0).await;
+    let again = events.until("turn.completed").await;
     assert_sound(&again, 0);
+    // Nothing is missing: a later record has the text.
+    events.until_comment("caught-up").await;
+    let is_told = |comment: &String| comment.starts_with("pruned");
+    assert!(
+        !events.comments.iter().any(is_told),
+        "{:?}",
+        events.comments
+    );
     assert!(again.iter().all(|frame| frame.event != "item.delta"));
     assert_eq!(
         daemon.detail(&thread).await,
@@ -77,6 +82,13 @@ async fn a_thread_outlives_its_records() {
     let daemon = setup.start().await;
     let thread = daemon.thread(json!({"title": "kept"})).await;
     daemon.say(&thread, "hello").await;
+    let id = thread.trim_start_matches("/v1/threads/");
+    let saved = json!({"thread_id": id, "title": "before"});
+    let saved = daemon.client.post("/v1/sessions", saved).await.expect(201);
+    let resume = format!(
+        "/v1/sessions/{}/resume-thread",
+        saved["session_id"].as_str().unwrap()
+    );
     let list = daemon.client.get("/v1/threads").await.expect(200);
     soon(async {
         while metric(&daemon, "removed_records_total").await == 0 {
@@ -96,6 +108,21 @@ async fn a_thread_outlives_its_records() {
     let daemon = setup.start().await;
     assert_eq!(daemon.client.get("/v1/threads").await.expect(200), list);
     assert_eq!(daemon.detail(&thread).await["thread"]["title"], "kept");
+    // Whoever follows is told what is missing, and whoever asks for it why.
+    let mut events = daemon.events(&thread, 0).await;
+    let told = events.until_comment("pruned ").await;
+    assert!(told.starts_with("pruned 1-"), "{told}");
+    for (path, body) in [
+        (&resume, json!({})),
+        (&format!("{thread}/undo"), json!({})),
+        (&format!("{thread}/patch-undo"), json!({})),
+    ] {
+        let refused = daemon.client.post(path, body).await;
+        let status = refused.status;
+        let refused = String::from_utf8(refused.body.to_vec()).unwrap();
+        assert!((400..500).contains(&status), "{path}: {status} {refused}");
+        assert!(refused.contains("retention removed"), "{path}: {refused}");
+    }
     daemon.say(&thread, "still here?").await;
 }
 
@@ -182,4 +209,33 @@ async fn figures_tell_how_turns_ended_and_what_they_took() {
         .client
         .post(&format!("{waiting}/interrupt"), json!({}));
     stopped.await.expect(200);
+}
+
+#[tokio::test]
+async fn a_call_that_a_stop_of_the_daemon_cut_is_no_error_of_the_provider() {
+    let data = tempfile::tempdir().unwrap();
+    let workspace = tempfile::tempdir().unwrap();
+    let setup = || {
+        let root = workspace.path().to_owned();
+        Setup {
+            data: Some(data.path().join("store")),
+            ..Setup::settings(|settings| settings.workspace = root)
+        }
+    };
+    let daemon = setup().start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    daemon.events(&thread, 0).await.until("item.delta").await;
+    daemon.stop.cancel();
+    soon(daemon.running).await.unwrap();
+    soon(daemon.opened.unwrap().close()).await;
+
+    let daemon = setup().start().await;
+    soon(async {
+        while metric(&daemon, "model_calls_total").await == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(metric(&daemon, "model_errors_total").await, 0);
 }

@@ -13,7 +13,7 @@ const CANCELLED: &str = "the session was forked before its turn began";
 pub(crate) const TAKEN: &str = "the new stream has records already";
 pub(crate) const TOO_SHORT: &str = "it ends before";
 pub(crate) const BUSY: &str = "a turn is open there";
-pub(crate) const PRUNED: &str = "its record there is no longer kept";
+pub(crate) const PRUNED: &str = "its record there is no longer kept: retention removed it";
 
 pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> JournalError {
     JournalError::NotForkable {

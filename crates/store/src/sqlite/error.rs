@@ -100,6 +100,17 @@ pub enum SqliteError {
         /// What SQLite says about it.
         findings: Vec<String>,
     },
+    /// Nothing of the database can be read.
+    #[error(
+        "{path} is so damaged that nothing in it can be found ({what}), so nothing can be exported either; put a backup in its \
+         place (`windlass store restore`)"
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says about it.
+        what: String,
+    },
     /// The store was opened for reading only.
     #[error("the store was opened for reading only; open it for writing")]
     ReadOnly,
@@ -239,6 +250,15 @@ impl From<Fault> for AgentLoopError {
             Fault::Query(error) => Self::StoreUnavailable(error.to_string()),
         }
     }
+}
+
+/// Tells whether SQLite found that pages are not as they should be.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(
+        error.sqlite_error_code(),
+        Some(DatabaseCorrupt | NotADatabase)
+    )
 }
 
 /// Says what an error of SQLite means for whoever runs the program.

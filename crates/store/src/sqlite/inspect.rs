@@ -129,19 +129,19 @@ pub(super) fn damage(reader: &Connection) -> Vec<String> {
     }
 }
 
-pub(super) fn check_version(location: &Location, reader: &Connection) -> Result<u32, SqliteError> {
+pub(super) fn check_version(location: &Location, reader: &Connection) -> Result<u32, Fault> {
     let found = schema::version(reader)?;
     if found > schema::VERSION {
         return Err(SqliteError::NewerSchema {
             path: location.database(),
             found,
             known: schema::VERSION,
-        });
+        }
+        .into());
     }
     if found > 0 && !schema::is_known(reader)? {
-        return Err(SqliteError::EarlierSchema {
-            path: location.database(),
-        });
+        let path = location.database();
+        return Err(SqliteError::EarlierSchema { path }.into());
     }
     Ok(found)
 }
@@ -150,11 +150,10 @@ pub(super) fn check_chain_key(
     location: &Location,
     reader: &Connection,
     chain: &Chain,
-) -> Result<(), SqliteError> {
+) -> Result<(), Fault> {
     let kept: Option<Option<Vec<u8>>> = reader
         .query_row("SELECT chain_key FROM state", [], |row| row.get(0))
-        .optional()
-        .map_err(Fault::from)?;
+        .optional()?;
     let Some(kept) = kept else {
         return Ok(());
     };
@@ -165,10 +164,8 @@ pub(super) fn check_chain_key(
         (Some(_), None) => "none was given",
         (None, Some(_)) => "it was made without one",
     };
-    Err(SqliteError::WrongChainKey {
-        path: location.database(),
-        what,
-    })
+    let path = location.database();
+    Err(SqliteError::WrongChainKey { path, what }.into())
 }
 
 /// Compares the newest commit with what the counter has seen.

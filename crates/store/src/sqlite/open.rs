@@ -16,7 +16,7 @@ use super::committer::{Committer, State};
 use super::connect::Location;
 use super::counter::{self, Count, Counter, CounterFile};
 use super::doorbells::Doorbells;
-use super::error::{Fault, SqliteError};
+use super::error::{Fault, SqliteError, is_damage};
 use super::heads::Heads;
 use super::inner::Inner;
 use super::inspect::{
@@ -149,15 +149,26 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
             source: ErrorKind::NotFound.into(),
         });
     }
-    let (reader, sees) = location.connect_to_look()?;
-    if check_version(&location, &reader)? == 0 {
-        return Err(location.cut_off());
+    let (reader, sees) = location.connect_to_look().map_err(|fault| match fault {
+        Fault::Sql(error) if is_damage(&error) => SqliteError::Unreadable {
+            path: location.database(),
+            what: error.to_string(),
+        },
+        fault => fault.into(),
+    })?;
+    // Of one that is too damaged to tell what it is, what can be read is still to be saved.
+    match check_version(&location, &reader) {
+        Ok(0) => return Err(location.cut_off()),
+        Err(Fault::Sql(error)) if is_damage(&error) => {}
+        checked => drop(checked?),
     }
-    check_chain_key(&location, &reader, &chain)?;
+    match check_chain_key(&location, &reader, &chain) {
+        Err(Fault::Sql(error)) if is_damage(&error) => {}
+        checked => checked?,
+    }
     let database = match read_identity(&reader) {
         Ok(Some(identity)) => identity.database,
         Ok(None) => return Err(location.cut_off()),
-        // Of one that is too damaged to tell, what can be read is still to be saved.
         Err(_) => [0; 16],
     };
     Ok(Inner {

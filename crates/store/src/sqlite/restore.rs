@@ -15,7 +15,7 @@ use chrono::Utc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::counter::Count;
-use super::error::SqliteError;
+use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::inspect::{check_version, has_database, read_identity};
 use super::manifest::{DATABASE, FORMAT, Manifest, Member, Unreadable};
@@ -318,8 +318,10 @@ impl Prepared {
         let at = location(self.staging.path());
         let reader = at.connect_to_read().map_err(SqliteError::from)?;
         let found = match check_version(&at, &reader) {
-            Err(SqliteError::NewerSchema { found, .. }) => return Err(self.newer(found)),
-            found => found?,
+            Err(Fault::Store(SqliteError::NewerSchema { found, .. })) => {
+                return Err(self.newer(found));
+            }
+            found => found.map_err(SqliteError::from)?,
         };
         let identity = read_identity(&reader).map_err(SqliteError::from)?;
         let changed = |what: &str| RestoreError::Changed {

@@ -48,6 +48,8 @@ const TASK: &str = "work.fleet.task";
 const OWNER_BYTES: usize = 256;
 /// The longest page of a list.
 const LIST: usize = 100;
+/// How many rows are counted together.
+const COUNTED: usize = 1000;
 
 /// The most workers that work at once.
 pub const MAX_WORKERS: usize = 64;
@@ -223,6 +225,36 @@ impl Fleet {
         runs.dedup_by_key(|run| run.id);
         runs.truncate(limit);
         Ok(runs)
+    }
+
+    /// Counts the runs that are kept, of one owner or of all.
+    pub async fn count(&self, owner: Option<&str>) -> Result<usize, WorkError> {
+        let core = self.core().await?;
+        let is_theirs = |run: &&FleetRun| owner.is_none_or(|owner| run.owner == owner);
+        let mut count = core.runs.values().filter(is_theirs).count();
+        drop(core);
+        // By the small rows; those of the runs hold all that was said.
+        let prefix = owner.map(|owner| format!("{owner} ")).unwrap_or_default();
+        let mut before = owner.map(|_| format!("{prefix}g"));
+        loop {
+            let page = self
+                .inner
+                .store
+                .records
+                .page(OWNED, before.as_deref(), COUNTED);
+            let page = page.await?;
+            for record in &page {
+                let Some(name) = record.name.strip_prefix(&prefix) else {
+                    return Ok(count);
+                };
+                let is_one = owner.is_none() || name.parse::<FleetRunId>().is_ok();
+                count += usize::from(is_one);
+            }
+            match page.last() {
+                Some(last) if page.len() == COUNTED => before = Some(last.name.clone()),
+                _ => return Ok(count),
+            }
+        }
     }
 
     /// Returns open runs behind one; there are few.

@@ -84,7 +84,9 @@ impl FleetTaskSpec {
         }
     }
 
-    fn check(&self) -> Result<(), WorkError> {
+    /// Refuses what is over a bound.
+    pub fn check(&self) -> Result<(), WorkError> {
+        check_name("id", &self.task_id, NAME_BYTES)?;
         self.spec.check()?;
         for (field, value) in [("name", &self.name), ("role", &self.role)] {
             if let Some(value) = value {
@@ -121,6 +123,17 @@ pub struct WorkerSpec {
     pub backend: Option<String>,
 }
 
+impl WorkerSpec {
+    /// Refuses what is over a bound.
+    pub fn check(&self) -> Result<(), WorkError> {
+        check_text("role", &self.role, NAME_BYTES, false)?;
+        match &self.backend {
+            Some(backend) => check_name("backend", backend, NAME_BYTES),
+            None => Ok(()),
+        }
+    }
+}
+
 impl FleetPlan {
     /// Refuses what is over a bound.
     pub fn check(&self) -> Result<(), WorkError> {
@@ -135,12 +148,7 @@ impl FleetPlan {
             let reason = format!("has texts of {bytes} bytes, and {PLAN_BYTES} are allowed");
             return Err(WorkError::invalid("tasks", reason));
         }
-        for worker in &self.workers {
-            check_text("role", &worker.role, NAME_BYTES, false)?;
-            if let Some(backend) = &worker.backend {
-                check_name("backend", backend, NAME_BYTES)?;
-            }
-        }
+        self.workers.iter().try_for_each(WorkerSpec::check)?;
         if self.labels.len() > LABELS {
             let reason = format!("has more than {LABELS} labels");
             return Err(WorkError::invalid("labels", reason));

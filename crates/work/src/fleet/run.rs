@@ -15,7 +15,7 @@ use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 use super::plan::{FleetBegins, FleetPlan};
 use crate::error::cut_to;
 use crate::hands::{Assignment, TurnEnd};
-use crate::turns::wait_after;
+use crate::turns::{wait_after, wait_for_room};
 
 /// How much of a summary or an error is kept; more is in the thread.
 const END_BYTES: usize = 1024;
@@ -69,7 +69,10 @@ pub struct FleetTask {
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Before this it is given to nobody, because an attempt failed. [`FleetRun::ripen`] takes it away when the time has come.
+    /// How often there was no room for its thread, since its last attempt.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub no_room: u32,
+    /// Before this it is given to nobody, because an attempt failed or had no room. [`FleetRun::ripen`] takes it away when the time has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<DateTime<Utc>>,
 }
@@ -84,6 +87,7 @@ impl FleetTask {
         first_worker: None,
         summary: None,
         error: None,
+        no_room: 0,
         not_before: None,
     };
 }
@@ -108,6 +112,8 @@ pub enum ReleaseCause {
     Failure,
     /// Somebody restarted the worker.
     Restart,
+    /// There was no room for the thread, so that nothing has begun.
+    NoRoom,
 }
 
 /// A worker as it stands.
@@ -367,6 +373,11 @@ impl FleetRun {
         if self.stopped_at.is_some() || self.waits_for_start() {
             return Vec::new();
         }
+        // While there is no room for one, the others need not try.
+        let is_held = |task: &FleetTask| task.no_room > 0 && task.not_before.is_some();
+        if self.tasks.iter().any(is_held) {
+            return Vec::new();
+        }
         let idle = (self.workers.iter().enumerate()).filter(|(_, worker)| worker.task_id.is_none());
         let mut idle: Vec<usize> = idle.map(|(index, _)| index).collect();
         let mut leased = Vec::new();
@@ -439,9 +450,16 @@ impl FleetRun {
                 ended(task, FleetTaskStatus::Completed, Some(cut(summary)), None)
             }
             (
-                TurnEnd::Failed { error, .. } | TurnEnd::Interrupted { reason: error },
+                TurnEnd::Failed { error, .. }
+                | TurnEnd::Interrupted { reason: error }
+                | TurnEnd::NoRoom { reason: error },
                 Some(Told::Stop | Told::Interrupt),
             ) => ended(task, FleetTaskStatus::Cancelled, None, Some(cut(error))),
+            (TurnEnd::NoRoom { reason }, _) => FleetEvent::Released {
+                worker,
+                cause: ReleaseCause::NoRoom,
+                error: cut(reason),
+            },
             // Somebody asked for it, so it does not count against the rule.
             (
                 TurnEnd::Failed { error, .. } | TurnEnd::Interrupted { reason: error },
@@ -517,7 +535,17 @@ impl FleetRun {
                     task.status = FleetTaskStatus::Queued;
                     match cause {
                         ReleaseCause::Restart => task.restarts += 1,
+                        ReleaseCause::NoRoom => {
+                            // It was no attempt: the next one has the same number and the same ids, and any worker may have it.
+                            task.attempts = task.attempts.saturating_sub(1);
+                            if task.attempts == 0 {
+                                task.first_worker = None;
+                            }
+                            task.no_room += 1;
+                            task.not_before = Some(at + wait_for_room(task.no_room));
+                        }
                         ReleaseCause::Failure => {
+                            task.no_room = 0;
                             let attempts = task.attempts.saturating_sub(task.restarts);
                             task.not_before = Some(at + wait_after(attempts));
                         }
@@ -538,6 +566,7 @@ impl FleetRun {
                 }
                 if let Some(task) = self.tasks.get_mut(*task) {
                     task.status = *status;
+                    task.no_room = 0;
                     task.not_before = None;
                     task.summary.clone_from(summary);
                     task.error.clone_from(error);
@@ -670,6 +699,11 @@ fn ended(
         summary,
         error,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 fn cut(text: String) -> String {

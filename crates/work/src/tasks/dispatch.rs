@@ -61,7 +61,7 @@ impl Dispatch for Tasks {
                 turns.stop(*id);
             }
         }
-        Ok(core.queue.next_due())
+        Ok(core.queue.next_due(now))
     }
 }
 
@@ -106,7 +106,7 @@ impl Tasks {
         core.queue.ripen(now);
         let free = self.inner.settings.workers.saturating_sub(at_work);
         let mut changes: Vec<Change> = Vec::new();
-        for id in core.queue.next(free) {
+        for id in core.queue.next(free, now) {
             match self.get(id).await {
                 Ok(task) => changes.extend(Core::decide(task, TaskCommand::Start, now)),
                 Err(error @ (WorkError::Corrupt { .. } | WorkError::NotFound { .. })) => {

@@ -2,7 +2,7 @@
 //!
 //! Who comes next: the owner with the fewest tasks at work, and of several the one that was served least. An owner who comes
 //! anew begins where the others are, so that waiting outside saves up nothing. A task that runs and only waits for somebody has no worker;
-//! an owner with many of those has nothing further begun.
+//! an owner with many of those has nothing further begun. Where there was no room for a task of an owner, his others wait with it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,6 +29,8 @@ struct Owner {
     running: usize,
     /// How many of those that run only wait for somebody.
     parked: usize,
+    /// Before this nothing of his is begun, because there was no room.
+    held_until: Option<DateTime<Utc>>,
     /// How many of its tasks were started, reckoned from where the others were when it came.
     served: u64,
 }
@@ -55,7 +57,12 @@ impl Queue {
                 not_before: Some(due),
             } => {
                 self.queued += 1;
-                self.with(&owner, |entry| entry.delayed += 1);
+                self.with(&owner, |entry| {
+                    entry.delayed += 1;
+                    if task.no_room.is_some() {
+                        entry.held_until = entry.held_until.max(Some(*due));
+                    }
+                });
                 self.delayed.insert((*due, task.number), (task.id, owner));
             }
             TaskState::Running => {
@@ -185,9 +192,10 @@ impl Queue {
     }
 
     /// Chooses up to so many tasks that come next, as if each had been started.
-    pub(super) fn next(&self, count: usize) -> Vec<TaskId> {
+    pub(super) fn next(&self, count: usize, now: DateTime<Utc>) -> Vec<TaskId> {
         let mut owners: Vec<_> = (self.owners.values())
             .filter(|owner| !owner.waiting.is_empty() && owner.parked < PARKED_OF_OWNER)
+            .filter(|owner| owner.held_until.is_none_or(|until| until <= now))
             .map(|owner| (owner.at_work(), owner.served, owner.waiting.values()))
             .collect();
         let mut chosen = Vec::new();
@@ -214,8 +222,11 @@ impl Queue {
     }
 
     /// Returns when the next task has waited long enough.
-    pub(super) fn next_due(&self) -> Option<DateTime<Utc>> {
-        self.delayed.keys().next().map(|(due, _)| *due)
+    pub(super) fn next_due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let delayed = self.delayed.keys().next().map(|(due, _)| *due);
+        let waiting = (self.owners.values()).filter(|owner| !owner.waiting.is_empty());
+        let held = waiting.filter_map(|owner| owner.held_until.filter(|until| *until > now));
+        held.chain(delayed).min()
     }
 
     pub(super) fn running(&self) -> &HashMap<TaskId, Running> {
@@ -252,6 +263,8 @@ mod tests {
     use crate::spec::WorkSpec;
     use crate::tasks::task::TaskEvent;
 
+    const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
+
     fn task(number: u64, owner: &str) -> Task {
         let queued = TaskEvent::Queued {
             owner: owner.to_owned(),
@@ -283,9 +296,9 @@ mod tests {
                 .map(|n| TaskId::from_seed(*n))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(queue.next(3), ids(&[20, 0, 1]));
+        assert_eq!(queue.next(3, NOW), ids(&[20, 0, 1]));
         start(&mut queue, &mut tasks, TaskId::from_seed(0));
-        assert_eq!(queue.next(2), ids(&[20, 1]));
+        assert_eq!(queue.next(2, NOW), ids(&[20, 1]));
     }
 
     #[test]
@@ -310,6 +323,6 @@ mod tests {
         queue.insert(&one);
         queue.remove(&one);
         assert_eq!((queue.served("a"), queue.open()), (None, 0));
-        assert!(queue.next(8).is_empty());
+        assert!(queue.next(8, NOW).is_empty());
     }
 }

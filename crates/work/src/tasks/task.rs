@@ -8,7 +8,7 @@ use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 use crate::error::cut_to;
 use crate::hands::{Assignment, TurnEnd};
 use crate::spec::WorkSpec;
-use crate::turns::wait_after;
+use crate::turns::{wait_after, wait_for_room};
 
 /// The longest summary or error that is kept of an end; more is cut.
 const END_BYTES: usize = 16 * 1024;
@@ -57,6 +57,9 @@ pub struct Task {
     /// The attempts so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
+    /// That there was no room for its thread, until it has its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_room: Option<NoRoom>,
     /// How many records it has.
     pub changes: u64,
 }
@@ -72,6 +75,17 @@ pub struct Attempt {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// That a task found no room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoRoom {
+    /// When the last time was.
+    pub at: DateTime<Utc>,
+    /// What there was too much of.
+    pub reason: String,
+    /// How many times it was.
+    pub tries: u32,
 }
 
 /// Where a task is.
@@ -161,6 +175,13 @@ pub enum TaskEvent {
         /// When the next one may begin.
         not_before: DateTime<Utc>,
     },
+    /// There was no room for the attempt, which has not begun.
+    HeldBack {
+        /// What there was too much of.
+        reason: String,
+        /// When it is tried again.
+        not_before: DateTime<Utc>,
+    },
     /// It is to be called off.
     CancelRequested,
     /// It has its end.
@@ -184,6 +205,7 @@ impl TaskEvent {
             Self::Queued { .. } => "task.queued",
             Self::Started { .. } => "task.started",
             Self::Requeued { .. } => "task.requeued",
+            Self::HeldBack { .. } => "task.held_back",
             Self::CancelRequested => "task.cancel_requested",
             Self::Ended { .. } => "task.ended",
         }
@@ -246,6 +268,7 @@ impl Task {
             created_at: at,
             cancel_requested_at: None,
             attempts: Vec::new(),
+            no_room: None,
             changes: 1,
         })
     }
@@ -296,8 +319,17 @@ impl Task {
             // What was done is done, also when somebody wanted to call it off.
             TurnEnd::Completed { summary } => ended(EndStatus::Completed, Some(summary), None),
             TurnEnd::Interrupted { reason } => ended(EndStatus::Canceled, None, Some(reason)),
-            TurnEnd::Failed { error, .. } if self.cancel_requested_at.is_some() => {
+            TurnEnd::Failed { error, .. } | TurnEnd::NoRoom { reason: error }
+                if self.cancel_requested_at.is_some() =>
+            {
                 ended(EndStatus::Canceled, None, Some(error))
+            }
+            TurnEnd::NoRoom { reason } => {
+                let before = self.no_room.as_ref().map_or(0, |held| held.tries);
+                vec![TaskEvent::HeldBack {
+                    reason: cut(reason),
+                    not_before: now + wait_for_room(before + 1),
+                }]
             }
             TurnEnd::Failed { error, may_retry }
                 if may_retry && self.attempt() < self.spec.max_attempts =>
@@ -326,6 +358,20 @@ impl Task {
             }
             TaskEvent::Requeued { error, not_before } => {
                 self.close_attempt(at, Some(error));
+                self.no_room = None;
+                self.state = TaskState::Queued {
+                    not_before: Some(*not_before),
+                };
+            }
+            TaskEvent::HeldBack { reason, not_before } => {
+                // Nothing has begun, so it was no attempt: the next one has the same number and the same ids.
+                self.attempts.pop();
+                let before = self.no_room.as_ref().map_or(0, |held| held.tries);
+                self.no_room = Some(NoRoom {
+                    at,
+                    reason: reason.clone(),
+                    tries: before + 1,
+                });
                 self.state = TaskState::Queued {
                     not_before: Some(*not_before),
                 };
@@ -337,6 +383,7 @@ impl Task {
                 error,
             } => {
                 self.close_attempt(at, error.as_ref());
+                self.no_room = None;
                 self.state = TaskState::Ended(TaskEnd {
                     status: *status,
                     summary: summary.clone(),
@@ -374,6 +421,13 @@ impl Task {
                 EndStatus::Canceled => TaskStatus::Canceled,
             },
         }
+    }
+
+    /// Returns why it waits, where there is no room for it.
+    #[must_use]
+    pub fn waits_for_room(&self) -> Option<&NoRoom> {
+        let is_queued = matches!(self.state, TaskState::Queued { .. });
+        self.no_room.as_ref().filter(|_| is_queued)
     }
 
     /// Returns its end, if it has one.

@@ -2,16 +2,20 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use windlass_work::fleet::{
-    FleetBegins, FleetCommand, FleetEvent, FleetRunStatus, FleetTaskSpec, FleetTaskStatus, Told,
-    WorkerSpec,
+    FleetBegins, FleetCommand, FleetEvent, FleetRunStatus, FleetTask, FleetTaskSpec,
+    FleetTaskStatus, Told, WorkerSpec,
 };
 use windlass_work::{
-    Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings, TurnEnd, WorkError, WorkSpec, WorkStore,
+    Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings, Hands, TurnEnd, WorkError, WorkSpec,
+    WorkStore,
 };
 
-use crate::support::{Dice, Moved, Stubborn, Threads, done, failed, kill, memory, sqlite, time};
+use crate::support::{
+    Dice, Moved, Rooms, Stubborn, Threads, done, failed, kill, memory, sqlite, time,
+};
 
 fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
     let task = |n: usize| {
@@ -49,18 +53,27 @@ struct World {
 
 impl World {
     async fn on(store: WorkStore, threads: Arc<Threads>, workers: usize) -> Self {
+        let world = Self::with(store, threads.clone(), Moved::jumping(), workers).await;
+        Self { threads, ..world }
+    }
+
+    /// Begins with hands of another kind.
+    async fn with(
+        store: WorkStore,
+        hands: Arc<dyn Hands>,
+        clock: Arc<Moved>,
+        workers: usize,
+    ) -> Self {
         let settings = FleetSettings {
             workers,
             ..FleetSettings::default()
         };
-        let fleet = Fleet::open(store.clone(), Moved::jumping(), settings)
-            .await
-            .unwrap();
-        let (of, hands) = (fleet.clone(), threads.clone());
+        let fleet = Fleet::open(store.clone(), clock, settings).await.unwrap();
+        let of = fleet.clone();
         let running = tokio::spawn(async move { of.run(hands).await });
         Self {
             fleet,
-            threads,
+            threads: Arc::default(),
             store,
             running,
         }
@@ -659,4 +672,47 @@ async fn a_run_goes_on_over_kills_and_begins_no_attempt_twice() {
     assert_eq!(turns.len(), usize::try_from(attempts).unwrap());
     assert!(turns.iter().all(|turn| turn.begun == 1));
     assert!(run.tasks.iter().all(|task| task.status.is_end()));
+}
+
+#[tokio::test]
+async fn a_task_without_room_waits_for_it_and_it_was_no_attempt() {
+    let (rooms, clock) = (Arc::new(Rooms::default()), Moved::new());
+    let world = World::with(memory(), rooms.clone(), clock.clone(), 4).await;
+    let id = world.create(plan(3, 2, 1)).await;
+    for tries in 1..4 {
+        let held = |task: &FleetTask| task.no_room == tries && task.leased_to.is_none();
+        let run = world.until(id, |run| run.tasks[..2].iter().all(held)).await;
+        assert_eq!(run.status(), FleetRunStatus::Queued);
+        for task in &run.tasks[..2] {
+            assert_eq!((task.attempts, task.first_worker), (0, None));
+            let why = task.error.as_deref();
+            assert_eq!(why, Some("the limit of 3 threads is reached"));
+        }
+        // The third does not try while the others wait.
+        assert_eq!(run.tasks[2].no_room, 0);
+        clock.by(4);
+    }
+    rooms.has_room.store(true, Ordering::SeqCst);
+    for prompt in ["t0", "t1", "t2"] {
+        rooms.threads.end(prompt, done("ok")).await;
+    }
+    let run = world.until_done(id).await;
+    assert_eq!(run.status(), FleetRunStatus::Completed);
+    assert!(run.tasks.iter().all(|task| task.attempts == 1));
+    let run = world.create(plan(1, 1, 1)).await;
+    rooms.threads.end("t0", done("ok")).await;
+    world.until_done(run).await;
+}
+
+#[tokio::test]
+async fn a_run_without_room_can_be_stopped() {
+    let rooms = Arc::new(Rooms::default());
+    let world = World::with(memory(), rooms.clone(), Moved::new(), 4).await;
+    let id = world.create(plan(3, 2, 1)).await;
+    world
+        .until(id, |run| run.tasks.iter().any(|task| task.no_room > 0))
+        .await;
+    world.fleet.stop(id).await.unwrap();
+    let run = world.until_done(id).await;
+    assert_eq!(run.status(), FleetRunStatus::Cancelled);
 }

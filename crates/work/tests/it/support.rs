@@ -349,3 +349,25 @@ pub(crate) async fn kill<T>(running: tokio::task::JoinHandle<T>) {
     running.abort();
     let _ = running.await;
 }
+
+/// Threads that there is room for, or not.
+#[derive(Default)]
+pub(crate) struct Rooms {
+    pub(crate) threads: Threads,
+    pub(crate) has_room: std::sync::atomic::AtomicBool,
+    /// How often somebody asked for room.
+    pub(crate) asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Hands for Rooms {
+    async fn carry(&self, work: Assignment, stop: CancellationToken, slot: WorkerSlot) -> TurnEnd {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.has_room.load(Ordering::SeqCst) {
+            return self.threads.carry(work, stop, slot).await;
+        }
+        TurnEnd::NoRoom {
+            reason: "the limit of 3 threads is reached".to_owned(),
+        }
+    }
+}

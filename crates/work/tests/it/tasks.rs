@@ -1,6 +1,7 @@
 //! What can happen to one task, and to a few.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_store::StreamKey;
@@ -10,7 +11,7 @@ use windlass_work::{
     WorkStore,
 };
 
-use crate::support::{Counted, Moved, Stubborn, Threads, done, failed, kill, memory, task};
+use crate::support::{Counted, Moved, Rooms, Stubborn, Threads, done, failed, kill, memory, task};
 
 struct World {
     tasks: Tasks,
@@ -26,6 +27,12 @@ impl World {
     }
 
     async fn on(store: WorkStore, threads: Arc<Threads>, workers: usize) -> Self {
+        let world = Self::with(store, threads.clone(), workers).await;
+        Self { threads, ..world }
+    }
+
+    /// Begins with hands of another kind.
+    async fn with(store: WorkStore, hands: Arc<dyn Hands>, workers: usize) -> Self {
         let clock = Moved::new();
         let settings = TaskSettings {
             workers,
@@ -33,14 +40,13 @@ impl World {
         };
         let tasks = Tasks::open(store.clone(), clock.clone(), settings);
         let tasks = tasks.await.unwrap();
-        let hands: Arc<dyn Hands> = threads.clone();
         let running = tokio::spawn({
             let tasks = tasks.clone();
             async move { tasks.run(hands).await }
         });
         Self {
             tasks,
-            threads,
+            threads: Arc::default(),
             clock,
             store,
             running,
@@ -838,4 +844,73 @@ async fn a_caller_who_goes_away_in_the_middle_leaves_everything_in_order() {
     let stream = StreamKey::new("work:tasks");
     let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
     assert_eq!(fold_tasks(&page.events).unwrap().len(), listed.len());
+}
+
+/// Lets time pass until something was tried so many times, and says how long that took.
+async fn tried(world: &World, rooms: &Rooms, times: usize) -> i64 {
+    for seconds in 0..10_000 {
+        settle().await;
+        if rooms.asked.load(Ordering::SeqCst) >= times {
+            return seconds;
+        }
+        world.clock.by(1);
+    }
+    panic!("it is not tried again");
+}
+
+#[tokio::test]
+async fn a_task_without_room_waits_in_the_queue_and_begins_when_there_is_some() {
+    let rooms = Arc::new(Rooms::default());
+    let world = World::with(memory(), rooms.clone(), 1).await;
+    let id = world.submit("a", "p").await;
+    let later = world.submit("a", "later").await;
+    tried(&world, &rooms, 1).await;
+    let held = world.tasks.get(id).await.unwrap();
+    assert_eq!(held.status(), TaskStatus::Queued);
+    // Nothing has begun, so it was no attempt.
+    assert_eq!((held.attempts.len(), held.turn_id()), (0, None));
+    let why = &held.waits_for_room().unwrap().reason;
+    assert_eq!(why, "the limit of 3 threads is reached");
+    // It waits longer each time, up to half a minute, and what comes behind it waits with it.
+    let mut waits = Vec::new();
+    for times in 2..9 {
+        waits.push(tried(&world, &rooms, times).await);
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+    assert_eq!(world.tasks.get(later).await.unwrap().changes, 1);
+    // A restart forgets nothing of it.
+    let tries = rooms.asked.load(Ordering::SeqCst);
+    let World { running, store, .. } = world;
+    kill(running).await;
+    let world = World::with(store, rooms.clone(), 1).await;
+    rooms.has_room.store(true, Ordering::SeqCst);
+    tried(&world, &rooms, tries + 1).await;
+    rooms.threads.end("p", done("")).await;
+    let task = world.until(id, TaskStatus::Completed).await;
+    assert_eq!((task.attempts.len(), task.no_room), (1, None));
+    rooms.threads.end("later", done("")).await;
+    world.until(later, TaskStatus::Completed).await;
+    let stream = StreamKey::new("work:tasks");
+    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    let folded = fold_tasks(&page.events).unwrap();
+    assert_eq!(folded[&id], world.tasks.get(id).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_task_without_room_keeps_nobody_elses_from_working_and_can_be_called_off() {
+    let rooms = Arc::new(Rooms::default());
+    let world = World::with(memory(), rooms.clone(), 1).await;
+    let held = world.submit("a", "held").await;
+    let behind = world.submit("a", "behind").await;
+    tried(&world, &rooms, 1).await;
+    rooms.has_room.store(true, Ordering::SeqCst);
+    let other = world.submit("b", "other").await;
+    rooms.threads.end("other", done("")).await;
+    world.until(other, TaskStatus::Completed).await;
+    let canceled = world.tasks.cancel(held).await.unwrap();
+    assert_eq!(canceled.status(), TaskStatus::Canceled);
+    // What waited behind it does so no longer than it would have.
+    tried(&world, &rooms, 3).await;
+    rooms.threads.end("behind", done("")).await;
+    world.until(behind, TaskStatus::Completed).await;
 }

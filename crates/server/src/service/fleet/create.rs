@@ -28,9 +28,14 @@ impl Asked {
     ) -> Result<wire::CreatedFleetRun> {
         self.check_serving()?;
         let fleet = self.fleet()?.clone();
-        let plan = plan(request)?;
-        plan.check()?;
-        self.check_tasks(&plan).await?;
+        // Where the body has the tasks.
+        let tasks = match request.workflow.is_some() {
+            true => "/workflow/tasks",
+            false => "/tasks",
+        };
+        let plan = plan(request, tasks)?;
+        check_bounds(&plan, tasks)?;
+        self.check_tasks(&plan, tasks).await?;
         let (owner, repeated) = (self.caller.owner(), self.repeatable.clone());
         let made = self.carry(async move { fleet.create(&owner, plan, repeated.as_deref()).await });
         let run = made.await??;
@@ -45,14 +50,19 @@ impl Asked {
         })
     }
 
-    async fn check_tasks(&self, plan: &FleetPlan) -> Result<()> {
-        let backends: HashSet<_> = plan.workers.iter().map(|it| it.backend.clone()).collect();
+    async fn check_tasks(&self, plan: &FleetPlan, tasks: &str) -> Result<()> {
+        let mut backends: Vec<(usize, &Option<String>)> = Vec::new();
+        for (index, worker) in plan.workers.iter().enumerate() {
+            if backends.iter().all(|(_, known)| **known != worker.backend) {
+                backends.push((index, &worker.backend));
+            }
+        }
         let mut seen = HashSet::new();
-        for task in &plan.tasks {
-            for backend in &backends {
+        for (index, task) in plan.tasks.iter().enumerate() {
+            for (worker, backend) in &backends {
                 let mut spec = task.spec.clone();
                 spec.prompt.clear();
-                spec.backend = spec.backend.or_else(|| backend.clone());
+                spec.backend = spec.backend.or_else(|| (*backend).clone());
                 // Most tasks ask for the same.
                 if !seen.insert(format!("{spec:?}")) {
                     continue;
@@ -62,7 +72,12 @@ impl Asked {
                 let checked = thread_for(&spec).and_then(|thread| self.draft(thread));
                 checked.map_err(|error| {
                     let text = format!("task `{}`: {}", task.task_id, error.message());
-                    error.saying(text)
+                    let is_of_worker = task.spec.backend.is_none() && backend.is_some();
+                    let at = match error.pointer().unwrap_or_default() {
+                        "/backend" if is_of_worker => format!("/workers/{worker}/backend"),
+                        field => of_task(tasks, index, field.trim_start_matches('/')),
+                    };
+                    error.at(&at).saying(text)
                 })?;
             }
         }
@@ -70,8 +85,47 @@ impl Asked {
     }
 }
 
-/// Reads what a client asks for.
-fn plan(request: wire::CreateFleetRun) -> Result<FleetPlan> {
+/// Points to a field of a task in the body, where it may have another name than in the plan.
+fn of_task(tasks: &str, index: usize, field: &str) -> String {
+    let field = match field {
+        "prompt" => "instructions",
+        "model" => "worker/model",
+        "role" => "worker/role",
+        "workspace" => "workspace/root",
+        "max_attempts" => "retry_policy/max_attempts",
+        field => field,
+    };
+    format!("{tasks}/{index}/{field}")
+}
+
+/// Refuses what is over a bound, and points to it in the body.
+fn check_bounds(plan: &FleetPlan, tasks: &str) -> Result<()> {
+    let field_of = |error: &ApiError| error.pointer().unwrap_or_default().to_owned();
+    for (index, task) in plan.tasks.iter().enumerate() {
+        task.check().map_err(|error| {
+            let error = ApiError::from(error);
+            let field = field_of(&error);
+            error.at(&of_task(tasks, index, field.trim_start_matches('/')))
+        })?;
+    }
+    for (index, worker) in plan.workers.iter().enumerate() {
+        worker.check().map_err(|error| {
+            let error = ApiError::from(error);
+            let field = field_of(&error);
+            error.at(&format!("/workers/{index}{field}"))
+        })?;
+    }
+    plan.check().map_err(|error| {
+        let error = ApiError::from(error);
+        match error.pointer() {
+            Some("/tasks") => error.at(tasks),
+            _ => error,
+        }
+    })
+}
+
+/// Reads what a client asks for; `at` is where its tasks are.
+fn plan(request: wire::CreateFleetRun, at: &str) -> Result<FleetPlan> {
     if request.security_policy.is_some() {
         return Err(not_served(
             "/security_policy",
@@ -110,7 +164,8 @@ fn plan(request: wire::CreateFleetRun) -> Result<FleetPlan> {
     let roles = known_roles(request.roles)?;
     let tasks: Vec<_> = tasks
         .into_iter()
-        .map(|spec| task(spec, roles.as_ref()))
+        .enumerate()
+        .map(|(index, spec)| task(spec, roles.as_ref(), &format!("{at}/{index}")))
         .collect::<Result<_>>()?;
     let workers = workers(request.workers, request.max_workers, tasks.len())?;
     let name = request.name.or(id).unwrap_or_else(|| "fleet".to_owned());
@@ -130,8 +185,10 @@ fn known_roles(roles: Option<Vec<wire::FleetRole>>) -> Result<Option<BTreeSet<St
     let Some(roles) = roles else {
         return Ok(None);
     };
-    if roles.iter().any(|role| role.agent_profile.is_some()) {
-        return Err(not_served("/roles/agent_profile", "there are no profiles"));
+    let mut profiles = roles.iter().map(|role| &role.agent_profile);
+    if let Some(index) = profiles.position(Option::is_some) {
+        let field = format!("/roles/{index}/agent_profile");
+        return Err(not_served(&field, "there are no profiles"));
     }
     Ok(Some(roles.into_iter().map(|role| role.name).collect()))
 }
@@ -169,8 +226,12 @@ fn workers(
         .collect())
 }
 
-fn task(task: wire::FleetTaskSpec, roles: Option<&BTreeSet<String>>) -> Result<FleetTaskSpec> {
-    refuse_unserved(&task)?;
+fn task(
+    task: wire::FleetTaskSpec,
+    roles: Option<&BTreeSet<String>>,
+    at: &str,
+) -> Result<FleetTaskSpec> {
+    refuse_unserved(&task, at)?;
     let prompt = told(&task);
     let worker = task.worker.unwrap_or_default();
     if let (Some(roles), Some(role)) = (roles, &worker.role)
@@ -180,7 +241,7 @@ fn task(task: wire::FleetTaskSpec, roles: Option<&BTreeSet<String>>) -> Result<F
             "task `{}` has the role `{role}`, which `roles` does not have",
             task.id
         );
-        return Err(ApiError::field("/workflow/tasks/worker/role", text));
+        return Err(ApiError::field(&format!("{at}/worker/role"), text));
     }
     let spec = WorkSpec {
         model: worker.model,
@@ -217,7 +278,7 @@ fn told(task: &wire::FleetTaskSpec) -> String {
     told
 }
 
-fn refuse_unserved(task: &wire::FleetTaskSpec) -> Result<()> {
+fn refuse_unserved(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
     let worker = task.worker.clone().unwrap_or_default();
     let workspace = task.workspace.clone().unwrap_or_default();
     let asked = [
@@ -284,7 +345,7 @@ fn refuse_unserved(task: &wire::FleetTaskSpec) -> Result<()> {
     ];
     for (is_asked, field, why) in asked {
         if is_asked {
-            return Err(not_served(&format!("/workflow/tasks/{field}"), why));
+            return Err(not_served(&format!("{at}/{field}"), why));
         }
     }
     Ok(())

@@ -74,6 +74,7 @@ fn event(run: &FleetRun, record: &FleetRecord) -> Option<wire::FleetRunEvent> {
                 let cause = match cause {
                     ReleaseCause::Failure => "failure",
                     ReleaseCause::Restart => "restart",
+                    ReleaseCause::NoRoom => "no_room",
                 };
                 let payload = json!({"cause": cause, "reason": error});
                 ("fleet.task.enqueued", of_worker(worker), None, payload)

@@ -104,7 +104,11 @@ impl Asked {
         for run in &found {
             runs.push(self.show_listed(run).await?);
         }
-        let status = show::sum(&runs);
+        let mut status = show::sum(&runs);
+        // Where all of them are shown, they are counted already.
+        if before.is_some() || found.len() == limit {
+            status.runs = self.fleet()?.count(owner.as_deref()).await? as u64;
+        }
         Ok(wire::FleetRunList { status, runs })
     }
 

@@ -229,3 +229,39 @@ async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
     assert_eq!(read(&store, "s00").await.unwrap().len(), 20);
     assert!(store.verify().await.unwrap().findings.is_empty());
 }
+
+#[tokio::test]
+async fn whichever_page_is_damaged_the_rest_is_checked_and_saved() {
+    let home = filled().await;
+    let database = home.file("windlass.db");
+    let whole = fs::read(&database).unwrap();
+    let mut unreadable = Vec::new();
+    for page in 0..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        // The file must still say that it is a database of ours.
+        let from = page * 4096 + if page == 0 { 100 } else { 0 };
+        bytes[from..(page + 1) * 4096].fill(0xff);
+        fs::write(&database, bytes).unwrap();
+        let reader = match SqliteStore::open_read_only(home.options()).await {
+            Ok(reader) => reader,
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("nothing can be exported"), "{page}: {error}");
+                assert!(error.contains("windlass store restore"), "{page}: {error}");
+                unreadable.push(page);
+                continue;
+            }
+        };
+        let report = reader.verify().await.unwrap();
+        assert!(!report.findings.is_empty(), "{page}");
+        let (_, report) = reader.export(Vec::new()).await.unwrap();
+        let saved = report.records;
+        assert!(saved >= 380 || !report.findings.is_empty(), "{page}");
+        reader.close().await;
+    }
+    // Without the pages of the schema nothing can be found; all others leave something.
+    assert!(
+        unreadable.len() < 8 && unreadable.contains(&0),
+        "{unreadable:?}"
+    );
+}

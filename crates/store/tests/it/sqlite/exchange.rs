@@ -41,6 +41,22 @@ async fn full_store(home: &Home) -> SqliteStore {
 }
 
 #[tokio::test]
+async fn queues_of_work_are_left_out_because_the_rows_that_they_need_are() {
+    let (home, other) = (Home::new(), Home::new());
+    let store = home.open().await;
+    fill(&store, "work:tasks", vec![custom("queued")]).await;
+    fill(&store, "thread", vec![custom("said")]).await;
+    let (lines, report) = store.export(Vec::new()).await.unwrap();
+    assert_eq!((report.streams, report.left_out), (1, 1));
+    assert!(report.findings.is_empty());
+    let copy = other.open().await;
+    let taken = copy.import(Cursor::new(lines)).await.unwrap();
+    assert_eq!(taken.streams, 1);
+    assert!(read(&copy, "work:tasks").await.unwrap().is_empty());
+    assert_eq!(read(&copy, "thread").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_exported_and_imported_is_the_same() {
     let (home, other) = (Home::new(), Home::new());
     let store = full_store(&home).await;

@@ -54,13 +54,27 @@ impl Export {
             fresh.keep(&self.file)?;
         }
         let words = format!("{} streams, {} records", report.streams, report.records);
-        let said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
+        let said = json!({
+            "streams": report.streams,
+            "records": report.records,
+            "left_out": report.left_out,
+            "findings": as_json(&report.findings),
+        });
         match (is_stdout, place.json) {
             (true, true) => note(&said.to_string()),
             (true, false) => note(&words),
             (false, _) => place.tell(&said, &words)?,
         }
-        Ok(named(&report.findings, "the rest was written"))
+        if report.left_out > 0 && !place.json {
+            note(
+                "the queues of tasks, automations and fleets are not in it, their threads are; `windlass store backup` keeps all",
+            );
+        }
+        Ok(named(
+            &report.findings,
+            "the rest was written; `windlass store import --data NEW_DIRECTORY` takes in the streams that are whole and names the \
+             others, which only a backup still has (`windlass store restore`)",
+        ))
     }
 }
 
