@@ -24,6 +24,12 @@ pub enum ProcessError {
         /// How it was called.
         program: PathBuf,
     },
+    /// The sandbox has a directory of its own in the place of the one that it is in.
+    #[error("{} is below /tmp, of which a sandbox has its own; put the program elsewhere", program.display())]
+    OutOfSight {
+        /// Where it is.
+        program: PathBuf,
+    },
     /// It was named by a relative path, which means something else in each directory.
     #[error("{} is a relative path; name the program alone or by its absolute path", program.display())]
     RelativePath {

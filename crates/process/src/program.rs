@@ -132,6 +132,7 @@ impl Program {
     pub(crate) fn command(&self, mark: &str) -> Result<Prepared, ProcessError> {
         self.refuse_nul()?;
         let program = self.find()?;
+        self.refuse_unseen(&program)?;
         let directory = |source| ProcessError::Directory {
             directory: self.bounds.cwd.clone(),
             source,
@@ -177,6 +178,18 @@ impl Program {
         }
         look_at(&proxied.launcher.program)?;
         Ok(Some(&proxied.launcher))
+    }
+
+    /// Refuses a program that the sandbox would say is not there, although everybody can see that it is.
+    fn refuse_unseen(&self, program: &Path) -> Result<(), ProcessError> {
+        let bounds = &self.bounds;
+        let mut seen = bounds.also_writable.iter().chain(&bounds.also_seen);
+        let is_seen = program.starts_with(&bounds.root) || seen.any(|it| program.starts_with(it));
+        if self.confinement == Confinement::Bubblewrap && program.starts_with("/tmp") && !is_seen {
+            let program = program.to_owned();
+            return Err(ProcessError::OutOfSight { program });
+        }
+        Ok(())
     }
 
     fn refuse_nul(&self) -> Result<(), ProcessError> {

@@ -44,6 +44,23 @@ async fn a_program_that_is_none_is_told() {
 }
 
 #[tokio::test]
+async fn a_program_that_a_sandbox_cannot_see_is_told_as_such() {
+    // Not in the usual place for temporary files, which may be another.
+    let elsewhere = tempfile::tempdir_in("/tmp").unwrap();
+    let elsewhere = elsewhere.path().join("program");
+    fs::write(&elsewhere, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o755)).unwrap();
+    for world in worlds() {
+        let (program, _) = world.program(&elsewhere.display().to_string());
+        let is_started = match (world.way, program.start().await) {
+            (Confinement::Bubblewrap, Err(ProcessError::OutOfSight { .. })) => continue,
+            (_, started) => started.is_ok(),
+        };
+        assert!(is_started && world.way != Confinement::Bubblewrap);
+    }
+}
+
+#[tokio::test]
 async fn nul_and_names_that_are_none_are_told() {
     for world in worlds() {
         let told = refused(&world, "/bin/sh\0x").await;

@@ -38,6 +38,17 @@ pub(crate) fn server(mode: &str) -> ScopedMcpServer {
     }
 }
 
+/// Ends a test whose server, this very program, lies where sandboxes have something of their own.
+macro_rules! needs_a_server_in_sight {
+    () => {
+        let me = std::env::current_exe().unwrap();
+        if me.starts_with("/tmp") {
+            let why = "the checkout is below /tmp, of which a sandbox has its own";
+            return windlass_testkit::skipped("servers of MCP that are programs", why);
+        }
+    };
+}
+
 pub(crate) fn scope() -> McpScope {
     McpScope {
         session_id: SessionId::new(),
@@ -134,6 +145,7 @@ impl Ship {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_are_listed_and_called_in_every_sandbox() {
+    needs_a_server_in_sight!();
     for way in ways() {
         let mut place = Place::confined(way, Policy::default());
         let owner = format!("mcp-test-{}-{way:?}", std::process::id());
@@ -166,6 +178,7 @@ async fn tools_are_listed_and_called_in_every_sandbox() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_changes_is_taken_back_unless_its_word_is_trusted_that_it_only_reads() {
+    needs_a_server_in_sight!();
     for trust_read_only in [false, true] {
         let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
         let kept = Checkpoints::open(data.path().join("kept"), CheckpointLimits::default());
@@ -202,6 +215,7 @@ async fn what_a_server_changes_is_taken_back_unless_its_word_is_trusted_that_it_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_dropped_leaves_no_process() {
+    needs_a_server_in_sight!();
     let mut marked = server("");
     let mark = format!("mark-{}", std::process::id());
     marked.args.push(mark.clone());
@@ -219,6 +233,7 @@ async fn a_client_that_is_dropped_leaves_no_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_shuts_down_waits_for_no_server_to_start() {
+    needs_a_server_in_sight!();
     let place = Place::new();
     let mut mute = server("mute");
     let mark = format!("mute-{}", std::process::id());
@@ -277,6 +292,7 @@ async fn approval_is_asked_for_unless_the_operator_says_otherwise() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_keeps_a_call_alive_and_silence_ends_it() {
+    needs_a_server_in_sight!();
     let patient = ScopedMcpServer {
         timeout_ms: Some(2_000),
         tool_timeouts_ms: BTreeMap::from([("hang".to_owned(), 200)]),
@@ -294,6 +310,7 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_crashed_is_started_again_and_the_call_is_not_repeated() {
+    needs_a_server_in_sight!();
     let ship = Ship::one("").await;
     let told = ship.said("crash").await.unwrap_err();
     assert!(
@@ -305,6 +322,7 @@ async fn a_server_that_crashed_is_started_again_and_the_call_is_not_repeated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
+    needs_a_server_in_sight!();
     let mute = ScopedMcpServer {
         start_timeout_ms: Some(300),
         ..server("mute")
@@ -357,6 +375,7 @@ async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_changed_is_seen_by_the_next_turn() {
+    needs_a_server_in_sight!();
     let mut ship = Ship::one("").await;
     let before = ship.found.digest.clone();
     ship.again().await;
@@ -375,6 +394,7 @@ async fn a_list_that_changed_is_seen_by_the_next_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
+    needs_a_server_in_sight!();
     let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
     // It is asked each time, and says the same.
     let wary = McpSettings {
@@ -400,6 +420,7 @@ async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_is_not_what_it_was_is_not_called() {
+    needs_a_server_in_sight!();
     let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
     let wary = McpSettings {
         list_kept: Duration::ZERO,
@@ -419,6 +440,7 @@ async fn a_tool_that_is_not_what_it_was_is_not_called() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_and_a_line_without_end_are_cut_off() {
+    needs_a_server_in_sight!();
     for (tool, why) in [
         ("flood", "more than anybody could read"),
         ("long", "line of more than"),
@@ -433,6 +455,7 @@ async fn a_flood_and_a_line_without_end_are_cut_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
+    needs_a_server_in_sight!();
     let mut with_key = server("");
     with_key
         .env
@@ -462,6 +485,7 @@ async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_server_offers_more_than_a_turn_can_take() {
+    needs_a_server_in_sight!();
     let ship = Ship::one("many").await;
     assert_eq!(ship.found.tools.len(), 128);
     let [remark] = ship.found.failures.as_slice() else {
@@ -472,6 +496,7 @@ async fn no_server_offers_more_than_a_turn_can_take() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_whose_tools_would_have_the_same_names_are_refused() {
+    needs_a_server_in_sight!();
     let servers = ScopedMcpServers::from([
         ("my ship".to_owned(), server("")),
         ("my_ship".to_owned(), server("")),
@@ -486,6 +511,7 @@ async fn servers_whose_tools_would_have_the_same_names_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pictures_and_failures_reach_the_model() {
+    needs_a_server_in_sight!();
     let ship = Ship::one("").await;
     let shown = ship.call("picture", json!({})).await;
     let ToolExecutionResult::SuccessWithImages { images, .. } = shown else {
@@ -501,6 +527,7 @@ async fn pictures_and_failures_reach_the_model() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_no_longer_configured_is_told() {
+    needs_a_server_in_sight!();
     let ship = Ship::one("").await;
     let place = Place::new();
     let other = McpClient::new(
@@ -520,6 +547,7 @@ async fn a_server_that_is_no_longer_configured_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
+    needs_a_server_in_sight!();
     let place = Place::new();
     let patient = ScopedMcpServer {
         timeout_ms: Some(2_000),
@@ -562,6 +590,7 @@ async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_dies_with_its_key_on_its_lips_is_on_record_without_it() {
+    needs_a_server_in_sight!();
     let place = Place::new();
     let client = McpClient::new(
         place.environments.clone(),
@@ -599,6 +628,7 @@ async fn a_server_that_dies_with_its_key_on_its_lips_is_on_record_without_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_says_now_counts_for_tools_on_record() {
+    needs_a_server_in_sight!();
     let trusted = |approval| {
         let server = ScopedMcpServer {
             approval,
