@@ -17,7 +17,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_tools::Environments;
 
-use crate::whole_file::{FileVersion, open_private, replace};
+use crate::whole_file::{FileVersion, open_private, read_own, replace};
 
 const FILE: &str = "approvals.json";
 const LOCK: &str = "approvals.lock";
@@ -111,9 +111,12 @@ impl RememberedBook {
         if length > MAX_BYTES {
             return Err(unreadable(format!("it has {length} bytes")));
         }
-        let text = fs::read(&path).map_err(|source| cannot("read", &path, source))?;
+        let text = read_own(&path).map_err(|source| cannot("read", &path, source))?;
+        let Some(text) = text else {
+            return Ok(Vec::new());
+        };
         let contents: Contents =
-            serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
         match contents.version {
             VERSION => Ok(contents.calls),
             version => Err(unreadable(format!("it has version {version}"))),

@@ -1,11 +1,14 @@
 //! Small files of the data directory that are changed beside a daemon that runs: under a lock, and replaced as a whole.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use uuid::Uuid;
+
+/// The bits of a mode by which others than the owner may write.
+const OF_OTHERS: u32 = 0o022;
 
 /// Tells one content of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,25 @@ impl FileVersion {
             length: of.len(),
         })
     }
+}
+
+/// Reads a file that nobody else can have written; `None` where there is none. What stands in it decides who may do what.
+pub(crate) fn read_own(path: &Path) -> io::Result<Option<String>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let found = file.metadata()?;
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    if (owner != user && owner != 0) || found.mode() & OF_OTHERS != 0 {
+        return Err(io::Error::other(format!(
+            "others can write it (it belongs to uid {owner}, with the mode {:o}), so that it counts for nothing",
+            found.mode() & 0o777
+        )));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Some(text))
 }
 
 /// Opens a file that only its owner can read, and makes it where it is missing.

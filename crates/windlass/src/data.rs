@@ -165,9 +165,10 @@ pub(crate) fn is_own(directory: &Path) -> Result<()> {
     let shown = printable(directory);
     let found = fs::metadata(directory).with_context(|| format!("cannot look at {shown}"))?;
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
-    if user != 0 && owner != user && owner != 0 {
+    // Root too: who owns it could make tokens, and root would obey.
+    if owner != user && owner != 0 {
         bail!(
-            "the data directory {shown} belongs to another user (uid {owner}); name one of your own with --data"
+            "the data directory {shown} belongs to another user (uid {owner}); name one of your own with --data, or run this as that user"
         );
     }
     if found.mode() & OF_OTHERS != 0 {

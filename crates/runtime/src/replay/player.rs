@@ -1,6 +1,6 @@
 //! Asks the machine again, decision by decision.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -200,7 +200,7 @@ impl Player {
             context.plan.compaction = None;
         }
         context.plan.budgets = self.budgets(&context.plan.budgets);
-        context.plan.remembered = self.remembered(&context.plan.remembered);
+        context.plan.remembered = self.remembered();
         Ok(Arc::new(context))
     }
 
@@ -227,20 +227,25 @@ impl Player {
         })
     }
 
-    /// Returns what was allowed for good when the turn began: what somebody was asked about in it was not.
-    fn remembered(&self, today: &Arc<[String]>) -> Arc<[String]> {
-        let asked: HashSet<String> = self
-            .turn_events()
-            .filter_map(|data| match data {
-                EventData::ApprovalRequired(data) => Some(call_digest(&data.tool_call).to_string()),
-                _ => None,
-            })
-            .collect();
-        if asked.is_empty() {
-            return Arc::clone(today);
+    /// Returns what was allowed for good when the turn began: what ran in it although nobody was asked, whatever is remembered today.
+    fn remembered(&self) -> Arc<[String]> {
+        if self.inner.remembered.is_none() {
+            return Arc::new([]);
         }
-        let others = today.iter().filter(|call| !asked.contains(*call));
-        others.cloned().collect()
+        let (mut asked, mut began) = (HashSet::new(), BTreeSet::new());
+        for data in self.turn_events() {
+            match data {
+                EventData::ApprovalRequired(data) => {
+                    asked.insert(call_digest(&data.tool_call).to_string());
+                }
+                EventData::ToolStarted(data) => {
+                    began.insert(call_digest(&data.tool_call).to_string());
+                }
+                _ => {}
+            }
+        }
+        began.retain(|call| !asked.contains(call));
+        began.into_iter().collect()
     }
 
     /// Returns the budgets that count for the turn that begins here: those which refused something in it, and no others. What today's would refuse

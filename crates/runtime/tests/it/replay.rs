@@ -404,4 +404,8 @@ async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() 
     assert!(turn.success, "{turn:?}");
     let report = replayed(&fixture).await;
     assert_eq!(report.divergence, None);
+    // Neither does it that nobody remembers it any more.
+    allowed.0.lock().unwrap().clear();
+    let report = replayed(&fixture).await;
+    assert_eq!(report.divergence, None);
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{TokenScope, Tokens};
-use crate::whole_file::{FileVersion, open_private, replace};
+use crate::whole_file::{FileVersion, open_private, read_own, replace};
 
 const FILE: &str = "tokens.json";
 const LOCK: &str = "tokens.lock";
@@ -109,10 +109,9 @@ impl TokenBook {
     /// Lists the tokens, oldest first.
     pub fn list(&self) -> Result<Vec<TokenRecord>, TokenBookError> {
         let path = self.directory.join(FILE);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(cannot("read", &path, source)),
+        let text = read_own(&path).map_err(|source| cannot("read", &path, source))?;
+        let Some(text) = text else {
+            return Ok(Vec::new());
         };
         let unreadable = |why: String| TokenBookError::Unreadable {
             path: path.clone(),
@@ -259,6 +258,31 @@ mod tests {
             assert!(book.create(TokenScope::Admin, None).is_err());
             let left = fs::read_to_string(directory.path().join(FILE)).unwrap();
             assert_eq!(left, text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_holds_no_tokens() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let book = TokenBook::new(directory.path());
+        let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
+        let file = directory.path().join(FILE);
+        let is_known = || {
+            TokenBook::new(directory.path())
+                .find(secret.as_bytes())
+                .is_some()
+        };
+        assert!(is_known());
+        for mode in [0o620, 0o602] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(!is_known(), "{mode:o}");
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        if std::os::unix::fs::chown(&file, Some(65534), None).is_ok() {
+            assert!(!is_known(), "of another user");
+            assert!(book.list().unwrap_err().to_string().contains("uid 65534"));
         }
     }
 }

@@ -111,6 +111,26 @@ fn one_of_another_user_is_refused() {
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
+#[test]
+fn one_of_another_user_is_refused_to_root_too() {
+    let home = Home::new();
+    fs::create_dir(home.data()).unwrap();
+    if std::os::unix::fs::chown(home.data(), Some(65534), None).is_err() {
+        return skipped("a data directory of another user", "only root can make one");
+    }
+    for words in [
+        &["serve", "--port", "0"][..],
+        &["token", "create"],
+        &["run", "hi"],
+    ] {
+        let refused = home.command(words).output().unwrap();
+        let told = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}: {told}");
+        assert!(told.contains("another user (uid 65534)"), "{told}");
+    }
+    assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
+}
+
 /// What everybody may write to can hold a socket of anybody; whoever listens would get the token.
 #[test]
 fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
