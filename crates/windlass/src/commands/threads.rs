@@ -104,7 +104,7 @@ enum Verb {
 impl Threads {
     pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone())?;
-        if !data.join("windlass.db").exists() {
+        if !data::has_store(&data)? {
             if let Verb::List { .. } = self.word {
                 note(NONE_YET);
                 return Ok(ExitCode::SUCCESS);
