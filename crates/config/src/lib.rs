@@ -3,6 +3,7 @@
 mod layers;
 mod nearest;
 mod plain;
+mod refused_values;
 #[cfg(feature = "schema")]
 pub mod schema;
 
@@ -71,6 +72,7 @@ pub struct Config {
     /// A file with the key that secrets of sessions are sealed with.
     pub secrets_key_file: Option<PathBuf>,
     /// The proxy for calls to providers.
+    #[serde(deserialize_with = "refused_values::proxy")]
     pub proxy: Option<String>,
     /// A PEM file of certificates to trust beside the system's.
     pub ca_file: Option<PathBuf>,
@@ -114,6 +116,7 @@ pub struct McpServerEntry {
     #[serde(rename = "type")]
     pub kind: Option<McpServerType>,
     /// The program to start, in the sandbox of commands.
+    #[serde(deserialize_with = "refused_values::program")]
     pub command: Option<String>,
     /// Its arguments.
     pub args: Vec<String>,

@@ -11,6 +11,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass_client::ClientError;
 use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::ErrorCode;
+use windlass_store::SqliteError;
 
 use crate::commands::acp::Acp;
 use crate::commands::approvals::RememberedApprovals;
@@ -172,12 +174,28 @@ fn visible_names(command: &clap::Command, names: &mut Vec<String>) {
 
 /// Says what went wrong and why. A cause that the words before it have told already is not told again.
 pub(crate) fn words(error: &anyhow::Error) -> String {
-    let causes = error.chain().map(ToString::to_string);
+    let causes = error.chain().map(|cause| match cause.downcast_ref() {
+        // What a program can do about it helps nobody here.
+        Some(SqliteError::Locked { directory, holder }) => format!(
+            "{} is used by process {holder}; stop that first, or name another directory with --data",
+            printable(directory)
+        ),
+        _ => without_code(&cause.to_string()).to_owned(),
+    });
     causes.fold(String::new(), |said, cause| match said.as_str() {
         "" => cause,
         told if told.contains(&cause) => said,
         told => format!("{told}: {cause}"),
     })
+}
+
+/// Takes off what stands before an error for programs: a code, or a kind.
+pub(crate) fn without_code(error: &str) -> &str {
+    let is_code = |name: &str| ErrorCode::ALL.iter().any(|code| code.as_str() == name);
+    match error.split_once(": ") {
+        Some((name, said)) if name == "LLM error" || is_code(name) => said,
+        _ => error,
+    }
 }
 
 /// Reads how many of something are wanted.
@@ -281,6 +299,28 @@ mod tests {
         let elsewhere = anyhow::anyhow!("the daemon is gone");
         assert!(!is_read_out(&elsewhere));
         assert!(!is_read_out(&io::Error::other("no room").into()));
+    }
+
+    #[test]
+    fn what_is_for_programs_is_not_told() {
+        for (error, said) in [
+            ("cwd_outside_root: /x lies outside", "/x lies outside"),
+            ("LLM error: openai/m: slow down", "openai/m: slow down"),
+            ("openai/m: slow down", "openai/m: slow down"),
+            ("slow down", "slow down"),
+        ] {
+            assert_eq!(without_code(error), said);
+            assert_eq!(words(&anyhow::anyhow!(error.to_owned())), said);
+        }
+        let locked = SqliteError::Locked {
+            directory: "/data".into(),
+            holder: "7".to_owned(),
+        };
+        let told = words(&anyhow::Error::new(locked).context("nothing was changed"));
+        assert_eq!(
+            told,
+            "nothing was changed: /data is used by process 7; stop that first, or name another directory with --data"
+        );
     }
 
     #[test]

@@ -58,6 +58,18 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
     Ok(layers)
 }
 
+/// Merges the text of a file over the user's own.
+pub(crate) fn over_own(text: &str, path: &Path) -> Result<Config> {
+    let mut layers = Layers::default();
+    if let Some(own) = user_file()
+        && let Some(text) = of_user(&own)?
+    {
+        layers.push(layer(&text, &own)?);
+    }
+    layers.push(layer(text, path)?);
+    Ok(layers.config()?)
+}
+
 /// Warns of names of tools that no tool has.
 pub(crate) fn warn_of_unknown_tools(config: &Config) {
     for told in unknown_tools::told(config) {

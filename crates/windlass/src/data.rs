@@ -61,6 +61,21 @@ fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Tells whether there is a store in a directory. One that cannot be looked into may have one, so nobody is told that it has none.
+pub(crate) fn has_store(directory: &Path) -> Result<bool> {
+    // Only SQLite opens the file, so this looks at its name.
+    match fs::metadata(directory.join("windlass.db")) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "the data directory {} cannot be looked into; see to it that this user may read it, or name another with --data",
+                printable(directory)
+            )
+        }),
+    }
+}
+
 /// Makes the directory if it is not there; nobody else may look into one that is made. One that cannot be used is named,
 /// and nothing is changed.
 pub(crate) fn make(directory: &Path) -> Result<()> {

@@ -466,11 +466,57 @@ fn is_locked(error: &anyhow::Error) -> bool {
 
 /// Says what a refusal means for whoever typed the command.
 pub(crate) fn explained(error: ClientError) -> anyhow::Error {
+    if let Some(paths) = cut_off(&error) {
+        return anyhow::anyhow!(
+            "a call was cut off when Windlass died, and nobody knows whether all of this is its doing: {paths}; nothing was \
+             restored: look at it, and take it back with `windlass threads rewind ID --files --cut-off`, or rewind without --files"
+        );
+    }
     match error.code() {
         Some(ErrorCode::DepthOutOfRange) => {
             anyhow::anyhow!("the thread does not have so many turns to take back")
         }
         Some(code) => anyhow::anyhow!("{error} ({code})"),
         None => error.into(),
+    }
+}
+
+/// Returns the files that a call may have changed that was cut off, if that is what stands in the way.
+fn cut_off(error: &ClientError) -> Option<String> {
+    let ClientError::Refused(body) = error else {
+        return None;
+    };
+    let details = body.error.details.as_ref()?;
+    details["cut_off"].as_bool().filter(|is| *is)?;
+    let paths = details["paths"].as_array()?.iter();
+    let paths: Vec<&str> = paths.filter_map(Value::as_str).collect();
+    let more = details["count"]
+        .as_u64()?
+        .saturating_sub(paths.len() as u64);
+    Some(match more {
+        0 => paths.join(", "),
+        more => format!("{} and {more} more", paths.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_protocol::ErrorBody;
+
+    use super::*;
+
+    #[test]
+    fn what_a_cut_off_call_did_is_taken_back_by_a_flag_and_not_by_a_field() {
+        let refused = |details| {
+            let code = ErrorCode::FilesChanged;
+            let body = ErrorBody::new(code, "ask again with `cut_off`", Some(details));
+            explained(ClientError::Refused(Box::new(body))).to_string()
+        };
+        let told = refused(json!({ "paths": ["a", "b"], "count": 3, "cut_off": true }));
+        assert!(told.contains(": a, b and 1 more; "), "{told}");
+        assert!(told.contains("--files --cut-off"), "{told}");
+        assert!(!told.contains("cut_off"), "{told}");
+        let told = refused(json!({ "paths": ["a"], "count": 1 }));
+        assert!(told.ends_with("(files_changed)"), "{told}");
     }
 }

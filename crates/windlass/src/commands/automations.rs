@@ -12,7 +12,7 @@ use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
 };
 
-use crate::cli::note;
+use crate::cli::{note, without_code};
 use crate::commands::working::{self, Working, refused};
 use crate::follow::post_once;
 use crate::ids::{by_end, short};
@@ -386,7 +386,7 @@ fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
             working::status(run.status),
             &id(&run.task_id),
             &id(&run.thread_id),
-            &one_line(run.error.as_deref().unwrap_or_default()),
+            &one_line(without_code(run.error.as_deref().unwrap_or_default())),
         );
         writeln!(out, "{line}")?;
     }

@@ -14,8 +14,9 @@ use windlass_core::bounds::one_line;
 use windlass_tools::Confinement;
 
 use crate::backends::{KNOWN, Known, is_here};
-use crate::cli::printable;
+use crate::cli::{or_current, printable, words};
 use crate::config::{self, Config, Origin};
+use crate::daemon::check::Check;
 use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style, columns, folded};
@@ -71,17 +72,22 @@ impl Finding {
 impl Doctor {
     pub(crate) async fn carry_out(self, named_config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone());
-        let (config, configuration) = match &data {
-            Ok(data) => configuration(named_config, data),
-            // Without a place for data nobody has trusted a file, so that only a named one is read.
-            Err(_) if named_config.is_some() => configuration(named_config, Path::new("")),
-            Err(_) => (Config::default(), no_configuration()),
+        // Without a place for data nobody has trusted a file, so that only a named one is read.
+        let place = data.as_deref().unwrap_or(Path::new(""));
+        let (config, mut configuration) = match data.is_ok() || named_config.is_some() {
+            true => configuration(named_config, place),
+            false => (Config::default(), no_configuration()),
         };
+        let model = model_that_answers(&config);
+        if configuration.standing == Standing::Good {
+            let refused = refused(&config, place, model.standing == Standing::Bad);
+            configuration = refused.unwrap_or(configuration);
+        }
         let mut findings = vec![version(), configuration];
         findings.extend(home(std::env::var_os("HOME")));
         findings.extend(tools(&config));
         findings.extend(sandbox());
-        findings.push(model_that_answers(&config));
+        findings.push(model);
         findings.extend(backends());
         match data {
             Ok(data) => {
@@ -203,6 +209,28 @@ fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
     }
 }
 
+/// Says what a daemon would refuse; of models only where they were not found to be wrong before.
+fn refused(config: &Config, data: &Path, is_model_told: bool) -> Option<Finding> {
+    let wanted = wanted_model();
+    let check = |workspace: PathBuf| {
+        let check = Check {
+            config,
+            data,
+            workspace: &workspace,
+            model: wanted.as_deref(),
+            has_agents: true,
+        };
+        match is_model_told {
+            true => check.apart_from_models(),
+            false => check.all(),
+        }
+    };
+    let error = or_current(None).and_then(check).err()?;
+    let text = format!("`run` and `serve` refuse it: {}", words(&error));
+    let advice = "mend it; `windlass config show` says which file says what";
+    Some(Finding::new("configuration", Standing::Bad, text).do_this(advice))
+}
+
 /// Reads what counts, and says from which files.
 fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<(Config, Vec<String>)> {
     let layers = config::layers(named, data)?;
@@ -255,16 +283,20 @@ fn sandbox() -> Vec<Finding> {
     ways
 }
 
+fn variable(name: &str) -> Option<String> {
+    let value = std::env::var(name).ok();
+    value.filter(|value| !value.trim().is_empty())
+}
+
+fn wanted_model() -> Option<String> {
+    variable("WINDLASS_MODEL")
+}
+
 fn model_that_answers(config: &Config) -> Finding {
-    let variable = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .filter(|value| !value.trim().is_empty())
-    };
-    let wanted = variable("WINDLASS_MODEL");
-    match model::choose(wanted.as_deref(), config, variable) {
+    match model::choose(wanted_model().as_deref(), config, variable) {
         Ok(Choice::Real(model)) => {
-            let text = format!("{} of {}", model.model, model.provider_type);
+            let provider = model::provider_name(model.provider_type);
+            let text = format!("{} of {provider}", model.model);
             Finding::new("model", Standing::Good, text)
         }
         Ok(Choice::Simulator) => Finding::new("model", Standing::Good, "the simulator"),

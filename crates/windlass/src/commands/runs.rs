@@ -144,7 +144,7 @@ impl ValueEnum for Shown {
 impl Runs {
     pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
         let directory = data::directory(self.data)?;
-        if !directory.join("windlass.db").exists() {
+        if !data::has_store(&directory)? {
             let none = format!(
                 "there are no runs in {} yet; {MAKES_RUNS}",
                 printable(&directory)

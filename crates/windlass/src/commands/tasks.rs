@@ -13,7 +13,7 @@ use windlass_protocol::{
     CreateTask, TaskList, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus,
 };
 
-use crate::cli::note;
+use crate::cli::{note, without_code};
 use crate::commands::working::{self, Working, refused};
 use crate::follow::post_once;
 use crate::ids::{by_end, short};
@@ -269,7 +269,7 @@ fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
         writeln!(out, "\n{}", lines(result))?;
     }
     if let Some(error) = &task.error {
-        writeln!(out, "\n[failed] {}", lines(error))?;
+        writeln!(out, "\n[failed] {}", lines(without_code(error)))?;
     }
     Ok(())
 }

@@ -10,10 +10,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{
-    Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary, UndoneThread,
+    EnvironmentList, Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary,
+    Turn, UndoneThread,
 };
 
-use crate::cli::{count, note};
+use crate::cli::{count, note, without_code};
 use crate::commands::working::is_meant;
 use crate::data;
 use crate::follow::{Follower, Next};
@@ -25,6 +26,9 @@ use crate::terminal::{Listing, about};
 
 /// What is told where there is nothing to list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
+
+/// How many files that were restored are named.
+const NAMED_FILES: usize = 20;
 
 /// Shows and keeps threads.
 #[derive(Args)]
@@ -104,7 +108,7 @@ enum Verb {
 impl Threads {
     pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone())?;
-        if !data.join("windlass.db").exists() {
+        if !data::has_store(&data)? {
             if let Verb::List { .. } = self.word {
                 note(NONE_YET);
                 return Ok(ExitCode::SUCCESS);
@@ -131,7 +135,10 @@ impl Threads {
                 let path = format!("/v1/threads?limit={limit}&include_archived={all}");
                 let threads: Vec<Thread> = client.get(&path).await.map_err(explained)?;
                 for thread in threads {
-                    writeln!(out, "{}", json_line(&thread)?)?;
+                    let mut said = serde_json::to_value(&thread)?;
+                    // Who reads it by program finds it in every line.
+                    said["title"] = thread.title.into();
+                    writeln!(out, "{}", json_line(&said)?)?;
                 }
             }
             Verb::List { limit, all } => {
@@ -170,7 +177,10 @@ impl Threads {
                 let path = format!("/v1/threads/{}/undo", find(link, &id).await?);
                 let body = json!({ "depth": turns - 1, "files": files, "cut_off": cut_off });
                 let made: UndoneThread = client.post(&path, &body).await.map_err(explained)?;
-                made.files.iter().for_each(tell_restored);
+                if let Some(files) = &made.files {
+                    let root = root_of(link, &made.thread).await;
+                    tell_restored_below(files, root.as_deref());
+                }
                 made_new(&made.thread, self.json, &mut out)?;
             }
             Verb::Export { id } => {
@@ -201,10 +211,15 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
         "ID", "CHANGED", "MODEL"
     )?;
     for thread in threads {
+        let open = match thread.latest_turn_status {
+            Some(Status::InProgress) => "[open] ",
+            Some(Status::Queued) => "[queued] ",
+            _ => "",
+        };
         let changed = thread.updated_at.get(..16).unwrap_or_default();
         let by = thread.backend.as_ref().unwrap_or(&thread.model);
         let line = format!(
-            "{:<8}  {:<16}  {:<20}  {}",
+            "{:<8}  {:<16}  {:<20}  {open}{}",
             short(&thread.id),
             changed.replace('T', " "),
             listing.column(&one_line(by), 20),
@@ -233,16 +248,16 @@ pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     for turn in &detail.turns {
         if matches!(turn.status, Status::Failed) {
             let cause = turn.error.as_deref().unwrap_or("it failed");
-            writeln!(out, "\n[failed] {}", lines(cause))?;
+            writeln!(out, "\n[failed] {}", lines(without_code(cause)))?;
         }
     }
-    if !detail.pending_approvals.is_empty() {
-        writeln!(
-            out,
-            "\nsomebody is asked: windlass run --resume {}",
-            short(&thread.id)
-        )?;
-    }
+    let is_open = |turn: &Turn| matches!(turn.status, Status::Queued | Status::InProgress);
+    let what = match detail.turns.iter().any(is_open) {
+        _ if !detail.pending_approvals.is_empty() => "somebody is asked",
+        true => "[open] a turn is not at its end; go on with it",
+        false => return Ok(()),
+    };
+    writeln!(out, "\n{what}: windlass run --resume {}", short(&thread.id))?;
     Ok(())
 }
 
@@ -275,11 +290,40 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
 
 /// Says what became of files.
 pub(crate) fn tell_restored(files: &RestoredFiles) {
+    tell_restored_below(files, None);
+}
+
+/// Returns the directory from which the paths of a thread's files go, if there is only one.
+async fn root_of(link: &Link, thread: &Thread) -> Option<PathBuf> {
+    let [only] = thread.environments.as_deref()? else {
+        return None;
+    };
+    let client = link.client();
+    let there = client.get::<EnvironmentList>("/v1/environments");
+    let mut there = there.await.ok()?.environments.into_iter();
+    there
+        .find(|it| it.id == only.environment_id)
+        .map(|it| it.root)
+}
+
+/// Says what became of files; which of them are gone, where it is known from which directory their paths go.
+fn tell_restored_below(files: &RestoredFiles, root: Option<&Path>) {
     note(&match files.restored.len() {
         0 => "no file had to be restored".to_owned(),
         1 => "1 file was restored".to_owned(),
         count => format!("{count} files were restored"),
     });
+    for path in files.restored.iter().take(NAMED_FILES) {
+        let became = match root.map(|root| root.join(path).symlink_metadata().is_ok()) {
+            Some(true) => "restored  ",
+            Some(false) => "removed   ",
+            None => "",
+        };
+        note(&format!("  {became}{}", one_line(path)));
+    }
+    if let Some(more) = files.restored.len().checked_sub(NAMED_FILES + 1) {
+        note(&format!("  and {} more", more + 1));
+    }
     if !files.left.is_empty() {
         let left = files.left.join(", ");
         note(&format!("left as it is: {}", one_line(&left)));

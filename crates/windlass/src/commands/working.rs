@@ -68,7 +68,7 @@ pub(crate) async fn link(
 /// Tells whether there is no data yet, so that nothing can be listed. What is looked for then is not there.
 pub(crate) fn is_empty(data: Option<PathBuf>, what: &str, is_list: bool) -> Result<bool> {
     let data = data::directory(data)?;
-    if data.join("windlass.db").exists() {
+    if data::has_store(&data)? {
         return Ok(false);
     }
     ensure!(is_list, "there are no {what} in {} yet", printable(&data));

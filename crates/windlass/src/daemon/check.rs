@@ -2,29 +2,41 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use windlass_server::check_environments;
 use windlass_tools::{Environments, ShellSettings};
 
 use super::{budget, checkpoints, configured, mcp, named_secrets, outputs, retention, web, work};
 use crate::backends::{self, Surroundings};
+use crate::cli::printable;
 use crate::config::Config;
 use crate::model::{self, Choice};
 
 /// A configuration, and what it has to fit.
-pub(super) struct Check<'a> {
-    pub(super) config: &'a Config,
-    pub(super) data: &'a Path,
-    pub(super) workspace: &'a Path,
+pub(crate) struct Check<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) data: &'a Path,
+    pub(crate) workspace: &'a Path,
     /// The model that was named by a flag.
-    pub(super) model: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
     /// Whether agents of others may carry turns.
-    pub(super) has_agents: bool,
+    pub(crate) has_agents: bool,
 }
 
 impl Check<'_> {
     /// Makes everything that is made from the configuration alone, and keeps nothing of it.
-    pub(super) fn all(&self) -> Result<()> {
+    pub(crate) fn all(&self) -> Result<()> {
+        self.apart_from_models()?;
+        let (config, variable) = (self.config, |name: &str| std::env::var(name).ok());
+        if let Choice::Real(_) = model::choose(self.model, config, variable)? {
+            model::further(self.model, config, variable)?;
+            model::drivers(config)?;
+        }
+        Ok(())
+    }
+
+    /// Does the same with all that is no model, for who looks at models by themselves.
+    pub(crate) fn apart_from_models(&self) -> Result<()> {
         let config = self.config;
         let variable = |name: &str| std::env::var(name).ok();
         retention::of(&config.retention)?;
@@ -34,6 +46,14 @@ impl Check<'_> {
         budget::budgets(&config.budget)?;
         budget::of_day(&config.budget)?;
         configured::approvals(config)?;
+        for (name, place) in &config.environments {
+            let root = &place.root;
+            ensure!(
+                root.is_dir(),
+                "the environment `{name}` cannot be had: there is no directory {}; make it, or name another in environments.{name}.root",
+                printable(root)
+            );
+        }
         let places = configured::environments(config, self.workspace);
         check_environments(self.workspace, &places)?;
         let secrets = named_secrets::of(config, variable)?;
@@ -47,10 +67,6 @@ impl Check<'_> {
                 shell: &shell,
             };
             backends::all(&config.backends, &around)?;
-        }
-        if let Choice::Real(_) = model::choose(self.model, config, variable)? {
-            model::further(self.model, config, variable)?;
-            model::drivers(config)?;
         }
         Ok(())
     }

@@ -3,11 +3,11 @@
 
 pub(crate) mod agent;
 pub(crate) mod budget;
+pub(crate) mod check;
 pub(crate) mod made_token;
 pub(crate) mod secrets_key;
 pub(crate) mod work;
 
-mod check;
 mod checkpoints;
 mod configured;
 mod mcp;

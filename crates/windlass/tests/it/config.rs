@@ -241,6 +241,59 @@ fn a_file_to_begin_with_is_never_written_over_another() {
 }
 
 #[test]
+fn what_a_daemon_refuses_the_doctor_finds_and_who_shows_or_trusts_it_hears() {
+    let home = user();
+    let file = home.path().join("windlass.toml");
+    for (text, said) in [
+        ("[tasks]\nworkers = 20\n", "tasks.workers is 20"),
+        ("[budget]\nturn_usd = -3\n", "turn_usd"),
+        ("[environments.a]\nroot = '/nonexist'\n", "/nonexist"),
+        ("[secrets.X]\ncommands = true\n", "secrets.X"),
+        (
+            "[providers.opnai]\napi_key = 'k'\n",
+            "unknown provider `opnai`",
+        ),
+    ] {
+        fs::write(&file, text).unwrap();
+        let trusted = output(&home, &["config", "trust"]);
+        let told = String::from_utf8(trusted.stderr).unwrap();
+        assert!(told.contains("warning: ") && told.contains(said), "{told}");
+        let shown = output(&home, &["config", "show"]);
+        let told = String::from_utf8(shown.stderr).unwrap();
+        assert!(told.contains("warning: ") && told.contains(said), "{told}");
+        let doctor = output(&home, &["doctor"]);
+        let found = String::from_utf8(doctor.stdout).unwrap();
+        assert_eq!(doctor.status.code(), Some(1), "{found}");
+        assert_eq!(found.matches(said).count(), 1, "{found}");
+        let told = refused(&home, &["run", "hello"]);
+        assert!(told.contains(said), "{told}");
+    }
+    // Who writes it well hears nothing of it.
+    fs::write(&file, "[tasks]\nworkers = 2\n").unwrap();
+    for words in [&["config", "trust"][..], &["config", "show"]] {
+        let out = output(&home, words);
+        let told = String::from_utf8(out.stderr).unwrap();
+        assert!(!told.contains("warning"), "{told}");
+    }
+}
+
+#[test]
+fn a_proxy_and_a_program_that_are_none_are_refused_where_they_stand() {
+    let home = user();
+    let file = home.path().join("windlass.toml");
+    for text in ["proxy = 'nope'\n", "mcp_servers.a.command = ''\n"] {
+        fs::write(&file, text).unwrap();
+        let told = refused(&home, &["config", "trust"]);
+        let place = format!("{}, line 1: ", file.display());
+        assert!(told.contains(&place), "{told}");
+        write_own(&home, text);
+        let told = refused(&home, &["config", "show"]);
+        assert!(told.contains("windlass.toml, line 1: "), "{told}");
+        fs::remove_file(own_file(&home)).unwrap();
+    }
+}
+
+#[test]
 fn the_schema_is_json() {
     let out = output(&user(), &["config", "schema"]);
     let schema: Value = serde_json::from_slice(&out.stdout).unwrap();

@@ -95,6 +95,41 @@ fn one_that_cannot_be_written_is_named_and_nothing_is_changed() {
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
+/// What cannot be looked into may hold a lot; nobody is told that there is nothing.
+#[test]
+fn one_that_cannot_be_looked_into_is_not_one_without_data() {
+    let lists = [
+        &["threads", "list"][..],
+        &["tasks", "list"],
+        &["automations", "list"],
+        &["runs", "list"],
+        &["store", "verify"],
+    ];
+    let refused = |out: &Output| {
+        let told = stderr(out);
+        assert_eq!(out.status.code(), Some(2), "{told}");
+        assert!(told.contains("cannot be looked into"), "{told}");
+    };
+    let home = Home::new();
+    fs::write(home.path().join("file"), "").unwrap();
+    let below = home.path().join("file/data");
+    for words in lists {
+        let words = [words, &["--data", below.to_str().unwrap()]].concat();
+        refused(&home.command(&words).output().unwrap());
+    }
+    fs::create_dir(home.data()).unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o000)).unwrap();
+    for words in lists {
+        let Some(out) = as_nobody(&home, words) else {
+            return;
+        };
+        refused(&out);
+    }
+    // One that is not there is one without data.
+    let none = Home::new().command(&["threads", "list"]).output().unwrap();
+    assert!(none.status.success(), "{}", stderr(&none));
+}
+
 #[test]
 fn one_of_another_user_is_refused() {
     let home = Home::new();

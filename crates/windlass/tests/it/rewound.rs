@@ -47,7 +47,8 @@ fn another_process_brings_the_files_back() {
     fs::write(&made, "by the agent").unwrap();
     let rewound = rewind(&home, &id);
     assert!(rewound.status.success(), "{}", told(&rewound));
-    assert!(told(&rewound).contains("1 file was restored"));
+    let listed = "1 file was restored\n  removed   made.txt\n";
+    assert!(told(&rewound).contains(listed), "{}", told(&rewound));
     assert!(!made.exists());
     assert_eq!(
         fs::read_to_string(home.path().join("theirs.txt")).unwrap(),

@@ -307,6 +307,40 @@ fn an_input_that_carries_what_cannot_be_read_is_not_taken_in() {
 }
 
 #[test]
+fn an_export_that_is_cut_off_leaves_nothing_behind() {
+    let (home, _) = used();
+    let export = store(&home, &["export"]).stdout;
+    let file = home.path().join("cut.jsonl");
+    fs::write(&file, &export[..export.len() - 9]).unwrap();
+    let second = Home::new();
+    let words = ["is cut off in line", "nothing was taken in"];
+    refused(&second, &["import", text(&file)], &words);
+    assert!(!second.data().exists());
+    // A directory that was there stays, as empty as it was.
+    fs::create_dir(second.data()).unwrap();
+    refused(&second, &["import", text(&file)], &words);
+    assert_eq!(fs::read_dir(second.data()).unwrap().count(), 0);
+    // Nor is anything taken from a store that was there.
+    refused(&home, &["import", text(&file)], &words);
+    assert_eq!(store(&home, &["export"]).stdout, export);
+}
+
+#[test]
+fn a_backup_is_not_made_inside_of_the_data() {
+    let (home, _) = used();
+    std::os::unix::fs::symlink(home.data(), home.path().join("link")).unwrap();
+    for inside in [
+        home.data().join("backup"),
+        home.data().join("a/../b"),
+        home.path().join("link/backup"),
+    ] {
+        let words = ["is inside of the data directory", "name a place outside"];
+        refused(&home, &["backup", text(&inside)], &words);
+    }
+    assert!(!home.data().join("backup").exists());
+}
+
+#[test]
 fn damage_is_named_and_the_command_that_saves_what_is_left() {
     let (home, _) = used();
     {

@@ -113,6 +113,15 @@ fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
         text(&thread["id"])
     };
     let _exchange = model.asked();
+    // Who looks finds what is open, and how to go on.
+    let table = said(&home, &["threads", "list"]);
+    assert!(table.contains("[open] hello"), "{table}");
+    let shown = said(&home, &["threads", "show", &thread]);
+    let end = format!("windlass run --resume {}\n", &thread[thread.len() - 8..]);
+    assert!(
+        shown.contains("[open] ") && shown.ends_with(&end),
+        "{shown}"
+    );
     let mut tail = home.command(&["events", "tail", &thread]);
     let tail = tail.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut tail = tail.spawn().unwrap();
@@ -159,6 +168,22 @@ fn a_command_that_only_looks_is_found_by_nobody() {
     assert!(!home.data().join("daemon.sock").exists());
     drop(out);
     assert!(export.wait().unwrap().success());
+}
+
+#[test]
+fn a_title_is_listed_and_its_absence_too() {
+    let home = Home::new();
+    let daemon = home.start();
+    daemon.thread(&json!({ "title": "the name" }));
+    daemon.thread(&json!({}));
+    drop(daemon);
+    let listed = lines(&said(&home, &["threads", "list", "--json"]));
+    let titles: Vec<_> = listed.iter().map(|thread| thread.get("title")).collect();
+    assert!(titles.contains(&Some(&json!("the name"))), "{titles:?}");
+    assert!(titles.contains(&Some(&Value::Null)), "{titles:?}");
+    let table = said(&home, &["threads", "list"]);
+    assert!(table.contains("  the name\n"), "{table}");
+    assert!(!table.contains("[open]"), "{table}");
 }
 
 #[test]

@@ -13,8 +13,9 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::cli::{note, printable};
-use crate::config::{self, FILE, whole};
+use crate::cli::{note, printable, words};
+use crate::config::{self, Config, FILE, whole};
+use crate::daemon::check::Check;
 use crate::inert_json::json_line;
 use crate::trust::{TrustList, Trusted};
 use crate::{data, own_file};
@@ -115,6 +116,8 @@ impl ConfigWords {
                 data::make(&directory)?;
                 let Trusted { path, digest } = list.add(&path, &text)?;
                 told::tell(&config);
+                let place = path.parent().unwrap_or(Path::new("/"));
+                warn_of_refused(&config::over_own(&text, &path)?, &directory, place);
                 match self.json {
                     true => writeln!(
                         stdout,
@@ -136,6 +139,23 @@ impl ConfigWords {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Warns of what a daemon would refuse. A variable that is missing here may be there where it starts, so this stops nothing.
+fn warn_of_refused(config: &Config, data: &Path, workspace: &Path) {
+    let check = Check {
+        config,
+        data,
+        workspace,
+        model: None,
+        has_agents: true,
+    };
+    if let Err(error) = check.all() {
+        note(&format!(
+            "warning: `windlass run` and `windlass serve` refuse this configuration: {}",
+            words(&error)
+        ));
     }
 }
 

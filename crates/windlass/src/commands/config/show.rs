@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use windlass_config::{SetValue, schema, without_login};
 use windlass_core::bounds::one_line;
 
-use super::defaults;
+use super::{defaults, warn_of_refused};
+use crate::cli::or_current;
 use crate::config::{self, Layers, Origin};
 use crate::config_flags::FlagLayers;
 use crate::inert_json::json_line;
@@ -33,7 +34,9 @@ impl Show {
     ) -> Result<()> {
         let layers = self.layers(named, data)?;
         // What does not fit together is said rather than shown.
-        config::warn_of_unknown_tools(&layers.config()?);
+        let config = layers.config()?;
+        config::warn_of_unknown_tools(&config);
+        warn_of_refused(&config, data, &or_current(None)?);
         let values = layers.values();
         if is_json {
             for set in &values {

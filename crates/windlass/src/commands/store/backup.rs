@@ -1,6 +1,6 @@
 //! `windlass store backup`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::ensure;
@@ -37,6 +37,12 @@ pub(super) struct Backup {
 impl Backup {
     pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
+        ensure!(
+            !is_below(&self.destination, &place.directory)?,
+            "{} is inside of the data directory, which a restore moves away; name a place outside of {}",
+            printable(&self.destination),
+            printable(&place.directory)
+        );
         let key = place.directory.join(SECRETS_KEY);
         ensure!(
             !self.with_secrets_key || key.exists(),
@@ -88,4 +94,15 @@ impl Backup {
             "the backup is as damaged as the store; keep older ones",
         ))
     }
+}
+
+/// Tells whether a path, of which the end is not there yet, leads below a directory.
+fn is_below(path: &Path, directory: &Path) -> anyhow::Result<bool> {
+    let path = std::path::absolute(path)?;
+    let there = path.ancestors().find_map(|above| above.canonicalize().ok());
+    Ok(there.is_some_and(|there| {
+        directory
+            .canonicalize()
+            .is_ok_and(|it| there.starts_with(it))
+    }))
 }

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use uuid::Uuid;
+use windlass_store::SqliteError;
 
 use super::progress::{Progress, State};
 use super::{StoreCommand, as_json, named};
 use crate::cli::{note, printable};
+use crate::config::FILE;
 use crate::data;
 
 pub(super) const EXPORT_EXAMPLES: &str = "Examples:\n  windlass store export all.jsonl\n  windlass store export | gzip > all.jsonl.gz\n\n\
@@ -98,6 +100,8 @@ impl Import {
                 printable(&self.file)
             );
         }
+        let was_there = place.directory.is_dir();
+        let had_store = data::has_store(&place.directory)?;
         data::make(&place.directory)?;
         let store = place.open_to_write().await?;
         let progress = Progress::of("importing bytes:");
@@ -109,7 +113,15 @@ impl Import {
         let imported = store.import(BufReader::new(counted)).await;
         drop(progress);
         store.close().await;
-        let report = imported?;
+        let report = match imported {
+            Ok(report) => report,
+            Err(error) => {
+                if !had_store {
+                    remove_made(&place.directory, was_there);
+                }
+                return Err(self.not_taken_in(error));
+            }
+        };
         let words = format!(
             "{} streams, {} records were taken in",
             report.streams, report.records
@@ -120,6 +132,33 @@ impl Import {
             &report.findings,
             "these were left out; the rest was taken in",
         ))
+    }
+}
+
+impl Import {
+    fn not_taken_in(&self, error: SqliteError) -> anyhow::Error {
+        match error {
+            SqliteError::Import { line, why } if why.starts_with("EOF while parsing") => anyhow!(
+                "{} is cut off in line {line}; nothing was taken in. Copy it again, or export it again",
+                printable(&self.file)
+            ),
+            error => anyhow::Error::new(error).context("nothing was taken in"),
+        }
+    }
+}
+
+/// Removes the store into which nothing came, and its directory where that was made for it; what others have put there stays.
+fn remove_made(directory: &Path, was_there: bool) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let is_of_store = name.to_string_lossy().starts_with("windlass.") && name != FILE;
+        if is_of_store || !was_there && name == ".gitignore" {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    if !was_there {
+        let _ = fs::remove_dir(directory);
     }
 }
 

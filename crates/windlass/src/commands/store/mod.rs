@@ -103,8 +103,7 @@ impl StoreCommand {
     }
 
     fn has_store(&self) -> anyhow::Result<()> {
-        // Only SQLite opens the file, so this looks at its name.
-        if !self.directory.join("windlass.db").exists() {
+        if !data::has_store(&self.directory)? {
             bail!(
                 "there is no store in {}; name its directory with --data",
                 printable(&self.directory)
