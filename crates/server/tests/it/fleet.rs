@@ -487,11 +487,14 @@ async fn a_refusal_points_to_the_field_in_the_body() {
     }
 }
 
+/// Changes the body of a run.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
 #[tokio::test]
 async fn a_field_that_nothing_would_obey_is_refused() {
     let daemon = Daemon::start().await;
     let client = &daemon.client;
-    let changes: [(&str, &dyn Fn(&mut Value)); 9] = [
+    let changes: [(&str, Change<'_>); 9] = [
         ("/budget", &|body| {
             body["budget"] = json!({"turn": {"max_tokens": 5}})
         }),
