@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mode::Mode;
+use crate::turns::WaitKind;
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -62,6 +63,9 @@ pub struct TaskSummary {
     pub id: String,
     /// Where it is.
     pub status: TaskStatus,
+    /// Whom it waits for, as its turn says; null while it waits for nobody.
+    #[serde(default)]
+    pub waiting_for: Option<Vec<WaitKind>>,
     /// The beginning of the prompt.
     pub prompt_summary: String,
     /// The model.
@@ -137,6 +141,9 @@ pub struct TaskRecord {
     pub auto_approve: bool,
     /// Where it is.
     pub status: TaskStatus,
+    /// Whom it waits for, as its turn says; null while it waits for nobody.
+    #[serde(default)]
+    pub waiting_for: Option<Vec<WaitKind>>,
     /// When it was asked for.
     pub created_at: String,
     /// When its first attempt began.

@@ -82,8 +82,9 @@ impl Runs {
                     existing: Some(run.summary.status),
                 })
             }
+            // Whose run it is, is not the business of whoever tries keys.
             Begun::Existing(_) => Err(RunError::Conflict(format!(
-                "the idempotency key `{run_id}` stands for a run of another agent or with another intent; use a new key"
+                "the idempotency key `{run_id}` was used for another start; use a new key"
             ))),
         }
     }

@@ -230,6 +230,19 @@ pub(crate) trait Writer {
     fn load(&mut self, store: &WorkStore) -> impl Future<Output = Result<(), WorkError>> + Send;
 }
 
+/// Looks at what is open, without the right to change it: whoever only reads is answered also where nothing can be written, on a full
+/// disk for example. Where nobody knows whether the last write is durable, what is in memory is read again, and stays in doubt.
+pub(crate) async fn look<'a, W: Writer>(
+    writer: &'a Mutex<W>,
+    store: &WorkStore,
+) -> Result<MutexGuard<'a, W>, WorkError> {
+    let mut writer = writer.lock().await;
+    if !writer.ledger().is_sound()? {
+        writer.load(store).await?;
+    }
+    Ok(writer)
+}
+
 /// Takes the right to change something. What is in memory is read again where nobody knows whether the last write is durable.
 pub(crate) async fn lock<'a, W: Writer>(
     writer: &'a Mutex<W>,

@@ -109,7 +109,13 @@ async fn a_key_stands_for_one_run() {
     assert_eq!((first.run_id.as_str(), first.existing), ("k:1", None));
     for (agent, intent) in [("b", "work"), ("a", "other work")] {
         let conflict = world.try_start(&one, with(agent, intent)).await;
-        assert_eq!(conflict.unwrap_err().reason(), Reason::Conflict);
+        let conflict = conflict.unwrap_err();
+        assert_eq!(conflict.reason(), Reason::Conflict);
+        let said = conflict.to_string();
+        assert!(
+            !said.contains("agent") && !said.contains("intent"),
+            "{said}"
+        );
     }
     let again = world.try_start(&other, with("a", "work")).await.unwrap();
     assert_eq!(again.existing, Some(RunStatus::InProgress));

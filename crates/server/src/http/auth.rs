@@ -59,8 +59,9 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     {
         return refusal.into_response();
     }
-    let thread = request.uri().path().split('/').nth(3).unwrap_or_default();
-    if let Err(refusal) = app.check_scope(&caller, may_call, thread).await {
+    let path = request.uri().path();
+    let thread = path.split('/').nth(3).unwrap_or_default();
+    if let Err(refusal) = app.check_scope(&caller, may_call, thread, path).await {
         return refusal.into_response();
     }
     request.extensions_mut().insert(caller);

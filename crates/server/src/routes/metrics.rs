@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use windlass_runtime::TurnFigures;
+use windlass_work::TaskCounts;
 
 use super::Answer;
 use crate::app::Shared;
@@ -48,6 +49,12 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         let _ = writeln!(text, "windlass_{name} {value}");
     }
     of_turns(&mut text, &turns);
+    if let Some(work) = &app.work {
+        match work.tasks.counts().await {
+            Ok(counts) => of_tasks(&mut text, &counts),
+            Err(error) => tracing::warn!(%error, "tasks cannot be counted"),
+        }
+    }
     let media = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
     Ok((media, text).into_response())
 }
@@ -57,6 +64,25 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
         text,
         "# HELP windlass_{name} {help}\n# TYPE windlass_{name} {kind}"
     );
+}
+
+fn of_tasks(text: &mut String, counts: &TaskCounts) {
+    head(text, "tasks", "gauge", "Tasks that have no end.");
+    for (status, count) in [("queued", counts.queued), ("running", counts.running)] {
+        let _ = writeln!(text, "windlass_tasks{{status=\"{status}\"}} {count}");
+    }
+    let help = "Tasks that ended, by how, since the store was made.";
+    head(text, "tasks_ended_total", "counter", help);
+    for (status, count) in [
+        ("completed", counts.completed),
+        ("failed", counts.failed),
+        ("canceled", counts.canceled),
+    ] {
+        let _ = writeln!(
+            text,
+            "windlass_tasks_ended_total{{status=\"{status}\"}} {count}"
+        );
+    }
 }
 
 /// Writes what has several values under one name.

@@ -75,7 +75,8 @@ async fn answer(Method(_, may_call, answer): &Method, mut call: Call) -> Answer 
         call.thread = call.take_id("thread_id")?;
     }
     let (asked, thread) = (&call.asked, &call.thread);
-    asked.check_scope(&asked.caller, *may_call, thread).await?;
+    let scope = asked.check_scope(&asked.caller, *may_call, thread, call.method);
+    scope.await?;
     answer(call).await
 }
 

@@ -17,7 +17,7 @@ use crate::work::{automation_record, run_record, thread_for};
 /// How many are read at a time.
 const PAGE: usize = 32;
 /// How many bytes of prompts a list shows whole, and how much of each beyond.
-const LIST_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const LIST_BYTES: usize = 4 * 1024 * 1024;
 const SHORT_CHARS: usize = 200;
 
 fn not_found(id: &str) -> ApiError {
@@ -242,7 +242,7 @@ fn change(plan: &mut Plan, request: &PatchAutomation) {
     set_some(&mut spec.auto_approve, request.auto_approve.as_ref());
 }
 
-fn beginning(prompt: &str) -> String {
+pub(super) fn beginning(prompt: &str) -> String {
     match prompt.char_indices().nth(SHORT_CHARS) {
         Some((end, _)) => format!("{}…", &prompt[..end]),
         None => prompt.to_owned(),

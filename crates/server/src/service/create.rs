@@ -21,6 +21,47 @@ pub(super) fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
 
+/// How long the title of a thread may be, in letters, and its other short texts, in bytes: every list has them.
+const TITLE_CHARS: usize = 1_000;
+const SHORT_BYTES: usize = 256;
+
+/// Refuses a title that is too long.
+pub(super) fn check_title(title: Option<&str>) -> Result<()> {
+    let count = title.map_or(0, |title| title.chars().count());
+    match count > TITLE_CHARS {
+        true => Err(ApiError::field(
+            "/title",
+            format!("a title has at most {TITLE_CHARS} characters, not {count}"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a text that is too long for what it is.
+pub(super) fn check_short(name: &str, text: Option<&str>) -> Result<()> {
+    let count = text.map_or(0, str::len);
+    match count > SHORT_BYTES {
+        true => Err(ApiError::field(
+            &format!("/{name}"),
+            format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}"),
+        )),
+        false => Ok(()),
+    }
+}
+
+fn check_texts(request: &CreateThread) -> Result<()> {
+    check_title(request.title.as_deref())?;
+    for (name, text) in [
+        ("model_provider", &request.model_provider),
+        ("model_provider_id", &request.model_provider_id),
+        ("task_id", &request.task_id),
+        ("reasoning_effort", &request.reasoning_effort),
+    ] {
+        check_short(name, text.as_deref())?;
+    }
+    Ok(())
+}
+
 impl Asked {
     /// Makes a thread.
     pub(crate) async fn create_thread(&self, request: CreateThread) -> Result<Thread> {
@@ -35,6 +76,7 @@ impl Asked {
     pub(crate) fn draft(&self, request: CreateThread) -> Result<Thread> {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        check_texts(&request)?;
         let chosen = self.chosen();
         let (models, usual) = (&chosen.models, &chosen.choices);
         let backend = self.backend(filled(request.backend))?;

@@ -4,18 +4,28 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use windlass_protocol as wire;
 
+use super::fleet;
 use crate::error::{ApiError, Result};
 
 /// A body that clients send.
 pub(crate) trait Fields: DeserializeOwned {
     /// The names that are read; others are named in the answer's header.
     const FIELDS: &'static [&'static str];
+
+    /// Refuses what must not be passed over in silence.
+    fn check(_body: &Map<String, Value>) -> Result<()> {
+        Ok(())
+    }
 }
 
 macro_rules! fields {
-    ($($ty:path: $($field:literal)*;)*) => {$(
+    ($($ty:path: $($field:literal)* $(, $check:path)?;)*) => {$(
         impl Fields for $ty {
             const FIELDS: &'static [&'static str] = &[$($field),*];
+
+            $(fn check(body: &Map<String, Value>) -> Result<()> {
+                $check(body)
+            })?
         }
     )*};
 }
@@ -34,7 +44,7 @@ fields! {
     wire::RetryThread: "depth" "prompt" "model" "files" "cut_off";
     wire::CompactThread: "reason";
     wire::ReplayThread: "turn_id";
-    wire::DynamicToolCallResult: "success" "content";
+    wire::DynamicToolCallResult: "success" "content", refuse_other_result;
     wire::DecideApproval: "decision" "remember" "remember_for";
     wire::UserInputAnswers: "answers";
     wire::CreateEnvironment: "id" "kind" "root" "policy";
@@ -43,20 +53,63 @@ fields! {
     wire::PatchSession: "title" "archived";
     wire::ResumeSession: "model" "mode";
     wire::fleet::CreateFleetRun: "name" "target" "roles" "workflow" "tasks" "workers" "max_workers" "labels" "start"
-        "security_policy";
-    wire::CreateTask: "prompt" "model" "workspace" "mode" "allow_shell" "trust_mode" "auto_approve" "backend" "max_attempts";
+        "security_policy", fleet::refuse_unknown;
+    wire::CreateTask: "prompt" "model" "workspace" "mode" "allow_shell" "trust_mode" "auto_approve" "backend" "max_attempts",
+        refuse_limits;
     wire::CreateAutomation: "name" "prompt" "rrule" "cwds" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "status"
-        "time_zone" "missed" "backend" "max_attempts";
+        "time_zone" "missed" "backend" "max_attempts", refuse_limits;
     wire::PatchAutomation: "name" "prompt" "rrule" "cwds" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "status"
-        "time_zone" "missed" "backend" "max_attempts";
+        "time_zone" "missed" "backend" "max_attempts", refuse_limits;
     wire::config::SetConfig: "key" "value" "persist";
     wire::config::SwitchProvider: "model";
     wire::apps::SwitchSkill: "enabled";
     wire::stream::OneShot: "prompt" "model" "mode" "workspace" "allow_shell" "trust_mode" "auto_approve";
 }
 
+/// What would limit work, and no task is limited by.
+const LIMITS: &[&str] = &[
+    "allowed_tools",
+    "budget",
+    "deadline",
+    "disallowed_tools",
+    "timeout",
+    "timeout_ms",
+    "timeout_seconds",
+    "tools",
+    "writable_paths",
+];
+
+/// Whoever sets a limit must not believe that it holds.
+fn refuse_limits(body: &Map<String, Value>) -> Result<()> {
+    match LIMITS.iter().find(|name| body.contains_key(**name)) {
+        Some(name) => {
+            let text = format!(
+                "`{name}` does not limit a task; use the budgets of the daemon or of the token, `mode` and `allow_shell`"
+            );
+            Err(ApiError::field(&format!("/{name}"), text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A call takes one result: one that stands where nobody reads it must not use the call up.
+fn refuse_other_result(body: &Map<String, Value>) -> Result<()> {
+    let known = wire::DynamicToolCallResult::FIELDS;
+    let other = body.keys().find(|name| !known.contains(&name.as_str()));
+    match other {
+        Some(other) if !body.contains_key("content") => {
+            let text = format!(
+                "`{other}` is not read; a result stands in `content`: [{{\"type\":\"input_text\",\"text\":\"…\"}}]"
+            );
+            Err(ApiError::field("/content", text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads an object; returns with it the names that nobody reads.
 pub(crate) fn read<T: Fields>(fields: Map<String, Value>) -> Result<(T, Vec<String>)> {
+    T::check(&fields)?;
     let names = fields.keys().cloned();
     let unread = names
         .filter(|name| !T::FIELDS.contains(&name.as_str()))

@@ -4,6 +4,7 @@ use windlass_protocol::Thread;
 use windlass_store::queries::{Listed, ThreadQuery};
 
 use super::Asked;
+use super::automations::{LIST_BYTES, beginning};
 use crate::error::Result;
 use crate::threads::FoundThread;
 
@@ -11,7 +12,17 @@ impl Asked {
     /// Lists threads, last updated first.
     pub(crate) async fn list_threads(&self, query: ThreadQuery) -> Result<Listed<Thread>> {
         let Listed { entries, next } = self.listed(query).await?;
-        let entries = entries.into_iter().map(|found| found.thread).collect();
+        let mut bytes = 0;
+        let entries = entries.into_iter().map(|found| {
+            let mut thread = found.thread;
+            // Whoever wants the whole of it asks for that one.
+            if bytes > LIST_BYTES {
+                thread.system_prompt = thread.system_prompt.as_deref().map(beginning);
+            }
+            bytes += thread.system_prompt.as_ref().map_or(0, String::len);
+            thread
+        });
+        let entries = entries.collect();
         Ok(Listed { entries, next })
     }
 

@@ -5,7 +5,7 @@ use windlass_core::events::SessionUpdatedData;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
-use super::create::filled;
+use super::create::{check_short, check_title, filled};
 use super::{Asked, budget as budgets};
 use crate::environments::LOCAL;
 use crate::error::{ApiError, Result};
@@ -40,6 +40,8 @@ impl Asked {
         }
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        check_title(request.title.as_deref())?;
+        check_short("reasoning_effort", request.reasoning_effort.as_deref())?;
         let after = self.changed(before.clone(), request)?;
         self.keep_changes(id, before, after).await
     }

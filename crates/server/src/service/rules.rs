@@ -39,13 +39,45 @@ fn forbidden(text: &str) -> ApiError {
     ApiError::new(ErrorCode::Forbidden, text)
 }
 
+/// Says what an agent may not do, as it asked for it.
+fn closed_to_agents(what: &str) -> &'static str {
+    let words = [
+        (
+            "/approvals/",
+            "decides no approvals; a client's or an admin's does",
+        ),
+        (
+            "/user-input/",
+            "answers no questions; a client's or an admin's does",
+        ),
+        ("/replay", "replays nothing, not its own threads either"),
+        ("/snapshots", "sees and restores no snapshots"),
+        ("/usage", "reads no usage"),
+        ("/metrics", "reads no metrics"),
+        ("/environments", "adds and removes no environments"),
+        ("/config", "neither reads nor changes the configuration"),
+        ("/providers", "neither reads nor changes the providers"),
+        (
+            "/skills",
+            "neither reads nor switches the skills of the daemon",
+        ),
+        ("/apps/", "does not read which MCP servers there are"),
+    ];
+    let said = words.iter().find(|(part, _)| what.contains(part));
+    said.map_or(
+        "may not do this: it is for its own threads, tasks and runs",
+        |(_, text)| text,
+    )
+}
+
 impl App {
-    /// Checks that a caller may ask for something, of a thread if one is named.
+    /// Checks that a caller may ask for something, of a thread if one is named; `what` is the path or the method.
     pub(crate) async fn check_scope(
         &self,
         caller: &Caller,
         may_call: MayCall,
         thread: &str,
+        what: &str,
     ) -> Result<()> {
         match (&caller.scope, may_call) {
             (TokenScope::Admin, _) | (_, MayCall::Agent | MayCall::Anyone) => Ok(()),
@@ -54,9 +86,10 @@ impl App {
             (TokenScope::Client, MayCall::Admin) => Err(forbidden(
                 "only an admin token may change what the machine is opened to",
             )),
-            (TokenScope::Agent(_), MayCall::Admin | MayCall::Client) => Err(forbidden(
-                "the token of an agent is for its own threads only",
-            )),
+            (TokenScope::Agent(_), MayCall::Admin | MayCall::Client) => {
+                let text = format!("an agent's token {}", closed_to_agents(what));
+                Err(forbidden(&text))
+            }
         }
     }
 

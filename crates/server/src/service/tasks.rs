@@ -8,7 +8,7 @@ use super::start::said;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::work::{Work, task_status, task_summary, thread_for};
+use crate::work::{Work, task_status, thread_for};
 
 /// How many tasks are read at a time, and how often, before the answer says where to go on.
 const PAGE: usize = 250;
@@ -61,7 +61,13 @@ impl Asked {
         spec.check()?;
         let draft = self.draft(thread_for(&spec)?)?;
         // What is usual where it will be carried out, only that server knows.
-        if self.carries_work_out() || spec.model.is_some() {
+        if self.carries_work_out() {
+            spec.model = Some(draft.model);
+            spec.mode = Some(draft.mode.to_string());
+            spec.allow_shell = Some(draft.allow_shell);
+            spec.trust_mode = Some(draft.trust_mode);
+            spec.auto_approve = Some(draft.auto_approve);
+        } else if spec.model.is_some() {
             spec.model = Some(draft.model);
         }
         // One that names no directory works in the daemon's, whichever that is by then.
@@ -105,9 +111,10 @@ impl Asked {
                 break;
             }
         }
-        let models = &self.settings.models;
-        let summaries = listed.iter().map(|task| task_summary(models, task));
-        let summaries = summaries.collect::<Result<Vec<_>>>()?;
+        let mut summaries = Vec::with_capacity(listed.len());
+        for task in &listed {
+            summaries.push(self.task_summary(task).await?);
+        }
         let counts = match owner {
             // How busy others are is not an agent's business.
             Some(_) => counted(&listed),

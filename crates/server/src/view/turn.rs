@@ -40,7 +40,6 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
     let created_at = outline.created_at.or(outline.started_at);
     let provider = provider.or_else(|| outline.provider.clone());
     let provider = provider.or_else(|| outline.backend.clone());
-    let waiting_for: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
     let ended_usage = view.is_ended().then(|| view.usage.unwrap_or_default());
     Turn {
         schema_version: RECORD_SCHEMA_VERSION,
@@ -64,9 +63,15 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
         item_ids: outline.item_ids.iter().map(ToString::to_string).collect(),
         steer_count: outline.steer_count,
         environment: outline.environment.as_ref().map(environment),
-        waiting_for: (!waiting_for.is_empty()).then_some(waiting_for),
+        waiting_for: waiting_for(view),
         resumed_count: Some(outline.resumed_count).filter(|count| *count > 0),
     }
+}
+
+/// Tells whom a turn waits for.
+pub(crate) fn waiting_for(view: &TurnView) -> Option<Vec<WaitKind>> {
+    let kinds: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
+    (!kinds.is_empty()).then_some(kinds)
 }
 
 fn environment(at: &TurnEnvironment) -> TurnEnvironmentParams {

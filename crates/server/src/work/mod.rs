@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::store::{KEPT_FOR, WireStore};
 
 pub(crate) use hands::{ThreadHands, thread_for};
-pub(crate) use view::{automation_record, run_record, task_status, task_summary};
+pub(crate) use view::{automation_record, run_record, task_status};
 
 /// What is to be done, and when.
 pub(crate) struct Work {

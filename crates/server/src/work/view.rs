@@ -4,14 +4,14 @@ use chrono::{DateTime, Utc};
 use windlass_core::items::{Item, ItemKind, ItemStatus};
 use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, MissedRuns, Mode, TaskChecklist,
-    TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry,
+    TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry, WaitKind,
 };
 use windlass_work::{Automation, RunWithTask, Task, WorkSpec};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::models::Models;
+use crate::view::waiting_for;
 
 /// The version of these records.
 const VERSION: u32 = 1;
@@ -66,30 +66,62 @@ fn thread_id(task: &Task) -> Option<String> {
     has_begun.then(|| ids::thread(task.thread_id()))
 }
 
-/// Shows a task in a list.
-pub(crate) fn task_summary(models: &Models, task: &Task) -> Result<TaskSummary> {
-    Ok(TaskSummary {
-        id: task.id.to_string(),
-        status: task_status(task.status()),
-        prompt_summary: short(&task.spec.prompt),
-        model: model(models, &task.spec),
-        mode: mode(&task.spec)?.unwrap_or_default(),
-        created_at: ids::time(task.created_at),
-        started_at: started_at(task).map(ids::time),
-        ended_at: task.end().map(|end| ids::time(end.at)),
-        duration_ms: duration_ms(task),
-        error: error(task),
-        thread_id: thread_id(task),
-        turn_id: task.turn_id().map(|turn| turn.to_string()),
-    })
-}
-
-fn model(models: &Models, spec: &WorkSpec) -> String {
-    let named = spec.model.clone();
-    named.unwrap_or_else(|| models.default.clone())
+/// What a task works with.
+struct WorksWith {
+    model: String,
+    mode: Mode,
+    allow_shell: bool,
 }
 
 impl App {
+    /// Tells what a task works with. What nobody settled when it was queued is what its thread has; before that, what is usual now.
+    async fn works_with(&self, task: &Task) -> Result<WorksWith> {
+        let spec = &task.spec;
+        let (model, mode) = (spec.model.clone(), mode(spec)?);
+        if let (Some(model), Some(mode), Some(allow_shell)) = (&model, mode, spec.allow_shell) {
+            return Ok(WorksWith {
+                model: model.clone(),
+                mode,
+                allow_shell,
+            });
+        }
+        if task.attempt() > 0
+            && let Some(found) = self.look_up(task.thread_id()).await?
+        {
+            return Ok(WorksWith {
+                model: found.thread.model,
+                mode: found.thread.mode,
+                allow_shell: found.thread.allow_shell,
+            });
+        }
+        let chosen = self.chosen();
+        let usual = &chosen.choices;
+        Ok(WorksWith {
+            model: match model {
+                Some(model) => model,
+                None => chosen.models.name(None)?,
+            },
+            mode: mode.or(usual.mode).unwrap_or_default(),
+            allow_shell: spec.allow_shell.or(usual.allow_shell).unwrap_or(true),
+        })
+    }
+
+    /// Tells whom a task waits for, beside a worker.
+    async fn task_waits_for(&self, task: &Task) -> Result<Option<Vec<WaitKind>>> {
+        let turn_id = task.turn_id().filter(|_| task.end().is_none());
+        let Some(turn_id) = turn_id else {
+            return Ok(None);
+        };
+        let turn = self.queries.turn(&task.thread_id().into(), turn_id).await?;
+        Ok(turn.and_then(|turn| waiting_for(&turn.view)))
+    }
+
+    /// Shows a task in a list.
+    pub(crate) async fn task_summary(&self, task: &Task) -> Result<TaskSummary> {
+        let with = self.works_with(task).await?;
+        Ok(summary(task, with, self.task_waits_for(task).await?))
+    }
+
     /// Shows a whole task, with what its thread says of the newest attempt.
     pub(crate) async fn task_record(&self, task: &Task) -> Result<TaskRecord> {
         let stream = task.thread_id().into();
@@ -108,7 +140,9 @@ impl App {
             }
         }
         timeline.sort_by_key(|(at, _)| *at);
-        let summary = task_summary(&self.settings.models, task)?;
+        let with = self.works_with(task).await?;
+        let allow_shell = with.allow_shell;
+        let summary = summary(task, with, self.task_waits_for(task).await?);
         let (spec, end) = (&task.spec, task.end());
         let root = || self.fixed.local.root.display().to_string();
         Ok(TaskRecord {
@@ -118,10 +152,11 @@ impl App {
             model: summary.model,
             workspace: spec.workspace.clone().unwrap_or_else(root),
             mode: summary.mode,
-            allow_shell: spec.allow_shell.unwrap_or(true),
+            allow_shell,
             trust_mode: spec.trust_mode.unwrap_or(false),
             auto_approve: spec.auto_approve.unwrap_or(false),
             status: summary.status,
+            waiting_for: summary.waiting_for,
             created_at: summary.created_at,
             started_at: summary.started_at,
             ended_at: summary.ended_at,
@@ -144,6 +179,24 @@ impl App {
             max_attempts: spec.max_attempts,
             backend: spec.backend.clone(),
         })
+    }
+}
+
+fn summary(task: &Task, with: WorksWith, waiting_for: Option<Vec<WaitKind>>) -> TaskSummary {
+    TaskSummary {
+        id: task.id.to_string(),
+        status: task_status(task.status()),
+        waiting_for,
+        prompt_summary: short(&task.spec.prompt),
+        model: with.model,
+        mode: with.mode,
+        created_at: ids::time(task.created_at),
+        started_at: started_at(task).map(ids::time),
+        ended_at: task.end().map(|end| ids::time(end.at)),
+        duration_ms: duration_ms(task),
+        error: error(task),
+        thread_id: thread_id(task),
+        turn_id: task.turn_id().map(|turn| turn.to_string()),
     }
 }
 

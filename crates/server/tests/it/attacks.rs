@@ -211,7 +211,7 @@ async fn a20_one_token_does_not_take_all_connections_and_no_memory_for_bodies() 
     let path = format!("/v1/threads/{}/events", thread["id"].as_str().unwrap());
     let mut first = agent.stream(&path).await;
     first.until_comment("caught-up").await;
-    let large = json!({"title": "x".repeat(2000)});
+    let large = json!({"system_prompt": "x".repeat(2000)});
     let refused = agent.post("/v1/threads", large.clone()).await;
     assert_eq!(
         (refused.status, refused.code().as_str()),

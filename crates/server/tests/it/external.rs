@@ -49,6 +49,10 @@ async fn r28_a_call_is_linked_with_its_item_which_comes_first() {
         (missing.status, missing.code().as_str()),
         (422, "invalid_field")
     );
+    let misnamed = json!({"success": true, "output": "sunny"});
+    let misnamed = daemon.client.post(&path, misnamed).await;
+    assert_eq!(misnamed.status, 422, "the call is not used up");
+    assert_eq!(misnamed.json()["error"]["details"]["field"], "/content");
     let result = json!({"success": true, "content": [
         {"type": "input_text", "text": "{\"status\":\"confirmed\"}"},
         {"type": "input_image", "image_url": "http://127.0.0.1/x.png"}

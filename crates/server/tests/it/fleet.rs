@@ -487,6 +487,55 @@ async fn a_refusal_points_to_the_field_in_the_body() {
     }
 }
 
+/// Changes the body of a run.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
+#[tokio::test]
+async fn a_field_that_nothing_would_obey_is_refused() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let changes: [(&str, Change<'_>); 9] = [
+        ("/budget", &|body| {
+            body["budget"] = json!({"turn": {"max_tokens": 5}})
+        }),
+        ("/deadline", &|body| {
+            body["deadline"] = json!("2030-01-01T00:00:00Z")
+        }),
+        ("/allowed_tools", &|body| {
+            body["allowed_tools"] = json!(["read"])
+        }),
+        ("/tasks/1/timeout", &|body| {
+            body["tasks"][1]["timeout"] = json!(5)
+        }),
+        ("/tasks/1/tools", &|body| {
+            body["tasks"][1]["tools"] = json!(["read"])
+        }),
+        ("/tasks/0/worker/allowed_tools", &|body| {
+            body["tasks"][0]["worker"] = json!({"allowed_tools": ["read"]});
+        }),
+        ("/tasks/0/workspace/read_only", &|body| {
+            body["tasks"][0]["workspace"] = json!({"read_only": true});
+        }),
+        ("/roles/0/tools", &|body| {
+            body["roles"] = json!([{"name": "x", "tools": []}])
+        }),
+        ("/workflow/tasks/0/writable_paths", &|body| {
+            let mut tasks = body["tasks"].take();
+            tasks[0]["writable_paths"] = json!(["src"]);
+            body.as_object_mut().unwrap().remove("tasks");
+            body["workflow"] = json!({"id": "w", "tasks": tasks});
+        }),
+    ];
+    for (field, change) in changes {
+        let mut body = asked(&["hi", "ho"], 1);
+        change(&mut body);
+        let answer = client.post("/v1/fleet/runs", body).await;
+        assert_eq!((answer.status, pointer(&answer).as_str()), (422, field));
+    }
+    let listed = client.get("/v1/fleet/runs").await.expect(200);
+    assert_eq!(listed["runs"], json!([]));
+}
+
 /// Returns the field that a refusal is about.
 fn pointer(answer: &Reply) -> String {
     text(&answer.json()["error"]["details"]["field"])

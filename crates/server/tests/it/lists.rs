@@ -378,3 +378,56 @@ async fn a_value_that_cannot_be_read_is_told_how_it_is_written() {
         assert!(told.starts_with(expected), "{told}");
     }
 }
+
+#[tokio::test]
+async fn short_texts_of_a_thread_are_short() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let thread = daemon.thread(json!({"title": "ü".repeat(1_000)})).await;
+    let long = "x".repeat(1_001);
+    let field = |reply: &crate::support::Reply| {
+        let field = text(&reply.json()["error"]["details"]["field"]);
+        (reply.status, field)
+    };
+    for name in [
+        "title",
+        "task_id",
+        "reasoning_effort",
+        "model_provider",
+        "model_provider_id",
+        "model",
+    ] {
+        let mut body = json!({});
+        body[name] = json!(long);
+        let refused = (422, format!("/{name}"));
+        assert_eq!(
+            field(&client.post("/v1/threads", body.clone()).await),
+            refused
+        );
+        if ["title", "reasoning_effort", "model"].contains(&name) {
+            assert_eq!(field(&client.patch(&thread, body).await), refused);
+        }
+    }
+    let fork = client.post(&format!("{thread}/fork"), json!({"model": long}));
+    assert_eq!(field(&fork.await), (422, "/model".to_owned()));
+    let list = client.get("/v1/threads").await.expect(200);
+    assert_eq!(ids(&list).len(), 1);
+}
+
+#[tokio::test]
+async fn a_list_shows_the_beginning_of_long_prompts_once_it_is_large() {
+    let daemon = Daemon::start().await;
+    let prompt = "p".repeat(3 * 1024 * 1024);
+    let mut threads = Vec::new();
+    for _ in 0..3 {
+        threads.push(daemon.thread(json!({ "system_prompt": prompt })).await);
+    }
+    let list = daemon.client.get("/v1/threads").await.expect(200);
+    let shown = list.as_array().unwrap().iter();
+    let lengths: Vec<_> = shown
+        .map(|thread| text(&thread["system_prompt"]).chars().count())
+        .collect();
+    assert_eq!(lengths, [prompt.len(), prompt.len(), 201]);
+    let whole = daemon.detail(&threads[0]).await;
+    assert_eq!(whole["thread"]["system_prompt"], prompt);
+}

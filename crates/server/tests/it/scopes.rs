@@ -137,3 +137,22 @@ async fn an_agent_does_not_steer_what_somebody_else_began_without_approvals() {
         events.until("turn.completed").await;
     }
 }
+
+#[tokio::test]
+async fn an_agent_is_told_what_it_may_not_do() {
+    let home = Home::start().await;
+    let agent = home.client(&home.agent("a"));
+    let thread = agent.post("/v1/threads", json!({})).await.expect(201);
+    let replay = format!("/v1/threads/{}/replay", thread["id"].as_str().unwrap());
+    for (path, words) in [
+        ("/v1/approvals/apr_1", "decides no approvals"),
+        (replay.as_str(), "replays nothing"),
+        ("/v1/user-input/thr_1/x", "answers no questions"),
+        ("/v1/snapshots/x/restore", "restores no snapshots"),
+    ] {
+        let answer = agent.post(path, json!({})).await;
+        let said = answer.json()["error"]["message"].to_string();
+        assert_eq!(answer.status, 403, "{path}");
+        assert!(said.contains(words), "{path}: {said}");
+    }
+}

@@ -60,6 +60,14 @@ async fn a_task_is_a_turn_of_a_thread_of_its_own() {
     assert_eq!(thread["latest_seq"], task["runtime_event_count"]);
     let list = client.get("/v1/tasks").await.expect(200);
     assert_eq!(list["counts"]["completed"], 1);
+    let figures = client.get("/metrics").await;
+    let figures = String::from_utf8_lossy(&figures.body).into_owned();
+    for line in [
+        "windlass_tasks{status=\"queued\"} 0",
+        "windlass_tasks_ended_total{status=\"completed\"} 1",
+    ] {
+        assert!(figures.contains(line), "{line}: {figures}");
+    }
     assert_eq!(list["tasks"][0]["prompt_summary"], "hi");
     assert_eq!(list["tasks"][0]["turn_id"], task["turn_id"]);
 }
@@ -399,4 +407,121 @@ async fn tasks_go_on_after_a_restart_with_the_same_thread_and_turn() {
     let thread = thread_of(&daemon, &after).await;
     assert_eq!(thread["turns"].as_array().unwrap().len(), 1);
     until(&daemon.client, &waiting, "completed").await;
+}
+
+#[tokio::test]
+async fn what_a_task_works_with_is_settled_when_it_is_queued() {
+    let daemon = Setup::settings(|settings| {
+        settings.work.as_mut().unwrap().tasks.workers = 1;
+    });
+    let daemon = daemon.start().await;
+    let client = &daemon.client;
+    let set = async |key: &str, value: &str| {
+        let body = json!({"key": key, "value": value, "persist": true});
+        client.post("/v1/config", body).await.expect(200);
+    };
+    let with = |task: &Value| (task["mode"].clone(), task["allow_shell"].clone());
+    let slow = queue(client, json!({"prompt": "SLOW"})).await;
+    begun(client, &slow).await;
+    let before = queue(client, json!({"prompt": "before"})).await;
+    set("allow_shell", "false").await;
+    set("default_mode", "plan").await;
+    let after = queue(client, json!({"prompt": "after"})).await;
+    for (id, expected) in [
+        (&before, (json!("agent"), json!(true))),
+        (&after, (json!("plan"), json!(false))),
+    ] {
+        let shown = client.get(&format!("/v1/tasks/{id}")).await.expect(200);
+        assert_eq!(with(&shown), expected, "while it is queued");
+    }
+    daemon.model.open();
+    for (id, expected) in [
+        (&before, (json!("agent"), json!(true))),
+        (&after, (json!("plan"), json!(false))),
+    ] {
+        let task = until(client, id, "completed").await;
+        assert_eq!(with(&task), expected);
+        let thread = thread_of(&daemon, &task).await;
+        assert_eq!(with(&thread["thread"]), expected);
+    }
+    let listed = client.get("/v1/tasks").await.expect(200);
+    let modes = listed["tasks"].as_array().unwrap().iter();
+    let modes: Vec<_> = modes.map(|task| text(&task["mode"])).collect();
+    assert_eq!(modes, ["plan", "agent", "agent"]);
+}
+
+#[tokio::test]
+async fn the_task_of_an_automation_shows_what_its_thread_has() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let plan = json!({"name": "n", "prompt": "hi", "rrule": "FREQ=HOURLY;INTERVAL=744"});
+    let made = client.post("/v1/automations", plan).await.expect(201);
+    let set = async |value: &str| {
+        let body = json!({"key": "default_mode", "value": value, "persist": true});
+        client.post("/v1/config", body).await.expect(200);
+    };
+    set("plan").await;
+    let run = format!("/v1/automations/{}/run", text(&made["id"]));
+    client.post(&run, json!({})).await;
+    let ended = |list: &Value| list["tasks"][0]["status"] == "completed";
+    support::until(client, "/v1/tasks", ended).await;
+    set("agent").await;
+    let list = client.get("/v1/tasks").await.expect(200);
+    assert_eq!(list["tasks"][0]["mode"], "plan");
+    let path = format!("/v1/tasks/{}", text(&list["tasks"][0]["id"]));
+    let task = client.get(&path).await.expect(200);
+    assert_eq!(task["mode"], "plan");
+    assert_eq!(thread_of(&daemon, &task).await["thread"]["mode"], "plan");
+}
+
+#[tokio::test]
+async fn a_task_says_whom_it_waits_for() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    let id = queue(client, json!({"prompt": "SHELL"})).await;
+    let task = look(client, &id, |task| task["waiting_for"].is_array()).await;
+    assert_eq!(task["waiting_for"], json!(["approval"]));
+    assert_eq!(task["status"], "running");
+    let list = client.get("/v1/tasks").await.expect(200);
+    assert_eq!(list["tasks"][0]["waiting_for"], json!(["approval"]));
+    let inbox = client.get("/v1/threads?state=waiting").await.expect(200);
+    assert_eq!(inbox[0]["id"], task["thread_id"]);
+    let thread = thread_of(&daemon, &task).await;
+    let approval = text(&thread["pending_approvals"][0]["id"]);
+    let answer = client.post(
+        &format!("/v1/approvals/{approval}"),
+        json!({"decision": "deny"}),
+    );
+    answer.await.expect(200);
+    let task = until(client, &id, "completed").await;
+    assert_eq!(task.get("waiting_for"), Some(&Value::Null));
+}
+
+#[tokio::test]
+async fn a_limit_that_no_task_keeps_is_refused() {
+    let daemon = Daemon::start().await;
+    let client = &daemon.client;
+    for name in [
+        "budget",
+        "timeout_seconds",
+        "deadline",
+        "tools",
+        "allowed_tools",
+    ] {
+        let mut task = json!({"prompt": "hi"});
+        task[name] = json!(1);
+        let mut plan = json!({"name": "n", "prompt": "hi", "rrule": "FREQ=HOURLY;INTERVAL=1"});
+        plan[name] = json!(1);
+        for (path, body) in [("/v1/tasks", task), ("/v1/automations", plan)] {
+            let answer = client.post(path, body).await;
+            assert_eq!(answer.status, 422, "{path}: {name}");
+            let field = text(&answer.json()["error"]["details"]["field"]);
+            assert_eq!(field, format!("/{name}"));
+        }
+    }
+    // What limits nothing is named in the header as before.
+    let body = json!({"prompt": "hi", "colour": "red"});
+    let answer = client.post("/v1/tasks", body).await;
+    assert_eq!(answer.header("x-windlass-ignored"), Some("colour"));
+    assert_eq!(answer.status, 201);
 }

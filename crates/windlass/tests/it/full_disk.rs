@@ -63,7 +63,7 @@ fn inside() {
     until(|| daemon.client.get("/ready").status == 503);
     // Also what the log of the database has already.
     for bytes in [100_000, 0] {
-        let body = json!({ "title": "x".repeat(bytes) });
+        let body = json!({ "system_prompt": "x".repeat(bytes) });
         while daemon.client.post("/v1/threads", &body).status != 503 {}
     }
     let answer = "The answer is here. ".repeat(50_000);

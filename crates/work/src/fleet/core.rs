@@ -133,16 +133,17 @@ impl Writer for Core {
     async fn load(&mut self, store: &WorkStore) -> Result<(), WorkError> {
         let mut found: Vec<FleetRunId> = Vec::new();
         store.each(OPEN, |run: FleetRun| found.push(run.id)).await?;
-        self.runs.clear();
+        let mut runs = BTreeMap::new();
         for id in found {
             match read_run(store, id).await {
-                Ok(run) => self.runs.extend(run.map(|run| (id, run))),
+                Ok(run) => runs.extend(run.map(|run| (id, run))),
                 Err(error @ WorkError::Corrupt { .. }) => {
                     tracing::error!(%error, "a run of the fleet is left out");
                 }
                 Err(error) => return Err(error),
             }
         }
+        self.runs = runs;
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use self::core::{Core, RequestRow, read_run};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name, check_share};
 use crate::kept::Kept;
-use crate::ledger::{WorkStore, lock};
+use crate::ledger::{WorkStore, lock, look};
 use crate::spec::WorkSpec;
 
 pub use history::{FleetHistory, FleetRecord};
@@ -191,7 +191,7 @@ impl Fleet {
     /// Finds a run.
     pub async fn get(&self, id: FleetRunId) -> Result<FleetRun, WorkError> {
         // An open run has several rows, which change together.
-        let core = self.core().await?;
+        let core = look(&self.inner.core, &self.inner.store).await?;
         if let Some(run) = core.runs.get(&id) {
             return Ok(run.clone());
         }
@@ -229,7 +229,7 @@ impl Fleet {
 
     /// Counts the runs that are kept, of one owner or of all.
     pub async fn count(&self, owner: Option<&str>) -> Result<usize, WorkError> {
-        let core = self.core().await?;
+        let core = look(&self.inner.core, &self.inner.store).await?;
         let is_theirs = |run: &&FleetRun| owner.is_none_or(|owner| run.owner == owner);
         let mut count = core.runs.values().filter(is_theirs).count();
         drop(core);
@@ -263,7 +263,7 @@ impl Fleet {
         owner: Option<&str>,
         before: Option<FleetRunId>,
     ) -> Result<Vec<FleetRun>, WorkError> {
-        let core = self.core().await?;
+        let core = look(&self.inner.core, &self.inner.store).await?;
         let open = core.runs.values().filter(|run| {
             let is_theirs = owner.is_none_or(|owner| run.owner == owner);
             is_theirs && before.is_none_or(|before| run.id < before)

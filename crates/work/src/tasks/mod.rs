@@ -18,7 +18,7 @@ use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name};
 use crate::kept::Kept;
-use crate::ledger::{PAGE, WorkStore, lock, readable, rows_after};
+use crate::ledger::{PAGE, WorkStore, lock, look, readable, rows_after};
 use crate::spec::WorkSpec;
 
 pub use self::core::fold_tasks;
@@ -380,7 +380,7 @@ impl Tasks {
 
     /// Counts tasks.
     pub async fn counts(&self) -> Result<TaskCounts, WorkError> {
-        Ok(self.core().await?.counts())
+        Ok(look(&self.inner.core, &self.inner.store).await?.counts())
     }
 
     /// Calls a task off. One that waits ends at once; one that runs is stopped, and ends when its turn has. One that has ended is answered as it is.

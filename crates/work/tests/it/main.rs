@@ -3,6 +3,7 @@
 
 mod automations;
 mod fleet;
+mod full_disk;
 mod schedule;
 mod support;
 mod task_kills;

@@ -327,7 +327,9 @@ async fn a_number_that_cannot_be_read_is_refused_and_not_taken_for_the_beginning
 #[tokio::test]
 async fn a_subscription_ends_with_its_connection_also_when_its_client_takes_nothing() {
     let daemon = open_daemon(|settings| settings.limits.subscribers = 1).await;
-    let thread = daemon.thread(json!({"title": "x".repeat(10_000)})).await;
+    let thread = daemon
+        .thread(json!({"system_prompt": "x".repeat(10_000)}))
+        .await;
     let id = thread.rsplit('/').next().unwrap();
     let session_id = id.replace("thr_", "session_").parse().unwrap();
     let record = daemon.detail(&thread).await["thread"].clone();
