@@ -32,7 +32,7 @@ use crate::commands::tasks::Tasks;
 use crate::commands::threads::{Events, Threads};
 use crate::commands::token::Token;
 use crate::log;
-use crate::terminal::{columns, folded};
+use crate::terminal::{Style, columns, folded};
 
 /// The turn failed.
 pub(crate) const FAILED: u8 = 1;
@@ -248,6 +248,7 @@ pub(crate) fn note(text: &str) {
         true => folded(&lines(text), columns()).join("\n"),
         false => lines(text).into_owned(),
     };
+    let text = text.replace('…', Style::of_stderr().dots());
     // Nobody listens; there is nobody left to tell.
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -47,7 +47,7 @@ const NEXT: &str = r#"
 Every step was recorded before you saw it. What to try next:
 
   windlass demo                  a kill in the middle of a tool
-  windlass run --continue "…"    more in this thread
+  windlass run --continue "..."  more in this thread
   windlass chat                  the same, as a conversation
   windlass doctor                what this machine can do, and what is missing
 "#;

@@ -36,6 +36,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How to reach the daemon of a data directory.
+#[derive(Clone)]
 pub(crate) struct Reach {
     /// The data directory.
     pub(crate) data: PathBuf,
@@ -291,6 +292,20 @@ impl Link {
     /// Tells whether the daemon lives in this process.
     pub(crate) async fn is_own(&self) -> bool {
         self.own.lock().await.is_some()
+    }
+
+    /// Refuses a model that cannot be asked, by the same rule as one that was named at the start.
+    pub(crate) async fn check_model(&self, name: &str) -> Result<()> {
+        if !self.is_own().await {
+            let named = Reach {
+                model: Some(name.to_owned()),
+                ..self.reach.clone()
+            };
+            return named.check_model(&self.client()).await;
+        }
+        let config = config::load(self.reach.config.as_deref(), &self.reach.data)?;
+        model::choose(Some(name), &config, |name| std::env::var(name).ok())?;
+        Ok(())
     }
 
     /// Makes sure that a daemon is there before something is asked of it that must not be asked twice.

@@ -83,8 +83,10 @@ fn open_turn(detail: &ThreadDetail) -> Option<&Turn> {
 /// How a turn ended, for whoever watched it.
 pub(crate) enum Ended {
     Turn(Box<Turn>),
-    /// The person went away; the turn goes on when somebody resumes it.
-    Left,
+    /// The person went away. The turn goes on when somebody resumes it, unless it was interrupted before.
+    Left {
+        is_interrupted: bool,
+    },
 }
 
 impl Talk {
@@ -232,7 +234,7 @@ impl Watch<'_> {
         let mut tick = tokio::time::interval(FRAME);
         let mut interrupts = signal(SignalKind::interrupt())?;
         let _hush = Hush::begin(ahead);
-        let mut is_stopping = false;
+        let (mut is_stopping, mut is_interrupted) = (false, false);
         for (item, tool) in std::mem::take(&mut self.left_open) {
             screen.take_up(&item, &tool);
         }
@@ -249,7 +251,7 @@ impl Watch<'_> {
                                 reached = self.events.reach_again() => reached?,
                                 _ = interrupts.recv() => {
                                     screen.rest()?;
-                                    return Ok(Ended::Left);
+                                    return Ok(Ended::Left { is_interrupted });
                                 }
                             }
                             continue;
@@ -300,10 +302,10 @@ impl Watch<'_> {
                 _ = interrupts.recv() => {
                     if std::mem::replace(&mut is_stopping, true) {
                         screen.rest()?;
-                        return Ok(Ended::Left);
+                        return Ok(Ended::Left { is_interrupted });
                     }
                     screen.tell(Colour::Dim, "stopping; once more leaves at once")?;
-                    self.interrupt().await;
+                    is_interrupted = self.interrupt().await;
                 }
                 _ = tick.tick(), if !self.questions.is_asking() => screen.tick()?,
             }
@@ -387,16 +389,13 @@ impl Watch<'_> {
         }
     }
 
-    async fn interrupt(&self) {
+    /// Stops the turn, and tells whether that was taken.
+    async fn interrupt(&self) -> bool {
         let thread = &self.talk.thread.id;
         let path = format!("/v1/threads/{thread}/turns/{}/interrupt", self.turn_id);
         // One that has ended in the meantime needs no stop.
-        let _ = self
-            .talk
-            .link
-            .client()
-            .post::<Value>(&path, &json!({}))
-            .await;
+        let client = self.talk.link.client();
+        client.post::<Value>(&path, &json!({})).await.is_ok()
     }
 }
 

@@ -12,7 +12,7 @@ use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
 };
 
-use crate::cli::{note, without_code};
+use crate::cli::{FAILED, note, without_code};
 use crate::commands::working::{self, Working, refused};
 use crate::follow::post_once;
 use crate::ids::{by_end, short};
@@ -171,7 +171,9 @@ impl Automations {
         let wanted = match &self.word {
             Verb::Add(add) => Some(add.wanted(workspace.as_deref())?),
             Verb::Delete { id, yes: false } => {
-                working::is_meant("automation", id)?;
+                if !working::is_meant("automation", id)? {
+                    return Ok(ExitCode::from(FAILED));
+                }
                 None
             }
             _ => None,

@@ -11,6 +11,7 @@ use clap::Args;
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, oneshot};
+use windlass_core::bounds::one_line;
 use windlass_protocol::{Thread, UndoneThread};
 
 use crate::cli::{note, words};
@@ -27,7 +28,7 @@ use crate::terminal::{self, Colour, Screen, TypedAhead};
 const KEPT_LINES: usize = 1000;
 const HELP: &str = "\
 /help          this text
-/new           begin a new thread
+/new           begin a new thread; `/new TEXT` with something to do
 /resume ID     go on with another one; the end of its id will do
 /btw TEXT      ask on the side; it does not become part of the thread
 /undo          take the last turn back; `/undo files` also what it changed in files
@@ -166,6 +167,9 @@ impl Room {
             "new" => {
                 self.talk = None;
                 self.of_turns.clear();
+                if !rest.is_empty() {
+                    self.say(rest).await?;
+                }
             }
             "resume" => {
                 let id = talk::find(&self.link, rest).await?;
@@ -239,6 +243,7 @@ impl Room {
 
     async fn model(&mut self, name: &str) -> Result<()> {
         anyhow::ensure!(!name.is_empty(), "say which: /model provider/model");
+        self.link.check_model(name).await?;
         if let Some(talk) = &self.talk {
             let path = format!("/v1/threads/{}", talk.thread.id);
             let client = self.link.client();
@@ -249,6 +254,7 @@ impl Room {
         }
         self.wanted["model"] = name.into();
         self.of_turns.remove("model");
+        note(&format!("{} answers from here on", one_line(name)));
         Ok(())
     }
 }
@@ -264,7 +270,13 @@ fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
             screen.sum_up(turn)?;
             run::exit_code(turn);
         }
-        Ended::Left => screen.tell(Colour::Dim, "the turn was left open")?,
+        Ended::Left { is_interrupted } => {
+            let told = match is_interrupted {
+                true => "the turn was interrupted",
+                false => "the turn was left open",
+            };
+            screen.tell(Colour::Dim, told)?;
+        }
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::config::Sandbox;
 use crate::daemon::secrets_key;
 use crate::demonstration::{COUNTED, SLOW_PROMPT};
 use crate::sandbox;
-use crate::terminal::{Colour, Style};
+use crate::terminal::{AsItWas, Colour, Style};
 
 /// How far the count comes before the kill.
 const KILLED_AT: usize = 4;
@@ -39,6 +39,7 @@ impl Demo {
         let style = Style::of_stderr();
         let say = |colour, text: &str| writeln!(io::stderr(), "{}", style.paint(colour, text));
         let place = Place::new()?;
+        let terminal = AsItWas::now();
         say(
             Colour::Bold,
             "1. An agent counts to twelve with a command in a sandbox.",
@@ -48,6 +49,8 @@ impl Demo {
         let pid = child.id();
         child.kill().context("the agent cannot be killed")?;
         let killed = child.wait()?;
+        // It had no time to turn the echo on again.
+        terminal.restore();
         let before = place.counted();
         writeln!(io::stderr())?;
         say(

@@ -27,7 +27,8 @@ Examples:
   windlass run --json \"List the files\" | jq -r .event
 
 The agent works in the current directory, with files and a shell, and asks before it changes something. Everything is recorded: a run that was
-interrupted or killed goes on with --continue. Ctrl-C stops the turn and keeps what is there; a second one leaves at once.")]
+killed goes on with --continue. Ctrl-C interrupts the turn and keeps what is there, a second one leaves at once; --continue then needs a prompt
+that says what to do next.")]
 pub(crate) struct Run {
     /// What to do; `-` reads it from standard input. It may be left out to go on with a turn that was left open.
     prompt: Option<String>,
@@ -118,7 +119,7 @@ impl Run {
                 .watched(&mut screen, TypedAhead::Lines)
                 .await
                 .map_err(Stopped::In)?;
-            if prompt.is_none() || matches!(ended, Ended::Left) {
+            if prompt.is_none() || matches!(ended, Ended::Left { .. }) {
                 return self.end(&talk, ended, &mut screen);
             }
             screen.rest()?;
@@ -161,18 +162,19 @@ impl Run {
 
     /// Says how it ended and how to go on.
     fn end(&self, talk: &Talk, ended: Ended, screen: &mut Screen) -> Result<ExitCode, Stopped> {
-        let Ended::Turn(turn) = ended else {
-            note(&format!(
-                "the turn was left open; `windlass run --resume {}` goes on with it",
-                talk.thread.id
-            ));
-            return Err(Stopped::Left);
+        let turn = match ended {
+            Ended::Turn(turn) => turn,
+            Ended::Left { is_interrupted } => {
+                note(&left(&talk.thread.id, is_interrupted));
+                return Err(Stopped::Left);
+            }
         };
         screen.sum_up(&turn)?;
         let code = exit_code(&turn);
         if !self.json && !self.no_hint && io::stderr().is_terminal() {
             let id = short(&talk.thread.id);
-            let next = format!("thread {id}; go on with: windlass run --resume {id} \"…\"");
+            let dots = screen.style().dots();
+            let next = format!("thread {id}; go on with: windlass run --resume {id} \"{dots}\"");
             screen.tell(Colour::Dim, &next)?;
         }
         Ok(code)
@@ -192,6 +194,20 @@ enum Stopped {
 impl From<io::Error> for Stopped {
     fn from(error: io::Error) -> Self {
         Self::In(error.into())
+    }
+}
+
+/// Says how to go on with what somebody left: a turn that is interrupted does not.
+fn left(thread: &str, is_interrupted: bool) -> String {
+    match is_interrupted {
+        true => {
+            format!(
+                "the turn was interrupted; `windlass run --resume {thread} \"…\"` says what to do next"
+            )
+        }
+        false => {
+            format!("the turn was left open; `windlass run --resume {thread}` goes on with it")
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::cli::{count, note, printable};
 use crate::data;
 use crate::ids::{LOOKED_THROUGH, by_end, short};
 use crate::inert_json::json_line;
-use crate::terminal::Listing;
+use crate::terminal::{Listing, Style};
 
 /// How much of an agent's name a line shows.
 const AGENT: usize = 13;
@@ -348,7 +348,10 @@ fn line_of_record(record: &RunRecord) -> String {
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.chars().count() > SHOWN {
-        true => line.chars().take(SHOWN).chain(['…']).collect(),
+        true => {
+            let shown: String = line.chars().take(SHOWN).collect();
+            shown + Style::of_stdout().dots()
+        }
         false => line.to_owned(),
     }
 }

@@ -42,10 +42,14 @@ pub(crate) struct Talking {
 impl Talking {
     /// Returns the directory to work in.
     pub(crate) fn cwd(&self, workspace: Option<PathBuf>) -> Result<PathBuf> {
+        let flag = match (&self.cwd, &workspace) {
+            (None, Some(_)) => "--workspace",
+            _ => "--cwd",
+        };
         let cwd = or_current(self.cwd.clone().or(workspace))?;
         ensure!(
             cwd.is_dir(),
-            "{} is no directory; name another with --cwd",
+            "{} is no directory; name another with {flag}",
             printable(&cwd)
         );
         Ok(cwd)

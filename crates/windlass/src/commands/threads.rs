@@ -14,7 +14,7 @@ use windlass_protocol::{
     Turn, UndoneThread,
 };
 
-use crate::cli::{count, note, without_code};
+use crate::cli::{FAILED, count, note, without_code};
 use crate::commands::working::is_meant;
 use crate::data;
 use crate::follow::{Follower, Next};
@@ -119,7 +119,13 @@ impl Threads {
             );
         }
         if let Verb::Delete { id, yes: false } = &self.word {
-            is_meant("thread", id)?;
+            let link = Link::open(Reach::to_look(data.clone(), config)?).await?;
+            let found = is_there(&link, id).await;
+            link.leave().await;
+            found?;
+            if !is_meant("thread", id)? {
+                return Ok(ExitCode::from(FAILED));
+            }
         }
         let link = Arc::new(Link::open(Reach::to_look(data, config)?).await?);
         let done = self.on(&link).await;
@@ -197,6 +203,13 @@ impl Threads {
         out.flush()?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Makes sure that there is such a thread, before somebody is asked about it.
+async fn is_there(link: &Link, id: &str) -> Result<()> {
+    let path = format!("/v1/threads/{}", find(link, id).await?);
+    link.client().get::<Value>(&path).await.map_err(explained)?;
+    Ok(())
 }
 
 fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {

@@ -66,7 +66,11 @@ impl Token {
                 }
             }
             Verb::List => {
-                for record in book.list()? {
+                let records = book.list()?;
+                if records.is_empty() {
+                    note("there are no tokens yet; `windlass token create` makes one");
+                }
+                for record in records {
                     if self.json {
                         writeln!(stdout, "{}", json_line(&shown(&record))?)?;
                         continue;

@@ -138,8 +138,8 @@ pub(crate) fn is_whole(prefix: &str, id: &str, advice: &str) -> Result<bool> {
     Ok(hex.is_some_and(|hex| hex.len() == 32))
 }
 
-/// Asks whether something is to be removed. Nothing is opened meanwhile: others need the data.
-pub(crate) fn is_meant(kind: &str, id: &str) -> Result<()> {
+/// Asks whether something is to be removed, and says so where it is not. Nothing is opened meanwhile: others need the data.
+pub(crate) fn is_meant(kind: &str, id: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("nobody is here to ask; --yes removes it");
     }
@@ -148,10 +148,11 @@ pub(crate) fn is_meant(kind: &str, id: &str) -> Result<()> {
     io::stderr().flush()?;
     let mut line = String::new();
     io::stdin().read_line(&mut line).context("no answer")?;
-    if !matches!(line.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was removed");
+    let is_meant = matches!(line.trim(), "y" | "Y" | "yes");
+    if !is_meant {
+        note("nothing was removed");
     }
-    Ok(())
+    Ok(is_meant)
 }
 
 /// Spells a time to the minute.

@@ -1,7 +1,7 @@
 //! Questions to the person at the terminal, one at a time, while the turn waits.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,7 +145,8 @@ impl Questions {
         if self.now.as_ref().is_some_and(|open| is_it(&open.asked)) {
             (self.now, self.reader) = (None, None);
             hush::hidden();
-            screen.tell(Colour::Dim, "(it is settled)")?;
+            screen.close_question()?;
+            screen.tell(Colour::Dim, "(the question is closed)")?;
         }
         Ok(())
     }
@@ -211,14 +212,10 @@ impl Questions {
                 "Answer: "
             }
         };
-        let style = screen.style();
-        let mark = style.paint(Colour::Asked, style.mark());
         hush::shown();
         // A standard input that is no terminal has nothing to throw away.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-        let mut err = io::stderr();
-        write!(err, "{mark} {}", style.paint(Colour::Bold, text))?;
-        err.flush()
+        screen.prompt(text)
     }
 
     /// Waits for a line that somebody types; `None` when nobody will.
@@ -239,6 +236,10 @@ impl Questions {
             return Ok(None);
         };
         hush::hidden();
+        match &line {
+            Some(_) => screen.answered(),
+            None => screen.close_question()?,
+        }
         let body = match &open.asked {
             Asked::Approval { .. } => {
                 let said = line.as_deref().map(str::trim).map(str::to_lowercase);
@@ -258,6 +259,11 @@ impl Questions {
                         None
                     }
                     (Some(_), unseen) => {
+                        let told = match &unseen {
+                            None => "Type y, n, p or a, and Enter.",
+                            Some(_) => "Type s or n, and Enter.",
+                        };
+                        screen.question(Colour::Bad, told)?;
                         open.unseen = unseen;
                         None
                     }

@@ -76,6 +76,29 @@ impl Drop for Hush {
     }
 }
 
+/// How a terminal is set before another program has it, which may be killed before it sets it back.
+pub(crate) struct AsItWas(Option<Termios>);
+
+impl AsItWas {
+    pub(crate) fn now() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+
+    /// Sets the terminal as it was.
+    pub(crate) fn restore(&self) {
+        if let Some(modes) = self.0.as_ref().filter(|_| is_in_front()) {
+            // A terminal that is gone needs no setting.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
+        }
+    }
+}
+
+impl Drop for AsItWas {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
 /// Shows what is typed, because somebody is asked; where no turn is shown it does nothing.
 pub(super) fn shown() {
     change(State::Hushed, State::Asking);

@@ -17,7 +17,7 @@ pub(crate) use ask::{Answer, Asked, Questions};
 pub(crate) use call::{Kind, about, asked};
 pub(crate) use fold::folded;
 pub(crate) use hang_up::hang_up;
-pub(crate) use hush::{Hush, TypedAhead};
+pub(crate) use hush::{AsItWas, Hush, TypedAhead};
 pub(crate) use listing::Listing;
 pub(crate) use proposal::described;
 pub(crate) use screen::{FRAME, Screen, spent, time};
@@ -99,9 +99,17 @@ impl Style {
         shown
     }
 
+    /// Returns what stands for something that is left out.
+    pub(crate) fn dots(self) -> &'static str {
+        match self.has_unicode {
+            true => "…",
+            false => "...",
+        }
+    }
+
     /// Cuts a text to a width.
     pub(crate) fn cut(self, text: &str, width: usize) -> String {
-        let dots = if self.has_unicode { "…" } else { "..." };
+        let dots = self.dots();
         if width_of(text) <= width {
             return text.to_owned();
         }

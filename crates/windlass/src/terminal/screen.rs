@@ -34,6 +34,7 @@ pub(crate) struct Screen {
     last: Option<char>,
     /// Whether the live line is drawn.
     is_drawn: bool,
+    asking: Asking,
     frame: usize,
     /// Calls that run, the oldest first.
     running: Vec<Running>,
@@ -41,6 +42,16 @@ pub(crate) struct Screen {
     silent_since: Option<Instant>,
     /// How many calls have ended.
     pub(crate) calls: usize,
+}
+
+/// Where somebody is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    Nobody,
+    /// In the line where the cursor is.
+    Here,
+    /// In a line above, because something was told meanwhile.
+    Above,
 }
 
 struct Running {
@@ -61,6 +72,7 @@ impl Screen {
             fold: Fold::default(),
             last: None,
             is_drawn: false,
+            asking: Asking::Nobody,
             frame: 0,
             running: Vec::new(),
             silent_since: Some(Instant::now()),
@@ -263,8 +275,15 @@ impl Screen {
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        if !self.style.is_live || self.is_json || self.in_line {
+        // A live line would stand where somebody is asked.
+        if !self.style.is_live || self.is_json || self.asking != Asking::Nobody {
             return Ok(());
+        }
+        if self.in_line {
+            if !self.is_answer_over() {
+                return Ok(());
+            }
+            self.finish_line()?;
         }
         let waited = self.silent_since.map(|since| since.elapsed());
         let text = match (self.running.first(), waited) {
@@ -294,8 +313,42 @@ impl Screen {
         err.flush()
     }
 
-    /// Takes the live line away.
+    /// Tells whether the answer stands in the middle of a line that nothing is added to while a call runs. Only on a terminal is there a line
+    /// to end: elsewhere it would be part of the answer.
+    fn is_answer_over(&self) -> bool {
+        let is_silent = self
+            .silent_since
+            .is_none_or(|since| since.elapsed() > PATIENCE);
+        is_silent && !self.running.is_empty() && self.out.is_terminal()
+    }
+
+    /// Writes the end of a question, and waits behind it for what somebody types.
+    pub(super) fn prompt(&mut self, text: &str) -> io::Result<()> {
+        self.asking = Asking::Here;
+        let mark = self.style.paint(Colour::Asked, self.style.mark());
+        let mut err = io::stderr();
+        write!(err, "{mark} {}", self.style.paint(Colour::Bold, text))?;
+        err.flush()
+    }
+
+    /// Takes notice that a line was typed at the question, which ends its line.
+    pub(super) fn answered(&mut self) {
+        self.asking = Asking::Nobody;
+    }
+
+    /// Takes notice that nobody is to answer the question any more.
+    pub(super) fn close_question(&mut self) -> io::Result<()> {
+        self.clear()?;
+        self.asking = Asking::Nobody;
+        Ok(())
+    }
+
+    /// Takes the live line away, and goes below the line of a question.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
+        if self.asking == Asking::Here {
+            self.asking = Asking::Above;
+            writeln!(io::stderr())?;
+        }
         if std::mem::take(&mut self.is_drawn) {
             let mut err = io::stderr();
             write!(err, "{CLEAR}")?;
@@ -440,6 +493,21 @@ mod tests {
         let decided = event(EventName::ApprovalDecided, &json!({}));
         screen.show(&decided).unwrap();
         assert!(screen.running[0].since.unwrap() >= begun);
+    }
+
+    #[test]
+    fn no_live_line_is_drawn_where_somebody_is_asked() {
+        let mut screen = Screen::new(false);
+        screen.style.is_live = true;
+        let tool = json!({ "tool": { "name": "shell", "input": {} } });
+        screen.prompt("Allow? ").unwrap();
+        screen.show(&event(EventName::ItemStarted, &tool)).unwrap();
+        screen.tell(Colour::Dim, "something else").unwrap();
+        screen.tick().unwrap();
+        assert!(!screen.is_drawn);
+        screen.answered();
+        screen.tick().unwrap();
+        assert!(screen.is_drawn);
     }
 
     #[test]

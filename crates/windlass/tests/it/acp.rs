@@ -313,3 +313,35 @@ fn what_an_editor_gets_wrong_is_told_by_code() {
     );
     assert!(planned.get("error").is_none(), "{planned}");
 }
+
+#[test]
+fn what_was_asked_is_answered_when_the_input_ends() {
+    let home = Home::new();
+    let mut command = home.command(&["acp"]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let params = [
+        ("initialize", json!({ "protocolVersion": 1 })),
+        (
+            "session/new",
+            json!({ "cwd": home.path(), "mcpServers": [] }),
+        ),
+    ];
+    for (id, (method, params)) in params.into_iter().enumerate() {
+        let asked = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(stdin, "{asked}").unwrap();
+    }
+    drop(stdin);
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success());
+    let said = String::from_utf8(out.stdout).unwrap();
+    let mut ids: Vec<_> = said
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|message| message.get("result").is_some())
+        .map(|message| message["id"].clone())
+        .collect();
+    ids.sort_by_key(Value::as_u64);
+    assert_eq!(ids, [0, 1], "{said}");
+}

@@ -109,3 +109,40 @@ fn an_answer_that_was_lost_with_the_daemon_is_asked_for_again() {
     assert!(terminal.ended().success());
     assert!(home.path().join("made").exists());
 }
+
+#[test]
+fn a_question_of_a_run_that_was_killed_is_asked_again_and_stays_in_sight() {
+    let arguments = json!({ "path": "made", "content": "by the model" });
+    let (model, _) = Model::calling(vec![("write", arguments)]);
+    let home = Home::with_model(&model.url());
+    let mut terminal = Terminal::start(&mut home.command(&["run", "hello"]));
+    terminal.until(&[PROMPT]);
+    terminal.child.kill().unwrap();
+    terminal.ended();
+    let mut terminal = Terminal::start(&mut home.command(&["run", "--continue"]));
+    terminal.until(&[PROMPT]);
+    terminal.type_in("perhaps");
+    let seen = terminal.until(&["Type y, n, p or a, and Enter."]);
+    assert!(!seen.contains("waiting"), "{seen}");
+    terminal.until(&[PROMPT]);
+    terminal.type_in("y");
+    terminal.until(&["done"]);
+    assert!(terminal.ended().success());
+    assert!(home.path().join("made").exists());
+}
+
+#[test]
+fn a_stop_at_a_question_is_told_below_it() {
+    let arguments = json!({ "path": "made", "content": "by the model" });
+    let (model, _) = Model::calling(vec![("write", arguments)]);
+    let home = Home::with_model(&model.url());
+    let mut terminal = Terminal::start(&mut home.command(&["run", "hello"]));
+    terminal.until(&[PROMPT]);
+    let pid = terminal.child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.unwrap().success());
+    let seen = terminal.until(&["stopping; once more leaves at once"]);
+    assert_eq!(seen, "\r\nstopping; once more leaves at once");
+    terminal.until(&["(the question is closed)"]);
+    assert_eq!(terminal.ended().code(), Some(130));
+}

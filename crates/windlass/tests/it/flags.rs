@@ -79,7 +79,11 @@ fn a_configuration_that_a_command_does_not_read_is_said_to_have_no_effect() {
     let listed = { listed }.output().unwrap();
     assert!(listed.status.success());
     let told = String::from_utf8(listed.stderr).unwrap();
-    assert_eq!(told, "--config has no effect on this command\n");
+    let none = "there are no tokens yet; `windlass token create` makes one";
+    assert_eq!(
+        told,
+        format!("--config has no effect on this command\n{none}\n")
+    );
 }
 
 #[test]

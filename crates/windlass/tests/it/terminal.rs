@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::process::Stdio;
 
+use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::Value;
 
 use crate::run::{Place, text, windlass};
-use crate::support::Sandbox;
+use crate::support::{Sandbox, Terminal};
 
 #[test]
 fn the_demonstration_is_killed_and_goes_on() {
@@ -28,6 +29,95 @@ fn the_demonstration_is_killed_and_goes_on() {
     assert!((4..12).contains(&came), "{said}");
     let proof = format!("the file had {came} lines at the kill and has {came} now");
     assert!(told.contains(&proof), "{told}");
+}
+
+#[test]
+fn the_demonstration_leaves_the_terminal_as_it_was() {
+    if Sandbox::all("the_demonstration_leaves_the_terminal").is_empty() {
+        return;
+    }
+    let place = Place::new();
+    let mut terminal = Terminal::start(&mut place.command(&["demo"], &[]));
+    terminal.until(&["the turn ended once"]);
+    assert!(terminal.child.wait().unwrap().success());
+    let modes = tcgetattr(&terminal.theirs).unwrap();
+    assert!(modes.local_modes.contains(LocalModes::ECHO));
+}
+
+/// Says these lines in a chat, and returns the answers and what was told.
+fn chat(lines: &str) -> (String, String) {
+    let place = Place::new();
+    let mut command = place.command(&["chat", "--model", "sim"], &[]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(lines.as_bytes()).unwrap();
+    drop(stdin);
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    (text(&out.stdout).to_owned(), text(&out.stderr).to_owned())
+}
+
+#[test]
+fn a_chat_takes_the_models_that_a_run_takes_and_says_who_answers() {
+    let (said, told) = chat("/model acme/x\nfirst\n/model sim/other\n/new second\n");
+    assert_eq!(said, "Echo: first\nEcho: second\n");
+    assert!(told.contains("unknown provider `acme`"), "{told}");
+    assert!(!told.contains("acme/x answers"), "{told}");
+    assert!(told.contains("sim/other answers from here on\n"), "{told}");
+}
+
+#[test]
+fn lists_with_nothing_in_them_say_so() {
+    let place = Place::new();
+    for (arguments, words) in [
+        (&["token", "list"][..], "there are no tokens yet"),
+        (&["config", "trust", "--list"], "no file is trusted yet"),
+        // Nothing that the locale may not have.
+        (&["threads", "list"], "`windlass run \"...\"` begins one"),
+    ] {
+        let out = place.run(arguments, &[("LANG", "C")]);
+        assert!(out.status.success(), "{out:?}");
+        assert_eq!(text(&out.stdout), "");
+        assert!(text(&out.stderr).contains(words), "{out:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told_with_the_flag_that_named_it() {
+    for flag in ["--cwd", "--workspace"] {
+        let out = windlass(&["run", flag, "/does/not/exist", "x"], &[]);
+        let told = format!("name another with {flag}");
+        assert!(text(&out.stderr).contains(&told), "{out:?}");
+        assert_eq!(out.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn nobody_is_asked_about_a_thread_that_is_not_there_and_a_no_is_no_error() {
+    let place = Place::new();
+    let run = place.run(&["run", "--model", "sim", "hello"], &[]);
+    assert!(run.status.success(), "{run:?}");
+    let listed = place.run(&["threads", "list", "--json"], &[]);
+    let thread: Value = serde_json::from_str(text(&listed.stdout)).unwrap();
+    let id = thread["id"].as_str().unwrap();
+    let none = "thr_00000000000000000000000000000000";
+    for missing in ["abcdef", none] {
+        let command = &mut place.command(&["threads", "delete", missing], &[]);
+        let (seen, status) = Terminal::start(command).rest();
+        assert_eq!(status.code(), Some(2), "{seen}");
+        assert!(seen.contains(missing) && !seen.contains("[y/N]"), "{seen}");
+    }
+    let command = &mut place.command(&["threads", "delete", id], &[]);
+    let mut terminal = Terminal::start(command);
+    terminal.until(&["[y/N] "]);
+    terminal.type_in("n");
+    let (seen, status) = terminal.rest();
+    assert_eq!(status.code(), Some(1), "{seen}");
+    assert!(seen.contains("nothing was removed"), "{seen}");
+    assert!(!seen.contains("error"), "{seen}");
+    let shown = place.run(&["threads", "show", id], &[]);
+    assert!(shown.status.success(), "{shown:?}");
 }
 
 #[test]

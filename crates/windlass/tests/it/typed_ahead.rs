@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use windlass_testkit::{Answer, Exchange, FakeServer, Wire};
 
 use crate::run::Place;
-use crate::support::{Model, Terminal, open_terminal};
+use crate::support::{Model, Sandbox, Terminal, open_terminal};
 
 const PROMPT: &str = "commands too): ";
 /// What an editor asks a terminal, and what a terminal answers: where the cursor is.
@@ -138,6 +138,26 @@ fn the_echo_comes_back_however_the_command_ends() {
         assert_eq!(status.code(), Some(code), "{signals:?}");
         assert!(scene.has_echo(), "{signals:?}");
     }
+}
+
+#[test]
+fn a_command_is_shown_while_it_runs_also_behind_a_line_without_an_end() {
+    if Sandbox::all("a_command_is_shown_while_it_runs").is_empty() {
+        return;
+    }
+    let mut scene = Scene::of(&["run", "--yes", "hello"]);
+    let command = "until [ -e enough ]; do sleep 0.05; done";
+    let arguments = json!({ "command": command }).to_string();
+    let answer = Answer::text(&["Long command."]).with_call("toolu_1", "shell", &[&arguments]);
+    let begun = scene.begun(&answer, "Long");
+    scene.finish(begun);
+    scene.terminal.until(&["command."]);
+    let seen = scene.terminal.until(&["shell  until"]);
+    assert!(seen.starts_with("\r\n"), "{seen:?}");
+    std::fs::write(scene.place.here().join("enough"), "").unwrap();
+    scene.answer("It is over.");
+    scene.terminal.until(&["It is over."]);
+    assert!(scene.terminal.ended().success());
 }
 
 #[test]

@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cli::{note, or_current};
@@ -24,6 +26,8 @@ use session::{Prompted, Session};
 const PROTOCOL_VERSION: u32 = 1;
 /// There is no such session.
 const NO_SESSION: i32 = -32002;
+/// How long answers have to be ready once nobody speaks any more.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Serves threads as an agent of the Agent Client Protocol, over standard input and output.
 #[derive(Args)]
@@ -89,6 +93,8 @@ impl Agent {
     async fn serve(self: &Arc<Self>) -> Result<()> {
         let mut lines = Lines::on_stdin();
         let mut work = JoinSet::new();
+        // Whatever has no answer yet holds on to it.
+        let (unanswered, mut all_answered) = mpsc::channel::<()>(1);
         while let Some(line) = lines.next().await? {
             match Incoming::read(&line) {
                 Ok(Incoming::Request { id, method, params }) => {
@@ -101,6 +107,8 @@ impl Agent {
                         }
                         _ => None,
                     };
+                    // A turn may take any time, and is recorded.
+                    let unanswered = prompted.is_none().then(|| unanswered.clone());
                     work.spawn(async move {
                         let answer = match prompted {
                             Some(prompted) => agent.prompt(prompted, &params).await,
@@ -108,6 +116,7 @@ impl Agent {
                         };
                         let is_loaded = method == "session/load" && answer.is_ok();
                         agent.peer.answer(id, answer);
+                        drop(unanswered);
                         if is_loaded && let Ok(session) = agent.session(&params) {
                             agent.tell_of_open(&session).await;
                         }
@@ -125,7 +134,9 @@ impl Agent {
             }
             while work.try_join_next().is_some() {}
         }
-        // Nobody reads any more. What is recorded goes on when the session is loaded again.
+        // Nobody says any more, and what was asked is answered. A turn goes on when its session is loaded again.
+        drop(unanswered);
+        let _ = tokio::time::timeout(GRACE, all_answered.recv()).await;
         work.shutdown().await;
         Ok(())
     }

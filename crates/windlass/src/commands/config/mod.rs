@@ -84,7 +84,13 @@ impl ConfigWords {
             Verb::Init(init) => init.carry_out(&directory)?,
             Verb::Schema => {}
             Verb::Trust { list: true, .. } => {
-                for Trusted { path, digest } in list.files()? {
+                let files = list.files()?;
+                if files.is_empty() {
+                    note(
+                        "no file is trusted yet; `windlass config trust` trusts that of a directory",
+                    );
+                }
+                for Trusted { path, digest } in files {
                     match self.json {
                         true => writeln!(
                             stdout,
