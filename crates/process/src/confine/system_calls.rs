@@ -60,6 +60,12 @@ const MAKING: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE];
 /// The bits of a mode that lend the rights of a file's owner, or of its group, to whoever starts it. It could be started outside.
 const LENDING: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
+/// Calls that change the memory or the course of a process, and which argument its number is.
+const INTO_OTHERS: [(i64, u8); 2] = [(libc::SYS_ptrace, 1), (libc::SYS_process_vm_writev, 0)];
+
+/// The sandbox's own init. It ends with the host, and everybody with it, unless it is made to forget that.
+const INIT: u32 = 1;
+
 /// Sockets that a network of its own holds. Others, such as those to the host of a virtual machine, know nothing of networks.
 const FAMILIES: [i32; 4] = [
     libc::AF_UNIX,
@@ -98,6 +104,11 @@ fn is_not(argument: u8, value: i32) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
 }
 
+fn is(argument: u8, value: u32) -> Result<SeccompCondition, BackendError> {
+    let (length, value) = (SeccompCmpArgLen::Dword, u64::from(value));
+    SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)
+}
+
 fn has(argument: u8, bits: u32) -> Result<SeccompCondition, BackendError> {
     let bits = u64::from(bits);
     let is_set = SeccompCmpOp::MaskedEq(bits);
@@ -116,6 +127,9 @@ fn beside_landlock(network: Network) -> Result<Rules, BackendError> {
 
 fn beside_namespaces(network: Network) -> Result<Rules, BackendError> {
     let mut rules = Rules::from(NEVER.map(|call| (call, Vec::new())));
+    for (call, whom) in INTO_OTHERS {
+        rules.insert(call, vec![SeccompRule::new(vec![is(whom, INIT)?])?]);
+    }
     if network != Network::Inherit {
         let families = FAMILIES.into_iter().map(|family| is_not(0, family));
         let others = SeccompRule::new(families.collect::<Result<_, _>>()?)?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass_core::capabilities::Capability;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_testkit::skipped;
-use windlass_tools::{Environment, Environments, FilesCapability, Policy};
+use windlass_tools::{Confinement, Environment, Environments, FilesCapability, Policy};
 
 use crate::support::{Place, sandboxes, with_network};
 
@@ -57,6 +57,44 @@ async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
             assert_eq!(ran["output"], "-1 13\n".repeat(4), "{way:?}: {ran}");
         }
     }
+}
+
+/// The init is told to end with the host. Who can write into it can make it forget that.
+#[tokio::test]
+async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
+    let program = "import ctypes, os, subprocess\n\
+                   libc = ctypes.CDLL(None, use_errno=True)\n\
+                   libc.ptrace.argtypes = [ctypes.c_long] * 4\n\
+                   child = subprocess.Popen(['sleep', '600'])\n\
+                   class Piece(ctypes.Structure):\n    \
+                       _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]\n\
+                   text = ctypes.create_string_buffer(8)\n\
+                   piece = Piece(ctypes.addressof(text), 8)\n\
+                   def attempt(done):\n    \
+                       print('done' if done >= 0 else ctypes.get_errno())\n\
+                   ATTACH, SEIZE = 16, 0x4206\n\
+                   for whom in 1, child.pid:\n    \
+                       attempt(libc.ptrace(SEIZE, whom, 0, 0))\n\
+                   attempt(libc.ptrace(ATTACH, 1, 0, 0))\n\
+                   attempt(libc.process_vm_writev(1, ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0))\n\
+                   try:\n    \
+                       open('/proc/1/mem', 'r+b')\n    \
+                       print('open')\n\
+                   except OSError as error:\n    \
+                       print(error.errno)\n\
+                   child.kill()\n";
+    let Some(way) = { sandboxes() }
+        .into_iter()
+        .find(|way| *way == Confinement::Bubblewrap)
+    else {
+        return;
+    };
+    let place = Place::confined(way, Policy::default());
+    let Some(ran) = python(&place, program).await else {
+        return;
+    };
+    // Its own children a debugger may have.
+    assert_eq!(ran["output"], "13\ndone\n13\n13\n30\n", "{ran}");
 }
 
 #[tokio::test]
