@@ -24,6 +24,10 @@ const ON_OTHERS: [i64; 5] = [
     libc::SYS_sched_setscheduler,
 ];
 
+/// The same for those that say first what the number is of, and how a process is said there (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`): it may as well be of a
+/// group or a user.
+const ON_OTHERS_OF: [(i64, i32); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+
 /// Calls that are refused whatever they say: those that reach the keys that the kernel keeps for the user, and those of the host's session, and the one that
 /// opens files and sockets without the calls that are judged here.
 const NEVER: [i64; 4] = [
@@ -119,6 +123,11 @@ fn beside_landlock(network: Network) -> Result<Rules, BackendError> {
     let on_others = SeccompRule::new(vec![is_not(0, 0)?])?;
     let mut rules = Rules::from(NEVER.map(|call| (call, Vec::new())));
     rules.extend(ON_OTHERS.map(|call| (call, vec![on_others.clone()])));
+    for (call, process) in ON_OTHERS_OF {
+        let of_more = SeccompRule::new(vec![is_not(0, process)?])?;
+        let of_another = SeccompRule::new(vec![is_not(1, 0)?])?;
+        rules.insert(call, vec![of_more, of_another]);
+    }
     if network != Network::Inherit {
         rules.insert(libc::SYS_socket, Vec::new());
     }
