@@ -83,7 +83,9 @@ pub(crate) fn launch(
         let _ = tell.send(launched);
         if let Some(pid) = pid {
             if let Some(found) = said.as_ref().and_then(|said| SandboxInit::of(pid, said)) {
+                let member = found.member();
                 let _ = init.set(found);
+                let _ = notes.send(Note::Init(member));
             }
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}

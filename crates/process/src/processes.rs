@@ -37,9 +37,11 @@ mod proc {
             Stat::of(pid).map(|stat| stat.start)
         }
 
-        /// Tells whether the process of this number is a child of the other, and the init of a namespace of processes.
-        pub(crate) fn is_init_below(pid: Pid, parent: Pid) -> bool {
-            Stat::of(pid).is_some_and(|stat| stat.parent == number(parent) && stat.is_init())
+        /// Returns the process of this number, if it is a child of the other, and the init of a namespace of processes.
+        pub(crate) fn init_below(pid: Pid, parent: Pid) -> Option<Self> {
+            let stat = Stat::of(pid)?;
+            let is_meant = stat.parent == number(parent) && stat.is_init();
+            is_meant.then(|| stat.member())
         }
 
         pub(crate) fn number(&self) -> i32 {

@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
 };
 
 /// Where a sandbox shows the launcher: it has a `/dev` of its own, whatever else it shows.
@@ -138,5 +138,7 @@ fn hand_over(channel: BorrowedFd<'_>) -> io::Result<u16> {
         &mut control,
         SendFlags::empty(),
     )?;
+    // The sandbox's init keeps the channel. What a command sent through it, open files among it, would wait with the host for nobody.
+    shutdown(channel, Shutdown::Both)?;
     Ok(port)
 }

@@ -116,6 +116,15 @@ impl Record {
         Ok(())
     }
 
+    /// Records one more beside those who were there.
+    pub(crate) fn add(&mut self, member: Member) -> io::Result<()> {
+        let mut members = self.written.clone();
+        if !members.contains(&member) {
+            members.push(member);
+        }
+        self.write(&members)
+    }
+
     /// Forgets a program of which nothing is left. What is not forgotten is looked for in the next life.
     pub(crate) fn forget(self) {
         let _ = fs::remove_file(&self.path);

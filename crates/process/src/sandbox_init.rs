@@ -28,8 +28,11 @@ mod linux {
     const BEFORE_NUMBER: &str = "\"child-pid\":";
     const MAX_SAID: usize = 4096;
 
-    /// A handle of the init of a sandbox.
-    pub(crate) struct SandboxInit(OwnedFd);
+    /// The init of a sandbox, and a handle of it.
+    pub(crate) struct SandboxInit {
+        handle: OwnedFd,
+        member: Member,
+    }
 
     impl SandboxInit {
         /// Waits until bubblewrap has said who it is; `None` if it ended before that, or if it cannot be seen that it is so.
@@ -38,17 +41,23 @@ mod linux {
             let number = number_said(bubblewrap, said)?;
             // The handle is taken first, and then looked at: what is a child of bubblewrap now was one all the time.
             let handle = pidfd_open(number, PidfdFlags::empty()).ok()?;
-            Member::is_init_below(number, bubblewrap).then_some(Self(handle))
+            let member = Member::init_below(number, bubblewrap)?;
+            Some(Self { handle, member })
+        }
+
+        /// Returns how it is recorded.
+        pub(crate) fn member(&self) -> Member {
+            self.member
         }
 
         /// Ends it when bubblewrap is gone, and with it everybody in the sandbox. Tells whether that came about.
         pub(crate) fn end(&self) -> bool {
-            let _ = pidfd_send_signal(&self.0, Signal::KILL);
+            let _ = pidfd_send_signal(&self.handle, Signal::KILL);
             let deadline = Instant::now() + WITHIN;
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let left = Timespec::try_from(left).unwrap_or_default();
-                let mut files = [PollFd::new(&self.0, PollFlags::IN)];
+                let mut files = [PollFd::new(&self.handle, PollFlags::IN)];
                 match poll(&mut files, Some(&left)) {
                     Err(Errno::INTR) => {}
                     Err(_) | Ok(0) => return false,
@@ -57,7 +66,7 @@ mod linux {
             }
             // Where the host adopts orphans, it was one.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-            let _ = waitid(WaitId::PidFd(self.0.as_fd()), options);
+            let _ = waitid(WaitId::PidFd(self.handle.as_fd()), options);
             true
         }
     }
@@ -130,11 +139,16 @@ mod unknown {
 
     use rustix::process::Pid;
 
+    use crate::processes::Member;
+
     pub(crate) enum SandboxInit {}
 
     impl SandboxInit {
         pub(crate) fn of(_bubblewrap: Pid, _said: &PipeReader) -> Option<Self> {
             None
+        }
+        pub(crate) fn member(&self) -> Member {
+            match *self {}
         }
         pub(crate) fn end(&self) -> bool {
             match *self {}

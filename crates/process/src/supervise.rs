@@ -4,7 +4,7 @@
 //! signal goes with the *thread* that started the program, and because landlock confines the thread that asks for it: one is
 //! confined, starts the program, which inherits that, and then only waits for it.
 
-use std::io::pipe;
+use std::io::{self, pipe};
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use crate::feed::{self, Closer, Feed};
 use crate::ladder::{Ladder, Rung};
 use crate::launch::{Launched, Pipes, launch, pid_of};
 use crate::lifeline::Lifeline;
+use crate::processes::Member;
 use crate::program::{Program, Stderr, Stdin, Stdout};
 use crate::read::{self, Chunks};
 use crate::records::Record;
@@ -37,6 +38,8 @@ const LAST_RECORD: Duration = Duration::from_secs(8);
 pub(crate) enum Note {
     Stop,
     Signal(Signal),
+    /// The init of its sandbox, which mostly is not there yet when the program is recorded for the first time.
+    Init(Member),
     Exited,
 }
 
@@ -243,6 +246,9 @@ impl Supervised {
             match note {
                 Ok(Note::Exited) => return Cause::Itself,
                 Ok(Note::Signal(signal)) => self.family.ask(signal),
+                Ok(Note::Init(init)) => {
+                    told(self.record.as_mut().map(|record| record.add(init)));
+                }
                 Ok(Note::Stop) | Err(RecvTimeoutError::Disconnected) => return Cause::Stopped,
                 Err(RecvTimeoutError::Timeout)
                     if deadline.is_some_and(|end| end <= Instant::now()) =>
@@ -273,12 +279,18 @@ impl Supervised {
     }
 }
 
-/// Records who is there. A record that cannot be written is no reason to stop: the next one may be.
+/// Records who is there.
 fn write_record(record: &mut Option<Record>, family: &mut Family) {
-    let Some(record) = record else {
-        return;
-    };
-    if let Err(error) = record.write(&family.everybody()) {
+    told(
+        record
+            .as_mut()
+            .map(|record| record.write(&family.everybody())),
+    );
+}
+
+/// A record that cannot be written is no reason to stop: the next one may be.
+fn told(recorded: Option<io::Result<()>>) {
+    if let Some(Err(error)) = recorded {
         tracing::warn!(%error, "the processes of a command cannot be recorded");
     }
 }
@@ -288,7 +300,7 @@ fn exited_within(inbox: &Receiver<Note>, time: Duration) -> bool {
     loop {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Note::Exited) => return true,
-            Ok(Note::Stop | Note::Signal(_)) => {}
+            Ok(Note::Stop | Note::Signal(_) | Note::Init(_)) => {}
             Err(_) => return false,
         }
     }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use windlass_process::{Leftovers, Records};
+use windlass_process::{Confinement, Leftovers, Records};
 
-use crate::support::{birth, worlds};
+use crate::support::{World, birth, is_here, soon, worlds};
 
 fn boot() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -131,5 +131,35 @@ async fn a_program_is_recorded_while_it_runs() {
             "{:?}",
             world.way
         );
+    }
+}
+
+/// By it everybody in a sandbox is ended, whatever they have thrown away. It is born after the program is recorded, or before, as it happens.
+#[tokio::test]
+async fn the_init_of_a_sandbox_is_recorded_whenever_it_is_born() {
+    if !is_here(Confinement::Bubblewrap) {
+        return;
+    }
+    let world = World::of(Confinement::Bubblewrap);
+    let directory = tempfile::tempdir().unwrap();
+    let records = Records::open(directory.path()).unwrap();
+    for _ in 0..40 {
+        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+        program.records = Some(records.clone());
+        let mut running = crate::support::up(program, &errors).await;
+        let outer = running.pid();
+        let children = format!("/proc/{outer}/task/{outer}/children");
+        let init = fs::read_to_string(children).unwrap();
+        let init: u32 = init.trim().parse().unwrap();
+        let line = format!("{init} {}\n", birth(init));
+        soon("the init is recorded", || {
+            let file = fs::read_dir(directory.path()).unwrap().flatten();
+            let mut file =
+                file.filter(|file| file.path().extension() == Some("processes".as_ref()));
+            let text = fs::read_to_string(file.next().unwrap().path());
+            text.unwrap().contains(&line)
+        });
+        running.stop();
+        assert!(running.end().await.unwrap().is_whole);
     }
 }

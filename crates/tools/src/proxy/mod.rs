@@ -85,7 +85,10 @@ impl ShellProxy {
         let (proxy, refusals) = self.proxy(Some(session_id), list);
         let task = tokio::spawn(async move {
             let arrived = channel.async_io(Interest::READABLE, || InnerListener::receive(&channel));
-            match arrived.await {
+            let arrived = arrived.await;
+            // Nothing else is to be said.
+            drop(channel);
+            match arrived {
                 Ok(Some(listener)) => proxy.serve(listener).await,
                 // The command did not start, and that is told elsewhere.
                 Ok(None) => {}

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use serde_json::{Value, json};
 use windlass_core::capabilities::Capability;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_testkit::skipped;
-use windlass_tools::{Environment, Environments, FilesCapability, Policy};
+use windlass_tools::{Confinement, Environment, Environments, FilesCapability, Policy};
 
 use crate::support::{Place, sandboxes, with_network};
 
@@ -55,6 +56,109 @@ async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
             };
             assert_eq!(ran["output"], "-1 13\n".repeat(4), "{way:?}: {ran}");
         }
+    }
+}
+
+/// The init is told to end with the host. Who can write into it can make it forget that.
+#[tokio::test]
+async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
+    let program = "import ctypes, os, subprocess\n\
+                   libc = ctypes.CDLL(None, use_errno=True)\n\
+                   libc.ptrace.argtypes = [ctypes.c_long] * 4\n\
+                   child = subprocess.Popen(['sleep', '600'])\n\
+                   class Piece(ctypes.Structure):\n    \
+                       _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]\n\
+                   text = ctypes.create_string_buffer(8)\n\
+                   piece = Piece(ctypes.addressof(text), 8)\n\
+                   def attempt(done):\n    \
+                       print('done' if done >= 0 else ctypes.get_errno())\n\
+                   ATTACH, SEIZE = 16, 0x4206\n\
+                   for whom in 1, child.pid:\n    \
+                       attempt(libc.ptrace(SEIZE, whom, 0, 0))\n\
+                   attempt(libc.ptrace(ATTACH, 1, 0, 0))\n\
+                   attempt(libc.process_vm_writev(1, ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0))\n\
+                   try:\n    \
+                       open('/proc/1/mem', 'r+b')\n    \
+                       print('open')\n\
+                   except OSError as error:\n    \
+                       print(error.errno)\n\
+                   child.kill()\n";
+    let Some(way) = { sandboxes() }
+        .into_iter()
+        .find(|way| *way == Confinement::Bubblewrap)
+    else {
+        return;
+    };
+    let place = Place::confined(way, Policy::default());
+    let Some(ran) = python(&place, program).await else {
+        return;
+    };
+    // Its own children a debugger may have.
+    assert_eq!(ran["output"], "13\ndone\n13\n13\n30\n", "{ran}");
+}
+
+#[tokio::test]
+async fn a_command_leaves_no_file_that_lends_its_rights() {
+    // Each way to set a mode, or to make a file with one; the numbers are those of calls that Python does not make.
+    let program = "import ctypes, os, struct\n\
+                   libc = ctypes.CDLL(None, use_errno=True)\n\
+                   os.umask(0)\n\
+                   open('f', 'w').close()\n\
+                   f = os.open('f', os.O_RDWR)\n\
+                   here = os.open('.', os.O_RDONLY)\n\
+                   def call(*words):\n    \
+                       if libc.syscall(*words) < 0:\n        \
+                           error = ctypes.get_errno()\n        \
+                           raise OSError(error, os.strerror(error))\n\
+                   def attempt(act, *words):\n    \
+                       try:\n        \
+                           act(*words)\n        \
+                           print('done')\n    \
+                       except OSError as error:\n        \
+                           print(error.errno)\n\
+                   making = os.O_CREAT | os.O_WRONLY\n\
+                   for mode in 0o4755, 0o2755, 0o6755:\n    \
+                       attempt(os.chmod, 'f', mode)\n    \
+                       attempt(os.fchmod, f, mode)\n    \
+                       attempt(lambda: os.chmod('f', mode, dir_fd=here))\n    \
+                       attempt(call, 452, here, b'f', mode, 0)\n    \
+                       attempt(os.open, f'o{mode}', making, mode)\n    \
+                       attempt(os.open, '.', os.O_TMPFILE | os.O_RDWR, mode)\n    \
+                       attempt(os.mknod, f'm{mode}', 0o100000 | mode)\n    \
+                       attempt(lambda: os.mknod(f'n{mode}', 0o100000 | mode, dir_fd=here))\n    \
+                       how = struct.pack('QQQ', making, mode, 0)\n    \
+                       attempt(call, 437, here, f'p{mode}'.encode(), how, len(how))\n\
+                   attempt(call, 425, 1, bytes(120))\n";
+    for way in sandboxes() {
+        for policy in [Policy::default(), with_network()] {
+            let place = Place::confined(way, policy);
+            let Some(ran) = python(&place, program).await else {
+                return;
+            };
+            let each = format!("{}38\n", "1\n".repeat(8));
+            let expected = format!("{}13\n", each.repeat(3));
+            assert_eq!(ran["output"], expected, "{way:?}: {ran}");
+            let ran = place.shell("cp /bin/sh sh; chmod 6755 sh").await.unwrap();
+            assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+            for file in fs::read_dir(place.root()).unwrap() {
+                let file = file.unwrap();
+                let mode = file.metadata().unwrap().permissions().mode();
+                assert_eq!(mode & 0o6000, 0, "{way:?}: {file:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_have_all_other_modes() {
+    let script = "set -e; umask 022; echo '#!/bin/sh' > run; chmod 755 run; ./run; chmod u=rwx,go= run; chmod 644 run; chmod 755 run\n\
+                  mkdir -m 1777 d; install -m 700 run d/run; cp -a d copy; tar -cf all.tar d; mkdir out; tar -xpf all.tar -C out\n\
+                  mkfifo -m 600 pipe; stat -c %a run d d/run copy copy/run out/d out/d/run pipe";
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let ran = place.shell(script).await.unwrap();
+        let expected = "755\n1777\n700\n1777\n700\n1777\n700\n600\n";
+        assert_eq!(ran["output"], expected, "{way:?}: {ran}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use windlass_testkit::skipped;
@@ -233,6 +234,56 @@ async fn a_command_sets_no_limits_of_other_processes() {
     if !was_set {
         let why = String::from_utf8_lossy(&free.stderr).into_owned();
         skipped("a_command_sets_no_limits_of_other_processes", &why);
+    }
+}
+
+#[tokio::test]
+async fn a_command_sets_no_priorities_of_other_processes() {
+    let run = |script: &str| {
+        let ran = Command::new("sh").args(["-c", script]).output().unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    // Without capabilities, so that root's may be set by who has none either.
+    let bare = "bare='setpriv --bounding-set=-all --inh-caps=-all'; $bare true 2>/dev/null || bare=; exec $bare sleep 600";
+    let mut other = Command::new("sh");
+    let mut other = other.args(["-c", bare]).process_group(0).spawn().unwrap();
+    let pid = other.id();
+    while fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() != "sleep\n" {
+        assert_eq!(other.try_wait().unwrap(), None);
+        tokio::task::yield_now().await;
+    }
+    let look = || run(&format!("ps -o ni= -p {pid}; ionice -p {pid}"));
+    // Its group has the same number.
+    let set =
+        format!("renice 19 -p {pid}; ionice -c3 -p {pid}; renice 19 -g {pid}; ionice -c3 -P {pid}");
+    let before = look();
+    let mut after = Vec::new();
+    let mut own = Vec::new();
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let _ = place.shell(&set).await;
+        after.push((way, look()));
+        // Its own it may set.
+        let ran = place.shell("nice -n 7 nice; ionice -c3 ionice").await;
+        own.push((way, ran.unwrap()));
+    }
+    // Outside of a sandbox the same command sets them; else nothing was tried.
+    run(&set);
+    let was_set = look() != before;
+    other.kill().unwrap();
+    other.wait().unwrap();
+    for (way, after) in after {
+        assert_eq!(after, before, "{way:?}");
+    }
+    if !was_set {
+        skipped(
+            "a_command_sets_no_priorities_of_other_processes",
+            "renice and ionice are not there",
+        );
+        return;
+    }
+    for (way, own) in own {
+        assert_eq!(own["output"], "7\nidle\n", "{way:?}: {own}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::capabilities::Capability;
 use windlass_core::tools::ToolExecutionResult;
+use windlass_testkit::skipped;
 use windlass_tools::{
     Confinement, Launcher, Network, OutputLimits, Outputs, Policy, ShellCapability, become_proxied,
 };
@@ -196,6 +197,36 @@ async fn a_proxied_command_ends_reads_and_is_limited_as_any_other() {
     let slow = json!({ "command": "sleep 600", "timeout_ms": 300 });
     let told = place.call("shell", slow).await.unwrap_err();
     assert!(told.contains("did not end within"), "{told}");
+}
+
+/// The sandbox's init holds the channel by which the listener went to the host, and a command can take it from there.
+#[tokio::test]
+async fn nothing_goes_to_the_host_by_the_channel_of_the_listener() {
+    if !is_here(Confinement::Bubblewrap) {
+        return;
+    }
+    let place = place(1);
+    let program = "import ctypes, os, socket\n\
+                   libc = ctypes.CDLL(None, use_errno=True)\n\
+                   PIDFD_GETFD = 438\n\
+                   taken = libc.syscall(PIDFD_GETFD, os.pidfd_open(1), 0, 0)\n\
+                   if taken < 0:\n    \
+                       print('refused')\n    \
+                       raise SystemExit\n\
+                   channel = socket.socket(fileno=taken)\n\
+                   try:\n    \
+                       socket.send_fds(channel, [b'x'], [0, 1, 2])\n    \
+                       print('sent')\n\
+                   except OSError as error:\n    \
+                       print(error.errno)\n";
+    std::fs::write(place.root().join("attack.py"), program).unwrap();
+    let ran = place.shell("python3 attack.py").await.unwrap();
+    if ran["exit_code"] == 127 {
+        skipped("nothing_goes_to_the_host", "there is no python3");
+        return;
+    }
+    let said = output(&ran).lines().last();
+    assert!([Some("32"), Some("refused")].contains(&said), "{ran}");
 }
 
 #[tokio::test]
