@@ -4,6 +4,7 @@
 //! tool says. Rules are a convenience for people, not a wall: what a call can reach is limited by its environment.
 
 mod command_line;
+mod path;
 mod pattern;
 mod program;
 mod reader;
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::tools::{ToolCall, ToolPolicy};
 use command_line::CommandLine;
-use pattern::{is_plain_path, matches_pattern};
+use pattern::matches_pattern;
 
 pub use remembered::{RememberedCalls, call_digest};
 
@@ -47,6 +48,9 @@ pub struct ApprovalRule {
     /// What becomes of it.
     pub action: ApprovalAction,
 }
+
+/// Tools that look through everything below a directory, the one where the turn works if none is named.
+const SEARCHES: &[&str] = &["grep", "glob"];
 
 /// All rules of an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,22 +85,54 @@ impl ApprovalRule {
     }
 
     fn is_about(&self, call: &ToolCall) -> bool {
-        let matches = |(name, pattern): (&String, &String)| match &call.arguments[name] {
-            Value::String(text) => self.matches_text(name, pattern, text),
-            Value::Null => false,
-            other => matches_pattern(pattern, &other.to_string()),
+        let matches = |(name, pattern): (&String, &String)| {
+            self.matches_argument(name, pattern, &call.arguments[name])
         };
         matches_pattern(&self.tool, &call.name) && self.arguments.iter().all(matches)
     }
 
-    /// A path that could lead elsewhere than its letters say is never let through by a rule that allows.
-    fn matches_text(&self, name: &str, pattern: &str, text: &str) -> bool {
-        let is_path = name.contains("path") || name.contains("file") || name == "cwd";
-        match (is_path, is_plain_path(text), self.action) {
-            (true, false, ApprovalAction::Allow) => false,
-            (true, false, _) => matches_pattern(pattern, &pattern::normal(text)),
-            _ => matches_pattern(pattern, text),
+    fn matches_argument(&self, name: &str, pattern: &str, value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::String(text) if path::is_named(name) => self.matches_path(pattern, text),
+            Value::Array(values) if path::is_named(name) => {
+                let mut texts = values.iter().map(Value::as_str);
+                let is = |text: Option<&str>| text.is_some_and(|it| self.matches_path(pattern, it));
+                match self.action {
+                    ApprovalAction::Allow => !values.is_empty() && texts.all(is),
+                    ApprovalAction::Ask | ApprovalAction::Deny => texts.any(is),
+                }
+            }
+            Value::String(text) => matches_pattern(pattern, text),
+            other => matches_pattern(pattern, &other.to_string()),
         }
+    }
+
+    fn matches_path(&self, pattern: &str, text: &str) -> bool {
+        match self.action {
+            ApprovalAction::Allow => path::is_surely(pattern, text),
+            ApprovalAction::Ask | ApprovalAction::Deny => path::may_be(pattern, text),
+        }
+    }
+
+    /// Tells whether a call looks through everything below a directory, and what this rule keeps from it may be there.
+    fn is_searched_by(&self, call: &ToolCall) -> bool {
+        let is_search = SEARCHES
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(&call.name));
+        let is_reached = |(name, pattern): (&String, &String)| match &call.arguments[name] {
+            Value::Null => path::is_named(name),
+            Value::String(text) if path::is_named(name) => {
+                path::may_be(pattern, text) || path::may_be_above(pattern, text)
+            }
+            value => self.matches_argument(name, pattern, value),
+        };
+        is_search
+            && self.action != ApprovalAction::Allow
+            && self.command.is_none()
+            && !self.arguments.is_empty()
+            && matches_pattern(&self.tool, &call.name)
+            && self.arguments.iter().all(is_reached)
     }
 
     fn words(&self) -> Option<Vec<String>> {
@@ -159,6 +195,7 @@ impl ApprovalRules {
         match () {
             () if says(ApprovalAction::Deny) => ApprovalAction::Deny,
             () if says(ApprovalAction::Ask) => ApprovalAction::Ask,
+            () if self.rules.iter().any(|rule| rule.is_searched_by(call)) => ApprovalAction::Ask,
             () if allows(&about, &line) => ApprovalAction::Allow,
             () => usual,
         }
@@ -552,6 +589,89 @@ mod tests {
         }
         assert_eq!(on("mcp__x__y", "a", ToolPolicy::Auto), ApprovalAction::Ask);
         assert!(!rules.refuses_all_of("read"), "only some of its calls");
+    }
+
+    #[test]
+    fn a_path_is_kept_from_tools_however_it_is_written() {
+        let rules = rules(json!({ "rules": [
+            { "tool": "*", "arguments": { "path": ".github/**" }, "action": "deny" },
+            { "tool": "*", "arguments": { "path": "./secret/**" }, "action": "deny" },
+            { "tool": "*", "arguments": { "path": "/etc/**" }, "action": "deny" },
+            { "tool": "many", "arguments": { "paths": "secret/**" }, "action": "deny" },
+            { "tool": "grep", "arguments": { "path": "src/*/keys/**" }, "action": "ask" },
+            { "tool": "*", "arguments": { "path": "docs/**" }, "action": "allow" },
+            { "tool": "many", "arguments": { "paths": "docs/**" }, "action": "allow" },
+        ]}));
+        let on =
+            |name: &str, arguments: Value, policy| rules.action_on(&call(name, arguments), policy);
+        for denied in [
+            ".github/x",
+            "./.github/x",
+            ".//.github//x",
+            "/ws/.github/workflows/x",
+            "../ws/.github/x",
+            "a/../.github/x",
+            "secret",
+            "secret/",
+            "./secret",
+            "secret/a",
+            "/ws/secret",
+            "src/../secret/",
+            "/etc/passwd",
+            "//etc/./passwd",
+            "/etc",
+        ] {
+            let action = on("write", json!({ "path": denied }), ToolPolicy::Auto);
+            assert_eq!(action, ApprovalAction::Deny, "{denied}");
+        }
+        for free in [
+            "a/.github/x",
+            ".githubx/y",
+            "secrets",
+            "./src/x",
+            "/ws/src",
+            "etc/x",
+        ] {
+            let action = on("read", json!({ "path": free }), ToolPolicy::Auto);
+            assert_eq!(action, ApprovalAction::Allow, "{free}");
+        }
+        for (paths, action) in [
+            (json!(["docs/a", "docs/b"]), ApprovalAction::Allow),
+            (json!(["docs/a", "/docs/b"]), ApprovalAction::Ask),
+            (json!(["docs/a", "./secret/b"]), ApprovalAction::Deny),
+            (json!(["docs/a", 1]), ApprovalAction::Ask),
+            (json!([]), ApprovalAction::Ask),
+        ] {
+            let call = json!({ "paths": paths });
+            assert_eq!(
+                on("many", call, ToolPolicy::RequiresApproval),
+                action,
+                "{paths}"
+            );
+        }
+        // What looks through everything below a directory may come to what is kept.
+        for (name, arguments, action) in [
+            ("grep", json!({ "pattern": "x" }), ApprovalAction::Ask),
+            ("Grep", json!({ "pattern": "x" }), ApprovalAction::Ask),
+            (
+                "glob",
+                json!({ "pattern": ".github/*" }),
+                ApprovalAction::Ask,
+            ),
+            ("grep", json!({ "path": "." }), ApprovalAction::Ask),
+            ("grep", json!({ "path": "" }), ApprovalAction::Ask),
+            ("grep", json!({ "path": "/ws" }), ApprovalAction::Ask),
+            ("grep", json!({ "path": "src" }), ApprovalAction::Ask),
+            ("grep", json!({ "path": "src/a" }), ApprovalAction::Ask),
+            ("grep", json!({ "path": "src/a/b" }), ApprovalAction::Allow),
+            ("glob", json!({ "path": "src" }), ApprovalAction::Allow),
+            ("grep", json!({ "path": "secret/" }), ApprovalAction::Deny),
+            ("read", json!({ "path": "src" }), ApprovalAction::Allow),
+            ("list", json!({}), ApprovalAction::Allow),
+        ] {
+            let said = format!("{name} {arguments}");
+            assert_eq!(on(name, arguments, ToolPolicy::Auto), action, "{said}");
+        }
     }
 
     #[test]
