@@ -15,6 +15,8 @@ pub(super) const GLOB: char = '\u{2}';
 const MAX_DEPTH: usize = 50;
 const MAX_LOOKS: usize = 8;
 const MAX_LOOKS_OF_SHORT: usize = 4 * 1024;
+/// How far the end of a calculation is looked for.
+const MAX_ARITHMETIC: usize = 1_000;
 
 /// What was read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -343,8 +345,10 @@ impl Reader {
             return false;
         }
         let (mut depth, mut has_hash, mut is_plain) = (1_usize, false, true);
-        let mut end = None;
-        for (at, letter) in self.letters.iter().enumerate().skip(self.at) {
+        let (mut end, mut looked) = (None, 0);
+        let near = self.letters.iter().enumerate().skip(self.at);
+        for (at, letter) in near.take(MAX_ARITHMETIC) {
+            looked += 1;
             match *letter {
                 it if it == opens => depth += 1,
                 it if it == closes => depth -= 1,
@@ -361,15 +365,18 @@ impl Reader {
                 break;
             }
         }
-        let looked = end.unwrap_or(self.letters.len()).saturating_sub(self.at);
-        let (Some(left), Some(end), true) = (self.left.checked_sub(looked), end, is_plain) else {
+        let Some(left) = self.left.checked_sub(looked) else {
+            self.give_up();
+            return false;
+        };
+        self.left = left;
+        let Some(end) = end.filter(|_| is_plain) else {
             // Where quotes are in it, shells differ in where it ends.
-            if has_hash || self.left < looked {
+            if has_hash {
                 self.give_up();
             }
             return false;
         };
-        self.left = left;
         let inner: String = self.letters[self.at..end].iter().collect();
         self.at = end + 1;
         self.within(&inner, |reader| reader.double(&mut Open::default(), None));
@@ -643,6 +650,7 @@ mod tests {
         }
         assert!(read(&line).is_too_much);
         assert!(read(&"(".repeat(1_000)).is_too_much);
+        assert!(read(&"a $((\" ) ) \" ".repeat(10_000)).is_too_much);
         assert!(!read(&"a".repeat(100_000)).is_too_much);
     }
 }
