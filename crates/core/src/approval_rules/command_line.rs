@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use super::given::{is_told_to_run, lines_within};
+use super::path;
 use super::program::{self, Interpreter};
-use super::reader::{self, UNKNOWN, UNKNOWN_IN_WORD};
+use super::reader::{self, GLOB, UNKNOWN, UNKNOWN_IN_WORD};
 
 /// The commands of a line, each by its words.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,7 +33,11 @@ impl Within {
         let Some((name, rest)) = named.split_first() else {
             return false;
         };
-        let starts = match self.is_runner {
+        // What is named as a file may be given to a shell.
+        let first = self.words.first().map_or("", String::as_str);
+        let is_script = name.contains('/')
+            && (program::is_interpreter(first) || matches!(first, "." | "source"));
+        let starts = match self.is_runner || is_script {
             false => 0..self.words.len().min(1),
             true => 0..self.words.len(),
         };
@@ -45,14 +51,14 @@ impl Within {
             return false;
         };
         let is_named = match name.contains('/') {
-            true => may_be(first, name),
+            true => may_be_file(first, name),
             false => may_be(bare(first), name),
         };
         if !is_named {
             return false;
         }
         let mut after = after.iter();
-        let mut is_open = bare(first).contains(UNKNOWN);
+        let mut is_open = bare(first).contains([UNKNOWN, GLOB]);
         let mut skipped = 0;
         for wanted in rest {
             let mut may_be_value = false;
@@ -67,7 +73,7 @@ impl Within {
                         .first()
                         .is_some_and(|it| ADDERS.contains(&bare(it)));
                 };
-                is_open = word.contains(UNKNOWN) && may_be(word, wanted);
+                is_open = word.contains([UNKNOWN, GLOB]) && may_be(word, wanted);
                 if may_be(word, wanted) {
                     break;
                 }
@@ -83,16 +89,31 @@ impl Within {
     }
 }
 
+/// Tells whether a program that is named as a file may be another one: where one of them is not absolute, it depends on where it is started.
+fn may_be_file(word: &str, wanted: &str) -> bool {
+    match word.starts_with('/') && wanted.starts_with('/') && !word.contains("/../") {
+        true => may_be(&path::normal(word), &path::normal(wanted)),
+        false => may_be(bare(word), bare(wanted)),
+    }
+}
+
 /// Tells whether a word may be another one, when a shell has put in what only it knows.
-fn may_be(word: &str, wanted: &str) -> bool {
-    let is_unknown = |letter: char| letter == UNKNOWN || letter == UNKNOWN_IN_WORD;
+pub(super) fn may_be(word: &str, wanted: &str) -> bool {
+    let word = word.strip_suffix('\r').unwrap_or(word);
+    let is_unknown = |letter: char| matches!(letter, UNKNOWN | UNKNOWN_IN_WORD | GLOB);
     let Some(first) = word.find(is_unknown) else {
         return word == wanted;
     };
-    let end = match word.contains(UNKNOWN) {
-        // It may be several words.
+    let has_glob = word.contains(GLOB);
+    let end = match word.contains(UNKNOWN) || word.contains("\u{2}[") || word.contains("\u{2}(") {
+        // It may be several words, or nobody knows where it ends.
         true => "",
-        false => word.rsplit(is_unknown).next().unwrap_or_default(),
+        false => {
+            let end = word.rsplit(is_unknown).next().unwrap_or_default();
+            end.strip_prefix(['*', '?'])
+                .filter(|_| has_glob)
+                .unwrap_or(end)
+        }
     };
     let known = first + end.len();
     known <= wanted.len() && wanted.starts_with(&word[..first]) && wanted.ends_with(end)
@@ -154,9 +175,34 @@ const RUNNERS: &[&str] = &[
     "poetry",
     "pipenv",
     "npx",
+    "setarch",
+    "linux32",
+    "linux64",
+    "i386",
+    "x86_64",
+    "numactl",
+    "eatmydata",
+    "dbus-run-session",
+    "xvfb-run",
+    "rlwrap",
+    "chronic",
+    "sg",
+    "cgexec",
+    "perf",
 ];
-/// Those of them that give their words to a shell.
-const LINE_RUNNERS: &[&str] = &["watch", "parallel", "entr", "hyperfine", "script"];
+
+/// Tells whether a program runs another one; what loads programs does so too, and what has a name that only a shell knows may.
+fn is_runner(name: &str) -> bool {
+    let name = bare(name);
+    let is_loader =
+        name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld.so");
+    RUNNERS.contains(&name) || is_loader || has_unknown(name)
+}
+
+/// Tells whether a word has something in it that only a shell knows.
+pub(super) fn has_unknown(word: &str) -> bool {
+    word.contains([UNKNOWN, UNKNOWN_IN_WORD, GLOB])
+}
 /// Those that add words of their own behind those of the command.
 const ADDERS: &[&str] = &["xargs", "parallel", "find"];
 /// How many commands are looked for in one line, how many words are looked at, and how many bytes of lines within lines are read.
@@ -198,7 +244,8 @@ impl CommandLine {
                 return None;
             }
             let before = command.iter();
-            let before = before.take_while(|word| is_keyword(bare(word)) || is_variable(word));
+            let before = before
+                .take_while(|word| is_keyword(bare(word)) || is_variable(word) || *word == "!");
             let before = before.count();
             if before > 0 {
                 found.push(Within {
@@ -210,14 +257,14 @@ impl CommandLine {
             let Some(name) = command.first() else {
                 continue;
             };
-            let is_runner = RUNNERS.contains(&bare(name));
+            let is_runner = is_runner(name);
             for line in lines_within(&command, is_runner) {
                 bytes += line.len();
                 if bytes > MOST_BYTES {
                     return None;
                 }
                 // What was one word for the shell before may be several for this one.
-                let line = line.replace(UNKNOWN_IN_WORD, &UNKNOWN.to_string());
+                let line = line.replace([UNKNOWN_IN_WORD, GLOB], &UNKNOWN.to_string());
                 let mut read = Self::parse_loosely(&line);
                 is_lost |= read.is_too_much;
                 open.append(&mut read.commands);
@@ -263,6 +310,24 @@ impl CommandLine {
         }
     }
 
+    /// Tells whether commands of the line run in another directory than the first.
+    pub(super) fn changes_directory(&self) -> bool {
+        let name = |command: &Vec<String>| command.first().cloned().unwrap_or_default();
+        let mut names = self.commands.iter().map(name);
+        names.any(|name| matches!(name.as_str(), "cd" | "pushd" | "popd"))
+    }
+
+    /// Tells whether words name a script by a relative path, as `./build.sh` and `sh build.sh` do.
+    pub(super) fn names_script(words: &[String]) -> bool {
+        let is_relative = |word: &String| !word.starts_with(['-', '/']);
+        let of_script = words
+            .iter()
+            .position(|it| program::is_interpreter(it) || it == "source" || it == ".");
+        let behind = of_script.map_or(&[][..], |place| &words[place + 1..]);
+        let is_path = |word: &String| is_relative(word) && word.contains('/');
+        behind.iter().any(is_relative) || words.iter().any(is_path)
+    }
+
     /// Tells whether a rule that allows means a command: it begins with the words of the rule, and these say which program it comes to.
     pub(super) fn is_allowed(command: &[String], words: &[String]) -> bool {
         if words.is_empty() || !command.starts_with(words) {
@@ -274,10 +339,10 @@ impl CommandLine {
             !word.starts_with('-') && !is_variable(word) && !is_number
         };
         match bare(&words[0]) {
-            "git" => !rest.iter().any(|word| is_git_setting(word)),
             "find" => !rest
                 .iter()
                 .any(|word| word.starts_with("-exec") || word.starts_with("-ok")),
+            name if is_told_to_run(name, command, words.len()) => false,
             name if RUNNERS.contains(&name) => {
                 let runs_more =
                     |word: &String| RUNNERS.contains(&bare(word)) || program::is_interpreter(word);
@@ -290,107 +355,6 @@ impl CommandLine {
     }
 }
 
-/// Tells whether a word may say what git runs instead of what it is asked for.
-fn is_git_setting(word: &str) -> bool {
-    let options = ["-c", "--config-env", "--exec-path", "--exec"];
-    let is_option = |option: &&str| word == *option || word.starts_with(&format!("{option}="));
-    options.iter().any(is_option) || word.to_ascii_lowercase().starts_with("alias.")
-}
-
-/// Returns the lines that a command gives to a shell: `bash -lc LINE`, `bash -c -e LINE`, `bash -c -o NAME LINE`, `watch LINE`, `eval LINE`, and what
-/// is said to programs that run lines later.
-fn lines_within(command: &[String], is_runner: bool) -> Vec<String> {
-    let place = command.iter().position(|word| word == "eval");
-    let eval = place.filter(|place| is_runner || *place == 0);
-    let eval = eval.map(|place| command[place + 1..].join(" "));
-    let mut lines: Vec<String> = eval.into_iter().collect();
-    let (mut is_line_next, mut has_value) = (false, false);
-    let is_told = is_runner
-        || command
-            .first()
-            .is_some_and(|name| program::is_interpreter(name));
-    for word in command {
-        // What may be the value of an option, or one itself, is looked at too, and the line may still come.
-        let is_value = std::mem::replace(&mut has_value, word.ends_with(['o', 'O']));
-        match word.starts_with('-') {
-            true => is_line_next |= word.contains('c'),
-            false => {
-                has_value &= word.starts_with('+');
-                if is_line_next {
-                    is_line_next = is_value || word.starts_with('+');
-                    // The name of an interpreter behind an option of some other program, as in `grep -c bash`, is no line.
-                    if is_told || !program::is_interpreter(word) {
-                        lines.push(word.clone());
-                    }
-                }
-            }
-        }
-    }
-    let name = command.first().map_or("", |name| bare(name));
-    let has_space = |word: &&String| word.contains(char::is_whitespace);
-    if LINE_RUNNERS.contains(&name) {
-        lines.extend(command[1..].iter().filter(has_space).cloned());
-    }
-    match name {
-        "trap" => lines.extend(command.get(1).cloned()),
-        "alias" => {
-            let values = command[1..].iter().filter_map(|word| word.split_once('='));
-            lines.extend(values.map(|(_, value)| value.to_owned()));
-        }
-        _ => {}
-    }
-    let behind = |name: &str| {
-        let place = command.iter().position(|word| bare(word) == name);
-        let place = place.filter(|place| is_runner || *place == 0)?;
-        Some(&command[place + 1..])
-    };
-    lines.extend(behind("env").and_then(split_by_env));
-    lines.extend(behind("git").into_iter().flat_map(given_to_git));
-    lines
-}
-
-/// Returns what `env -S LINE` runs.
-fn split_by_env(words: &[String]) -> Option<String> {
-    let is_split = |word: &String| {
-        word.starts_with("--s")
-            || (!word.starts_with("--") && word.starts_with('-') && word.contains('S'))
-    };
-    let place = words.iter().position(is_split)?;
-    let (_, line) = words[place].split_once(['S', '=']).unwrap_or_default();
-    Some(format!("{line} {}", words[place + 1..].join(" ")))
-}
-
-/// Returns what git is told to run: by an alias, by a setting, or once for each of many things.
-fn given_to_git(words: &[String]) -> Vec<String> {
-    let mut lines = Vec::new();
-    let each = ["foreach", "run", "-x", "--exec"];
-    let each = words.iter().position(|word| each.contains(&word.as_str()));
-    if let Some(each) = each {
-        let words = &words[each + 1..];
-        lines.push(words.join(" "));
-        lines.extend(words.iter().filter(|word| word.contains(' ')).cloned());
-    }
-    for (place, word) in words.iter().enumerate() {
-        let is_setting = place > 0 && words[place - 1] == "-c";
-        let key = word.split_once('=').map_or(word.as_str(), |(key, _)| key);
-        let is_alias = key.to_ascii_lowercase().starts_with("alias.");
-        let value = match word.split_once('=') {
-            Some((_, value)) => Some(value),
-            None => words.get(place + 1).map(String::as_str),
-        };
-        match value.map(|value| (value, value.strip_prefix('!'))) {
-            Some((_, Some(line))) if is_setting || is_alias => lines.push(line.to_owned()),
-            Some((value, None)) if is_alias => lines.push(format!("git {value}")),
-            Some((value, None)) if is_setting => lines.push(value.to_owned()),
-            _ => {}
-        }
-        if word.starts_with("--config-env") || word.starts_with("--exec-path=") {
-            lines.push(UNKNOWN.to_string());
-        }
-    }
-    lines
-}
-
 /// Returns the name of a program without its directory.
 pub(super) fn bare(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
@@ -400,6 +364,6 @@ pub(super) fn bare(word: &str) -> &str {
 pub(super) fn is_variable(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name);
     let name = name.map(|name| name.strip_suffix('+').unwrap_or(name));
-    let name = name.and_then(|name| name.split(['[', UNKNOWN_IN_WORD]).next());
+    let name = name.and_then(|name| name.split(['[', UNKNOWN_IN_WORD, GLOB]).next());
     name.is_some_and(|name| name.chars().all(|it| it == '_' || it.is_alphanumeric()))
 }

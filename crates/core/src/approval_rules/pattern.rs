@@ -45,25 +45,6 @@ fn is_double(pattern: &[u8], place: usize) -> bool {
     is_star(place.checked_add(1)) || is_star(place.checked_sub(1))
 }
 
-/// Tells whether a path leads where its letters say: it is relative, and has no `.`, `..` or empty part.
-pub(super) fn is_plain_path(path: &str) -> bool {
-    path.split('/')
-        .all(|part| !part.is_empty() && part != "." && part != "..")
-}
-
-/// Takes `.`, `..` and empty parts out of a path, as far as that can be done by its letters alone.
-pub(super) fn normal(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Programs that run what they are told, and where they are told it.
 
-use super::command_line::bare;
-use super::reader::{UNKNOWN, UNKNOWN_IN_WORD};
+use super::command_line::{bare, has_unknown, may_be};
+use super::reader::{GLOB, UNKNOWN, UNKNOWN_IN_WORD};
 
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "pwsh",
@@ -55,6 +55,10 @@ pub(super) fn reads(command: &[String]) -> Option<Interpreter> {
             reads.then_some(Interpreter::Shell)
         }
         shell if SHELLS.contains(&shell) => shell_reads(words).then_some(Interpreter::Shell),
+        name if has_unknown(name) && SHELLS.iter().any(|shell| may_be(name, shell)) => {
+            shell_reads(words).then_some(Interpreter::Shell)
+        }
+        _ if is_make_that_reads(command) => Some(Interpreter::Shell),
         other if is_of(READERS, other) => other_reads(words).then_some(Interpreter::Other),
         _ => None,
     }
@@ -102,7 +106,27 @@ fn other_reads(words: &[String]) -> bool {
 /// Tells whether what a word names is not in a file with a name.
 fn is_elsewhere(word: &str) -> bool {
     let is_unknown = word.contains([UNKNOWN, UNKNOWN_IN_WORD]);
-    word == "-" || word.starts_with("/dev/") || word.starts_with("/proc/") || is_unknown
+    let may_be_device = word.starts_with('/') && word.contains(GLOB);
+    let is_device = word.starts_with("/dev/") || word.starts_with("/proc/");
+    word == "-" || is_device || may_be_device || is_unknown
+}
+
+/// Tells whether a command is `make` that reads what it makes, as by `make -f -`.
+pub(super) fn is_make_that_reads(command: &[String]) -> bool {
+    let Some((first, words)) = command.split_first() else {
+        return false;
+    };
+    let mut is_next = false;
+    let mut reads = |word: &String| {
+        let long = ["--file=", "--makefile=", "-f"];
+        let value = long.iter().find_map(|it| word.strip_prefix(it));
+        let is_value = std::mem::replace(
+            &mut is_next,
+            matches!(word.as_str(), "-f" | "--file" | "--makefile"),
+        );
+        value.is_some_and(is_elsewhere) || (is_value && is_elsewhere(word))
+    };
+    matches!(bare(first), "make" | "gmake") && words.iter().any(&mut reads)
 }
 
 /// Tells whether a command is an interpreter that is given a text in which all words of another command stand.

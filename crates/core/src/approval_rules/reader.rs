@@ -1,17 +1,22 @@
 //! Reads a command line as a shell does, as far as that goes without one.
 
 use super::command_line::{is_keyword, is_variable};
+use super::given::is_run_later;
 
 /// Stands in a word for what only a shell knows, and what may be several words.
 pub(super) const UNKNOWN: char = '\0';
 /// The same where it is a part of one word.
 pub(super) const UNKNOWN_IN_WORD: char = '\u{1}';
+/// Stands before a letter by which a shell looks for names of files: what comes of it are several words that begin and end as this one.
+pub(super) const GLOB: char = '\u{2}';
 
 /// How deep substitutions are followed, and how often the letters of a line are looked at, on average and of a short one: what stands inside of
 /// something else is looked at again.
 const MAX_DEPTH: usize = 50;
 const MAX_LOOKS: usize = 8;
 const MAX_LOOKS_OF_SHORT: usize = 4 * 1024;
+/// How far the end of a calculation is looked for.
+const MAX_ARITHMETIC: usize = 1_000;
 
 /// What was read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,7 +35,16 @@ pub(super) fn read(line: &str) -> Read {
     let left = line.len().saturating_mul(MAX_LOOKS) + MAX_LOOKS_OF_SHORT;
     let mut reader = Reader::new(line, MAX_DEPTH, left);
     reader.list(None);
+    reader.read.is_odd |= line.contains([UNKNOWN, UNKNOWN_IN_WORD, GLOB]);
     reader.read
+}
+
+/// Returns words as they are written, for rules that compare letters.
+pub(super) fn as_written(mut words: Vec<String>) -> Vec<String> {
+    for word in &mut words {
+        word.retain(|letter| letter != GLOB);
+    }
+    words
 }
 
 struct Reader {
@@ -58,6 +72,10 @@ struct Open {
     word: Option<String>,
     /// Whether the next word is where output goes, or input comes from.
     is_target: bool,
+    /// Whether that word is a text to read, as behind `<<<`.
+    is_text: bool,
+    /// How many braces are open in the word, of which nobody knows what it becomes.
+    braces: usize,
     /// How many `case` are open, in which `)` closes nothing.
     cases: usize,
 }
@@ -141,17 +159,19 @@ impl Reader {
                 self.end_command(open);
             }
             ';' => self.end_command(open),
-            '\n' | '\r' | ')' => {
+            '\n' | ')' => {
                 self.read.is_odd = true;
                 self.end_command(open);
                 if letter == '\n' {
                     self.awaited_texts();
                 }
             }
-            '(' => {
+            // No shell takes it for the end of anything.
+            '\r' => {
                 self.read.is_odd = true;
-                self.list(Some(')'));
+                open.push(letter);
             }
+            '(' => self.parenthesis(open),
             '<' | '>' => self.redirection(letter, open),
             '{' | '}' => self.brace(letter, open),
             '$' | '`' => self.expansion(letter, open, UNKNOWN),
@@ -166,7 +186,9 @@ impl Reader {
             }
             '!' => {
                 self.read.is_odd = true;
-                if open.word.is_some() || !open.words.is_empty() {
+                let is_first = open.words.last().is_none_or(|word| is_keyword(word));
+                let is_alone = self.peek().is_none_or(char::is_whitespace);
+                if open.word.is_some() || !is_first || !is_alone {
                     open.push('!');
                 }
             }
@@ -182,10 +204,11 @@ impl Reader {
                 open.word.get_or_insert_default();
                 self.double(open, Some('"'));
             }
-            // What a file is called, instead of what is written: no matter, but for the name of a program. `[` itself is one.
-            '*' | '?' | '[' if open.is_name() && !self.is_test(letter, open) => {
-                self.read.is_odd = true;
-                open.push(UNKNOWN_IN_WORD);
+            // What a file is called, instead of what is written: no matter to rules that allow, but for the name of a program. `[` itself is one.
+            '*' | '?' | '[' if !(open.is_name() && self.is_test(letter, open)) => {
+                self.read.is_odd |= open.is_name();
+                open.push(GLOB);
+                open.push(letter);
             }
             letter => open.push(letter),
         }
@@ -215,10 +238,15 @@ impl Reader {
         loop {
             match self.next() {
                 letter if letter.is_some() && letter == until => return,
-                Some('\\') => {
-                    let letter = self.next();
-                    open.push(letter.unwrap_or('\\'));
-                }
+                // Before other letters it stands for itself.
+                Some('\\') => match self.next() {
+                    Some('\n') => {}
+                    Some(letter @ ('$' | '`' | '"' | '\\')) => open.push(letter),
+                    letter => {
+                        open.push('\\');
+                        letter.into_iter().for_each(|letter| open.push(letter));
+                    }
+                },
                 Some(letter @ ('$' | '`')) => self.expansion(letter, open, UNKNOWN_IN_WORD),
                 Some(letter) => open.push(letter),
                 None => {
@@ -236,11 +264,35 @@ impl Reader {
             ('`', _) => self.backticks(),
             (_, Some('(')) => {
                 self.next();
-                self.list(Some(')'));
+                if !self.arithmetic('(', ')') {
+                    self.list(Some(')'));
+                }
+            }
+            (_, Some('[')) => {
+                self.next();
+                if !self.arithmetic('[', ']') {
+                    self.give_up();
+                }
             }
             (_, Some('{')) => {
                 self.next();
-                self.double(&mut Open::default(), Some('}'));
+                let from = self.at;
+                self.parameter(unknown == UNKNOWN_IN_WORD);
+                let said = &self.letters[from..self.at];
+                // `"${a[@]}"` is several words, and `${a@P}` runs what is in it.
+                let (is_several, is_run) = (said.contains(&'@'), said.ends_with(&['@', 'P', '}']));
+                if is_run {
+                    self.read.commands.push(vec![UNKNOWN.to_string()]);
+                }
+                if is_several {
+                    open.push(UNKNOWN);
+                    return;
+                }
+            }
+            (_, Some('@')) => {
+                self.next();
+                open.push(UNKNOWN);
+                return;
             }
             (_, Some('\'')) if unknown == UNKNOWN => {
                 self.next();
@@ -255,13 +307,100 @@ impl Reader {
                 let is_name = |letter: char| letter == '_' || letter.is_alphanumeric();
                 while self.peek().is_some_and(is_name) && self.next().is_some() {}
             }
-            (_, Some('@' | '*' | '#' | '?' | '-' | '$' | '!')) => drop(self.next()),
+            (_, Some('*' | '#' | '?' | '-' | '$' | '!')) => drop(self.next()),
             _ => {
                 open.push(letter);
                 return;
             }
         }
         open.push(unknown);
+    }
+
+    /// Reads `${…}` behind its brace.
+    fn parameter(&mut self, is_quoted: bool) {
+        let mut dropped = Open::default();
+        loop {
+            match self.next() {
+                Some('}') => return,
+                Some('\\') => drop(self.next()),
+                Some('"') => self.double(&mut dropped, Some('"')),
+                // Whether it quotes here depends on what is done with the variable.
+                Some('\'') if is_quoted => drop(self.give_up()),
+                Some('\'') => self.single(&mut dropped),
+                Some(letter @ ('$' | '`')) => self.expansion(letter, &mut dropped, UNKNOWN_IN_WORD),
+                Some(_) => {}
+                None => {
+                    self.read.is_odd = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads `$((…))`, `((…))` and `$[…]` from behind what opens them, in which `#` begins no comment; tells whether it was one. What is in it is
+    /// read as commands too: not every shell knows all of these.
+    fn arithmetic(&mut self, opens: char, closes: char) -> bool {
+        let is_double = opens == '(';
+        if is_double && self.peek() != Some('(') {
+            return false;
+        }
+        let (mut depth, mut has_hash, mut is_plain) = (1_usize, false, true);
+        let (mut end, mut looked) = (None, 0);
+        let near = self.letters.iter().enumerate().skip(self.at);
+        for (at, letter) in near.take(MAX_ARITHMETIC) {
+            looked += 1;
+            match *letter {
+                it if it == opens => depth += 1,
+                it if it == closes => depth -= 1,
+                '#' => has_hash = true,
+                '\'' | '"' | '\\' | '`' => is_plain = false,
+                _ => {}
+            }
+            // Both must close at once; else it is a command in parentheses.
+            if is_double && depth == 1 && self.letters.get(at + 1) != Some(&')') {
+                break;
+            }
+            if depth == 0 {
+                end = Some(at);
+                break;
+            }
+        }
+        let Some(left) = self.left.checked_sub(looked) else {
+            self.give_up();
+            return false;
+        };
+        self.left = left;
+        let Some(end) = end.filter(|_| is_plain) else {
+            // Where quotes are in it, shells differ in where it ends.
+            if has_hash {
+                self.give_up();
+            }
+            return false;
+        };
+        let inner: String = self.letters[self.at..end].iter().collect();
+        self.at = end + 1;
+        self.within(&inner, |reader| reader.double(&mut Open::default(), None));
+        self.within(&inner, |reader| reader.list(None));
+        true
+    }
+
+    /// Reads `(…)`, which holds commands, `((…))`, and `@(…)`, which stands for names of files.
+    fn parenthesis(&mut self, open: &mut Open) {
+        self.read.is_odd = true;
+        let word = open
+            .word
+            .as_mut()
+            .filter(|it| it.ends_with(['@', '+', '!', '?', '*']));
+        if let Some(word) = word {
+            word.pop();
+            word.push(GLOB);
+            word.push('(');
+            self.list(Some(')'));
+            return;
+        }
+        if !self.arithmetic('(', ')') {
+            self.list(Some(')'));
+        }
     }
 
     /// Reads what stands between `$'` and `'`. Letters that are written in another way are not known, nor is how many belong to them.
@@ -321,10 +460,7 @@ impl Reader {
         if letter == '<' && self.next_if('<') {
             match self.next_if('<') {
                 // What a shell reads from `<<< WORD` is a line, as what `eval` gets.
-                true => {
-                    self.end_command(open);
-                    open.words.push("eval".to_owned());
-                }
+                true => (open.is_target, open.is_text) = (true, true),
                 false => self.await_text(),
             }
             return;
@@ -338,23 +474,40 @@ impl Reader {
     fn await_text(&mut self) {
         let is_indented = self.next_if('-');
         while self.next_if(' ') || self.next_if('\t') {}
-        let (mut end, mut is_quoted) = (String::new(), false);
-        let goes_on = |letter: char| !letter.is_whitespace() && !";&|<>()".contains(letter);
+        let (mut end, mut is_quoted, mut is_plain) = (String::new(), false, true);
+        let goes_on = |letter: char| !" \t\n;&|<>()".contains(letter);
         while let Some(letter) = self.peek().filter(|letter| goes_on(*letter)) {
             self.next();
             match letter {
                 '\'' | '"' => {
                     is_quoted = true;
-                    while let Some(inner) = self.next().filter(|it| *it != letter) {
+                    let mut is_closed = false;
+                    while let Some(inner) = self.next() {
+                        if inner == letter {
+                            is_closed = true;
+                            break;
+                        }
+                        is_plain &= !"\\$`\n\r".contains(inner);
                         end.push(inner);
                     }
+                    is_plain &= is_closed;
                 }
                 '\\' => {
                     is_quoted = true;
-                    end.extend(self.next());
+                    let escaped = self.next();
+                    is_plain &= escaped.is_some_and(|it| !it.is_whitespace());
+                    end.extend(escaped);
                 }
-                letter => end.push(letter),
+                letter => {
+                    is_plain &= !"$`\r".contains(letter);
+                    end.push(letter);
+                }
             }
+        }
+        if !is_plain {
+            // Nobody knows where the text ends, and so what behind it is run.
+            self.give_up();
+            return;
         }
         self.awaited.push(Awaited {
             end,
@@ -413,7 +566,16 @@ impl Reader {
                 self.at += end + 1;
                 open.push(UNKNOWN);
             }
-            _ => self.end_command(open),
+            // Quotes and substitutions are in it.
+            ('{', None) => {
+                open.push(UNKNOWN);
+                open.braces += 1;
+            }
+            _ if open.braces > 0 => open.braces -= 1,
+            _ => {
+                self.end_command(open);
+                open.word.get_or_insert_default();
+            }
         }
     }
 
@@ -422,7 +584,12 @@ impl Reader {
         let Some(word) = open.word.take() else {
             return;
         };
+        open.braces = 0;
+        let is_text = std::mem::take(&mut open.is_text);
         if std::mem::take(&mut open.is_target) {
+            if is_text {
+                self.read.commands.push(vec!["eval".to_owned(), word]);
+            }
             return;
         }
         let is_first = open.words.last().is_none_or(|word| is_keyword(word));
@@ -432,14 +599,20 @@ impl Reader {
             _ => {}
         }
         match open.words.is_empty() && is_variable(&word) {
-            true => self.read.is_odd = true,
+            true => {
+                self.read.is_odd = true;
+                if let Some((_, value)) = word.split_once('=').filter(|it| is_run_later(it.0)) {
+                    let line = vec!["eval".to_owned(), value.to_owned()];
+                    self.read.commands.push(line);
+                }
+            }
             false => open.words.push(word),
         }
     }
 
     fn end_command(&mut self, open: &mut Open) {
         self.end_word(open);
-        open.is_target = false;
+        (open.is_target, open.is_text) = (false, false);
         if !open.words.is_empty() {
             self.read.commands.push(std::mem::take(&mut open.words));
         }
@@ -477,6 +650,7 @@ mod tests {
         }
         assert!(read(&line).is_too_much);
         assert!(read(&"(".repeat(1_000)).is_too_much);
+        assert!(read(&"a $((\" ) ) \" ".repeat(10_000)).is_too_much);
         assert!(!read(&"a".repeat(100_000)).is_too_much);
     }
 }

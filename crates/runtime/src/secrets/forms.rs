@@ -6,39 +6,31 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::NO_PAD;
 use zeroize::Zeroizing;
 
+use super::escapes::escaped;
+
 /// A form that is shorter than this could stand in a text by chance.
 const MIN_WRITTEN: usize = 8;
-/// How long a line of base64 is, as programs print it.
-const LINE: usize = 76;
+/// How long lines of base64 and of hexadecimal digits are, as programs print them.
+const BASE64_LINES: [usize; 2] = [76, 64];
+const HEXADECIMAL_LINE: usize = 60;
 
 const ALPHABETS: [GeneralPurpose; 2] = [
     GeneralPurpose::new(&alphabet::STANDARD, NO_PAD),
     GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD),
 ];
 
-/// Returns a value as it is, as JSON holds it, in base64, in hexadecimal digits and as a part of an address.
+/// Returns a value as it is, as JSON, shells and HTML hold it, in base64, in hexadecimal digits and as a part of an address.
 pub(super) fn forms(value: &str) -> Vec<Zeroizing<String>> {
     let mut written = base64(value.as_bytes());
     written.extend(hexadecimal(value.as_bytes()));
     written.extend(in_address(value));
     written.retain(|form| form.len() >= MIN_WRITTEN);
     let mut forms = vec![Zeroizing::new(value.to_owned())];
-    forms.extend(in_json(value));
+    forms.extend(escaped(value));
     forms.extend(written);
     forms.sort_unstable_by(|one, other| one.as_str().cmp(other));
     forms.dedup_by(|one, other| one.as_str() == other.as_str());
     forms
-}
-
-/// Writes a value as JSON would, without the quotes, where that is different.
-fn in_json(value: &str) -> Option<Zeroizing<String>> {
-    let is_escaped = |c: char| matches!(c, '"' | '\\') || c.is_ascii_control();
-    if !value.contains(is_escaped) {
-        return None;
-    }
-    let quoted = Zeroizing::new(serde_json::to_string(value).ok()?);
-    let text = quoted.get(1..quoted.len() - 1)?;
-    Some(Zeroizing::new(text.to_owned()))
 }
 
 /// The value stands somewhere in what was encoded, so that it may begin with any of three bits of a digit. Digits that depend on
@@ -52,19 +44,21 @@ fn base64(value: &[u8]) -> Vec<Zeroizing<String>> {
             let digits = Zeroizing::new(engine.encode(bytes.as_slice()));
             let end = digits.len() - usize::from(bytes.len() % 3 != 0);
             let form = digits.get(mixed..end).unwrap_or_default();
-            if before == 0 && form.len() > LINE {
-                forms.push(Zeroizing::new(in_lines(form)));
-            }
+            let lines = BASE64_LINES
+                .iter()
+                .filter(|line| before == 0 && form.len() > **line);
+            forms.extend(lines.map(|line| in_lines(form, *line)));
             forms.push(Zeroizing::new(form.to_owned()));
         }
     }
     forms
 }
 
-fn in_lines(digits: &str) -> String {
-    let mut lines = String::with_capacity(digits.len() + digits.len() / LINE);
+fn in_lines(digits: &str, line: usize) -> Zeroizing<String> {
+    let room = digits.len() + digits.len() / line;
+    let mut lines = Zeroizing::new(String::with_capacity(room));
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && at % LINE == 0 {
+        if at > 0 && at % line == 0 {
             lines.push('\n');
         }
         lines.push(digit);
@@ -78,17 +72,32 @@ fn hexadecimal(value: &[u8]) -> Vec<Zeroizing<String>> {
         push_digits(&mut small, *byte, b"0123456789abcdef");
     }
     let large = Zeroizing::new(small.to_ascii_uppercase());
-    vec![small, large]
+    let whole = [small, large];
+    let lines = whole.iter().filter(|form| form.len() > HEXADECIMAL_LINE);
+    let lines: Vec<_> = lines.map(|form| in_lines(form, HEXADECIMAL_LINE)).collect();
+    whole.into_iter().chain(lines).collect()
 }
+
+/// Which letters stand for themselves in an address, beside letters and digits, and whether `+` is a space: it depends on the part, and on who
+/// writes it.
+const IN_ADDRESS: [(&[u8], bool); 6] = [
+    (b"-._~", false),
+    (b"-._~/", false),
+    (b"-._~", true),
+    (b"-._*", true),
+    (b"-._~!*'()", false),
+    (b"-._~!*'();/?:@&=+$,#", false),
+];
 
 /// Writes a value as a part of an address, with large and with small digits.
 fn in_address(value: &str) -> Vec<Zeroizing<String>> {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    let encoded = |digits| {
+    let encoded = |plain: &[u8], has_plus: bool, digits| {
         let mut text = Zeroizing::new(String::with_capacity(value.len() * 3));
         for byte in value.bytes() {
-            if is_plain(&byte) {
+            if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
                 text.push(char::from(byte));
+            } else if byte == b' ' && has_plus {
+                text.push('+');
             } else {
                 text.push('%');
                 push_digits(&mut text, byte, digits);
@@ -96,7 +105,11 @@ fn in_address(value: &str) -> Vec<Zeroizing<String>> {
         }
         text
     };
-    vec![encoded(b"0123456789ABCDEF"), encoded(b"0123456789abcdef")]
+    let forms = IN_ADDRESS.iter().flat_map(|(plain, has_plus)| {
+        let digits = [b"0123456789ABCDEF", b"0123456789abcdef"];
+        digits.map(|digits| encoded(plain, *has_plus, digits))
+    });
+    forms.collect()
 }
 
 fn push_digits(text: &mut String, byte: u8, digits: &[u8; 16]) {

@@ -400,6 +400,59 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_masked_as_languages_and_tools_write_it() {
+        let value = "a'b\"c\\d $e/f<g>&ä€😀~(1)";
+        let hexadecimal: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let lines: Vec<_> = hexadecimal.as_bytes().chunks(60).collect();
+        let lines = String::from_utf8(lines.join(&b'\n')).unwrap();
+        let address = "%C3%A4%E2%82%AC%F0%9F%98%80~";
+        let written = [
+            // xxd -p
+            lines.clone(),
+            lines.to_uppercase(),
+            // quote, quote_plus, encodeURIComponent
+            format!("a%27b%22c%5Cd%20%24e/f%3Cg%3E%26{address}%281%29"),
+            format!("a%27b%22c%5Cd+%24e%2Ff%3Cg%3E%26{address}%281%29"),
+            format!("a'b%22c%5Cd%20%24e%2Ff%3Cg%3E%26{address}(1)"),
+            // JSON for ASCII alone, with an escaped slash, and for HTML
+            "a'b\\\"c\\\\d $e/f<g>&\\u00e4\\u20ac\\ud83d\\ude00~(1)".to_owned(),
+            "a'b\\\"c\\\\d $e/f<g>&\\u00E4\\u20AC\\uD83D\\uDE00~(1)".to_owned(),
+            "a'b\\\"c\\\\d $e\\/f<g>&\\u00e4\\u20ac\\ud83d\\ude00~(1)".to_owned(),
+            "a'b\\\"c\\\\d $e/f\\u003cg\\u003e\\u0026ä€😀~(1)".to_owned(),
+            // set and bash -x, shlex.quote, declare -p, printf %q
+            "a'\\''b\"c\\d $e/f<g>&ä€😀~(1)".to_owned(),
+            "a'\"'\"'b\"c\\d $e/f<g>&ä€😀~(1)".to_owned(),
+            "a'b\\\"c\\\\d \\$e/f<g>&ä€😀~(1)".to_owned(),
+            "a\\'b\\\"c\\\\d\\ \\$e/f\\<g\\>\\&ä€😀~\\(1\\)".to_owned(),
+            "a\\'b\"c\\\\d $e/f<g>&\\303\\244\\342\\202\\254\\360\\237\\230\\200~(1)".to_owned(),
+            // HTML
+            "a'b\"c\\d $e/f&lt;g&gt;&amp;ä€😀~(1)".to_owned(),
+            "a&#x27;b&quot;c\\d $e/f&lt;g&gt;&amp;ä€😀~(1)".to_owned(),
+            "a&#39;b&quot;c\\d $e/f&lt;g&gt;&amp;ä€😀~(1)".to_owned(),
+            "a&#39;b&#34;c\\d $e/f&lt;g&gt;&amp;ä€😀~(1)".to_owned(),
+        ];
+        let key = mask(&[("key", value)]);
+        for written in written {
+            let mut shown = format!("x={written};");
+            key.text(&mut shown);
+            assert_eq!(shown, "x=[secret:key];", "{written}");
+        }
+        let several = mask(&[("pem", "BEGIN\nit's\tä\u{1}END")]);
+        for written in [
+            "BEGIN\\nit\\'s\\tä\\001END",
+            "BEGIN\\nit\\'s\\t\\303\\244\\001END",
+            "BEGIN\\nit's\\t\\u00e4\\u0001END",
+        ] {
+            let mut shown = written.to_owned();
+            several.text(&mut shown);
+            assert_eq!(shown, "[secret:pem]", "{written}");
+        }
+        // What is written the same everywhere is looked for once.
+        let plain = Secret::new("key", "sk-live-0123456789");
+        assert!(plain.forms().count() < 12, "{}", plain.forms().count());
+    }
+
+    #[test]
     fn a_short_secret_hides_no_words_that_look_like_it() {
         let mask = mask(&[("pin", "0000")]);
         for innocent in ["MDAwMA", "30303030x", "AAAA"] {

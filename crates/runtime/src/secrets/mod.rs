@@ -5,6 +5,7 @@
 //! no more, and its bytes are wiped.
 
 mod error;
+mod escapes;
 mod forms;
 mod mask;
 mod places;
