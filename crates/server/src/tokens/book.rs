@@ -4,7 +4,6 @@
 //! that runs. The file is replaced as a whole, and read again when it is another one than before, so what was revoked
 //! is refused with the next request.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -219,6 +218,7 @@ fn cannot(doing: &'static str, path: &Path, source: io::Error) -> TokenBookError
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -263,8 +263,6 @@ mod tests {
 
     #[test]
     fn a_file_that_others_can_write_holds_no_tokens() {
-        use std::os::unix::fs::PermissionsExt;
-
         let directory = tempfile::tempdir().unwrap();
         let book = TokenBook::new(directory.path());
         let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
