@@ -32,7 +32,9 @@ const OWN_FILES: [&str; 11] = [
     "trusted.lock",
 ];
 /// What may be beside them. Directories of others have such names too.
-const OWN_DIRECTORIES: [&str; 4] = ["backends", "checkpoints", "outputs", "processes"];
+const OWN_DIRECTORIES: [&str; 3] = ["checkpoints", "outputs", "processes"];
+/// What an operator may prepare before the first start: the homes of agents.
+const PREPARED: &str = "backends";
 /// What says nothing of whose a directory is.
 const OF_NOBODY: [&str; 3] = [".gitignore", ".gitkeep", "lost+found"];
 
@@ -156,7 +158,7 @@ pub(crate) fn contents(directory: &Path) -> Contents {
     if names.iter().any(is_of_store) {
         return Contents::OfWindlass;
     }
-    let is_own = |name: &str| OWN_FILES.contains(&written(name));
+    let is_own = |name: &str| OWN_FILES.contains(&written(name)) || name == PREPARED;
     let has_own = names.iter().any(|name| is_own(name));
     let is_beside = |name: &str| has_own && OWN_DIRECTORIES.contains(&name);
     let mut others = names
