@@ -361,9 +361,14 @@ async fn answers_that_break_off_are_asked_for_again_whatever_other_streams_wait_
     };
     let ship = ship(server, scope()).await;
     // The stream that ends at once is waited with for longer and longer: it was asked for twice, and the third time is two seconds away.
-    while harbour.count("GET") < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let asked = async {
+        while harbour.count("GET") < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), asked)
+        .await
+        .unwrap();
     for _ in 0..12 {
         assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
     }
