@@ -60,7 +60,7 @@ impl Actor {
             self.inner.figures.observe(&events);
             self.settle_runs(&events);
             stop_children(&self.inner, &self.thread, &events);
-            self.tail_recorded_in(&events);
+            self.clear_recorded_text(&events);
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;
             let added = (self.thread.history(), messages_before);
@@ -125,21 +125,6 @@ impl Actor {
                     seat.settle_run(usage);
                 }
             }
-        }
-    }
-
-    fn tail_recorded_in(&mut self, events: &[Arc<Event>]) {
-        let records_text = |event: &Arc<Event>| {
-            matches!(
-                event.data,
-                EventData::OutputMessageDelta(_)
-                    | EventData::ReasonThinkingDelta(_)
-                    | EventData::ReasonCompleted(_)
-                    | EventData::BackendCompleted(_)
-            )
-        };
-        if events.iter().any(records_text) {
-            self.tail_recorded();
         }
     }
 

@@ -17,6 +17,7 @@ mod repeat;
 mod retire;
 mod slot;
 mod slots;
+mod streaming;
 mod take_up;
 mod user_answer;
 mod waiters;

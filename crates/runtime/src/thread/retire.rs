@@ -19,7 +19,7 @@ impl Actor {
     ) -> Result<()> {
         self.is_retiring = true;
         self.flush_chunk().await?;
-        self.drop_model();
+        self.model = None;
         self.backend = None;
         // They wait for other sessions, which stop too; the next process asks those again.
         self.stop_spawning();
