@@ -12,11 +12,12 @@ use windlass_core::typed_id::ExecId;
 use windlass_store::Claim;
 use windlass_turn::{Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
+use super::fault::{Debt, Fault, FaultCause, fault};
 use super::fold::fold;
 use super::mail::{CloseWhen, Mail, Reply, Submission};
 use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
-use super::slot::Slot;
+use super::slot::{ActorStart, Slot};
 use super::take_up::ResumeCaller;
 use super::waiters::Waiters;
 use super::{StepScope, commit};
@@ -49,6 +50,8 @@ pub(crate) struct Actor {
     pub(super) inner: Arc<Inner>,
     pub(super) slot: Arc<Slot>,
     pub(super) life: u64,
+    /// What this process owes to the thread after a fault.
+    pub(super) debt: Debt,
     pub(super) thread: Thread,
     pub(super) claim: Claim,
     pub(super) context: Option<Arc<TurnContext>>,
@@ -83,7 +86,7 @@ struct FaultGuard<'a> {
 
 impl Drop for FaultGuard<'_> {
     fn drop(&mut self) {
-        self.slot.fault(self.life, "it panicked");
+        self.slot.fault(self.life, Fault::settled("it panicked"));
     }
 }
 
@@ -98,22 +101,21 @@ enum Happened {
 
 impl Actor {
     /// Works until nothing is left to do.
-    pub(super) async fn work(
-        inner: Arc<Inner>,
-        slot: Arc<Slot>,
-        life: u64,
-        resting: Option<Box<Resting>>,
-    ) {
+    pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, start: ActorStart) {
+        let (life, debt) = (start.life, start.debt);
         let _guard = FaultGuard { slot: &slot, life };
         let runtime = Arc::clone(&inner);
         // Here and in `run`, what is large for a short while only is boxed: a thread mostly waits, and many wait at once.
-        let worked = match Box::pin(Self::open(inner, &slot, life, resting)).await {
+        let worked = match Box::pin(Self::open(inner, &slot, start)).await {
             Ok(actor) => actor.run().await,
             Err(error) => Err(error),
         };
         if let Err(error) = worked {
             tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
-            slot.fault(life, error);
+            // One that was open before the error has said so itself.
+            let has_work = debt.has_work || slot.is_asked_for_work();
+            let debt = Debt { has_work, ..debt };
+            fault(&runtime, &slot, life, FaultCause::from(&error), debt);
         }
         runtime.note_rest(slot.session_id);
     }
@@ -121,8 +123,11 @@ impl Actor {
     async fn open(
         inner: Arc<Inner>,
         slot: &Arc<Slot>,
-        life: u64,
-        resting: Option<Box<Resting>>,
+        ActorStart {
+            life,
+            resting,
+            debt,
+        }: ActorStart,
     ) -> Result<Box<Self>> {
         let (Resting { thread, claim }, is_fresh) = match resting {
             Some(resting) => (*resting, false),
@@ -135,6 +140,7 @@ impl Actor {
             inner,
             slot: Arc::clone(slot),
             life,
+            debt,
             thread,
             claim,
             context: None,
@@ -189,6 +195,9 @@ impl Actor {
     }
 
     async fn run(mut self: Box<Self>) -> Result<()> {
+        if self.debt.has_work {
+            Box::pin(self.take_up()).await?;
+        }
         loop {
             while let Some(mail) = self.next_mail() {
                 match mail {

@@ -8,6 +8,7 @@
 mod actor;
 mod backend;
 mod commit;
+mod fault;
 mod fold;
 mod mail;
 mod masking;

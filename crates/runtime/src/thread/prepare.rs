@@ -14,6 +14,7 @@ use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
+use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
@@ -168,6 +169,14 @@ impl Actor {
                 })
                 .await?;
             }
+            // The input is acknowledged, and the turn open: they wait until the store can be read again.
+            (
+                Purpose::Begin(_) | Purpose::Recover,
+                Err(error @ AgentLoopError::StoreUnavailable(_)),
+            ) => {
+                self.fault(FaultCause::from(&error));
+                return Err(error);
+            }
             (Purpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
                 self.decide(Input::Begin { turn_id, failure }).await?;
@@ -188,7 +197,11 @@ impl Actor {
                 self.decide(Input::Interrupt { turn_id, reason }).await?;
                 self.answer_asked();
             }
-            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
+            (Purpose::Recover, Err(error)) => {
+                let suspended = self.suspend(&error).await;
+                self.fault(FaultCause::from(&suspended));
+                return Err(suspended);
+            }
         }
         Ok(())
     }

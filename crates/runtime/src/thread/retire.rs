@@ -7,6 +7,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_turn::Input;
 
 use super::actor::Actor;
+use super::fault::Fault;
 use super::mail::{Mail, Reply};
 
 impl Actor {
@@ -36,7 +37,7 @@ impl Actor {
         if self.is_at_work {
             self.decide(Input::Release).await?;
         }
-        self.slot.fault(self.life, SHUT_DOWN);
+        self.slot.fault(self.life, Fault::settled(SHUT_DOWN));
         let _ = reply.send(Ok(()));
         Ok(())
     }
