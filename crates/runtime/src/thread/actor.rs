@@ -490,14 +490,14 @@ impl Actor {
         let mask = self.mask(&mut input, context.as_deref());
         let decided = {
             let tail = ended.as_ref().or_else(|| self.running_tail());
-            let masked_tail = mask.zip(tail).map(|(mask, tail)| mask.whole_tail(tail));
             let moment = Moment {
                 now: self.inner.world.now(),
                 uuid: self.inner.world.uuid(),
                 plan: context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
-                tail: masked_tail.as_ref().or(tail),
+                tail,
+                mask: mask.as_ref().map(|mask| mask as _),
             };
             self.thread.decide(input, &moment)
         };

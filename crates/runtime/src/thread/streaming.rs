@@ -133,6 +133,7 @@ impl Actor {
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
                 tail: Some(&shown),
+                mask: None,
             };
             self.thread.chunk(exec_id, &moment)
         };

@@ -434,5 +434,6 @@ fn outcome(bytes: &mut Bytes<'_>) -> ToolOutcome {
         result,
         duration_ms: None,
         wait,
+        refused: false,
     }
 }
