@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use chrono::{DateTime, Days, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::events::{LlmGenerationMetadata, TokenUsage};
@@ -320,6 +321,41 @@ impl fmt::Display for Refused {
             0 => Ok(()),
             reserve => write!(f, ", and the next call may use {}", amount(reserve)),
         }
+    }
+}
+
+/// A budget of the day that lets no further model call or external agent's run begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayBudgetRefusal {
+    /// The limit's name in the configuration: `day_usd`, `day_tokens` or `token_day_usd`.
+    pub name: &'static str,
+    /// The amounts.
+    pub refused: Refused,
+    /// When the budget is full again: the next midnight in UTC.
+    pub renews_at: DateTime<Utc>,
+}
+
+impl DayBudgetRefusal {
+    /// A refusal at a time.
+    #[must_use]
+    pub fn new(name: &'static str, refused: Refused, at: DateTime<Utc>) -> Self {
+        let tomorrow = at.date_naive().checked_add_days(Days::new(1));
+        let renews_at = tomorrow.map_or(at, |day| day.and_time(NaiveTime::MIN).and_utc());
+        Self {
+            name,
+            refused,
+            renews_at,
+        }
+    }
+}
+
+impl fmt::Display for DayBudgetRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, refused, .. } = self;
+        write!(
+            f,
+            "{name}: {refused}, together with what runs. Go on tomorrow (UTC), or have the operator raise {name}"
+        )
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
-use windlass_core::budget::{Limit, Refused, Reserve, Spent, cost, micro_usd, tokens};
+use windlass_core::budget::{
+    DayBudgetRefusal, Limit, Refused, Reserve, Spent, cost, micro_usd, tokens,
+};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{EventData, LlmGenerationMetadata};
 use windlass_core::typed_id::ExecId;
@@ -111,7 +113,7 @@ impl DayAllowance {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refused(&self, book: &Book, call: &AllowanceCall) -> Option<(&'static str, Refused)> {
+    fn refused(&self, book: &Book, call: &AllowanceCall) -> Option<DayBudgetRefusal> {
         let held = |is_meant: &dyn Fn(&Option<String>) -> bool| {
             let mut sum = Reserve::default();
             let meant = book.held.values().filter(|(owner, _)| is_meant(owner));
@@ -151,7 +153,7 @@ impl DayAllowance {
         let mut checks = checks.into_iter();
         checks.find_map(|(name, limit, allowed, used, reserve)| {
             let refused = Refused::of(limit, allowed?, used, reserve)?;
-            Some((name, refused))
+            Some(DayBudgetRefusal::new(name, refused, call.at))
         })
     }
 }
@@ -162,15 +164,19 @@ impl Allowance for DayAllowance {
         let mut book = self.lock();
         book.turn_to(call.at);
         match self.refused(&book, call) {
-            Some((name, refused)) => Err(AgentLoopError::BudgetExceeded(format!(
-                "{name}: {refused}, together with what runs. Go on tomorrow (UTC), or have the operator raise {name}"
-            ))),
+            Some(refusal) => Err(AgentLoopError::BudgetExceeded(refusal.to_string())),
             None => {
                 let held = (call.owner.clone(), call.reserve);
                 book.held.insert(call.exec_id, held);
                 Ok(())
             }
         }
+    }
+
+    async fn day_refusal(&self, call: &AllowanceCall) -> Result<Option<DayBudgetRefusal>> {
+        let mut book = self.lock();
+        book.turn_to(call.at);
+        Ok(self.refused(&book, call))
     }
 
     fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {

@@ -5,7 +5,7 @@ mod held;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use windlass_core::budget::Reserve;
+use windlass_core::budget::{DayBudgetRefusal, Reserve};
 use windlass_core::error::Result;
 use windlass_core::events::TokenUsage;
 use windlass_core::typed_id::ExecId;
@@ -43,6 +43,11 @@ pub trait Allowance: Send + Sync {
     /// Sets aside what a call may use; an error ends the turn, and the model is not called
     /// ([`AgentLoopError::BudgetExceeded`](windlass_core::AgentLoopError::BudgetExceeded)).
     async fn reserve(&self, call: &AllowanceCall) -> Result<()>;
+
+    /// Returns the budget of the day that would refuse a call, without reserving anything.
+    async fn day_refusal(&self, _call: &AllowanceCall) -> Result<Option<DayBudgetRefusal>> {
+        Ok(None)
+    }
 
     /// Takes what a call has used in place of what was set aside for it, once for every call that was asked about. What was
     /// used without asking counts too.
