@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use windlass_core::budget::Charge;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::session::SessionStatus;
@@ -14,7 +15,7 @@ use super::actor::Actor;
 use super::mail::Mail;
 use super::masking::RealCalls;
 use super::slot::Slot;
-use crate::allowance::{AllowanceCall, CallUsage};
+use crate::allowance::AllowanceCall;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
@@ -98,8 +99,8 @@ impl Actor {
         for event in events {
             if let (EventData::BackendCompleted(data), Some(exec_id)) =
                 (&event.data, event.context.exec_id)
-                && let Some(usage) = &data.usage
             {
+                let charge = Charge::of_run(data);
                 let call = AllowanceCall {
                     exec_id,
                     owner: context.and_then(|context| context.owner.clone()),
@@ -107,7 +108,7 @@ impl Actor {
                     reserve: self.inner.settings.reserve,
                 };
                 if let Some(allowance) = &self.inner.backends.allowance {
-                    allowance.settle(&call, CallUsage::Known(usage));
+                    allowance.settle(&call, charge);
                 }
                 // The turn may be over in this very commit.
                 let has_agents = !self.thread.children().is_empty();
@@ -122,7 +123,7 @@ impl Actor {
                         )
                     });
                 if let Some(seat) = seat {
-                    seat.settle_run(usage);
+                    seat.settle_run(charge);
                 }
             }
         }
