@@ -197,6 +197,26 @@ fn was_at_work(run: &BackendCompletedData) -> bool {
     run.session_id.is_some() && !is_refused
 }
 
+impl Reserve {
+    /// Returns the sum of two amounts.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            micro_usd: self.micro_usd.saturating_add(other.micro_usd),
+        }
+    }
+
+    /// Returns what is left of an amount.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            micro_usd: self.micro_usd.saturating_sub(other.micro_usd),
+        }
+    }
+}
+
 /// What work has used, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
@@ -400,6 +420,44 @@ impl fmt::Display for Refused {
             0 => Ok(()),
             reserve => write!(f, ", and the next call may use {}", amount(reserve)),
         }
+    }
+}
+
+/// How much all sessions may spend together in a day, in UTC; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DayLimits {
+    /// Money, in millionths of a US dollar.
+    pub micro_usd: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Money of each owner other than the operator, in millionths of a US dollar.
+    pub owner_micro_usd: Option<u64>,
+}
+
+impl DayLimits {
+    /// Returns the limit that refuses a step which may use `next`. `all` and `own` are what the day and the step's owner have spent
+    /// and reserved; `own` is `None` for the operator.
+    #[must_use]
+    pub fn refuse(
+        &self,
+        all: Reserve,
+        own: Option<Reserve>,
+        next: Reserve,
+        at: DateTime<Utc>,
+    ) -> Option<DayBudgetRefusal> {
+        let of_owner = own.and(self.owner_micro_usd);
+        let own = own.unwrap_or_default().micro_usd;
+        let (usd, tokens) = (next.micro_usd, next.tokens);
+        [
+            ("day_usd", Limit::Usd, self.micro_usd, all.micro_usd, usd),
+            ("day_tokens", Limit::Tokens, self.tokens, all.tokens, tokens),
+            ("token_day_usd", Limit::Usd, of_owner, own, usd),
+        ]
+        .into_iter()
+        .find_map(|(name, limit, allowed, used, next)| {
+            let refused = Refused::of(limit, allowed?, used, next)?;
+            Some(DayBudgetRefusal::new(name, refused, at))
+        })
     }
 }
 
