@@ -147,7 +147,7 @@ mod turn_result;
 mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
-pub use allowance::{Allowance, AllowanceCall, CallUsage, DayAllowance, DayLimits};
+pub use allowance::{Allowance, AllowanceCall, DayAllowance, DayLimits};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,

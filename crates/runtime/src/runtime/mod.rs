@@ -10,6 +10,7 @@ mod look;
 mod resume;
 mod sessions;
 mod shutdown;
+mod spending;
 mod threads;
 mod turns;
 

@@ -90,7 +90,6 @@ impl Actor {
             | BackendEvent::ToolOutput { call_id, text } => {
                 self.call_printed(exec_id, &call_id, &text).await
             }
-            BackendEvent::Usage(_) => Ok(()),
             BackendEvent::Notice(notice) => match self
                 .backend
                 .as_mut()

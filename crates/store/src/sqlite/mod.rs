@@ -25,6 +25,7 @@ mod inner;
 mod inspect;
 mod journal;
 mod kept;
+mod ledger;
 mod maintain;
 mod manifest;
 mod numbers;
@@ -65,6 +66,7 @@ pub use host_records::SqliteHostRecords;
 pub use import::ImportReport;
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
+pub use ledger::SqliteLedger;
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
 pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
@@ -133,6 +135,14 @@ impl SqliteStore {
     #[must_use]
     pub fn host_records(&self) -> SqliteHostRecords {
         SqliteHostRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the spending ledger.
+    #[must_use]
+    pub fn ledger(&self) -> SqliteLedger {
+        SqliteLedger {
             inner: Arc::clone(&self.inner),
         }
     }
