@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::hidden::Hidden;
@@ -41,6 +42,7 @@ impl Domain {
     ) -> std::collections::HashSet<i32> {
         std::collections::HashSet::new()
     }
+    pub(crate) fn kill(&self) {}
 }
 
 /// A way to keep commands from what is not theirs.
@@ -156,6 +158,19 @@ impl Confinement {
         }
     }
 
+    /// Tells whether no process of a program can outlive it on this machine, however it forks.
+    #[must_use]
+    pub fn ends_every_process(self) -> bool {
+        match self {
+            Self::Bubblewrap => true,
+            #[cfg(target_os = "linux")]
+            Self::Landlock => landlock::signals_stay_inside(),
+            #[cfg(not(target_os = "linux"))]
+            Self::Landlock => false,
+            Self::Unconfined => false,
+        }
+    }
+
     /// Tells whether a command needs a temporary directory of the host's.
     #[must_use]
     pub fn needs_scratch(self) -> bool {
@@ -221,14 +236,20 @@ impl Confinement {
         }
     }
 
-    /// Confines the calling thread, for good, and with it what it starts. `root` is a handle of the bounds' root.
-    pub(crate) fn enter(self, bounds: &Bounds, root: &OwnedFd) -> Result<Option<Domain>, String> {
+    /// Confines the calling thread, for good, and with it what it starts. `root` is a handle of the bounds' root, `outsider` a
+    /// process of the same user that is not confined with it.
+    pub(crate) fn enter(
+        self,
+        bounds: &Bounds,
+        root: &OwnedFd,
+        outsider: Option<Pid>,
+    ) -> Result<Option<Domain>, String> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Landlock => {
                 landlock::confine_thread(bounds, root.as_fd())?;
                 system_calls::confine_thread(bounds.network)?;
-                let domain = Domain::of_this_thread();
+                let domain = Domain::of_this_thread(outsider);
                 domain.map(Some).map_err(|error| error.to_string())
             }
             #[cfg(not(target_os = "linux"))]
@@ -243,7 +264,7 @@ impl Confinement {
                 landlock::keep_sockets_inside().map(|()| None)
             }
             Self::Bubblewrap | Self::Unconfined => {
-                let _ = (bounds, root);
+                let _ = (bounds, root, outsider);
                 Ok(None)
             }
         }
