@@ -103,6 +103,9 @@ pub struct Bounds {
     pub held: Vec<PathBuf>,
     /// What it may reach over the network.
     pub network: Network,
+    /// Whether it may make pseudo-terminals under Landlock, which then lets it read and write the user's other terminals too.
+    /// Bubblewrap has terminals of its own, always.
+    pub has_terminals: bool,
     /// A directory of its own, where the sandbox has none.
     pub scratch: Option<PathBuf>,
 }
@@ -121,6 +124,7 @@ impl Bounds {
             hidden: Arc::default(),
             held: Vec::new(),
             network: Network::None,
+            has_terminals: false,
             scratch: None,
         }
     }

@@ -172,6 +172,7 @@ impl Look {
             hidden: Arc::new(hidden),
             held: Vec::new(),
             network: Network::None,
+            has_terminals: false,
             scratch: None,
         };
         let mut program = Program::new(self.program, confinement, bounds, handle, output);

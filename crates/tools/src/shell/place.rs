@@ -64,6 +64,7 @@ impl ShellSettings {
                 hidden: Arc::clone(at.hidden()),
                 held: roots_inside(environments, at.root_path()),
                 network: at.policy().network,
+                has_terminals: self.has_terminals,
                 scratch: None,
             },
             root: root.map_err(ShellError::io("open the environment's root"))?,

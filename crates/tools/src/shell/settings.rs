@@ -45,6 +45,9 @@ pub struct ShellSettings {
     pub scratch: PathBuf,
     /// The ways to confine commands, best first; the first that works here is taken.
     pub ways: Vec<Confinement>,
+    /// Whether commands may make pseudo-terminals under Landlock; off by default, because they reach the user's other terminals then
+    /// too, and could read what is typed there. In bubblewrap they always may.
+    pub has_terminals: bool,
     /// The shell that reads the commands.
     pub shell: PathBuf,
     /// How long a command may take when the model does not say.
@@ -94,6 +97,7 @@ impl Default for ShellSettings {
             records: None,
             scratch: PathBuf::from("/tmp"),
             ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
+            has_terminals: false,
             shell: shell.to_owned(),
             timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(3600),

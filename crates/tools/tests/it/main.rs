@@ -13,6 +13,7 @@ mod hidden;
 mod hidden_from_commands;
 mod host_access;
 #[cfg(target_os = "linux")]
+mod kernel_objects;
 mod look;
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 mod mcp;

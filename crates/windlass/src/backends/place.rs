@@ -43,6 +43,8 @@ impl BackendPlaces {
     /// Narrows a place to what the agent may touch, and what it starts by the host.
     pub(super) fn confine(&self, place: &mut Place, spec: &BackendSpec) -> Result<(), String> {
         let bounds = &mut place.bounds;
+        // Agents run their commands in one.
+        bounds.has_terminals = true;
         let user = self.user.as_deref();
         let made = self.home.make(spec.owner.as_deref(), self.kind, user);
         let writable = made.map_err(|error| error.to_string())?;
