@@ -4,6 +4,7 @@
 pub(crate) mod agent;
 pub(crate) mod budget;
 pub(crate) mod check;
+pub(crate) mod leftovers;
 pub(crate) mod made_token;
 pub(crate) mod secrets_key;
 pub(crate) mod work;

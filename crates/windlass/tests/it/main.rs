@@ -17,6 +17,7 @@ mod git;
 mod http_page;
 mod kept;
 mod killed;
+mod leftovers;
 mod mcp;
 mod mcp_serve;
 mod operations;
