@@ -103,6 +103,8 @@ pub struct Bounds {
     pub held: Vec<PathBuf>,
     /// What it may reach over the network.
     pub network: Network,
+    /// Its own home, where that is a hidden directory: bubblewrap puts an empty one there that it may change.
+    pub private_home: Option<PathBuf>,
     /// Whether it may make pseudo-terminals under Landlock, which then lets it read and write the user's other terminals too.
     /// Bubblewrap has terminals of its own, always.
     pub has_terminals: bool,
@@ -124,6 +126,7 @@ impl Bounds {
             hidden: Arc::default(),
             held: Vec::new(),
             network: Network::None,
+            private_home: None,
             has_terminals: false,
             scratch: None,
         }

@@ -11,6 +11,7 @@ mod example;
 mod hidden;
 #[cfg(target_os = "linux")]
 mod hidden_from_commands;
+mod home;
 mod host_access;
 #[cfg(target_os = "linux")]
 mod kernel_objects;

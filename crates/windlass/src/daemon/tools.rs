@@ -26,7 +26,7 @@ impl<'a> Tools<'a> {
         own_files: impl IntoIterator<Item = &'b Path>,
         configured: &config::Shell,
         environments: &'a Environments,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         environments.hide(directory);
         // What the user trusts, and the tokens of another daemon, may be in the usual place.
         if let Some(usual) = data::of_user() {
@@ -60,6 +60,8 @@ impl<'a> Tools<'a> {
         }
         .with_variables_of(std::env::vars_os());
         shell.ways = sandbox::ways(configured.sandbox);
+        shell.home = sandbox::home(configured, directory)?;
+        shell.has_terminals = configured.terminals;
         let set = |limit: &mut Option<u64>, configured: Option<u64>, unit: u64| {
             if let Some(configured) = configured {
                 *limit = Some(configured.saturating_mul(unit)).filter(|limit| *limit > 0);
@@ -77,10 +79,10 @@ impl<'a> Tools<'a> {
         if let Some(minutes) = configured.background_minutes {
             shell.max_background_time = Duration::from_secs(minutes.saturating_mul(60));
         }
-        Self {
+        Ok(Self {
             environments,
             shell,
-        }
+        })
     }
 }
 

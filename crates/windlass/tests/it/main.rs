@@ -14,6 +14,7 @@ mod events_page;
 mod flags;
 mod full_disk;
 mod git;
+mod home;
 mod http_page;
 mod kept;
 mod killed;
