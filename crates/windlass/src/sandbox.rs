@@ -28,6 +28,24 @@ pub(crate) fn found(ways: &[Confinement]) -> &'static str {
     taken(ways).map_or("none", Confinement::name)
 }
 
+/// Logs what the way that is taken here does not guarantee, in one line.
+pub(crate) fn warn_of_gaps(ways: &[Confinement]) {
+    let Some(way) = taken(ways) else {
+        tracing::warn!(
+            "no sandbox works here, so commands are refused; `windlass doctor` says what to do"
+        );
+        return;
+    };
+    let gaps = way.gaps();
+    if !gaps.is_empty() {
+        tracing::warn!(
+            sandbox = way.name(),
+            commands_can = gaps.join("; "),
+            "this sandbox does not guarantee everything; install bubblewrap, or read docs/security.md"
+        );
+    }
+}
+
 /// Returns the user's home with what commands see of it; `None` where the user has none.
 pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<UserHome>> {
     let homes = [std::env::home_dir(), home_of_account()];

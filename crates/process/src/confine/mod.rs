@@ -178,6 +178,42 @@ impl Confinement {
         }
     }
 
+    /// Returns what commands can do on this machine although they are confined in this way, each as the end of "commands can …".
+    #[must_use]
+    pub fn gaps(self) -> Vec<&'static str> {
+        let mut gaps = match self {
+            Self::Bubblewrap => Vec::new(),
+            Self::Landlock => vec![
+                "change modes and times of the user's files",
+                "connect to sockets by their path",
+                "see which programs run and watch directories for changes",
+            ],
+            Self::Unconfined => vec!["do everything that the host can"],
+        };
+        if self == Self::Landlock && !self.ends_every_process() {
+            gaps.push("outlive the call that started them by forking without end");
+            gaps.push("signal other programs of the user");
+        }
+        if !self.confines_abstract_sockets() {
+            gaps.push(
+                "connect to abstract sockets of the user's programs where they have a network",
+            );
+        }
+        gaps
+    }
+
+    #[cfg(target_os = "linux")]
+    fn confines_abstract_sockets(self) -> bool {
+        let is_privileged = self == Self::Bubblewrap && bubblewrap::needs_privileges();
+        landlock::sockets_stay_inside() && !is_privileged
+    }
+
+    /// Landlock is a part of Linux.
+    #[cfg(not(target_os = "linux"))]
+    fn confines_abstract_sockets(self) -> bool {
+        false
+    }
+
     /// Tells whether a command needs a temporary directory of the host's.
     #[must_use]
     pub fn needs_scratch(self) -> bool {

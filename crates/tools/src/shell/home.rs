@@ -97,6 +97,12 @@ impl UserHome {
             .extend(found.map(|path| (path, HomeAccess::Read)));
     }
 
+    /// Returns where it is, links resolved.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the opened paths, each with its access.
     pub fn opened(&self) -> impl Iterator<Item = (&Path, HomeAccess)> {
         let opened = self.opened.iter();

@@ -56,7 +56,8 @@ pub(super) fn of_path(home: &Path, path: &str) -> Vec<PathBuf> {
     };
     let mut found: Vec<_> = found.into_iter().filter_map(real).collect();
     found.sort();
-    found.dedup();
+    // What lies in a directory comes after it.
+    found.dedup_by(|path, above| path.starts_with(above));
     found
 }
 
@@ -165,7 +166,7 @@ mod tests {
             let named = format!("/usr/bin::relative:{}", home.join(path).display());
             assert_eq!(of_path(&home, &named), expected, "{path}");
         };
-        check(".nvm/v22/bin", &[".nvm", ".nvm/v22/bin", ".nvm/v22/lib"]);
+        check(".nvm/v22/bin", &[".nvm"]);
         check(".cargo/bin", &[".cargo/bin", ".rustup"]);
         check(".fly/bin", &[".fly/bin"]);
         check(".local/bin", &[".local/bin", ".local/lib"]);

@@ -195,6 +195,7 @@ impl Serve {
             ..
         } = daemon;
         let sandbox = sandbox::found(&settings.shell.ways);
+        sandbox::warn_of_gaps(&settings.shell.ways);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
