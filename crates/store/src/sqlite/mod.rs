@@ -69,6 +69,7 @@ pub use journal::{SqliteJournal, StreamInfo};
 pub use ledger::SqliteLedger;
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use owner::while_unowned;
 pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
 pub use records::SqliteRecords;
 pub use restore::{
