@@ -62,6 +62,16 @@ impl CompactionPlan {
 }
 
 impl Thread {
+    /// Returns about how many bytes of answers, calls and results the conversation has of the open turn.
+    #[must_use]
+    pub fn turn_output_bytes(&self) -> usize {
+        let since = self.ends.last().map_or(0, |end| end.messages);
+        let messages = self.history().page(since, self.history().len());
+        let output = messages.filter(|message| message.role != MessageRole::User);
+        let bytes = output.map(|message| tokens_of(message) * BYTES_PER_TOKEN);
+        usize::try_from(bytes.sum::<u64>()).unwrap_or(usize::MAX)
+    }
+
     /// Returns what the running compaction is about: everything but what stays whole. With a plan it fits the window: long messages
     /// are cut, and if that is not enough, the oldest are left out.
     #[must_use]

@@ -1,6 +1,7 @@
 //! A run of a backend: its process, what it tells, and what it is told.
 
 mod drive;
+mod output_limit;
 mod seat;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::agent_backends::BackendRequest;
 use crate::thread::{Printed, StepScope};
 use crate::world::Sleep;
 use drive::Job;
+use output_limit::{Admission, OutputLimit};
 pub(crate) use seat::Seat;
 
 /// How many things an agent may have told that nobody has read yet; then it is held up.
@@ -48,6 +50,8 @@ enum Say {
         message_id: MessageId,
         text: String,
     },
+    /// The agent is stopped, and the run ends with this error.
+    End(BackendError),
 }
 
 /// A run under way. It has a task of its own; dropping this ends the run, and keeps the process where that can be used again.
@@ -64,6 +68,7 @@ pub(crate) struct BackendRun {
     /// What its calls have printed, and when that is recorded.
     pub(crate) printed: Printed,
     pub(crate) printed_due: Option<Sleep>,
+    limit: OutputLimit,
     say: mpsc::UnboundedSender<Say>,
     told: mpsc::Receiver<Told>,
 }
@@ -117,6 +122,10 @@ impl BackendRun {
             notices: 0,
             printed: Printed::default(),
             printed_due: None,
+            limit: OutputLimit::new(
+                thread.turn_output_bytes(),
+                inner.settings.backend_output_bytes,
+            ),
             say,
             told,
         })
@@ -136,6 +145,23 @@ impl BackendRun {
             let error = BackendError::new(BackendErrorKind::Failed, "its driver panicked");
             Told::Ended(Box::new(BackendOutcome::failed(error)))
         })
+    }
+
+    /// Returns whether an event is recorded. The first one beyond the limit ends the run.
+    pub(crate) fn admits(&mut self, event: &BackendEvent) -> bool {
+        self.admits_bytes(output_limit::recorded_bytes(event)) || output_limit::is_end(event)
+    }
+
+    /// Returns whether so many bytes more are recorded.
+    pub(crate) fn admits_bytes(&mut self, bytes: usize) -> bool {
+        match self.limit.admit(bytes) {
+            Admission::Recorded => true,
+            Admission::Dropped => false,
+            Admission::Exceeds(error) => {
+                let _ = self.say.send(Say::End(error));
+                false
+            }
+        }
     }
 
     /// Answers a permission.
