@@ -67,6 +67,7 @@ impl Asked {
                 )),
                 _ => Err(no_active_turn(found)),
             },
+            _ if found.row.open_turn().is_none() => Err(no_active_turn(found)),
             _ => Err(not_active(found, turn_id)),
         }
     }

@@ -48,7 +48,6 @@ use turns::{Active, Known};
 
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
-use windlass_core::turn_environment::TurnEnvironment;
 
 /// How much is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::tests::{ACTIONS_BEFORE_FAILURE, ACTIONS_LEFT, Tree, gather};
