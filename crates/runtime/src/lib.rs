@@ -165,7 +165,7 @@ pub use easy::{typed_tool, typed_tool_with_context};
 pub use figures::TurnFigures;
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
-    EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
+    ContextUsage, EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
     SessionSummary,
 };
 #[cfg(feature = "typed-tools")]

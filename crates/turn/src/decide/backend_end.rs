@@ -272,6 +272,7 @@ fn code(kind: BackendErrorKind) -> &'static str {
         BackendErrorKind::Budget => "backend_budget",
         BackendErrorKind::Inactive => "backend_inactive",
         BackendErrorKind::TimeOver => "backend_time_over",
+        BackendErrorKind::OutputLimit => "backend_output_limit",
         BackendErrorKind::Cancelled => "backend_cancelled",
         BackendErrorKind::Killed(_) => "backend_killed",
         BackendErrorKind::Protocol => "backend_protocol",
