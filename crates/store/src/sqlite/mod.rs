@@ -62,7 +62,7 @@ pub use export::ExportReport;
 pub use files::SqliteSessionFileStore;
 pub use findings::Finding;
 pub use host_records::SqliteHostRecords;
-pub use import::ImportReport;
+pub use import::{ImportReport, ImportedRecords};
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
 pub use maintain::Maintained;

@@ -48,7 +48,7 @@ enum Verb {
     /// environments are not in it: a backup holds all.
     #[command(after_help = exchange::EXPORT_EXAMPLES)]
     Export(exchange::Export),
-    /// Takes in what `export` wrote. A stream that is there already is left as it is.
+    /// Imports the output of `export`. Existing streams, agents, harnesses and sessions are left unchanged and reported.
     #[command(after_help = exchange::IMPORT_EXAMPLES)]
     Import(exchange::Import),
     /// Makes everything anew that is made from the journal, such as lists of threads and runs.
