@@ -44,6 +44,7 @@ mod rights;
 mod runs;
 mod schema;
 mod secrets;
+mod shrink;
 mod spans;
 mod staging;
 mod storage;
