@@ -69,7 +69,8 @@ impl SqliteStore {
     /// Removes what the retention of this store does not keep. Open turns, the newest record of a stream and what forks share
     /// always stay.
     ///
-    /// Nobody calls this but the host: the store has no clock of its own. The freed room is used again.
+    /// The host calls this: the store has no clock of its own. Some free pages stay for new records, the rest is returned to the
+    /// file system when the log is [written back](Self::write_back).
     pub async fn maintain(&self, now: DateTime<Utc>) -> Result<Maintained, SqliteError> {
         let retention = self.inner.retention;
         let now = now.timestamp_millis();
@@ -89,6 +90,7 @@ impl SqliteStore {
             done.records += shrunk.records;
             done.over_limit = shrunk.over_limit;
         }
+        self.return_free_pages().await?;
         Ok(done)
     }
 

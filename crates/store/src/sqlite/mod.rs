@@ -9,6 +9,7 @@ mod backup;
 mod commit_thread;
 mod commit_times;
 mod committer;
+mod compact;
 mod condense;
 mod connect;
 mod counter;
@@ -58,6 +59,7 @@ use std::sync::Arc;
 
 pub use crate::durable::chain::ChainKey;
 pub use backup::{BackupError, BackupProgress, BackupReport};
+pub use compact::CompactReport;
 pub use error::SqliteError;
 pub use export::ExportReport;
 pub use files::SqliteSessionFileStore;
