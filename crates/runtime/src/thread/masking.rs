@@ -171,7 +171,7 @@ fn mask_input(mask: &Mask, input: &mut Input) {
     match input {
         Input::Submit { message, .. }
         | Input::Steer { message, .. }
-        | Input::Compact { message } => {
+        | Input::Compact { message, .. } => {
             mask_parts(mask, &mut message.content);
             for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
                 mask.value(value);
