@@ -359,7 +359,10 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Compaction => Input::Compact {
+            message,
+            turn_id: submission.turn_id,
+        },
         SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,
