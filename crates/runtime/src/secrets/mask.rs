@@ -303,6 +303,16 @@ mod tests {
     }
 
     #[test]
+    fn masked_text_is_not_masked_again() {
+        let mask = mask(&[("password", "password"), ("b", "secret")]);
+        let mut text = "my password is a secret".to_owned();
+        assert!(mask.text(&mut text));
+        assert_eq!(text, "my [secret:password] is a [secret:b]");
+        assert!(!mask.text(&mut text));
+        assert_eq!(text, "my [secret:password] is a [secret:b]");
+    }
+
+    #[test]
     fn r71_a_secret_is_masked_wherever_it_stands() {
         let mask = mask(&[("a", "hunter2"), ("b", "hunter22"), ("c", "secret")]);
         for (said, shown) in [
