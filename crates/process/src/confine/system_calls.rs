@@ -236,13 +236,25 @@ fn whole<const N: usize>(refused: [(Rules, i32); N]) -> Result<BpfProgram, Backe
     Ok(program)
 }
 
+/// Returns the number of a call in the x32 ABI: it has a bit of its own, and calls that take pointers to structures are counted anew.
+#[cfg(target_arch = "x86_64")]
+fn x32(call: i64) -> i64 {
+    const X32: i64 = 0x4000_0000;
+    let number = match call {
+        libc::SYS_ioctl => 514,
+        libc::SYS_ptrace => 521,
+        libc::SYS_process_vm_writev => 540,
+        same => same,
+    };
+    number | X32
+}
+
 fn filter(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
-    // The same calls in their other numbering, where the kernel has it.
+    // The same calls in their other numbering (x32), where the kernel has it.
     #[cfg(target_arch = "x86_64")]
     {
-        const X32: i64 = 0x4000_0000;
         let again: Vec<_> = rules.clone().into_iter().collect();
-        rules.extend(again.into_iter().map(|(call, rule)| (call | X32, rule)));
+        rules.extend(again.into_iter().map(|(call, rule)| (x32(call), rule)));
     }
     let filter = SeccompFilter::new(
         rules,

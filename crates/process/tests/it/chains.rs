@@ -61,6 +61,24 @@ async fn a_chain_ends_with_its_program() {
 }
 
 #[tokio::test]
+async fn a_chain_in_a_user_namespace_of_its_own_ends_with_its_program() {
+    for world in ending() {
+        let chain = CHAIN.replace("perl -M", "unshare --user perl -M");
+        let probe = world.run("unshare --user true").await;
+        if !probe.status.unwrap().success() {
+            skipped(
+                "a chain in namespaces",
+                "they cannot be made in the sandbox",
+            );
+            continue;
+        }
+        let end = world.run(&chain).await;
+        assert!(end.status.unwrap().success(), "{:?}", world.way);
+        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
 async fn a_chain_ends_when_the_time_of_its_program_is_over() {
     for world in ending() {
         let (mut program, _) = world.script(&format!("{CHAIN} trap '' TERM; cat"));

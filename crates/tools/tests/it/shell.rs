@@ -92,6 +92,7 @@ async fn a_command_sees_the_variables_it_is_given_and_none_of_the_hosts() {
             "{output}"
         );
         let known = [
+            "HOME",
             "TERM",
             "TMPDIR",
             "WINDLASS_CALL",
