@@ -36,7 +36,7 @@ pub enum Access {
 impl Access {
     /// Tells whether a stored token exists.
     pub(crate) fn has_token(&self, token_id: &str) -> bool {
-        matches!(self, Self::Tokens { stored, .. } if stored.has(token_id))
+        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
     }
 
     /// Tells whether requests need no token.

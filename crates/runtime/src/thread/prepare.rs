@@ -186,12 +186,6 @@ impl Actor {
                 self.context = Some(context);
                 self.recover().await?;
             }
-            // It will not come back by itself, and its work would be done elsewhere.
-            (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
-                let failure = to_failure(&error);
-                self.decide(Input::GiveUp { failure }).await?;
-                self.answer_asked();
-            }
             (Purpose::Recover, Err(AgentLoopError::Cancelled)) => {
                 let reason = Some(PARENT_ENDED.to_owned());
                 let turn_id = None;
@@ -211,10 +205,14 @@ impl Actor {
     /// taken up again when somebody next uses the session.
     async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
         let session_id = self.slot.session_id;
-        let suspended = || {
-            AgentLoopError::config(format!(
+        let suspended = || match error {
+            AgentLoopError::EnvironmentNotFound(id) => {
+                AgentLoopError::EnvironmentNotFound(id.clone())
+            }
+            AgentLoopError::StoreUnavailable(why) => AgentLoopError::StoreUnavailable(why.clone()),
+            error => AgentLoopError::config(format!(
                 "session {session_id} is suspended, its turn cannot go on: {error}"
-            ))
+            )),
         };
         self.note_status(SessionStatus::Paused).await;
         for submission in self.backlog.drain(..) {
@@ -292,6 +290,11 @@ impl Actor {
                 reason,
             })
             .await?;
+        // The context of a turn that is over is not needed, and may be impossible to make.
+        if self.thread.turn().is_none() && self.is_recovering() {
+            self.preparing = None;
+            self.answer_asked();
+        }
         Ok(outcome.map(drop))
     }
 
