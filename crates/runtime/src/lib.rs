@@ -147,7 +147,7 @@ mod turn_result;
 mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
-pub use allowance::{Allowance, AllowanceCall, CallUsage, DayAllowance, DayLimits};
+pub use allowance::{Allowance, AllowanceCall, DayAllowance, DayLimits};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,
@@ -165,7 +165,7 @@ pub use easy::{typed_tool, typed_tool_with_context};
 pub use figures::TurnFigures;
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
-    EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
+    ContextUsage, EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
     SessionSummary,
 };
 #[cfg(feature = "typed-tools")]

@@ -263,7 +263,15 @@ impl Thread {
                 }
             }
             EventData::BackendSteered(data) => self.place_steer(data.message_id),
-            EventData::BackendCompleted(data) => self.end_run(data),
+            EventData::BackendUsage(data) => {
+                if let Some(run) = self.run_mut() {
+                    run.usage = Some(data.usage);
+                }
+            }
+            EventData::BackendCompleted(data) => {
+                self.spend(|spent| spent.settle(&event.data));
+                self.end_run(data);
+            }
             EventData::BackendWaiting(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.limit_waits = data.waits;
@@ -285,7 +293,7 @@ impl Thread {
             EventData::SessionForked(_) => self.session = None,
             EventData::LlmGeneration(data) => {
                 self.measure(data);
-                self.spend(|spent| spent.add_call(&data.metadata));
+                self.spend(|spent| spent.settle(&event.data));
             }
             EventData::SubagentStarted(data) => self.begin_child(event, data.child_session_id),
             EventData::SubagentCompleted(data) => self.end_child(data.child_session_id),

@@ -179,6 +179,8 @@ pub enum Input {
     Compact {
         /// Why, and with which model. It is not part of the conversation.
         message: InputMessage,
+        /// The id of the turn that it makes, which no turn may have had before; a new one where none is given.
+        turn_id: Option<TurnId>,
     },
     /// Somebody wants a turn to stop.
     Interrupt {

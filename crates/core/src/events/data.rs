@@ -478,6 +478,8 @@ payloads! {
     BackendSteeredData { message_id: MessageId, }
     /// A remark about a backend.
     BackendNoticeData { kind: BackendNoticeKind, message: String, }
+    /// The usage of a running backend so far, as it reports it; it is the run's usage if the run is cut off.
+    BackendUsageData { usage: TokenUsage, }
     /// A run of a backend has ended.
     BackendCompletedData { backend: String, end: BackendRunEnd, ;
         /// The session, if it was established.

@@ -208,6 +208,7 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
         | EventData::TranscriptRepaired(_)
         | EventData::TaskUpdated(_)
         | EventData::ContextCompacting(_)
+        | EventData::BackendUsage(_)
         | EventData::BackendStarted(_)
         | EventData::BackendSessionChosen(_)
         | EventData::BackendEstablished(_)

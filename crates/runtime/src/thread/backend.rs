@@ -1,9 +1,7 @@
 //! What a backend tells its thread, and what it is told.
 
 use serde_json::Value;
-use windlass_core::backend::{
-    BackendEvent, BackendNotice, ObservedResult, PermissionDecision, PermissionScope,
-};
+use windlass_core::backend::{BackendEvent, BackendNotice, PermissionDecision, PermissionScope};
 use windlass_core::error::Result;
 use windlass_core::events::Decision;
 use windlass_core::tools::ToolResult;
@@ -58,6 +56,9 @@ impl Actor {
     }
 
     async fn backend_said(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+        let Some(event) = self.cut_event(event) else {
+            return Ok(());
+        };
         match event {
             BackendEvent::Text {
                 text,
@@ -90,32 +91,38 @@ impl Actor {
             | BackendEvent::ToolOutput { call_id, text } => {
                 self.call_printed(exec_id, &call_id, &text).await
             }
-            BackendEvent::Usage(_) => Ok(()),
-            BackendEvent::Notice(notice) => match self
-                .backend
-                .as_mut()
-                .and_then(|run| one_of_few(run, notice))
-            {
-                Some(notice) => self.tell(exec_id, BackendEvent::Notice(notice)).await,
-                None => Ok(()),
-            },
-            BackendEvent::ToolStarted(mut call) => {
-                call.arguments = self.cut_value(&call.id, call.arguments);
-                self.tell(exec_id, BackendEvent::ToolStarted(call)).await
-            }
-            BackendEvent::Permission(mut request) => {
-                request.arguments = recordable(request.arguments);
-                self.tell(exec_id, BackendEvent::Permission(request)).await
-            }
             BackendEvent::ToolCompleted(result) => {
                 self.show_printed(exec_id, &result.call_id, Rest::Cannot)
                     .await?;
-                let result = self.capped(result);
                 self.tell(exec_id, BackendEvent::ToolCompleted(result))
                     .await
             }
             event => self.tell(exec_id, event).await,
         }
+    }
+
+    /// Cuts an event to the size of its record. Returns `None` if it is not recorded: the turn has reached its limit of output or
+    /// of notices.
+    fn cut_event(&mut self, event: BackendEvent) -> Option<BackendEvent> {
+        let event = match event {
+            BackendEvent::ToolStarted(mut call) => {
+                call.arguments = self.cut_value(&call.id, call.arguments);
+                BackendEvent::ToolStarted(call)
+            }
+            BackendEvent::ToolCompleted(mut result) => {
+                result.output = self.cut_value(&result.call_id, result.output);
+                BackendEvent::ToolCompleted(result)
+            }
+            BackendEvent::Permission(mut request) => {
+                request.arguments = recordable(request.arguments);
+                BackendEvent::Permission(request)
+            }
+            BackendEvent::Notice(notice) => {
+                BackendEvent::Notice(one_of_few(self.backend.as_mut()?, notice)?)
+            }
+            event => event,
+        };
+        self.backend.as_mut()?.admits(&event).then_some(event)
     }
 
     pub(super) async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
@@ -148,14 +155,7 @@ impl Actor {
         self.stream(kind, text).await
     }
 
-    /// Cuts a result as those of our own tools.
-    fn capped(&self, observed: ObservedResult) -> ObservedResult {
-        ObservedResult {
-            output: self.cut_value(&observed.call_id, observed.output),
-            ..observed
-        }
-    }
-
+    /// Cuts a value as the results of our own tools are cut.
     fn cut_value(&self, call_id: &str, value: Value) -> Value {
         let mut result = ToolResult::success(call_id, recordable(value));
         output::cap(&mut result, self.inner.settings.max_tool_result_bytes);

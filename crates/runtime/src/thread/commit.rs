@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::budget::Charge;
 use windlass_core::error::Result;
 use windlass_core::events::{Event, EventData};
 use windlass_core::session::SessionStatus;
@@ -12,7 +13,7 @@ use windlass_turn::Decision;
 use super::actor::Actor;
 use super::fault::FaultCause;
 use super::masking::RealCalls;
-use crate::allowance::{AllowanceCall, CallUsage};
+use crate::allowance::AllowanceCall;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::panics::{caught, tried};
@@ -86,8 +87,8 @@ impl Actor {
         for event in events {
             if let (EventData::BackendCompleted(data), Some(exec_id)) =
                 (&event.data, event.context.exec_id)
-                && let Some(usage) = &data.usage
             {
+                let charge = Charge::of_run(data);
                 let call = AllowanceCall {
                     exec_id,
                     owner: context.and_then(|context| context.owner.clone()),
@@ -95,7 +96,7 @@ impl Actor {
                     reserve: self.inner.settings.reserve,
                 };
                 if let Some(allowance) = &self.inner.backends.allowance {
-                    allowance.settle(&call, CallUsage::Known(usage));
+                    allowance.settle(&call, charge);
                 }
                 // The turn may be over in this very commit.
                 let has_agents = !self.thread.children().is_empty();
@@ -110,7 +111,7 @@ impl Actor {
                         )
                     });
                 if let Some(seat) = seat {
-                    seat.settle_run(usage);
+                    seat.settle_run(charge);
                 }
             }
         }

@@ -169,7 +169,7 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         // Summaries are cut from it.
         Input::Submit { message, .. }
         | Input::Steer { message, .. }
-        | Input::Compact { message } => mask_parts(mask, &mut message.content),
+        | Input::Compact { message, .. } => mask_parts(mask, &mut message.content),
         Input::BackendSaid { event, .. } => mask_told(mask, event),
         _ => {}
     }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::budget::Charge;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
@@ -18,7 +19,7 @@ use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
+use crate::allowance::{Allowance, AllowanceCall};
 use crate::errors::to_failure;
 use crate::inner::Inner;
 use crate::subagents::{PARENT_ENDED, TreeSeat, is_wanted};
@@ -358,7 +359,10 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Compaction => Input::Compact {
+            message,
+            turn_id: submission.turn_id,
+        },
         SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,
@@ -395,7 +399,7 @@ async fn check_allowance(
     };
     for allowance in allowances {
         allowance.reserve(&call).await?;
-        allowance.settle(&call, CallUsage::Nothing);
+        allowance.settle(&call, Charge::Nothing);
     }
     Ok(())
 }

@@ -34,6 +34,12 @@ struct Print {
 }
 
 impl Printed {
+    /// Returns how many bytes more of a call are shown.
+    fn room(&self, call_id: &str) -> usize {
+        let printed = self.0.get(call_id).map_or(0, |print| print.bytes);
+        MAX_PRINTED_BYTES.saturating_sub(printed)
+    }
+
     /// Takes a piece; tells whether so much waits that it is to be recorded.
     fn add(&mut self, call_id: &str, text: &str) -> bool {
         let print = self.0.entry(call_id.to_owned()).or_default();
@@ -89,6 +95,9 @@ impl Actor {
             tracing::debug!(call_id, "what no open call prints is not recorded");
             return Ok(());
         };
+        if !run.admits_bytes(run.printed.room(call_id).min(text.len())) {
+            return Ok(());
+        }
         if run.printed.add(call_id, text) {
             return self.show_printed(exec_id, call_id, Rest::May).await;
         }

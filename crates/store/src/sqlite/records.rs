@@ -49,11 +49,21 @@ fn get<T: DeserializeOwned>(
     table: &str,
     id: Uuid,
 ) -> std::result::Result<Option<T>, Fault> {
-    let text: Option<String> = connection
+    let text = text(connection, table, id)?;
+    text.map(|text| parse(table, &text)).transpose()
+}
+
+/// Reads the JSON of a record.
+pub(super) fn text(
+    connection: &Connection,
+    table: &str,
+    id: Uuid,
+) -> std::result::Result<Option<String>, Fault> {
+    let text = connection
         .prepare_cached(&format!("SELECT record FROM {table} WHERE id = ?1"))?
         .query_row([id.as_bytes()], |row| row.get(0))
         .optional()?;
-    text.map(|text| parse(table, &text)).transpose()
+    Ok(text)
 }
 
 fn select<T: DeserializeOwned>(

@@ -387,6 +387,7 @@ impl World {
             },
             Step::Compact => Input::Compact {
                 message: InputMessage::user("it is long"),
+                turn_id: None,
             },
             Step::Steer(text) => Input::Steer {
                 turn_id: None,

@@ -323,6 +323,7 @@ mod tests {
         "backend.session_chosen",
         "backend.started",
         "backend.steered",
+        "backend.usage",
         "backend.waiting",
         "context.compacted",
         "context.compacting",

@@ -1,6 +1,7 @@
 //! A run of a backend: its process, what it tells, and what it is told.
 
 mod drive;
+mod output_limit;
 mod seat;
 
 use std::future::poll_fn;
@@ -18,6 +19,7 @@ use crate::agent_backends::BackendRequest;
 use crate::thread::{Printed, StepScope};
 use crate::world::Sleep;
 use drive::Job;
+use output_limit::{Admission, OutputLimit};
 pub(crate) use seat::Seat;
 
 /// How many things an agent may have told that nobody has read yet; then it is held up.
@@ -52,6 +54,8 @@ enum Say {
         message_id: MessageId,
         text: String,
     },
+    /// The agent is stopped, and the run ends with this error.
+    End(BackendError),
 }
 
 /// A run under way. It has a task of its own; dropping this ends the run, and keeps the process where that can be used again.
@@ -69,6 +73,7 @@ pub(crate) struct BackendRun {
     pub(crate) printed: Printed,
     pub(crate) printed_due: Option<Sleep>,
     pub(crate) buffer: StreamBuffer,
+    limit: OutputLimit,
     say: mpsc::UnboundedSender<Say>,
     told: mpsc::Receiver<Told>,
 }
@@ -123,6 +128,10 @@ impl BackendRun {
             printed: Printed::default(),
             printed_due: None,
             buffer: StreamBuffer::default(),
+            limit: OutputLimit::new(
+                thread.turn_output_bytes(),
+                inner.settings.backend_output_bytes,
+            ),
             say,
             told,
         })
@@ -143,6 +152,23 @@ impl BackendRun {
             let error = BackendError::new(BackendErrorKind::Failed, "its driver panicked");
             Told::Ended(Box::new(BackendOutcome::failed(error)))
         })
+    }
+
+    /// Returns whether an event is recorded. The first one beyond the limit ends the run.
+    pub(crate) fn admits(&mut self, event: &BackendEvent) -> bool {
+        self.admits_bytes(output_limit::recorded_bytes(event)) || output_limit::is_end(event)
+    }
+
+    /// Returns whether so many bytes more are recorded.
+    pub(crate) fn admits_bytes(&mut self, bytes: usize) -> bool {
+        match self.limit.admit(bytes) {
+            Admission::Recorded => true,
+            Admission::Dropped => false,
+            Admission::Exceeds(error) => {
+                let _ = self.say.send(Say::End(error));
+                false
+            }
+        }
     }
 
     /// Answers a permission.
