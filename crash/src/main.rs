@@ -41,8 +41,9 @@ with one turn for each attempt, and no token is served much better than another.
 
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
-With `hostile` a model calls tools with hostile values beside honest sessions: those complete, nothing outside of the root changes, and
-memory and descriptors level off.
+With `hostile` commands first try to escape: to outlive a command, its time, an interrupt and a killed host by forking without end, to take the
+port of a killed host, and to reach shared memory and the home of the user. Then a model calls tools with hostile values beside honest sessions:
+those complete, nothing outside of the root changes, and memory and descriptors level off.
 
 Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
@@ -53,7 +54,7 @@ Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash config [--kills N] [--seed S]
        windlass-crash tasks [--tasks N] [--workers N] [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
-       windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]
+       windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock] [--escapes-only]
 
 Options:
   --kills N     how often (default 200; with `backends` and `config` 100, with `fleet` 50)
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
         Some((word, rest)) if word == "write" => write(rest),
         Some((word, rest)) if word == "soak" => watch(rest),
         Some((word, rest)) if word == "hostile" => attack(rest),
+        Some((word, rest)) if word == hostile::HOST => be_hostile_host(rest),
         Some((word, rest)) if word == "backends" => kill_daemon(rest),
         Some((word, rest)) if word == "undo" => take_back(rest),
         Some((word, rest)) if word == "fleet" => kill_fleet(rest),
@@ -437,6 +439,9 @@ fn attack(args: &[String]) -> Result<(), String> {
             ));
         }
     };
+    if args.iter().any(|arg| arg == "--escapes-only") {
+        return executor()?.block_on(hostile::attempt_escapes(way));
+    }
     let seed = seed(args)?;
     eprintln!("seed {seed}, {seconds} s");
     let plan = hostile::Plan {
@@ -447,6 +452,10 @@ fn attack(args: &[String]) -> Result<(), String> {
     let summary = executor()?.block_on(hostile::run(plan))?;
     println!("{summary}");
     summary.verdict()
+}
+
+fn be_hostile_host(args: &[String]) -> Result<(), String> {
+    executor()?.block_on(hostile::be_host(args))
 }
 
 fn executor() -> Result<tokio::runtime::Runtime, String> {

@@ -40,7 +40,7 @@ pub struct CreateAutomation {
     pub name: String,
     /// What the agent is told at each run.
     pub prompt: String,
-    /// When: `FREQ=HOURLY;INTERVAL=n`, with `BYDAY`, `BYHOUR` and `BYMINUTE` as wished, or `FREQ=WEEKLY` with all three.
+    /// When: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
     pub rrule: String,
     /// The directories that it is about; a run works in the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

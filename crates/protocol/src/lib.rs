@@ -12,6 +12,7 @@ pub mod apps;
 pub mod automations;
 pub mod budgets;
 pub mod config;
+pub mod context;
 pub mod environments;
 pub mod errors;
 pub mod events;
@@ -37,6 +38,7 @@ pub use automations::{
     PatchAutomation,
 };
 pub use budgets::Budget;
+pub use context::ContextUsage;
 pub use environments::{
     CreateEnvironment, Environment, EnvironmentList, EnvironmentPolicy, NetworkPolicy,
     TurnEnvironmentParams,

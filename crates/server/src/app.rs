@@ -86,6 +86,8 @@ pub(crate) struct Counters {
     pub(crate) sockets: AtomicUsize,
     pub(crate) upkeeps: AtomicU64,
     pub(crate) failed_upkeeps: AtomicU64,
+    /// Bytes by which rows that retention never removes exceed its limit, as of the last upkeep.
+    pub(crate) over_limit: AtomicU64,
     /// Records that upkeep has removed.
     pub(crate) removed: AtomicU64,
 }

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -44,6 +44,8 @@ use crate::upkeep;
 use crate::visitors::{Kind, Lobby, Visitor};
 use crate::work::{self, Work};
 
+/// Connections that may wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+const BACKLOG: u32 = 1024;
 /// How long after the last tool it may take to record that turns are released.
 const RELEASING: Duration = Duration::from_secs(5);
 /// How long the server waits with the next connection after one that it could not take.
@@ -114,11 +116,35 @@ pub enum StartError {
 
 /// Takes a port; 0 is any that is free.
 pub async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind((host.trim_matches(['[', ']']), port)).await;
+    let listener = bind_first(host.trim_matches(['[', ']']), port).await;
     listener.map_err(|source| StartError::Listen {
         address: format!("{host}:{port}"),
         source,
     })
+}
+
+/// Binds the first address of a host that can be bound. `TcpListener::bind` would set a backlog of 128, and connections
+/// beyond it are reset when many clients connect at once.
+async fn bind_first(host: &str, port: u16) -> std::io::Result<TcpListener> {
+    let mut failure = std::io::ErrorKind::AddrNotAvailable.into();
+    for address in tokio::net::lookup_host((host, port)).await? {
+        match bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// A server that has its port and waits to be run.
@@ -495,7 +521,14 @@ where
     };
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = dismissed => return,
+        () = dismissed => {
+            // A request that is being answered gets its answer; cutting the connection would reset it.
+            serving.as_mut().graceful_shutdown();
+            match tokio::time::timeout(TURN_AWAY, serving).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
         () = app.stopping.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await

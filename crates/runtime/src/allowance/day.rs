@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
 use windlass_core::budget::{
-    DayBudgetRefusal, Limit, Refused, Reserve, Spent, cost, micro_usd, tokens,
+    Charge, DayBudgetRefusal, Limit, Refused, Reserve, Spent, cost, micro_usd, tokens,
 };
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{EventData, LlmGenerationMetadata};
@@ -14,7 +14,7 @@ use windlass_core::typed_id::ExecId;
 use windlass_store::queries::{UsageBy, UsageQuery};
 use windlass_store::{Journal, Queries, StreamKey, ThreadRow};
 
-use super::{Allowance, AllowanceCall, CallUsage};
+use super::{Allowance, AllowanceCall};
 use crate::errors::{from_journal, from_query};
 
 /// How many open streams, or records of one, are read at a time.
@@ -179,18 +179,18 @@ impl Allowance for DayAllowance {
         Ok(self.refused(&book, call))
     }
 
-    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
+    fn settle(&self, call: &AllowanceCall, charge: Charge<'_>) {
         let mut book = self.lock();
         book.turn_to(call.at);
         let held = book.held.remove(&call.exec_id).map(|(_, reserve)| reserve);
-        let used = match used {
-            CallUsage::Known(usage) => Reserve {
+        let used = match charge {
+            Charge::Usage(usage) => Reserve {
                 tokens: tokens(usage),
                 // What has no price counts as a reserve.
                 micro_usd: cost(usage).unwrap_or(call.reserve.micro_usd),
             },
-            CallUsage::Unknown => held.unwrap_or_default(),
-            CallUsage::Nothing => Reserve::default(),
+            Charge::Reservation => held.unwrap_or(call.reserve),
+            Charge::Nothing => Reserve::default(),
         };
         book.add(call.owner.as_deref(), used);
     }
@@ -244,10 +244,7 @@ async fn spent_since(
                 EventData::ReasonCompleted(_) | EventData::ContextCompacted(_) => {
                     is_calling = false;
                 }
-                EventData::LlmGeneration(data) if is_meant => spent.add_call(&data.metadata),
-                EventData::BackendCompleted(data) if is_meant => {
-                    data.usage.iter().for_each(|usage| spent.add_run(usage));
-                }
+                data if is_meant => spent.settle(data),
                 _ => {}
             }
         }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::budget::Charge;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
@@ -14,10 +15,11 @@ use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
+use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
+use crate::allowance::{Allowance, AllowanceCall};
 use crate::errors::to_failure;
 use crate::inner::Inner;
 use crate::subagents::{PARENT_ENDED, TreeSeat, is_wanted};
@@ -168,6 +170,14 @@ impl Actor {
                 })
                 .await?;
             }
+            // The input is acknowledged, and the turn open: they wait until the store can be read again.
+            (
+                Purpose::Begin(_) | Purpose::Recover,
+                Err(error @ AgentLoopError::StoreUnavailable(_)),
+            ) => {
+                self.fault(FaultCause::from(&error));
+                return Err(error);
+            }
             (Purpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
                 self.decide(Input::Begin { turn_id, failure }).await?;
@@ -182,7 +192,11 @@ impl Actor {
                 self.decide(Input::Interrupt { turn_id, reason }).await?;
                 self.answer_asked();
             }
-            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
+            (Purpose::Recover, Err(error)) => {
+                let suspended = self.suspend(&error).await;
+                self.fault(FaultCause::from(&suspended));
+                return Err(suspended);
+            }
         }
         Ok(())
     }
@@ -348,7 +362,10 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Compaction => Input::Compact {
+            message,
+            turn_id: submission.turn_id,
+        },
         SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,
@@ -385,7 +402,7 @@ async fn check_allowance(
     };
     for allowance in allowances {
         allowance.reserve(&call).await?;
-        allowance.settle(&call, CallUsage::Nothing);
+        allowance.settle(&call, Charge::Nothing);
     }
     Ok(())
 }

@@ -85,7 +85,11 @@ pub(super) async fn info(State(app): State<Shared>) -> Answer {
             environments: true,
             worker_runtime: app.work.is_some(),
         },
-        experimental: RuntimeExperimentalCapabilities { environments: true },
+        experimental: RuntimeExperimentalCapabilities {
+            environments: true,
+            agent_run_cancel: true,
+            agent_run_nudge: true,
+        },
         features: features(&app),
     })
 }

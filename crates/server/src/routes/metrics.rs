@@ -27,6 +27,7 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         ("connections", "gauge", "Connections that are open.", number(of.connections.load(Relaxed))),
         ("upkeeps_total", "counter", "Times that the store was looked after.", of.upkeeps.load(Relaxed)),
         ("upkeep_failures_total", "counter", "Times that looking after the store failed.", of.failed_upkeeps.load(Relaxed)),
+        ("unremovable_bytes_over_limit", "gauge", "Bytes by which rows that retention never removes exceed retention.max_bytes.", of.over_limit.load(Relaxed)),
         ("removed_records_total", "counter", "Records that the retention has removed.", of.removed.load(Relaxed)),
     ];
     // A figure that is not known is left out: none would be wrong.

@@ -20,7 +20,7 @@ impl Gate for ServerGate {
     }
 
     fn still_counts(&self, token_id: &str) -> bool {
-        matches!(&self.0, Access::Tokens { stored, .. } if stored.by_id(token_id).is_present())
+        self.0.has_token(token_id)
     }
 }
 

@@ -69,7 +69,7 @@ impl Rpc {
             gate: Box::new(gate::ServerGate(app.settings.access.clone())),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            methods: Box::new(methods::ThreadMethods(Shared::clone(app))),
+            methods: Box::new(methods::ThreadMethods::new(Shared::clone(app))),
         };
         Ok(Self {
             app: Shared::clone(app),

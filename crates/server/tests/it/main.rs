@@ -8,6 +8,7 @@ mod budgets;
 mod children;
 mod compact;
 mod config;
+mod context;
 mod decided_again;
 mod environments;
 mod events;

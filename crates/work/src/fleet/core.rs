@@ -11,7 +11,7 @@ use super::run::{FleetEvent, FleetRun, FleetRunId};
 use super::task::FleetTask;
 use super::{ENDED, OPEN, OWNED, PLAN, REQUEST, TASK};
 use crate::error::WorkError;
-use crate::kept::Kept;
+use crate::kept::{Added, Kept};
 use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, read_row, take_out};
 
 /// The stream of the fleet.
@@ -224,9 +224,10 @@ impl Core {
                     run: run.clone(),
                     plan: FleetPlan::clone(&run.plan),
                 };
-                puts.push(put(ENDED, id.to_string(), &row)?);
+                let row = put(ENDED, id.to_string(), &row)?;
+                ended.push(Added::new(&run.owner, &row));
+                puts.push(row);
                 puts.push(put(OWNED, owned_name(&run.owner, id), &OwnedRow {})?);
-                ended.push((run.owner.clone(), id.to_string()));
             } else {
                 // Only what has changed: a run may have a thousand tasks, and twice as many commits.
                 let before = self.runs.get(id).map_or(&[][..], |before| &before.tasks);

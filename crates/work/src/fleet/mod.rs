@@ -18,7 +18,7 @@ use self::dispatch::LeaseKey;
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name, check_share};
 use crate::hands::{ActiveHold, Assignment};
-use crate::kept::Kept;
+use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{WorkStore, lock, look};
 use crate::spec::WorkSpec;
 use crate::turns::Holds;
@@ -49,6 +49,9 @@ const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
 /// Rows of tasks of open runs.
 const TASK: &str = "work.fleet.task";
 
+/// Rows of ended runs and their indexes, which a store may remove where there is no room for histories.
+pub(crate) const EXPENDABLE: [&str; 3] = [ENDED, KEPT, OWNED];
+
 /// The longest name of an owner.
 const OWNER_BYTES: usize = 256;
 /// The longest page of a list.
@@ -70,6 +73,8 @@ pub struct FleetSettings {
     pub open_runs: usize,
     /// How many ended runs of each owner are kept; the oldest go first.
     pub ended_runs_of_owner: usize,
+    /// How many bytes the ended runs of one owner may have. Open ones are bounded by their number and the size of a plan.
+    pub bytes_of_owner: u64,
 }
 
 impl Default for FleetSettings {
@@ -78,6 +83,7 @@ impl Default for FleetSettings {
             workers: 8,
             open_runs: 32,
             ended_runs_of_owner: 10_000,
+            bytes_of_owner: BYTES_OF_OWNER,
         }
     }
 }
@@ -125,6 +131,7 @@ impl Fleet {
         let kept = Kept {
             index: KEPT,
             newest: settings.ended_runs_of_owner,
+            bytes: settings.bytes_of_owner,
         };
         let core = Core::open(&store, kept).await?;
         Ok(Self {

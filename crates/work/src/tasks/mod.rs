@@ -18,7 +18,7 @@ use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name};
 use crate::hands::{ActiveHold, Assignment};
-use crate::kept::Kept;
+use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{PAGE, WorkStore, lock, look, readable, rows_after};
 use crate::spec::WorkSpec;
 use crate::turns::Holds;
@@ -44,6 +44,9 @@ const OWNER: &str = "work.task.owner";
 const REQUEST: &str = "work.task.request";
 /// The row with what is counted.
 const STATE: &str = "work.state";
+
+/// Rows of ended tasks and their index, which a store may remove where there is no room for histories.
+pub(crate) const EXPENDABLE: [&str; 2] = [ENDED, KEPT];
 
 /// The most workers.
 pub const MAX_WORKERS: usize = 8;
@@ -71,6 +74,8 @@ pub struct TaskSettings {
     pub open_tasks_of_owner: usize,
     /// How many ended tasks of each owner are kept; the oldest go first.
     pub ended_tasks_of_owner: usize,
+    /// How many bytes the open tasks of one owner may have, and how many its ended tasks.
+    pub bytes_of_owner: u64,
 }
 
 impl Default for TaskSettings {
@@ -80,6 +85,7 @@ impl Default for TaskSettings {
             open_tasks: 100_000,
             open_tasks_of_owner: 50_000,
             ended_tasks_of_owner: 100_000,
+            bytes_of_owner: BYTES_OF_OWNER,
         }
     }
 }
@@ -174,6 +180,7 @@ impl Tasks {
         let kept = Kept {
             index: KEPT,
             newest: settings.ended_tasks_of_owner,
+            bytes: settings.bytes_of_owner,
         };
         let core = Core::open(&store, kept).await?;
         Ok(Self {
@@ -285,6 +292,15 @@ impl Tasks {
             if open + changes.len() > limit {
                 return Err(WorkError::TooMany { what, limit });
             }
+        }
+        let added = changes.iter().map(|change| change.after().spec.bytes());
+        let bytes = core.queue.bytes_of(owner) + added.sum::<u64>();
+        let limit = settings.bytes_of_owner;
+        if !changes.is_empty() && bytes > limit {
+            return Err(WorkError::TooManyBytes {
+                what: of_owner,
+                limit,
+            });
         }
         if !changes.is_empty() {
             core.write(now, changes).await?;

@@ -36,6 +36,8 @@ struct Owner {
     waiting: BTreeMap<u64, TaskId>,
     delayed: usize,
     running: usize,
+    /// About how many bytes the rows of its tasks have.
+    bytes: u64,
     /// How many of those that run only wait for somebody.
     parked: usize,
     /// Before this nothing of his is begun, because a hold concerns all of it.
@@ -55,6 +57,9 @@ impl Queue {
     /// Takes in an open task as it is now.
     pub(super) fn insert(&mut self, task: &Task) {
         let owner = self.owner(&task.owner);
+        if task.end().is_none() {
+            self.with(&owner, |entry| entry.bytes += task.spec.bytes());
+        }
         match &task.state {
             TaskState::Queued { not_before: None } => {
                 self.queued += 1;
@@ -98,6 +103,12 @@ impl Queue {
     /// Takes out an open task as it was.
     pub(super) fn remove(&mut self, task: &Task) {
         let owner: Arc<str> = task.owner.as_str().into();
+        if task.end().is_none() {
+            let bytes = task.spec.bytes();
+            self.with(&owner, |entry| {
+                entry.bytes = entry.bytes.saturating_sub(bytes)
+            });
+        }
         match &task.state {
             TaskState::Queued { not_before } => {
                 self.queued -= 1;
@@ -170,6 +181,11 @@ impl Queue {
         for (name, owner) in &mut self.owners {
             owner.served = rows.get(&**name).copied().unwrap_or(least);
         }
+    }
+
+    /// Returns about how many bytes the rows of an owner's open tasks have.
+    pub(super) fn bytes_of(&self, owner: &str) -> u64 {
+        self.owners.get(owner).map_or(0, |owner| owner.bytes)
     }
 
     /// Counts a start.

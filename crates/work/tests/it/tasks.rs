@@ -936,3 +936,64 @@ async fn a_task_without_room_keeps_nobody_elses_from_working_and_can_be_called_o
     rooms.threads.end("behind", done("")).await;
     world.until(behind, TaskStatus::Completed).await;
 }
+
+#[tokio::test]
+async fn open_tasks_of_an_owner_are_bounded_by_bytes() {
+    let (store, clock) = (memory(), Moved::new());
+    let settings = TaskSettings {
+        bytes_of_owner: 100_000,
+        ..TaskSettings::default()
+    };
+    let open = || Tasks::open(store.clone(), clock.clone(), settings);
+    let tasks = open().await.unwrap();
+    let prompt = "p".repeat(30_000);
+    let first = tasks.submit("a", task(&prompt)).await.unwrap();
+    tasks.submit("a", task(&prompt)).await.unwrap();
+    tasks.submit("a", task(&prompt)).await.unwrap();
+    let refused = WorkError::TooManyBytes {
+        what: "open tasks of this owner",
+        limit: 100_000,
+    };
+    let fourth = tasks.submit("a", task(&prompt)).await;
+    assert_eq!(fourth.unwrap_err(), refused);
+    tasks.submit("b", task(&prompt)).await.unwrap();
+    // A restart counts the same, and the end of a task makes room.
+    let tasks = open().await.unwrap();
+    let fourth = tasks.submit("a", task(&prompt)).await;
+    assert_eq!(fourth.unwrap_err(), refused);
+    tasks.cancel(first.id).await.unwrap();
+    tasks.submit("a", task(&prompt)).await.unwrap();
+}
+
+#[tokio::test]
+async fn ended_tasks_of_an_owner_are_bounded_by_bytes() {
+    let (store, clock) = (memory(), Moved::new());
+    let settings = TaskSettings {
+        bytes_of_owner: 100_000,
+        ..TaskSettings::default()
+    };
+    let open = || Tasks::open(store.clone(), clock.clone(), settings);
+    let mut tasks = open().await.unwrap();
+    let prompt = "p".repeat(30_000);
+    let (mut ended, mut other) = (Vec::new(), None);
+    for number in 0..10 {
+        let id = tasks.submit("a", task(&prompt)).await.unwrap().id;
+        tasks.cancel(id).await.unwrap();
+        clock.by(1);
+        ended.push(id);
+        match number {
+            4 => tasks = open().await.unwrap(),
+            // The first three are removed by age; the bound applies to those that remain.
+            7 => drop(tasks.forget(Duration::from_secs(2)).await.unwrap()),
+            _ => {}
+        }
+        if number == 8 {
+            other = Some(tasks.submit("b", task("p")).await.unwrap().id);
+            tasks.cancel(other.unwrap()).await.unwrap();
+        }
+    }
+    let page = tasks.list(Some("a"), None, 500).await.unwrap();
+    let listed: Vec<_> = page.tasks.iter().rev().map(|task| task.id).collect();
+    assert_eq!(listed, ended[7..]);
+    tasks.get(other.unwrap()).await.unwrap();
+}
