@@ -11,7 +11,9 @@ use clap::Args;
 use serde_json::json;
 use tokio::net::UnixStream;
 use windlass_core::bounds::one_line;
+use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
+use windlass_work::EXPENDABLE_RECORDS;
 
 use crate::backends::{KNOWN, Known, is_here};
 use crate::cli::{or_current, printable, words};
@@ -93,6 +95,7 @@ impl Doctor {
         match data {
             Ok(data) => {
                 findings.push(directory(&data));
+                findings.extend(over_limit(&data, &config).await);
                 findings.push(running(&data).await);
             }
             Err(error) => {
@@ -407,6 +410,23 @@ fn directory(data: &Path) -> Finding {
             .do_this("make room: a turn stops when nothing can be recorded"),
         false => Finding::new("data", Standing::Good, text),
     }
+}
+
+/// Reports a `retention.max_bytes` that retention cannot meet.
+async fn over_limit(data: &Path, config: &Config) -> Option<Finding> {
+    let limit = config.retention.max_bytes?;
+    if !data::has_store(data).unwrap_or_default() {
+        return None;
+    }
+    let options = SqliteOptions::new(data).with_expendable_records(EXPENDABLE_RECORDS);
+    let store = SqliteStore::open_read_only(options).await.ok()?;
+    let over = store.over_limit(limit).await.ok()??;
+    let text = format!(
+        "the rows that retention never removes have {} bytes, and retention.max_bytes is {limit}; no history is removed for them",
+        over.unremovable
+    );
+    let advice = "raise retention.max_bytes, or remove open tasks, automations, files and threads";
+    Some(Finding::new("retention", Standing::Lacking, text).do_this(advice))
 }
 
 async fn running(data: &Path) -> Finding {

@@ -121,6 +121,7 @@ impl DaemonOptions<'_> {
         data::make(directory)?;
         let options = SqliteOptions::new(directory)
             .with_retention(retention)
+            .with_expendable_records(windlass_work::EXPENDABLE_RECORDS)
             .with_secrets_key(key)
             .on_lost_commits(self.on_lost_commits);
         let store = SqliteStore::open(options).await?;
