@@ -1,43 +1,80 @@
-//! What all sessions of a runtime may use together, and who decides that.
+//! Budgets that sessions share: those of the day, and those of a turn with all its agents.
 
-mod day;
-mod held;
+mod step;
 
-use async_trait::async_trait;
-use chrono::{DateTime, Utc};
-use windlass_core::budget::{Charge, DayBudgetRefusal, Reserve};
-use windlass_core::error::Result;
-use windlass_core::typed_id::ExecId;
+use std::sync::Arc;
 
-pub use day::{DayAllowance, DayLimits};
-pub(crate) use held::Held;
+use windlass_core::budget::{DayBudgetRefusal, DayLimits};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_store::{Reservation, SpendingLedger};
 
-/// A model call that is about to begin, or a backend's run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AllowanceCall {
-    /// The step.
-    pub exec_id: ExecId,
-    /// Whose work it is, where it is not the operator's.
-    pub owner: Option<String>,
-    /// When it begins, and when it has ended, once it is settled.
-    pub at: DateTime<Utc>,
-    /// What it may use.
-    pub reserve: Reserve,
+use crate::inner::Inner;
+use crate::subagents::TreeSeat;
+use crate::turn_context::TurnContext;
+pub(crate) use step::StepReservation;
+
+/// What all sessions may spend together in a day. The ledger must be the one in which the journal settles its appends.
+#[derive(Clone)]
+pub struct DailyLimit {
+    limits: DayLimits,
+    ledger: Arc<dyn SpendingLedger>,
 }
 
-/// Says what all sessions of a runtime may use together. It is asked before every model call, and told after it.
-#[async_trait]
-pub trait Allowance: Send + Sync {
-    /// Sets aside what a call may use; an error ends the turn, and the model is not called
-    /// ([`AgentLoopError::BudgetExceeded`](windlass_core::AgentLoopError::BudgetExceeded)).
-    async fn reserve(&self, call: &AllowanceCall) -> Result<()>;
+impl std::fmt::Debug for DailyLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DailyLimit")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
 
-    /// Returns the budget of the day that would refuse a call, without reserving anything.
-    async fn day_refusal(&self, _call: &AllowanceCall) -> Result<Option<DayBudgetRefusal>> {
-        Ok(None)
+impl DailyLimit {
+    /// Enforces limits on a ledger.
+    #[must_use]
+    pub fn new(limits: DayLimits, ledger: Arc<dyn SpendingLedger>) -> Self {
+        Self { limits, ledger }
     }
 
-    /// Takes what a call has used in place of what was set aside for it, once for every call that was asked about. What was
-    /// used without asking counts too.
-    fn settle(&self, call: &AllowanceCall, charge: Charge<'_>);
+    async fn reserve(&self, reservation: Reservation) -> Result<()> {
+        let reserved = self.ledger.reserve(reservation, &self.limits).await;
+        reserved.map_err(AgentLoopError::from)
+    }
+
+    pub(crate) async fn refusal(&self, next: &Reservation) -> Result<Option<DayBudgetRefusal>> {
+        let asked = self.ledger.refusal(next, &self.limits).await;
+        asked.map_err(AgentLoopError::from)
+    }
+}
+
+/// Refuses a turn of an external agent for which no budget has anything left. Its run reserves when it starts; this only answers
+/// before the turn is recorded.
+pub(crate) async fn check_run(
+    inner: &Arc<Inner>,
+    context: &TurnContext,
+    session_id: SessionId,
+    has_agents: bool,
+) -> Result<()> {
+    if context.backend.is_none() {
+        return Ok(());
+    }
+    // The turn has used nothing yet, whatever its id will be.
+    let uuid = inner.world.uuid();
+    let next = Reservation {
+        exec_id: ExecId::from_uuid(uuid),
+        owner: context.owner.clone(),
+        at: inner.world.now(),
+        amount: inner.settings.reserve,
+    };
+    let own = (session_id, TurnId::from_uuid(uuid));
+    if let Some(seat) = TreeSeat::of_run(inner, context, has_agents, own) {
+        seat.check(&next).await?;
+    }
+    let Some(daily) = &inner.backends.daily_limit else {
+        return Ok(());
+    };
+    match daily.refusal(&next).await? {
+        Some(refusal) => Err(AgentLoopError::BudgetExceeded(refusal.to_string())),
+        None => Ok(()),
+    }
 }

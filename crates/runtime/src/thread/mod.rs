@@ -15,6 +15,7 @@ mod prepare;
 mod printed;
 mod repeat;
 mod retire;
+mod settle;
 mod slot;
 mod slots;
 mod take_up;

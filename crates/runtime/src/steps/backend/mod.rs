@@ -13,6 +13,7 @@ use windlass_core::backend::{
 use windlass_core::typed_id::{ExecId, MessageId};
 
 use crate::agent_backends::BackendRequest;
+use crate::spending::StepReservation;
 use crate::thread::{Printed, StepScope};
 use crate::world::Sleep;
 use drive::Job;
@@ -105,6 +106,7 @@ impl BackendRun {
             session,
             totals: known.map_or_else(SessionTotals::default, |known| known.totals),
             prompt: prompt.text,
+            reservation: StepReservation::of_run(scope, exec_id),
         };
         let (say, said) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::channel(UNREAD);
