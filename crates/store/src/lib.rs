@@ -40,4 +40,4 @@ pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};
 pub use storage::InMemorySessionStorageStore;
-pub use upkeep::{Upkeep, Upkept};
+pub use upkeep::{OverLimit, Upkeep, Upkept};

@@ -394,6 +394,8 @@ payloads! {
         approval: Decision,
         /// Who made it, where it was not this runtime.
         origin: ToolOrigin,
+        /// Whether the runtime refused it before it ran, so that the result is not the tool's.
+        refused: bool,
     }
     /// How far a call is.
     ToolProgressData { tool_call_id: String, tool_name: String, message: String, }

@@ -8,6 +8,7 @@
 mod actor;
 mod backend;
 mod commit;
+mod fault;
 mod fold;
 mod mail;
 mod masking;
@@ -18,6 +19,7 @@ mod retire;
 mod settle;
 mod slot;
 mod slots;
+mod streaming;
 mod take_up;
 mod user_answer;
 mod waiters;

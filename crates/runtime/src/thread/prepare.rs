@@ -14,6 +14,7 @@ use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
+use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
@@ -167,6 +168,14 @@ impl Actor {
                 })
                 .await?;
             }
+            // The input is acknowledged, and the turn open: they wait until the store can be read again.
+            (
+                Purpose::Begin(_) | Purpose::Recover,
+                Err(error @ AgentLoopError::StoreUnavailable(_)),
+            ) => {
+                self.fault(FaultCause::from(&error));
+                return Err(error);
+            }
             (Purpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
                 self.decide(Input::Begin { turn_id, failure }).await?;
@@ -175,19 +184,17 @@ impl Actor {
                 self.context = Some(context);
                 self.recover().await?;
             }
-            // It will not come back by itself, and its work would be done elsewhere.
-            (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
-                let failure = to_failure(&error);
-                self.decide(Input::GiveUp { failure }).await?;
-                self.answer_asked();
-            }
             (Purpose::Recover, Err(AgentLoopError::Cancelled)) => {
                 let reason = Some(PARENT_ENDED.to_owned());
                 let turn_id = None;
                 self.decide(Input::Interrupt { turn_id, reason }).await?;
                 self.answer_asked();
             }
-            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
+            (Purpose::Recover, Err(error)) => {
+                let suspended = self.suspend(&error).await;
+                self.fault(FaultCause::from(&suspended));
+                return Err(suspended);
+            }
         }
         Ok(())
     }
@@ -196,10 +203,14 @@ impl Actor {
     /// taken up again when somebody next uses the session.
     async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
         let session_id = self.slot.session_id;
-        let suspended = || {
-            AgentLoopError::config(format!(
+        let suspended = || match error {
+            AgentLoopError::EnvironmentNotFound(id) => {
+                AgentLoopError::EnvironmentNotFound(id.clone())
+            }
+            AgentLoopError::StoreUnavailable(why) => AgentLoopError::StoreUnavailable(why.clone()),
+            error => AgentLoopError::config(format!(
                 "session {session_id} is suspended, its turn cannot go on: {error}"
-            ))
+            )),
         };
         self.note_status(SessionStatus::Paused).await;
         for submission in self.backlog.drain(..) {
@@ -277,6 +288,11 @@ impl Actor {
                 reason,
             })
             .await?;
+        // The context of a turn that is over is not needed, and may be impossible to make.
+        if self.thread.turn().is_none() && self.is_recovering() {
+            self.preparing = None;
+            self.answer_asked();
+        }
         Ok(outcome.map(drop))
     }
 
@@ -344,7 +360,10 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Compaction => Input::Compact {
+            message,
+            turn_id: submission.turn_id,
+        },
         SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,

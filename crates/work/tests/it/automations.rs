@@ -30,6 +30,7 @@ impl World {
         let settings = TaskSettings {
             open_tasks: 1_000_000,
             open_tasks_of_owner: 1_000_000,
+            bytes_of_owner: u64::MAX,
             ..TaskSettings::default()
         };
         let tasks = Tasks::open(store.clone(), clock.clone(), settings);
@@ -42,6 +43,7 @@ impl World {
             automations: 2000,
             // A month of a thousand has more runs than one owner usually keeps.
             runs_of_owner: 1_000_000,
+            bytes_of_owner: 2_000_000,
         };
         let opened = Automations::open(store.clone(), clock.clone(), tasks.clone(), settings);
         Self {
@@ -748,4 +750,36 @@ async fn in_a_month_of_autumn_with_kills_the_runs_are_those_that_the_rules_name(
         None => 9,
     };
     month(store, count, "2026-10-10T05:20:00Z", Kills::Some).await;
+}
+
+#[tokio::test]
+async fn automations_of_an_owner_are_bounded_by_bytes() {
+    let world = World::new().await;
+    let mut big = plan(HOURLY, MissedRuns::Skip);
+    big.spec.prompt = "p".repeat(256 * 1024);
+    let create = |owner: &'static str, plan: Plan| {
+        let automations = world.automations.clone();
+        async move {
+            let status = AutomationStatus::Active;
+            automations.create(owner, plan, status).await
+        }
+    };
+    let mut made = Vec::new();
+    for _ in 0..7 {
+        made.push(create("a", big.clone()).await.unwrap());
+    }
+    let refused = WorkError::TooManyBytes {
+        what: "automations of this owner",
+        limit: 2_000_000,
+    };
+    assert_eq!(create("a", big.clone()).await.unwrap_err(), refused);
+    create("b", big.clone()).await.unwrap();
+    let small = create("a", plan(HOURLY, MissedRuns::Skip)).await.unwrap();
+    let prompt = big.spec.prompt.clone();
+    let grown = world
+        .automations
+        .update(small.id, |plan| plan.spec.prompt = prompt);
+    assert_eq!(grown.await.unwrap_err(), refused);
+    world.automations.remove(made[0].id).await.unwrap();
+    create("a", big).await.unwrap();
 }

@@ -84,6 +84,7 @@ impl Owner {
             uuid,
             plan: &self.plan,
             tail,
+            mask: None,
         };
         f(&self.thread, &moment)
     }

@@ -94,8 +94,13 @@ impl Job {
         let Some(reservation) = &self.reservation else {
             return Ok(());
         };
-        let refused =
-            |error: AgentLoopError| BackendError::new(BackendErrorKind::Budget, error.to_string());
+        let refused = |error: AgentLoopError| {
+            let kind = match &error {
+                AgentLoopError::BudgetExceeded(_) => BackendErrorKind::BudgetRefused,
+                _ => BackendErrorKind::SpawnFailed,
+            };
+            BackendError::new(kind, error.to_string())
+        };
         reservation.reserve().await.map_err(refused)
     }
 
@@ -188,14 +193,17 @@ impl Job {
         let (events, mut told) = mpsc::channel(UNREAD);
         let mut prompting = std::pin::pin!(session.prompt(&self.prompt, events));
         let mut saying: JoinSet<Option<MessageId>> = JoinSet::new();
-        let outcome = loop {
+        let finished = loop {
             tokio::select! {
                 biased;
-                () = tell.closed() => break None,
+                () = tell.closed() => break Finished::Unheard,
                 // An agent can talk without a pause, so it comes behind what it is told.
-                Some(words) = said.recv() => {
-                    saying.spawn(say(Arc::clone(&session), words));
-                }
+                Some(words) = said.recv() => match words {
+                    Say::End(error) => break Finished::Refused(error),
+                    words => {
+                        saying.spawn(say(Arc::clone(&session), words));
+                    }
+                },
                 Some(joined) = saying.join_next(), if !saying.is_empty() => {
                     hearing.report(joined, tell).await;
                 }
@@ -203,32 +211,37 @@ impl Job {
                     process.note(&event);
                     hearing.pass(event, tell).await;
                 }
-                outcome = &mut prompting => break Some(outcome),
+                outcome = &mut prompting => break Finished::Itself(outcome),
             }
         };
-        if let Some(outcome) = outcome {
-            while let Ok(event) = told.try_recv() {
-                process.note(&event);
-                hearing.pass(event, tell).await;
+        let outcome = match finished {
+            Finished::Itself(outcome) => outcome,
+            Finished::Unheard => return self.stop(&session, prompting.as_mut(), &mut told).await,
+            Finished::Refused(error) => {
+                let stopped = self.stop(&session, prompting.as_mut(), &mut told).await;
+                return Some(refused(stopped, error));
             }
-            // An end that the agent tells itself shows that it has heard the prompt.
-            if outcome.exit.is_none() && outcome.session_id.is_some() {
-                hearing.heard(tell).await;
-            }
-            let mut patience = self.world.sleep(STOP_PATIENCE);
-            loop {
-                tokio::select! {
-                    biased;
-                    joined = saying.join_next() => match joined {
-                        Some(joined) => hearing.report(joined, tell).await,
-                        None => break,
-                    },
-                    () = &mut patience => break,
-                }
-            }
-            return Some(outcome);
+        };
+        while let Ok(event) = told.try_recv() {
+            process.note(&event);
+            hearing.pass(event, tell).await;
         }
-        self.stop(&session, prompting.as_mut(), &mut told).await
+        // An end that the agent tells itself shows that it has heard the prompt.
+        if outcome.exit.is_none() && outcome.session_id.is_some() {
+            hearing.heard(tell).await;
+        }
+        let mut patience = self.world.sleep(STOP_PATIENCE);
+        loop {
+            tokio::select! {
+                biased;
+                joined = saying.join_next() => match joined {
+                    Some(joined) => hearing.report(joined, tell).await,
+                    None => break,
+                },
+                () = &mut patience => break,
+            }
+        }
+        Some(outcome)
     }
 
     /// Stops the agent. The process stays, unless it takes too long or nobody may stay.
@@ -261,6 +274,29 @@ impl Job {
         };
         let _ = stopping.await;
         outcome
+    }
+}
+
+/// Why a prompt is no longer followed.
+enum Finished {
+    Itself(BackendOutcome),
+    /// The run was dropped.
+    Unheard,
+    /// The run is to end with an error of ours.
+    Refused(BackendError),
+}
+
+/// The outcome of an agent that was stopped because of an error of ours: its session and usage are its own.
+fn refused(stopped: Option<BackendOutcome>, error: BackendError) -> BackendOutcome {
+    match stopped {
+        Some(outcome) => BackendOutcome {
+            result: Err(error),
+            aborted_signal: false,
+            rate_limit_exit: false,
+            rate_limit_reset_at: None,
+            ..outcome
+        },
+        None => BackendOutcome::failed(error),
     }
 }
 
@@ -332,6 +368,7 @@ async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> 
             }
             None
         }
+        Say::End(_) => None,
         Say::Steer { message_id, text } => match session.steer(&text).await {
             Ok(Steered::Taken) => Some(message_id),
             Ok(Steered::NotTaken) => None,

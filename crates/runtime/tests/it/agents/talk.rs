@@ -364,3 +364,44 @@ async fn an_interrupted_run_is_booked_once_whether_it_reported_before_or_not() {
         assert_eq!(used().await, Some(5));
     }
 }
+
+#[tokio::test]
+async fn a_turn_records_only_so_much_of_an_agents_output() {
+    let piece = "0123456789".repeat(10);
+    let outputs: [fn(Script, &str) -> Script; 3] = [
+        |script, piece| script.text(piece),
+        |script, piece| {
+            script.tell(BackendEvent::Thinking {
+                text: piece.to_owned(),
+                parent: None,
+            })
+        },
+        |script, piece| script.tell(prints("a", piece)),
+    ];
+    for output in outputs {
+        let mut script = Script::default().call("a");
+        for _ in 0..1000 {
+            script = output(script, &piece);
+        }
+        let fake = Fake::new([script, Script::says("hello again")]);
+        let setup = Setup::new([]).settings(|settings| settings.backend_output_bytes = 10_000);
+        let fixture = life(&Arc::new(MemoryJournal::new()), &fake, setup).await;
+        let turn = run(&fixture, "talk").await;
+        assert_eq!(turn.error_code.as_deref(), Some("backend_output_limit"));
+        let usage = turn.usage.unwrap();
+        assert_eq!(
+            usage.output_tokens, 2,
+            "the usage of the stopped agent is booked"
+        );
+        let events = fixture.events().await;
+        let sizes = events
+            .iter()
+            .map(|event| serde_json::to_vec(&**event).unwrap().len());
+        let recorded: usize = sizes.sum();
+        assert!(recorded < 60_000, "{recorded}");
+        // The process and its session are still there.
+        run(&fixture, "again").await;
+        assert_eq!(fake.opened().len(), 1);
+        fixture.assert_sound().await;
+    }
+}

@@ -2,6 +2,7 @@
 
 mod backup;
 mod backups;
+mod compact;
 mod damage;
 mod exchange;
 mod files;
