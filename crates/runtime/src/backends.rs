@@ -24,8 +24,8 @@ use windlass_store::{
     Queries,
 };
 
-use crate::allowance::Allowance;
 use crate::journal_views::{JournalEvents, JournalMessages};
+use crate::spending::DailyLimit;
 
 fn unsupported(what: &str) -> AgentLoopError {
     AgentLoopError::config(format!(
@@ -269,8 +269,8 @@ pub struct RuntimeBackends {
     pub journal: Arc<dyn Journal>,
     /// What answers about the threads and turns of the journal, for lists and for forks at a turn.
     pub queries: Option<Arc<dyn Queries>>,
-    /// What all sessions may use together; without it, nobody is asked.
-    pub allowance: Option<Arc<dyn Allowance>>,
+    /// What all sessions may spend together in a day; `None` is no limit.
+    pub daily_limit: Option<DailyLimit>,
     /// Files, where the platform's factory should not make them.
     pub file_system: Option<Arc<dyn SessionFileSystem>>,
     /// The views that came with the journal: what is still one of these needs no copy.
@@ -320,7 +320,7 @@ impl RuntimeBackends {
             connection_resolver: None,
             journal,
             queries: None,
-            allowance: None,
+            daily_limit: None,
             file_system: None,
             views: Views { messages, events },
         }
@@ -341,10 +341,10 @@ impl RuntimeBackends {
             )
         })
     }
-    /// Sets who is asked before every model call.
+    /// Limits what all sessions spend together in a day. The ledger must belong to the journal.
     #[must_use]
-    pub fn with_allowance(mut self, allowance: Arc<dyn Allowance>) -> Self {
-        self.allowance = Some(allowance);
+    pub fn with_daily_limit(mut self, limit: DailyLimit) -> Self {
+        self.daily_limit = Some(limit);
         self
     }
     /// Sets the harnesses.

@@ -120,7 +120,6 @@
 //! ```
 
 mod agent_backends;
-mod allowance;
 mod backends;
 mod builder;
 mod builders;
@@ -139,6 +138,7 @@ mod replay;
 mod runtime;
 mod secrets;
 mod settings;
+mod spending;
 mod steps;
 mod subagents;
 mod thread;
@@ -147,7 +147,6 @@ mod turn_result;
 mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
-pub use allowance::{Allowance, AllowanceCall, DayAllowance, DayLimits};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,
@@ -171,6 +170,7 @@ pub use runtime::{
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{CompactionSettings, RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
+pub use spending::DailyLimit;
 pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
 pub use steps::arguments::check_schema;
@@ -178,6 +178,7 @@ pub use subagents::{ChildDraft, SubagentHost, SubagentSettings};
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
+pub use windlass_core::budget::DayLimits;
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
@@ -186,8 +187,9 @@ pub use windlass_store::sqlite::{
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
-    InMemorySessionStore, Journal, Listed, MemoryJournal, MemoryQueries, Queries, Retention,
-    ThreadQuery, ThreadRow, WriteBlocklistFileStore,
+    InMemorySessionStore, Journal, LedgerError, Listed, MemoryJournal, MemoryLedger, MemoryQueries,
+    OwnerSpending, Queries, Reservation, Retention, SpendingLedger, ThreadQuery, ThreadRow,
+    WriteBlocklistFileStore,
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};

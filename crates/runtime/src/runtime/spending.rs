@@ -3,9 +3,9 @@
 use windlass_core::budget::DayBudgetRefusal;
 use windlass_core::error::Result;
 use windlass_core::typed_id::ExecId;
+use windlass_store::Reservation;
 
 use super::InProcessRuntime;
-use crate::allowance::AllowanceCall;
 
 impl InProcessRuntime {
     /// Returns the budget of the day that would refuse the next call of an owner's work; `None` for the operator's own.
@@ -14,15 +14,15 @@ impl InProcessRuntime {
         &self,
         owner: Option<&str>,
     ) -> Result<Option<DayBudgetRefusal>> {
-        let Some(allowance) = &self.inner.backends.allowance else {
+        let Some(daily) = &self.inner.backends.daily_limit else {
             return Ok(None);
         };
-        let call = AllowanceCall {
+        let next = Reservation {
             exec_id: ExecId::from_uuid(self.inner.world.uuid()),
             owner: owner.map(str::to_owned),
             at: self.inner.world.now(),
-            reserve: self.inner.settings.reserve,
+            amount: self.inner.settings.reserve,
         };
-        allowance.day_refusal(&call).await
+        daily.refusal(&next).await
     }
 }

@@ -23,9 +23,9 @@ use windlass_core::typed_id::ExecId;
 use super::prompt_view;
 use super::side_call::silent;
 use super::stream_buffer::StreamBuffer;
-use crate::allowance::Held;
 use crate::panics::caught;
 use crate::settings::RetryPolicy;
+use crate::spending::StepReservation;
 use crate::thread::StepScope;
 use crate::world::{Sleep, World};
 
@@ -94,7 +94,7 @@ pub(crate) struct ModelCall {
     first_piece_at: Option<DateTime<Utc>>,
     guardrails: Vec<Box<dyn OutputGuardrailRun>>,
     /// What is set aside for it.
-    held: Option<Held>,
+    held: Option<StepReservation>,
     text: String,
     thinking: Option<String>,
     thinking_signature: Option<String>,
@@ -183,7 +183,7 @@ impl ModelCall {
         connecting: Connecting,
     ) -> Self {
         let StepScope { inner, context, .. } = scope;
-        let held = Held::of(scope, exec_id);
+        let held = StepReservation::of_call(scope, exec_id);
         let connecting = match &held {
             Some(held) => allowed(held, connecting),
             None => connecting,
@@ -432,7 +432,7 @@ impl ModelCall {
         });
         // What it has said, it was paid for.
         if self.first_piece_at.is_none() {
-            self.held.iter_mut().for_each(Held::failed);
+            self.held.iter_mut().for_each(StepReservation::failed);
         }
         let metadata = LlmGenerationMetadata {
             model: self.request.config.model.clone(),
@@ -497,10 +497,10 @@ fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {
 }
 
 /// Connects once what the call may use is set aside.
-fn allowed(held: &Held, connecting: Connecting) -> Connecting {
-    let asking = held.asking();
+fn allowed(held: &StepReservation, connecting: Connecting) -> Connecting {
+    let reserving = held.reserve();
     Box::pin(async move {
-        asking.await?;
+        reserving.await?;
         connecting.await
     })
 }

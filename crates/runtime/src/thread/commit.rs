@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::budget::Charge;
 use windlass_core::error::Result;
-use windlass_core::events::{Event, EventData};
+use windlass_core::events::Event;
 use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::{MessageId, TurnId};
 use windlass_store::Batch;
@@ -13,11 +12,10 @@ use windlass_turn::Decision;
 use super::actor::Actor;
 use super::fault::FaultCause;
 use super::masking::RealCalls;
-use crate::allowance::AllowanceCall;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::panics::{caught, tried};
-use crate::subagents::{TreeSeat, stop_children};
+use crate::subagents::stop_children;
 
 /// What became of an input that was taken.
 pub(crate) struct Accepted {
@@ -34,6 +32,7 @@ impl Actor {
             let batch = Batch {
                 first_seq: self.thread.head() + 1,
                 records: decision.events.clone(),
+                settlements: self.settlements(&decision.events),
                 ..Batch::default()
             };
             let appended = self.inner.backends.journal.append(&self.claim, batch);
@@ -79,42 +78,6 @@ impl Actor {
             message_id,
             events,
         })
-    }
-
-    /// Tells whoever allows it what the runs of backends have used: that is known when they have ended.
-    fn settle_runs(&self, events: &[Arc<Event>]) {
-        let context = self.context.as_ref();
-        for event in events {
-            if let (EventData::BackendCompleted(data), Some(exec_id)) =
-                (&event.data, event.context.exec_id)
-            {
-                let charge = Charge::of_run(data);
-                let call = AllowanceCall {
-                    exec_id,
-                    owner: context.and_then(|context| context.owner.clone()),
-                    at: event.ts,
-                    reserve: self.inner.settings.reserve,
-                };
-                if let Some(allowance) = &self.inner.backends.allowance {
-                    allowance.settle(&call, charge);
-                }
-                // The turn may be over in this very commit.
-                let has_agents = !self.thread.children().is_empty();
-                let seat = context
-                    .zip(event.context.turn_id)
-                    .and_then(|(context, turn)| {
-                        TreeSeat::of_run(
-                            &self.inner,
-                            context,
-                            has_agents,
-                            (self.slot.session_id, turn),
-                        )
-                    });
-                if let Some(seat) = seat {
-                    seat.settle_run(charge);
-                }
-            }
-        }
     }
 
     /// Brings the session's record up to date when its status changed.

@@ -16,6 +16,7 @@ mod prepare;
 mod printed;
 mod repeat;
 mod retire;
+mod settle;
 mod slot;
 mod slots;
 mod streaming;

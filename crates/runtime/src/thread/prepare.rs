@@ -5,12 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::budget::Charge;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
 use windlass_core::session::SessionStatus;
-use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_core::typed_id::TurnId;
 use windlass_turn::Input;
 
 use super::actor::Actor;
@@ -19,10 +18,9 @@ use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
-use crate::allowance::{Allowance, AllowanceCall};
 use crate::errors::to_failure;
-use crate::inner::Inner;
-use crate::subagents::{PARENT_ENDED, TreeSeat, is_wanted};
+use crate::spending::check_run;
+use crate::subagents::{PARENT_ENDED, is_wanted};
 use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
@@ -80,7 +78,7 @@ impl Preparing {
             }
             let assembled = assemble(&inner, session_id, asked).await?;
             if is_new {
-                check_allowance(&inner, &assembled.context, session_id, has_agents).await?;
+                check_run(&inner, &assembled.context, session_id, has_agents).await?;
             }
             Ok(Arc::new(assembled.context))
         });
@@ -373,36 +371,4 @@ fn input_of(submission: &Submission) -> Input {
             turn_id: submission.turn_id,
         },
     }
-}
-
-/// Refuses a turn that a backend would carry once nothing is left of what sessions may use together. The backend makes its model
-/// calls itself, so this is the only time to ask.
-async fn check_allowance(
-    inner: &Arc<Inner>,
-    context: &TurnContext,
-    session_id: SessionId,
-    has_agents: bool,
-) -> Result<()> {
-    if context.backend.is_none() {
-        return Ok(());
-    }
-    let mut allowances: Vec<Arc<dyn Allowance>> = Vec::new();
-    // Of the turn itself nothing is used yet, whatever its id will be.
-    let uuid = inner.world.uuid();
-    let own = (session_id, TurnId::from_uuid(uuid));
-    if let Some(seat) = TreeSeat::of_run(inner, context, has_agents, own) {
-        allowances.push(Arc::new(seat));
-    }
-    allowances.extend(inner.backends.allowance.clone());
-    let call = AllowanceCall {
-        exec_id: ExecId::from_uuid(uuid),
-        owner: context.owner.clone(),
-        at: inner.world.now(),
-        reserve: inner.settings.reserve,
-    };
-    for allowance in allowances {
-        allowance.reserve(&call).await?;
-        allowance.settle(&call, Charge::Nothing);
-    }
-    Ok(())
 }

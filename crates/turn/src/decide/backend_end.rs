@@ -270,6 +270,7 @@ fn code(kind: BackendErrorKind) -> &'static str {
         BackendErrorKind::ResumeRefused => "backend_resume_refused",
         BackendErrorKind::TurnLimit => "backend_turn_limit",
         BackendErrorKind::Budget => "backend_budget",
+        BackendErrorKind::BudgetRefused => "budget_exceeded",
         BackendErrorKind::Inactive => "backend_inactive",
         BackendErrorKind::TimeOver => "backend_time_over",
         BackendErrorKind::OutputLimit => "backend_output_limit",

@@ -110,8 +110,8 @@ impl Agent<'_> {
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let mut backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
-        if let Some(allowance) = budget::allowance(&self.config.budget, store).await? {
-            backends = backends.with_allowance(Arc::new(allowance));
+        if let Some(limit) = budget::daily_limit(&self.config.budget, store)? {
+            backends = backends.with_daily_limit(limit);
         }
         let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)

@@ -9,11 +9,13 @@ use windlass_core::backend::{
     BackendError, BackendErrorKind, BackendEvent, BackendOutcome, BackendSession, BackendSpec,
     BackendStatus, SessionChoice, SessionTotals, Steered,
 };
+use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::MessageId;
 
 use super::seat::{Process, Seat, StartedWith};
 use super::{Say, Told, UNREAD};
 use crate::agent_backends::{BackendRequest, RegisteredBackend};
+use crate::spending::StepReservation;
 use crate::world::World;
 
 /// How long an agent that is to stop may take before its process is ended.
@@ -29,6 +31,8 @@ pub(super) struct Job {
     pub(super) session: SessionChoice,
     pub(super) totals: SessionTotals,
     pub(super) prompt: String,
+    /// What it reserves before it starts.
+    pub(super) reservation: Option<StepReservation>,
 }
 
 impl Job {
@@ -48,6 +52,7 @@ impl Job {
             biased;
             () = tell.closed() => return,
             opened = async {
+                self.reserve().await?;
                 let work = self.begin_work().await?;
                 self.open(process, &tell).await.map(|(process, hearing)| (process, hearing, work))
             } => opened,
@@ -83,6 +88,20 @@ impl Job {
         if let Some(outcome) = outcome {
             let _ = tell.send(Told::Ended(Box::new(outcome))).await;
         }
+    }
+
+    async fn reserve(&self) -> Result<(), BackendError> {
+        let Some(reservation) = &self.reservation else {
+            return Ok(());
+        };
+        let refused = |error: AgentLoopError| {
+            let kind = match &error {
+                AgentLoopError::BudgetExceeded(_) => BackendErrorKind::BudgetRefused,
+                _ => BackendErrorKind::SpawnFailed,
+            };
+            BackendError::new(kind, error.to_string())
+        };
+        reservation.reserve().await.map_err(refused)
     }
 
     /// Tells the host that the agent is about to work.

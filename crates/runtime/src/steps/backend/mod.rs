@@ -16,6 +16,7 @@ use windlass_core::typed_id::{ExecId, MessageId};
 
 use super::stream_buffer::StreamBuffer;
 use crate::agent_backends::BackendRequest;
+use crate::spending::StepReservation;
 use crate::thread::{Printed, StepScope};
 use crate::world::Sleep;
 use drive::Job;
@@ -115,6 +116,7 @@ impl BackendRun {
             session,
             totals: known.map_or_else(SessionTotals::default, |known| known.totals),
             prompt: prompt.text,
+            reservation: StepReservation::of_run(scope, exec_id),
         };
         let (say, said) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::channel(UNREAD);
