@@ -200,6 +200,7 @@ impl Asked {
             ApiError::new(ErrorCode::ConfigInvalid, text)
         })?;
         self.configure(reloaded.models, reloaded.providers).await;
+        self.retry_held_jobs().await;
         let message = match (
             reloaded.applied.is_empty(),
             reloaded.needs_restart.is_empty(),
