@@ -151,10 +151,7 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
     let rules = ruleset()?;
     let rules = parts(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
     let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
-    let terminals = bounds
-        .has_terminals
-        .then_some(TERMINALS)
-        .unwrap_or_default();
+    let terminals = if bounds.has_terminals { TERMINALS } else { &[] };
     let on_terminals = on_devices | AccessFs::ReadDir;
     let rules = rules.add_rules(path_beneath_rules(terminals, on_terminals))?;
     let mut rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
