@@ -205,6 +205,7 @@ impl Asked {
             work.automations.declare(reloaded.automations).await?;
         }
         self.configure(reloaded.models, reloaded.providers).await;
+        self.retry_held_jobs().await;
         let message = match (
             reloaded.applied.is_empty(),
             reloaded.needs_restart.is_empty(),

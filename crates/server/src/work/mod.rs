@@ -109,6 +109,18 @@ impl App {
         settings.is_some_and(|settings| settings.carries_out)
     }
 
+    /// Tries held jobs at once: what they wait for may be there.
+    pub(crate) async fn retry_held_jobs(&self) {
+        let Some(work) = &self.work else {
+            return;
+        };
+        for retried in [work.tasks.retry_held().await, work.fleet.retry_held().await] {
+            if let Err(error) = retried {
+                tracing::warn!(%error, "held jobs are tried again later");
+            }
+        }
+    }
+
     /// Forgets tasks and runs that ended long ago.
     pub(crate) async fn forget_work(&self) -> Result<(), WorkError> {
         let (Some(work), Some(settings)) = (&self.work, &self.settings.work) else {
