@@ -26,7 +26,7 @@ const EFFECTS: &str = "effects";
 /// How long a daemon lives at most.
 const LONGEST_LIFE: u64 = 500;
 /// How many tasks are queued in each life, and in which lives a fleet run starts.
-const TASKS_PER_LIFE: u64 = 4;
+const TASKS_PER_LIFE: u64 = 6;
 const LIVES_PER_RUN: u64 = 5;
 /// How often a job may be tried: a turn that crashes three processes fails.
 const ATTEMPTS: u64 = 10;
@@ -299,7 +299,7 @@ impl Trial<'_> {
 
     fn prompt(&self, name: &str) -> String {
         let file = self.home.workspace().join(EFFECTS).join(name);
-        let command = format!("echo {name} >> {}; sleep 0.05", file.display());
+        let command = format!("echo {name} >> {}; sleep 0.3", file.display());
         let call = json!({"name": "shell", "arguments": {"command": command}});
         format!("{CALL}{call}")
     }

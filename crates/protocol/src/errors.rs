@@ -123,6 +123,8 @@ codes! {
     FleetRunEnded = "fleet_run_ended", 409;
     /// The worker has no task.
     WorkerIdle = "worker_idle", 409;
+    /// The configuration declares the automation, so that requests cannot change it.
+    AutomationDeclared = "automation_declared", 409;
     /// What is to be set is in the configuration file, and counts from the next start on.
     RestartRequired = "restart_required", 409;
     /// The provider has neither a key nor an address.

@@ -405,11 +405,11 @@ async fn summary_text_is_not_streamed_as_the_answer() {
     assert_eq!(turn.response, "the answer");
     let events = fixture.events().await;
     assert_eq!(count(&events, "context.compacted"), 1);
-    let deltas = events.iter().filter_map(|event| match &event.data {
+    let mut deltas = events.iter().rev().filter_map(|event| match &event.data {
         EventData::OutputMessageDelta(data) => Some(data.delta.as_str()),
         _ => None,
     });
-    assert_eq!(deltas.last(), Some("the answer"));
+    assert_eq!(deltas.next(), Some("the answer"));
 }
 
 #[tokio::test]

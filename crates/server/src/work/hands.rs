@@ -274,7 +274,11 @@ fn last_message(TurnDetail { row, log, .. }: &TurnDetail) -> String {
 /// missing now was there then, and may be there again.
 fn not_begun(error: &ApiError) -> TurnEnd {
     match error.code() {
-        ErrorCode::Forbidden | ErrorCode::InvalidToolSpec | ErrorCode::ToolNameTaken => {
+        // A directory outside of the workspace is not this daemon's to work in, whatever is there later.
+        ErrorCode::Forbidden
+        | ErrorCode::CwdOutsideRoot
+        | ErrorCode::InvalidToolSpec
+        | ErrorCode::ToolNameTaken => {
             let error = error.to_string();
             TurnEnd::Refused { error }
         }
@@ -286,7 +290,6 @@ fn not_begun(error: &ApiError) -> TurnEnd {
         | ErrorCode::NotConfigured
         | ErrorCode::EnvironmentNotFound
         | ErrorCode::CwdNotFound
-        | ErrorCode::CwdOutsideRoot
         | ErrorCode::LimitReached
         | ErrorCode::BudgetExceeded
         | ErrorCode::TokensUnavailable => TurnEnd::Held(hold(error, HeldTurn::NotBegun)),
@@ -300,9 +303,7 @@ fn hold(error: &ApiError, turn: HeldTurn) -> Hold {
             ErrorCode::LimitReached => HoldCause::NoRoom,
             ErrorCode::BudgetExceeded => HoldCause::Budget,
             ErrorCode::NotConfigured | ErrorCode::InvalidField => HoldCause::Configuration,
-            ErrorCode::EnvironmentNotFound | ErrorCode::CwdNotFound | ErrorCode::CwdOutsideRoot => {
-                HoldCause::Environment
-            }
+            ErrorCode::EnvironmentNotFound | ErrorCode::CwdNotFound => HoldCause::Environment,
             ErrorCode::TokensUnavailable => HoldCause::Token,
             ErrorCode::StoreUnavailable => HoldCause::Store,
             ErrorCode::ShuttingDown => HoldCause::Shutdown,

@@ -45,6 +45,9 @@ impl Work {
         let fleet = Fleet::open(store.clone(), Arc::clone(&clock), settings.fleet).await?;
         let of_automations = settings.automations.clone();
         let automations = Automations::open(store, clock, tasks.clone(), of_automations).await?;
+        if settings.carries_out {
+            automations.declare(settings.declared.clone()).await?;
+        }
         Ok(Some(Self {
             tasks,
             automations,

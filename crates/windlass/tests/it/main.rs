@@ -3,6 +3,7 @@
 
 mod acp;
 mod asking;
+mod backend_output;
 mod backends;
 mod backups;
 mod budgets;

@@ -2,6 +2,7 @@
 
 mod automation;
 mod core;
+mod declared;
 mod tick;
 
 use std::collections::HashSet;
@@ -24,6 +25,7 @@ pub use automation::{
     Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
     Plan, RunId, RunMarker, Trigger, task_of,
 };
+pub use declared::{CONFIGURATION, Declared};
 
 /// Rows of automations.
 const AUTOMATION: &str = "work.automation";

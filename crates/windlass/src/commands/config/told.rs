@@ -71,6 +71,19 @@ pub(super) fn tell(config: &Config) {
         let root = printable(&entry.root);
         note(&format!("agents can work in {root}, as {name:?}"));
     }
+    for (name, entry) in &config.automations {
+        let schedule = entry.cron.as_ref().or(entry.schedule.as_ref());
+        let schedule = schedule.map_or("", String::as_str);
+        let prompt = &entry.prompt;
+        note(&format!(
+            "the automation {name:?} runs unattended by {schedule:?} with the prompt {prompt:?}"
+        ));
+        if entry.auto_approve == Some(true) {
+            note(&format!(
+                "the automation {name:?} calls tools without approval"
+            ));
+        }
+    }
     if config.shell.network == Some(EnvironmentNetwork::Inherit) {
         note("commands reach all that this machine does, whatever your own file says");
     }
