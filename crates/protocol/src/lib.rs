@@ -54,8 +54,8 @@ pub use sessions::{
     UpdateSession, UpdatedSession,
 };
 pub use tasks::{
-    CreateTask, TaskChecklist, TaskCounts, TaskList, TaskRecord, TaskStatus, TaskSummary,
-    TaskToolCall, TaskToolStatus, TimelineEntry,
+    CreateTask, HoldCause, JobHold, TaskChecklist, TaskCounts, TaskList, TaskRecord, TaskStatus,
+    TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry,
 };
 pub use threads::{
     CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchResult, PatchThread,
@@ -68,7 +68,7 @@ pub use tools::{
 };
 pub use turns::{
     CompactThread, RetryThread, StartTurn, Status, SteerTurn, TokenUsage, Turn, TurnDetail,
-    WaitKind,
+    UnapprovedCalls, WaitKind,
 };
 pub use usage::{UsageBucket, UsageReport, UsageTotals};
 pub use workspace::WorkspaceStatus;

@@ -66,9 +66,6 @@ impl Thread {
     }
 
     pub(crate) fn end_run(&mut self, data: &BackendCompletedData) {
-        if let Some(usage) = &data.usage {
-            self.spend(|spent| spent.add_run(usage));
-        }
         let Some(turn) = &mut self.turn else { return };
         if let Some(usage) = &data.usage {
             turn.usage.get_or_insert_default().add(usage);

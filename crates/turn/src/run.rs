@@ -8,7 +8,7 @@ use windlass_core::approval_rules::call_digest;
 use windlass_core::backend::{Attempts, SessionChoice, SessionTotals};
 use windlass_core::derived_id::step_of_part;
 use windlass_core::digest::Digest128;
-use windlass_core::events::BackendPrompt;
+use windlass_core::events::{BackendPrompt, TokenUsage};
 use windlass_core::message::Message;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId};
@@ -37,6 +37,8 @@ pub struct Run {
     pub session_id: Option<String>,
     /// Whether the backend has that session, and was seen to have heard what it was told.
     pub is_established: bool,
+    /// The usage that it reported last.
+    pub usage: Option<TokenUsage>,
     /// Whether its process is gone. It still may wait for somebody.
     pub is_lost: bool,
     /// What it says now.
@@ -143,6 +145,7 @@ impl Run {
             attempts: start.attempts,
             started_at: start.at,
             is_established: false,
+            usage: None,
             is_lost: false,
             calls: Vec::new(),
             asked: Vec::new(),

@@ -11,6 +11,7 @@ mod look;
 mod resume;
 mod sessions;
 mod shutdown;
+mod spending;
 mod threads;
 mod turns;
 

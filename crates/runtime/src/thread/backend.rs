@@ -8,20 +8,15 @@ use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::Input;
 
-use super::actor::{Actor, CHUNK_BYTES, pieces};
+use super::actor::Actor;
 use super::printed::Rest;
 use crate::steps::arguments::recordable;
 use crate::steps::backend::{BackendRun, Told};
 use crate::steps::output;
+use crate::steps::stream_buffer::StreamKind;
 
 /// How many notices of one run are recorded: an agent may print without end what nobody understands.
 const MAX_NOTICES: usize = 64;
-
-/// What an agent says, as far as it is joined into chunks.
-enum Spoken {
-    Text,
-    Thinking,
-}
 
 impl Actor {
     pub(super) async fn backend_told(&mut self, told: Told) -> Result<()> {
@@ -48,12 +43,13 @@ impl Actor {
                 };
                 self.decide(input).await
             }
+            Told::ChunkDue => self.flush_chunk().await,
             Told::PrintedDue => self.show_all_printed(exec_id, Rest::May).await,
             Told::Ended(outcome) => {
                 self.show_all_printed(exec_id, Rest::Cannot).await?;
-                self.pending.flush = None;
-                self.backend = None;
-                self.decide(Input::BackendEnded { exec_id, outcome }).await
+                let tail = self.backend.take().map(|run| run.buffer.tail);
+                let input = Input::BackendEnded { exec_id, outcome };
+                self.end_step(input, tail).await
             }
             Told::Event(event) => self.backend_said(exec_id, event).await,
         }
@@ -74,12 +70,13 @@ impl Actor {
                     run.message = message;
                     std::mem::replace(&mut run.has_spoken, true) && is_other
                 });
-                self.hear(exec_id, &text, Spoken::Text, is_next).await
+                self.hear(exec_id, &text, StreamKind::Answer, is_next).await
             }
             BackendEvent::Thinking { text, parent: None } => {
                 let run = self.backend.as_mut();
                 let is_next = run.is_some_and(|run| std::mem::take(&mut run.has_spoken));
-                self.hear(exec_id, &text, Spoken::Thinking, is_next).await
+                self.hear(exec_id, &text, StreamKind::Thinking, is_next)
+                    .await
             }
             // What a helper says is what its call prints.
             BackendEvent::Text {
@@ -94,7 +91,6 @@ impl Actor {
             | BackendEvent::ToolOutput { call_id, text } => {
                 self.call_printed(exec_id, &call_id, &text).await
             }
-            BackendEvent::Usage(_) => Ok(()),
             BackendEvent::ToolCompleted(result) => {
                 self.show_printed(exec_id, &result.call_id, Rest::Cannot)
                     .await?;
@@ -140,7 +136,7 @@ impl Actor {
         &mut self,
         exec_id: ExecId,
         text: &str,
-        spoken: Spoken,
+        kind: StreamKind,
         is_next: bool,
     ) -> Result<()> {
         let max_bytes = self.inner.settings.max_answer_bytes;
@@ -154,21 +150,9 @@ impl Actor {
             is_full
         });
         if is_next || is_full {
-            self.pending.flush = None;
             self.decide(Input::BackendPause { exec_id }).await?;
         }
-        for piece in pieces(text) {
-            self.make_room(piece).await?;
-            match spoken {
-                Spoken::Text => self.pending.tail.text.push_str(piece),
-                Spoken::Thinking => self.pending.tail.thinking.push_str(piece),
-            }
-        }
-        if self.pending.tail.len() >= CHUNK_BYTES {
-            return self.flush_chunk().await;
-        }
-        self.set_flush();
-        Ok(())
+        self.stream(kind, text).await
     }
 
     /// Cuts a value as the results of our own tools are cut.

@@ -7,8 +7,9 @@ use windlass_core::error::Result;
 use windlass_core::typed_id::ExecId;
 use windlass_turn::Tail;
 
-use super::actor::{Actor, CHUNK_BYTES, CHUNK_SPAN, pieces};
+use super::actor::Actor;
 use crate::secrets::Mask;
+use crate::steps::stream_buffer::{CHUNK_BYTES, CHUNK_SPAN, pieces};
 
 /// How many bytes of one call are shown while it runs. A program may print without end.
 const MAX_PRINTED_BYTES: usize = 256 * 1024;

@@ -56,6 +56,7 @@ pub(super) async fn ready(State(app): State<Shared>) -> Answer {
             "the daemon is stopping",
         ));
     }
+    app.loops.check()?;
     app.readiness.check(&*app.store).await?;
     ok(&Ready {
         status: "ready".to_owned(),

@@ -183,7 +183,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .layer(from_fn_with_state(Shared::clone(app), idempotency::check))
         .layer(from_fn_with_state(gate, auth::check))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(cors::layer(&app.settings.cors_origins))
+        .layer(cors::layer(&app.settings))
         .layer(from_fn_with_state(Shared::clone(app), request::enter))
         .layer(from_fn_with_state(Shared::clone(app), whole::carry))
         .with_state(Shared::clone(app))

@@ -211,12 +211,13 @@ impl Draft<'_> {
         };
         let error = outcome.and_then(|outcome| outcome.result.as_ref().err());
         let usage = outcome.and_then(|outcome| outcome.usage);
+        let usage = usage.map(|usage| usage.to_token_usage()).or(run.usage);
         let data = BackendCompletedData {
             backend,
             end: *end,
             session_id,
             totals: (totals != SessionTotals::default()).then_some(totals),
-            usage: usage.map(|usage| usage.to_token_usage()),
+            usage,
             error: error.map(|error| error.to_string()),
             error_kind: error.map(|error| error.kind),
             duration_ms: Some(millis(run.started_at, self.now())),

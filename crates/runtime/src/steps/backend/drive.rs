@@ -68,7 +68,9 @@ impl Job {
                 outcome.usage.get_or_insert_default().add(&before);
             }
             if tell.is_closed() {
-                process.unbooked = outcome.usage;
+                // The record of the run has what was reported until then.
+                let reported = process.reported.unwrap_or_default();
+                process.unbooked = outcome.usage.map(|usage| usage.since(&reported));
             }
         }
         match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
@@ -132,6 +134,7 @@ impl Job {
             started,
             session: session.into(),
             unbooked: None,
+            reported: None,
         };
         Ok((process, Hearing::NotYet(None)))
     }
@@ -167,6 +170,7 @@ impl Job {
         said: &mut mpsc::UnboundedReceiver<Say>,
     ) -> Option<BackendOutcome> {
         let session = Arc::clone(&process.session);
+        process.reported = None;
         let (events, mut told) = mpsc::channel(UNREAD);
         let mut prompting = std::pin::pin!(session.prompt(&self.prompt, events));
         let mut saying: JoinSet<Option<MessageId>> = JoinSet::new();
@@ -185,7 +189,7 @@ impl Job {
                     hearing.report(joined, tell).await;
                 }
                 Some(event) = told.recv() => {
-                    note_session(process, &event);
+                    process.note(&event);
                     hearing.pass(event, tell).await;
                 }
                 outcome = &mut prompting => break Finished::Itself(Box::new(outcome)),
@@ -200,7 +204,7 @@ impl Job {
             }
         };
         while let Ok(event) = told.try_recv() {
-            note_session(process, &event);
+            process.note(&event);
             hearing.pass(event, tell).await;
         }
         // An end that the agent tells itself shows that it has heard the prompt.
@@ -323,9 +327,13 @@ fn is_idle(process: &Process) -> bool {
     process.session.status() == BackendStatus::Idle
 }
 
-fn note_session(process: &mut Process, event: &BackendEvent) {
-    if let BackendEvent::Started { session_id, .. } = event {
-        process.session_id = Some(session_id.clone());
+impl Process {
+    fn note(&mut self, event: &BackendEvent) {
+        match event {
+            BackendEvent::Started { session_id, .. } => self.session_id = Some(session_id.clone()),
+            BackendEvent::Usage(usage) => self.reported = Some(*usage),
+            _ => {}
+        }
     }
 }
 

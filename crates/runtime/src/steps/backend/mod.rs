@@ -4,6 +4,7 @@ mod drive;
 mod output_limit;
 mod seat;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -13,6 +14,7 @@ use windlass_core::backend::{
 };
 use windlass_core::typed_id::{ExecId, MessageId};
 
+use super::stream_buffer::StreamBuffer;
 use crate::agent_backends::BackendRequest;
 use crate::thread::{Printed, StepScope};
 use crate::world::Sleep;
@@ -32,6 +34,8 @@ pub(crate) enum Told {
     },
     /// What the agent tells.
     Event(BackendEvent),
+    /// Buffered text is to be recorded.
+    ChunkDue,
     /// What its calls have printed waits to be recorded.
     PrintedDue,
     /// The agent has taken what was said to the turn.
@@ -68,6 +72,7 @@ pub(crate) struct BackendRun {
     /// What its calls have printed, and when that is recorded.
     pub(crate) printed: Printed,
     pub(crate) printed_due: Option<Sleep>,
+    pub(crate) buffer: StreamBuffer,
     limit: OutputLimit,
     say: mpsc::UnboundedSender<Say>,
     told: mpsc::Receiver<Told>,
@@ -122,6 +127,7 @@ impl BackendRun {
             notices: 0,
             printed: Printed::default(),
             printed_due: None,
+            buffer: StreamBuffer::default(),
             limit: OutputLimit::new(
                 thread.turn_output_bytes(),
                 inner.settings.backend_output_bytes,
@@ -135,6 +141,7 @@ impl BackendRun {
     pub(crate) async fn next(&mut self) -> Told {
         let told = tokio::select! {
             biased;
+            () = poll_fn(|cx| self.buffer.poll_due(cx)) => return Told::ChunkDue,
             () = async { match &mut self.printed_due { Some(due) => due.await, None => std::future::pending().await } } => {
                 self.printed_due = None;
                 return Told::PrintedDue;
