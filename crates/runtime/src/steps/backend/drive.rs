@@ -211,11 +211,11 @@ impl Job {
                     process.note(&event);
                     hearing.pass(event, tell).await;
                 }
-                outcome = &mut prompting => break Finished::Itself(outcome),
+                outcome = &mut prompting => break Finished::Itself(Box::new(outcome)),
             }
         };
         let outcome = match finished {
-            Finished::Itself(outcome) => outcome,
+            Finished::Itself(outcome) => *outcome,
             Finished::Unheard => return self.stop(&session, prompting.as_mut(), &mut told).await,
             Finished::Refused(error) => {
                 let stopped = self.stop(&session, prompting.as_mut(), &mut told).await;
@@ -279,7 +279,7 @@ impl Job {
 
 /// Why a prompt is no longer followed.
 enum Finished {
-    Itself(BackendOutcome),
+    Itself(Box<BackendOutcome>),
     /// The run was dropped.
     Unheard,
     /// The run is to end with an error of ours.
