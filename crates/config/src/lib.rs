@@ -328,6 +328,13 @@ pub struct Runs {
 pub struct Shell {
     /// How programs are confined.
     pub sandbox: Sandbox,
+    /// Files and directories of your home that commands may read, such as `~/.gitconfig`. They see nothing else of it but the directories
+    /// in `PATH` and what programs there need.
+    pub home_paths: Vec<PathBuf>,
+    /// The same that they may also change, such as `~/.cache/pip`.
+    pub writable_home_paths: Vec<PathBuf>,
+    /// Whether commands may make pseudo-terminals under landlock, which opens your other terminals to them. In bubblewrap they always may.
+    pub terminals: bool,
     /// How much memory each process may use for its data, in megabytes; 0 is any.
     pub max_memory_mb: Option<u64>,
     /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mode::Mode;
-use crate::tasks::TaskStatus;
+use crate::tasks::{JobHold, TaskStatus};
+use crate::turns::UnapprovedCalls;
 
 /// Whether an automation runs by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -202,4 +203,10 @@ pub struct AutomationRunRecord {
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why it does not run now, although it is not at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<JobHold>,
+    /// Calls of its last turn that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved_calls: Option<UnapprovedCalls>,
 }

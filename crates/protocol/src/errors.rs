@@ -161,6 +161,10 @@ codes! {
     NotImplemented = "not_implemented", 501;
     /// What the thread or turn needs is not configured here, such as an agent of others.
     NotConfigured = "not_configured", 503;
+    /// A part of the daemon does not work now; only `GET /ready` answers this.
+    NotReady = "not_ready", 503;
+    /// The stored tokens cannot be read now.
+    TokensUnavailable = "tokens_unavailable", 503;
     /// Nothing can be recorded now.
     StoreUnavailable = "store_unavailable", 503;
     /// The daemon is stopping.

@@ -34,6 +34,18 @@ pub enum Access {
     Open,
 }
 
+impl Access {
+    /// Tells whether a stored token exists.
+    pub(crate) fn has_token(&self, token_id: &str) -> bool {
+        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
+    }
+
+    /// Tells whether requests need no token.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+}
+
 /// How much clients may ask for. What is over a limit is answered with 429 or 413, and nothing happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -182,7 +194,7 @@ pub struct Settings {
     pub resumes_open_turns: bool,
     /// Who may use the API.
     pub access: Access,
-    /// Origins of web pages beside the usual ones.
+    /// Origins whose web pages may use the API. With a token required, a few well-known ones of local clients are added.
     pub cors_origins: Vec<String>,
     /// Names under which clients may reach the server, beside addresses, `localhost` and [`host`](Self::host).
     pub allowed_hosts: Vec<String>,

@@ -8,6 +8,7 @@ mod durable;
 pub mod files;
 pub mod host_records;
 pub mod journal;
+pub mod ledger;
 mod lock;
 pub mod queries;
 mod recently_used;
@@ -25,6 +26,9 @@ pub use host_records::{HostRecord, HostRecords, MemoryHostRecords, Put};
 pub use journal::{
     Batch, Claim, EventSink, FeedEntry, FeedPage, Journal, JournalError, MemoryJournal, Page,
     Retention, StreamKey, StreamStatus,
+};
+pub use ledger::{
+    LedgerError, MemoryLedger, OwnerSpending, Reservation, Settlement, SpendingLedger,
 };
 pub use queries::{
     Listed, MemoryQueries, Queries, QueryError, RunRow, ThreadQuery, ThreadRow, TurnRow, TurnRun,

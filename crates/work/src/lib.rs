@@ -37,7 +37,10 @@ pub use automations::{
 pub use clock::{Clock, SystemClock};
 pub use error::WorkError;
 pub use fleet::{Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings};
-pub use hands::{Assignment, Hands, TurnEnd, WorkerSlot};
+pub use hands::{
+    ActiveHold, Assignment, EndedTurn, Hands, HeldTurn, Hold, HoldCause, TurnEnd, TurnOutcome,
+    WorkerSlot,
+};
 pub use ledger::WorkStore;
 pub use spec::WorkSpec;
 pub use tasks::{

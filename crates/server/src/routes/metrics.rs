@@ -50,6 +50,7 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         let _ = writeln!(text, "windlass_{name} {value}");
     }
     of_turns(&mut text, &turns);
+    of_loops(&mut text, app.loops.panics());
     if let Some(work) = &app.work {
         match work.tasks.counts().await {
             Ok(counts) => of_tasks(&mut text, &counts),
@@ -65,6 +66,17 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
         text,
         "# HELP windlass_{name} {help}\n# TYPE windlass_{name} {kind}"
     );
+}
+
+fn of_loops(text: &mut String, panics: Vec<(&'static str, u64)>) {
+    let help = "Panics of background loops since the start, by loop.";
+    head(text, "background_panics_total", "counter", help);
+    for (name, count) in panics {
+        let _ = writeln!(
+            text,
+            "windlass_background_panics_total{{loop=\"{name}\"}} {count}"
+        );
+    }
 }
 
 fn of_tasks(text: &mut String, counts: &TaskCounts) {

@@ -199,7 +199,7 @@ impl Asked {
         let automations = &self.work()?.automations;
         let run = automations.run_now(found.id, self.repeatable.as_deref());
         let run = run.await?;
-        Ok(run_record(&run))
+        Ok(run_record(self, &run))
     }
 
     /// Lets an automation run by itself no more.
@@ -222,7 +222,7 @@ impl Asked {
     ) -> Result<Vec<AutomationRunRecord>> {
         let found = self.find_automation(id).await?;
         let runs = self.work()?.automations.runs(found.id, None, limit).await?;
-        Ok(runs.iter().map(run_record).collect())
+        Ok(runs.iter().map(|run| run_record(self, run)).collect())
     }
 }
 

@@ -26,6 +26,7 @@ mod inner;
 mod inspect;
 mod journal;
 mod kept;
+mod ledger;
 mod maintain;
 mod manifest;
 mod numbers;
@@ -68,8 +69,10 @@ pub use host_records::SqliteHostRecords;
 pub use import::{ImportReport, ImportedRecords};
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
+pub use ledger::SqliteLedger;
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use owner::while_unowned;
 pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
 pub use records::SqliteRecords;
 pub use restore::{
@@ -136,6 +139,14 @@ impl SqliteStore {
     #[must_use]
     pub fn host_records(&self) -> SqliteHostRecords {
         SqliteHostRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the spending ledger.
+    #[must_use]
+    pub fn ledger(&self) -> SqliteLedger {
+        SqliteLedger {
             inner: Arc::clone(&self.inner),
         }
     }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use windlass_core::agent::Agent;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
-use windlass_core::session::Session;
+use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
@@ -202,6 +202,12 @@ impl Records for SqliteRecords {
 
     async fn add_session(&self, session: Session) -> Result<()> {
         self.write(move |work| put_session(work, &session)).await
+    }
+    async fn set_subagent_status(&self, id: SessionId, status: SubagentStatus) -> Result<bool> {
+        let changed = self.modify_session(id, move |session| {
+            session.subagent_status = Some(status);
+        });
+        Ok(changed.await?.is_some())
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         self.write(move |work| delete(work, "sessions", id.uuid()))

@@ -385,7 +385,7 @@ fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
         };
         let line = line(
             &working::minute(&run.scheduled_for),
-            working::status(run.status),
+            &working::status_of(run.status, run.held.as_ref(), run.unapproved_calls),
             &id(&run.task_id),
             &id(&run.thread_id),
             &one_line(without_code(run.error.as_deref().unwrap_or_default())),

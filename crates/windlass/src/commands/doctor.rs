@@ -22,7 +22,7 @@ use crate::daemon::check::Check;
 use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style, columns, folded};
-use crate::{daemon, data, unknown_tools};
+use crate::{daemon, data, sandbox, unknown_tools};
 
 /// How much room the data should have left.
 const ROOM: u64 = 1024 * 1024 * 1024;
@@ -88,7 +88,8 @@ impl Doctor {
         let mut findings = vec![version(), configuration];
         findings.extend(home(std::env::var_os("HOME")));
         findings.extend(tools(&config));
-        findings.extend(sandbox());
+        findings.extend(sandboxes(config.shell.sandbox));
+        findings.extend(private_home(&config, place));
         findings.push(model);
         findings.extend(backends());
         match data {
@@ -254,7 +255,7 @@ fn tools(config: &Config) -> impl Iterator<Item = Finding> {
     })
 }
 
-fn sandbox() -> Vec<Finding> {
+fn sandboxes(configured: config::Sandbox) -> Vec<Finding> {
     let bubblewrap = Confinement::Bubblewrap.works_here();
     let landlock = Confinement::Landlock.works_here();
     let way = |about, works: bool, advice: &str| match works {
@@ -273,6 +274,12 @@ fn sandbox() -> Vec<Finding> {
             "it needs Linux 5.13 with landlock switched on",
         ),
     ];
+    let taken = sandbox::taken(&sandbox::ways(configured));
+    if let Some(gaps) = taken.map(Confinement::gaps).filter(|gaps| !gaps.is_empty()) {
+        let text = format!("commands can {}", gaps.join("; "));
+        let advice = "install bubblewrap (apt install bubblewrap), which keeps them from it: docs/security.md";
+        ways.push(Finding::new("sandbox", Standing::Lacking, text).do_this(advice));
+    }
     if !bubblewrap && !landlock {
         ways.push(
             Finding::new(
@@ -284,6 +291,44 @@ fn sandbox() -> Vec<Finding> {
         );
     }
     ways
+}
+
+/// Files and directories of a home that commands of many projects need, and that hold no keys as a rule.
+const OFTEN_OPENED: [&str; 6] = [
+    ".gitconfig",
+    ".cargo/registry",
+    ".cache/pip",
+    ".m2/repository",
+    ".npm",
+    "go/pkg/mod",
+];
+
+/// Says what commands see of the user's home.
+fn private_home(config: &Config, data: &Path) -> Option<Finding> {
+    let home = sandbox::home(&config.shell, data).ok()??;
+    let opened: Vec<_> = home.opened().map(|(path, _)| printable(path)).collect();
+    let text = match opened.is_empty() {
+        true => format!("commands see nothing of {}", printable(home.path())),
+        false => format!(
+            "commands see of {} only {}",
+            printable(home.path()),
+            opened.join(", ")
+        ),
+    };
+    let is_closed = |name: &&str| {
+        let path = home.path().join(name);
+        path.exists() && home.opened().all(|(opened, _)| !path.starts_with(opened))
+    };
+    let closed = OFTEN_OPENED.iter().copied().filter(|name| is_closed(name));
+    let closed: Vec<_> = closed.map(|name| format!("\"~/{name}\"")).collect();
+    let finding = Finding::new("private home", Standing::Good, text);
+    Some(match closed.is_empty() {
+        true => finding,
+        false => finding.do_this(format!(
+            "to let them read what git, package managers and the like keep there: shell.home_paths = [{}]",
+            closed.join(", ")
+        )),
+    })
 }
 
 fn variable(name: &str) -> Option<String> {

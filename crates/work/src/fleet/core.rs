@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::plan::FleetPlan;
-use super::run::{FleetEvent, FleetRun, FleetRunId, FleetTask};
+use super::run::{FleetEvent, FleetRun, FleetRunId};
+use super::task::FleetTask;
 use super::{ENDED, OPEN, OWNED, PLAN, REQUEST, TASK};
 use crate::error::WorkError;
 use crate::kept::{Added, Kept};
@@ -136,7 +137,11 @@ impl Writer for Core {
         let mut runs = BTreeMap::new();
         for id in found {
             match read_run(store, id).await {
-                Ok(run) => runs.extend(run.map(|run| (id, run))),
+                Ok(run) => runs.extend(run.map(|mut run| {
+                    // What was missing may be there since the restart.
+                    run.release_held();
+                    (id, run)
+                })),
                 Err(error @ WorkError::Corrupt { .. }) => {
                     tracing::error!(%error, "a run of the fleet is left out");
                 }

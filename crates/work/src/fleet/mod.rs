@@ -5,6 +5,7 @@ mod dispatch;
 mod history;
 mod plan;
 mod run;
+mod task;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +14,22 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 
 use self::core::{Core, RequestRow, read_run};
+use self::dispatch::LeaseKey;
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name, check_share};
+use crate::hands::{ActiveHold, Assignment};
 use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{WorkStore, lock, look};
 use crate::spec::WorkSpec;
+use crate::turns::Holds;
 
 pub use history::{FleetHistory, FleetRecord};
 pub use plan::{FleetBegins, FleetPlan, FleetTaskSpec, WorkerSpec};
 pub use run::{
     FleetCommand, FleetEvent, FleetRefused, FleetRun, FleetRunId, FleetRunMarker, FleetRunStatus,
-    FleetTask, FleetTaskStatus, ReleaseCause, Told, Worker, is_stale,
+    Told, Worker, is_stale,
 };
+pub use task::{FleetTask, FleetTaskStatus, ReleaseCause};
 
 /// Rows of runs that have not ended.
 const OPEN: &str = "work.fleet";
@@ -96,6 +101,7 @@ struct Inner {
     core: Mutex<Core>,
     bell: Notify,
     changes: watch::Sender<u64>,
+    holds: Holds<LeaseKey>,
 }
 
 impl std::fmt::Debug for Fleet {
@@ -136,6 +142,7 @@ impl Fleet {
                 core: Mutex::new(core),
                 bell: Notify::new(),
                 changes: watch::Sender::new(0),
+                holds: Holds::default(),
             }),
         })
     }
@@ -193,6 +200,40 @@ impl Fleet {
         drop(core);
         self.rang();
         Ok(run)
+    }
+
+    /// Returns why a task of a run does not run now, although it is not at its end.
+    #[must_use]
+    pub fn hold_of(&self, run: &FleetRun, task: usize) -> Option<ActiveHold> {
+        let lease = run.leases().find(|(_, of, _)| *of == task);
+        match (lease, run.tasks.get(task)) {
+            (Some((worker, ..)), _) => self.inner.holds.get((run.id, worker, task)),
+            (None, Some(task)) if task.status == FleetTaskStatus::Queued => task.hold.clone(),
+            (None, _) => None,
+        }
+    }
+
+    /// Tries everything that is held at once: the configuration has changed, for example.
+    pub async fn retry_held(&self) -> Result<(), WorkError> {
+        let mut core = self.core().await?;
+        core.runs.values_mut().for_each(FleetRun::release_held);
+        drop(core);
+        self.inner.holds.retry_all();
+        self.inner.bell.notify_one();
+        Ok(())
+    }
+
+    /// Returns the attempts that run and whose workers must give them up. Their turns must not continue.
+    pub async fn cancelled_attempts(&self) -> Result<Vec<Assignment>, WorkError> {
+        let core = self.core().await?;
+        let attempts = core.runs.values().flat_map(|run| {
+            let told = run.leases().filter(|(worker, ..)| {
+                let worker = run.workers.get(*worker);
+                worker.is_some_and(|worker| worker.told.is_some())
+            });
+            told.filter_map(|lease| run.assignment(lease))
+        });
+        Ok(attempts.collect())
     }
 
     /// Finds a run.

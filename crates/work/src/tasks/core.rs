@@ -99,6 +99,8 @@ impl Writer for Core {
         let mut rows = Vec::new();
         store.each(OWNER, |row: OwnerRow| rows.push(row)).await?;
         queue.set_all_served(rows.into_iter().map(|row| (row.owner, row.served)));
+        // What was missing may be there since the restart.
+        queue.release_held();
         self.queue = queue;
         Ok(())
     }

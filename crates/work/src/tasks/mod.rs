@@ -17,9 +17,11 @@ use windlass_store::HostRecord;
 use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name};
+use crate::hands::{ActiveHold, Assignment};
 use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{PAGE, WorkStore, lock, look, readable, rows_after};
 use crate::spec::WorkSpec;
+use crate::turns::Holds;
 
 pub use self::core::fold_tasks;
 pub(crate) use self::task::RUN_VERSION;
@@ -153,6 +155,7 @@ struct Inner {
     bell: Notify,
     /// Counts changes, for whoever waits for one.
     changes: watch::Sender<u64>,
+    holds: Holds<TaskId>,
 }
 
 impl std::fmt::Debug for Tasks {
@@ -188,6 +191,7 @@ impl Tasks {
                 core: Mutex::new(core),
                 bell: Notify::new(),
                 changes: watch::Sender::new(0),
+                holds: Holds::default(),
             }),
         })
     }
@@ -392,6 +396,42 @@ impl Tasks {
             bytes,
             next,
         })
+    }
+
+    /// Returns why a task does not run now, although it is not at its end.
+    #[must_use]
+    pub fn hold_of(&self, task: &Task) -> Option<ActiveHold> {
+        match &task.state {
+            TaskState::Queued { .. } => task.queued_hold().cloned(),
+            TaskState::Running => self.inner.holds.get(task.id),
+            TaskState::Ended(_) => None,
+        }
+    }
+
+    /// Tries everything that is held at once: the configuration has changed, for example.
+    pub async fn retry_held(&self) -> Result<(), WorkError> {
+        self.core().await?.queue.release_held();
+        self.inner.holds.retry_all();
+        self.inner.bell.notify_one();
+        Ok(())
+    }
+
+    /// Returns the attempts that run and whose tasks are cancelled. Their turns must not continue.
+    pub async fn cancelled_attempts(&self) -> Result<Vec<Assignment>, WorkError> {
+        let core = self.core().await?;
+        let running = core.queue.running().iter();
+        let cancelled = running.filter(|(_, running)| running.is_canceled);
+        let mut attempts = Vec::new();
+        for (id, _) in cancelled {
+            match self.get(*id).await {
+                Ok(task) => attempts.extend(task.assignment()),
+                Err(error @ WorkError::Corrupt { .. }) => {
+                    tracing::error!(%error, "a cancelled task cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(attempts)
     }
 
     /// Counts tasks.

@@ -27,6 +27,7 @@ use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
 use super::journal::{claim, find, remove_whole};
 use super::kept::drop_unneeded;
+use super::queries;
 use super::writer::Work;
 use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
@@ -348,6 +349,8 @@ impl Import<'_, '_> {
         if stream.is_kept {
             forks::keep(self.work, number)?;
             self.kept.push(number);
+        } else {
+            queries::restore(self.work.connection, &stream.key)?;
         }
         if let Some(became) = self.became.last_mut() {
             *became = ImportedStream::Taken(number);

@@ -13,6 +13,7 @@ mod groups;
 mod host_records;
 mod import_killed;
 mod journal;
+mod ledger;
 mod lost;
 mod opening;
 mod outside;

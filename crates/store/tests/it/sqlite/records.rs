@@ -5,7 +5,7 @@ use std::io::Cursor;
 use serde_json::json;
 use windlass_core::agent::Agent;
 use windlass_core::harness::Harness;
-use windlass_core::session::Session;
+use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 use windlass_store::Records;
@@ -59,6 +59,13 @@ async fn records_survive_a_restart() {
         .update_session_title(new.id, "t".into())
         .await
         .unwrap();
+    let status = SubagentStatus::Completed;
+    assert!(records.set_subagent_status(new.id, status).await.unwrap());
+    let unknown = records.set_subagent_status(SessionId::new(), status).await;
+    assert!(!unknown.unwrap());
+    let changed = records.get_session(new.id).await.unwrap().unwrap();
+    assert_eq!(changed.title.as_deref(), Some("t"));
+    assert_eq!(changed.subagent_status, Some(status));
     let missing = records
         .update_session_title(SessionId::new(), "t".into())
         .await;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use chrono::Utc;
 use windlass_core::typed_id::TurnId;
+use windlass_store::queries::{UsageBy, UsageQuery};
 use windlass_store::sqlite::SqliteRetention;
-use windlass_store::{HostRecord, HostRecords, Journal, SqliteStore, conformance};
+use windlass_store::{HostRecord, HostRecords, Journal, Queries, SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, events, fill, fork, key, read, started};
 
@@ -13,6 +14,15 @@ async fn open(home: &Home, retention: SqliteRetention) -> SqliteStore {
     SqliteStore::open(home.options().with_retention(retention))
         .await
         .unwrap()
+}
+
+async fn used_turns(store: &SqliteStore) -> u64 {
+    let all = UsageQuery {
+        since: None,
+        until: None,
+        by: UsageBy::Thread,
+    };
+    store.queries().usage(all).await.unwrap().total.turns
 }
 
 const CHUNKS: SqliteRetention = SqliteRetention {
@@ -271,6 +281,7 @@ async fn a_store_that_lives_long_stays_within_its_bytes() {
         assert!(used <= LIMIT, "{used} bytes in round {round}");
     }
     assert_eq!(store.verify().await.unwrap().findings, []);
+    assert_eq!(used_turns(&store).await, 6000, "usage outlives rows");
     for stream in 0..5 {
         let name = format!("s{stream}");
         let claim = store.journal().claim(&key(&name)).await.unwrap();

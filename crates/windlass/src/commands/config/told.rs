@@ -38,6 +38,18 @@ pub(super) fn tell(config: &Config) {
             "commands reach {hosts:?} where the network is filtered"
         ));
     }
+    for (paths, what) in [
+        (&config.shell.home_paths, "read"),
+        (&config.shell.writable_home_paths, "change"),
+    ] {
+        for path in paths {
+            let path = printable(path);
+            note(&format!("commands may {what} {path} in your home"));
+        }
+    }
+    if config.shell.terminals {
+        note("under landlock commands may read and write your terminals");
+    }
     let allows = |rule: &&ApprovalRule| rule.action == ApprovalAction::Allow;
     for rule in config.approvals.rules.iter().filter(allows) {
         let (tool, command) = (&rule.tool, &rule.command);
