@@ -203,6 +203,11 @@ pub use world::{ManualWorld, Sleep, SystemWorld, World};
 #[doc = include_str!("../../../README.md")]
 struct ReadmeDoctests;
 
+/// The program of the page about the library's events is compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library-events.md")]
+struct EventsDoctests;
+
 /// The programs of the page about embedding are compiled and run with the documentation's tests.
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../../docs/embedding.md")]

@@ -105,3 +105,12 @@ pub fn register(
     registry.register(ShellCapability::new(environments.clone(), shell));
     registry.register(RepositoryCapability::new(environments.clone()));
 }
+
+/// The programs of these pages are compiled and run with the documentation's tests.
+#[cfg(all(doctest, feature = "mcp"))]
+#[doc = include_str!("../../../docs/mcp.md")]
+struct McpDoctests;
+
+#[cfg(all(doctest, feature = "web"))]
+#[doc = include_str!("../../../docs/web.md")]
+struct WebDoctests;

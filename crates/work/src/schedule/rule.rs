@@ -145,6 +145,10 @@ impl Rule {
             "MONTHLY" => only_one(Frequency::Monthly, "MONTHLY takes no other than 1")?,
             other => return Err(RuleError::UnknownFrequency(short(other))),
         };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "hours have 24 bits at most"
+        )]
         let rule = Self {
             frequency,
             days: parts.days.map_or(Ok(ALL_WEEKDAYS), day_set)?,
