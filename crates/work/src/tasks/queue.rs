@@ -211,10 +211,11 @@ impl Queue {
 
     /// Lets every held task wait for a worker.
     pub(super) fn release_held(&mut self) {
-        let held: Vec<_> = self
-            .delayed
-            .extract_if(.., |_, task| task.is_held)
-            .collect();
+        let (held, delayed) = std::mem::take(&mut self.delayed)
+            .into_iter()
+            .partition(|(_, task)| task.is_held);
+        self.delayed = delayed;
+        let held: BTreeMap<_, Delayed> = held;
         for ((_, number), task) in held {
             self.wait_for_worker(number, &task);
         }
