@@ -84,12 +84,14 @@ impl StreamRows {
             return;
         }
         self.places.retain(|seq, _| !gone.contains(seq));
-        let is_gone = |seq: &u64, _: &mut TurnRow| gone.contains(seq);
-        for (_, turn) in self.turns.extract_if(.., is_gone) {
-            TurnUsage::of(&turn)
-                .into_iter()
-                .for_each(|usage| self.retained.add(usage));
-        }
+        let retained = &mut self.retained;
+        self.turns.retain(|seq, turn| {
+            let is_gone = gone.contains(seq);
+            if is_gone && let Some(usage) = TurnUsage::of(turn) {
+                retained.add(usage);
+            }
+            !is_gone
+        });
         self.waits.retain(|_, wait| !gone.contains(&wait.seq));
     }
 
