@@ -10,7 +10,7 @@ mod budget;
 mod compact;
 mod config;
 pub(crate) mod create;
-mod detail;
+pub(crate) mod detail;
 mod environments;
 pub(crate) mod export;
 pub(crate) mod fields;

@@ -19,6 +19,7 @@ mod killed;
 mod lists;
 mod openapi;
 mod output;
+mod readers;
 mod reads;
 mod removed;
 mod repeats;
