@@ -41,6 +41,7 @@ use crate::routes;
 use crate::rpc::Rpc;
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
+use crate::supervise::{Loops, supervise};
 use crate::unix_socket::UnixSocket;
 use crate::upkeep;
 use crate::visitors::{Kind, Lobby, Visitor};
@@ -312,6 +313,7 @@ impl Server {
             lobby: Lobby::default(),
             socket_lobby: Lobby::default(),
             readiness: Readiness::default(),
+            loops: Loops::default(),
             under_way: Locks::default(),
             changing: Locks::default(),
             working: TaskTracker::new(),
@@ -329,6 +331,7 @@ impl Server {
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
         let resumed_turns = match app.settings.resumes_open_turns {
             true => {
+                work::interrupt_cancelled(&app).await?;
                 let taken_up = app.runtime.resume_open_turns().await?;
                 taken_up.iter().filter(|turn| turn.goes_on()).count()
             }
@@ -387,9 +390,15 @@ impl Server {
         for socket in self.sockets {
             connections.spawn(serve_unix(self.inside.clone(), socket));
         }
-        tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
-        tokio::spawn(watch_tokens(Shared::clone(&self.app)));
-        let work = tokio::spawn(work::carry_out(Shared::clone(&self.app)));
+        supervise(&self.app, "upkeep", |app| async {
+            upkeep::look_after(app).await;
+            Ok(())
+        });
+        supervise(&self.app, "tokens", |app| async {
+            watch_tokens(app).await;
+            Ok(())
+        });
+        let jobs = work::run_jobs(&self.app);
         let mut stop = std::pin::pin!(stop);
         let mut trouble = AcceptTrouble::default();
         loop {
@@ -410,7 +419,7 @@ impl Server {
         connections.close();
         self.app.working.close();
         let grace = self.app.settings.grace;
-        let ended = async { tokio::join!(connections.wait(), self.app.working.wait(), work) };
+        let ended = async { tokio::join!(connections.wait(), self.app.working.wait(), jobs) };
         // Tools that run come to their record; nothing else begins. Turns go on at the next start. That they were released is
         // recorded after the last tool, so it gets more time: else this stop would count as a crash of them.
         let released = self.app.runtime.shutdown(grace);

@@ -10,6 +10,7 @@ use windlass_protocol::CreateEnvironment;
 use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
+use windlass_work::automations::Declared;
 use windlass_work::{AutomationSettings, FleetSettings, TaskSettings};
 
 use crate::host::HostConfig;
@@ -36,7 +37,7 @@ pub enum Access {
 impl Access {
     /// Tells whether a stored token exists.
     pub(crate) fn has_token(&self, token_id: &str) -> bool {
-        matches!(self, Self::Tokens { stored, .. } if stored.has(token_id))
+        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
     }
 
     /// Tells whether requests need no token.
@@ -163,6 +164,8 @@ pub struct WorkSettings {
     pub tasks: TaskSettings,
     /// How automations run.
     pub automations: AutomationSettings,
+    /// The automations that the configuration declares. Where work is not carried out, they are left as they are.
+    pub declared: Vec<Declared>,
     /// How runs of the fleet are carried out.
     pub fleet: FleetSettings,
     /// How long tasks and runs are kept after their end; `None` is until their owner has too many.
@@ -176,6 +179,7 @@ impl Default for WorkSettings {
         Self {
             tasks: TaskSettings::default(),
             automations: AutomationSettings::default(),
+            declared: Vec::new(),
             fleet: FleetSettings::default(),
             keep_ended: None,
             carries_out: true,

@@ -17,7 +17,8 @@ use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::quotas::{Quota, Share};
 use crate::service::fields::{self, Fields};
-use crate::tokens::Caller;
+use crate::settings::Access;
+use crate::tokens::{Caller, TokenLookup};
 
 /// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs. A body
 /// may take minutes, so the caller's token is checked again when it is complete.
@@ -31,8 +32,12 @@ pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> 
         let text = "the body did not arrive in time";
         Err(ApiError::new(ErrorCode::RequestTimeout, text))
     })?;
-    if token.is_some_and(|token| !app.settings.access.has_token(token)) {
-        return Err(auth::unauthorized());
+    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.settings.access) {
+        match stored.by_id(token) {
+            TokenLookup::Present(_) => {}
+            TokenLookup::Absent => return Err(auth::unauthorized()),
+            TokenLookup::Unknown => return Err(auth::tokens_unavailable()),
+        }
     }
     Ok(bytes)
 }

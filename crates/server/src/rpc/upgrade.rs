@@ -54,7 +54,7 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
     };
     let shown = match &rpc.app.settings.access {
         Access::Open => None,
-        access => auth::caller(access, request.headers()),
+        access => auth::caller(access, request.headers()).ok(),
     };
     let upgrade = hyper::upgrade::on(&mut request);
     rpc.app.working.spawn({

@@ -223,6 +223,7 @@ impl World {
             uuid,
             plan: &self.plan,
             tail: tail.as_ref(),
+            mask: None,
         };
         f(&self.thread, &moment)
     }
@@ -556,6 +557,7 @@ impl World {
                 result: ToolResult::success(call, "done"),
                 duration_ms: None,
                 wait,
+                refused: false,
             }),
         }
     }

@@ -76,6 +76,7 @@ impl Backends {
             environments: &environments,
             shell: &ShellSettings {
                 ways: sandbox::ways(config.shell.sandbox),
+                home: sandbox::home(&config.shell, &directory)?,
                 ..ShellSettings::default()
             },
         };

@@ -437,5 +437,6 @@ fn outcome(bytes: &mut Bytes<'_>) -> ToolOutcome {
         result,
         duration_ms: None,
         wait,
+        refused: false,
     }
 }
