@@ -14,7 +14,9 @@ use windlass_store::queries::Queries;
 use crate::chosen::Chosen;
 use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
+use crate::fanout::Fanouts;
 use crate::git::GitStates;
+use crate::http::answers::LargeAnswers;
 use crate::locks::Locks;
 use crate::quotas::Quotas;
 use crate::readiness::Readiness;
@@ -42,6 +44,10 @@ pub(crate) struct App {
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
     pub(crate) counters: Counters,
+    /// The threads whose events are being read.
+    pub(crate) fanouts: Fanouts,
+    /// Answers that are written while they are read.
+    pub(crate) large_answers: LargeAnswers,
     /// What each token has open.
     pub(crate) quotas: Quotas,
     /// Work that nobody sits beside, where it is carried out.

@@ -6,6 +6,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorBody, ErrorCode};
+use windlass_store::JournalError;
 use windlass_store::queries::QueryError;
 
 /// What is answered, or why not.
@@ -178,6 +179,12 @@ impl From<AgentLoopError> for ApiError {
             }
             _ => Self::internal(error),
         }
+    }
+}
+
+impl From<JournalError> for ApiError {
+    fn from(error: JournalError) -> Self {
+        AgentLoopError::StoreUnavailable(error.to_string()).into()
     }
 }
 

@@ -13,6 +13,7 @@ mod chosen;
 mod environments;
 mod error;
 mod external;
+mod fanout;
 mod git;
 mod host;
 mod http;

@@ -28,7 +28,10 @@ use crate::app::{App, Shared};
 use crate::chosen::Chosen;
 use crate::environments;
 use crate::error::ApiError;
+use crate::fanout::Fanouts;
+use crate::http::answers::LargeAnswers;
 use crate::http::host;
+use crate::http::outflow::Outflow;
 use crate::http::stall::Stalling;
 use crate::locks::Locks;
 use crate::quotas::{Quotas, watch_tokens};
@@ -304,6 +307,8 @@ impl Server {
             builtin_tools,
             git,
             counters: crate::app::Counters::default(),
+            fanouts: Fanouts::default(),
+            large_answers: LargeAnswers::default(),
             quotas: Quotas::default(),
             lobby: Lobby::default(),
             socket_lobby: Lobby::default(),
@@ -487,6 +492,7 @@ where
 {
     let limits = &app.settings.limits;
     let visitor = Visitor::enter(&app, Kind::Http);
+    let outflow = Outflow::default();
     let service = service_fn(|mut request: Request<Incoming>| {
         let router = router.clone();
         let refusal = match (&visitor, door) {
@@ -499,6 +505,7 @@ where
         if let Ok(visitor) = &visitor {
             request.extensions_mut().insert(Arc::clone(visitor));
         }
+        request.extensions_mut().insert(outflow.clone());
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
     });
     // One that is over the limit holds a descriptor that is meant for others.
@@ -506,7 +513,7 @@ where
         Ok(_) => limits.header_time,
         Err(_) => limits.header_time.min(TURN_AWAY),
     };
-    let io = TokioIo::new(Stalling::new(stream, limits.stall_time));
+    let io = TokioIo::new(Stalling::new(stream, limits.stall_time, outflow.clone()));
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)

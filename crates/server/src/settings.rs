@@ -65,6 +65,10 @@ pub struct Limits {
     pub connections_of_token: usize,
     /// Bytes of bodies that are read at once for one stored token.
     pub body_bytes_of_token: usize,
+    /// Bytes of answers that one token has not read yet.
+    pub answer_bytes_of_token: usize,
+    /// Answers of one token at once that are too long to be held in memory.
+    pub large_answers_of_token: usize,
     /// Answers that are kept for repeated requests.
     pub kept_answers: usize,
     /// How long a connection may take to show a token that is good, or to ask something where none is needed.
@@ -88,6 +92,8 @@ impl Default for Limits {
             connections: 8_192,
             connections_of_token: 1_024,
             body_bytes_of_token: 64 * 1024 * 1024,
+            answer_bytes_of_token: 32 * 1024 * 1024,
+            large_answers_of_token: 4,
             kept_answers: 10_000,
             token_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),

@@ -156,7 +156,7 @@ pub fn rpc_frames(data: &[u8]) {
             server_version: String::new(),
             methods: Box::new(NoMethods),
         });
-        let (outbox, mut outgoing) = Outbox::new(4096);
+        let (outbox, mut outgoing) = Outbox::new(4096, usize::MAX);
         let mut connection = Connection::new(hub, outbox);
         let mut bytes = Bytes(data.iter());
         let mut expected = Vec::new();

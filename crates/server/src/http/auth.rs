@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 
-use super::query;
+use super::{answers, query};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::routes::{Table, may_call};
@@ -61,8 +61,9 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     if let Err(refusal) = app.check_scope(&caller, may_call, thread, path).await {
         return refusal.into_response();
     }
-    request.extensions_mut().insert(caller);
-    next.run(request).await
+    request.extensions_mut().insert(caller.clone());
+    let response = next.run(request).await;
+    answers::count(&app, &caller, response)
 }
 
 pub(super) fn unauthorized() -> ApiError {

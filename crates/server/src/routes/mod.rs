@@ -23,9 +23,11 @@ mod workspace;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::try_unfold;
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_protocol::ErrorCode;
@@ -34,11 +36,16 @@ use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::http::path::Path;
 use crate::http::{auth, cors, idempotency, request, whole};
+use crate::service::Asked;
+use crate::service::detail::DetailJson;
 use crate::service::rules::MayCall;
 
 use table::Routes;
 pub(crate) use table::{Table, may_call};
 pub(crate) use threads::NEXT_CURSOR;
+
+/// The longest answer with items that is made in memory, in bytes.
+const SHORT_BYTES: usize = 64 * 1024;
 
 /// What a handler answers.
 type Answer<T = Response> = Result<T>;
@@ -52,6 +59,31 @@ fn json(status: StatusCode, value: &impl Serialize) -> Answer {
 
 fn ok(value: &impl Serialize) -> Answer {
     json(StatusCode::OK, value)
+}
+
+/// Answers with something that has items. What is short is made in memory; what is long takes one of the places of its token
+/// and is written as fast as the client reads.
+async fn with_items<F, M>(asked: &Asked, make: M) -> Answer
+where
+    M: Fn() -> F,
+    F: Future<Output = Result<DetailJson>>,
+{
+    let media = [("content-type", "application/json")];
+    let composing = asked.large_answers.compose().await;
+    if let Some(whole) = make().await?.whole(SHORT_BYTES).await? {
+        return Ok((media, whole).into_response());
+    }
+    drop(composing);
+    let place = asked.large_answers.take(&asked.app, &asked.caller).await?;
+    let app = Shared::clone(&asked.app);
+    let begun = (make().await?, place, app);
+    let chunks = try_unfold(begun, |(mut detail, place, app)| async {
+        let composing = app.large_answers.compose().await;
+        let chunk = detail.next().await?;
+        drop(composing);
+        Ok::<_, ApiError>(chunk.map(|chunk| (chunk, (detail, place, app))))
+    });
+    Ok((media, Body::from_stream(chunks)).into_response())
 }
 
 fn created(value: &impl Serialize) -> Answer {

@@ -9,7 +9,7 @@ use windlass_protocol::{
 };
 use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 
-use super::{Answer, Id, created, json, ok};
+use super::{Answer, Id, created, json, ok, with_items};
 use crate::error::{ApiError, Result};
 use crate::http::body::{Optional, Payload};
 use crate::http::path::Path;
@@ -89,7 +89,7 @@ pub(super) async fn context(asked: Asked, Path(id): Id) -> Answer {
 
 pub(super) async fn detail(asked: Asked, Path(id): Id, query: Query) -> Answer {
     let newest = query.get("turns")?.unwrap_or(usize::MAX);
-    ok(&asked.thread_detail(&id, newest).await?)
+    with_items(&asked, || asked.thread_json(&id, newest)).await
 }
 
 pub(super) async fn patch(asked: Asked, Path(id): Id, body: Payload<PatchThread>) -> Answer {

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
-use windlass_rpc::{Answer, Methods, Peer, RpcError};
+use windlass_rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
 use windlass_runs::Role;
 
 use super::tools::{self, ToolExecutors};
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
+use crate::fanout::EventText;
 use crate::service::Asked;
 use crate::service::fields::{self, Fields};
-use crate::service::follow::{Heard, Wanted};
+use crate::service::follow::{FollowedEvent, Heard, Wanted};
 use crate::service::rules::MayCall::{self, Agent, Owner};
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope};
@@ -182,15 +183,42 @@ async fn subscribe(mut call: Call) -> Answer {
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {
-            if let Heard::Event(event) = heard {
-                let params = json!({"thread_id": thread, "event": event});
-                if !peer.notify("threads.event", &params).await {
-                    return;
-                }
+            if let Heard::Event(event) = heard
+                && let Some(text) = event_notification(&thread, event)
+                && !peer.send_pieces(Box::new(text)).await
+            {
+                return;
             }
         }
     });
     Ok(answer)
+}
+
+/// Writes `threads.event` around an event. The id of a thread needs no escapes.
+fn event_notification(thread: &str, event: FollowedEvent) -> Option<NotifiedEvent> {
+    let head = r#"{"jsonrpc":"2.0","method":"threads.event","params":{"event":"#.to_owned();
+    let tail = format!(r#","thread_id":"{thread}"}}}}"#);
+    let mut text = event.text(head, &tail)?;
+    // It may wait for its turn.
+    text.release();
+    Some(NotifiedEvent(text))
+}
+
+struct NotifiedEvent(EventText);
+
+#[async_trait::async_trait]
+impl TextSource for NotifiedEvent {
+    async fn next_piece(&mut self) -> Option<TextPiece> {
+        let bytes = self.0.next().await?;
+        Some(TextPiece {
+            bytes: bytes.into(),
+            is_last: self.0.is_done(),
+        })
+    }
+
+    fn release(&mut self) {
+        self.0.release();
+    }
 }
 
 /// Waits for what comes next; `None` when the connection is gone, or nothing comes any more.

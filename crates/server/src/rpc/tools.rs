@@ -111,14 +111,16 @@ impl DueCalls {
 
     fn has(&self, event: &RuntimeEventEnvelope) -> bool {
         let call = event.payload["call_id"].as_str().unwrap_or_default();
-        event.event == EventName::ToolCallRequested.as_str()
-            && self.names.contains(&event.payload["tool"])
+        self.names.contains(&event.payload["tool"])
             && (event.seq > self.head || self.pending.contains(call))
     }
 
     async fn deliver(mut self, app: &Shared, peer: &Peer, running: &RunningCalls) {
         while let Some(heard) = heard_by(peer, self.events.next()).await {
             if let Heard::Event(event) = heard
+                && let Some(shown) = &event.record.shown
+                && shown.name == EventName::ToolCallRequested.as_str()
+                && let Some(event) = shown.envelope()
                 && self.has(&event)
                 && running.ids().insert(text_of(&event.payload["call_id"]))
             {

@@ -12,7 +12,7 @@ mod compact;
 mod config;
 mod context;
 pub(crate) mod create;
-mod detail;
+pub(crate) mod detail;
 mod environments;
 pub(crate) mod export;
 pub(crate) mod fields;

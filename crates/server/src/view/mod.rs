@@ -20,12 +20,12 @@ use windlass_protocol::{EventName, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION, Runtim
 use crate::ids;
 
 pub(crate) use item::item;
-pub(crate) use shared::rename;
+pub(crate) use shared::{rename, rename_item};
 pub(crate) use turn::{status, turn, unapproved, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
 /// Numbered events that a stream shows only when it is asked to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Include {
     /// Output of tools while they run.
     pub tool_output: bool,

@@ -180,6 +180,19 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> Result<Page, JournalError>;
 
+    /// Like [`read`](Self::read), and stops after the event with which the stored bytes reach `max_bytes`; it returns at
+    /// least one event where there is one. A journal that holds its events in memory and shares them need not count.
+    async fn read_within(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Page, JournalError> {
+        let _ = max_bytes;
+        self.read(stream, after, limit).await
+    }
+
     /// Returns records of all streams behind a place in the feed, from its beginning without one, at most `limit`. Each record comes
     /// once, with the stream that it was appended to, and those of a stream in its order; what a fork shares came with its
     /// parent. What was removed or pruned before it was read does not come.

@@ -20,8 +20,8 @@ pub use error::QueryError;
 pub use memory::MemoryQueries;
 pub use questions::{Include, Order, ThreadQuery, ThreadState, TurnQuery};
 pub use rows::{
-    Counts, LatestTurn, Listed, Origin, RunRow, ThreadDetail, ThreadRecord, ThreadRow, TurnDetail,
-    TurnRow, TurnRun, WaitRow,
+    Counts, LatestTurn, Listed, Origin, RunRow, ThreadDetail, ThreadOutline, ThreadRecord,
+    ThreadRow, TurnDetail, TurnRow, TurnRun, WaitRow,
 };
 pub use usage::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
@@ -53,6 +53,14 @@ pub trait Queries: Send + Sync {
         stream: &StreamKey,
         turn_id: TurnId,
     ) -> Result<Option<TurnDetail>, QueryError>;
+
+    /// Returns a thread with its newest turns, without their items, all as of one record: [`ThreadRow::seq`]. Reads no
+    /// records of turns that have ended.
+    async fn thread_outline(
+        &self,
+        stream: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadOutline>, QueryError>;
 
     /// Returns a thread with its newest turns and their items, all as of one record: [`ThreadRow::seq`]. The turn that is
     /// open is the newest, so what waits for somebody is in its log.
