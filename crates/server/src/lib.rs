@@ -43,7 +43,7 @@ mod work;
 pub use environments::{check_environments, open_environments};
 pub use error::ApiError;
 pub use host::{HostConfig, Reload, Reloaded};
-pub use models::{Models, UnknownModels};
+pub use models::{ModelProvider, Models, UnknownModels};
 pub use remembered::{RememberedBook, RememberedCall, RememberedError, RememberedInProjects};
 pub use routes::route_table;
 pub use rpc::socket_methods;

@@ -9,6 +9,7 @@ mod budgets;
 mod cli_page;
 mod config;
 mod config_api;
+mod continued;
 mod data;
 mod events_page;
 mod flags;
