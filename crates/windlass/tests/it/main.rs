@@ -24,6 +24,7 @@ mod operations;
 mod out_of_reach;
 mod own_runs;
 mod picture;
+mod piped;
 mod readme;
 mod real_agents;
 mod real_agents_hooks;
