@@ -13,7 +13,7 @@ use windlass_core::in_memory::{
 };
 use windlass_core::llm_models::ModelWithProvider;
 use windlass_core::message::{InputMessage, Message};
-use windlass_core::session::{Session, SessionStatus};
+use windlass_core::session::{Session, SessionStatus, SubagentStatus};
 use windlass_core::traits::{
     AgentStore, EventEmitter, HarnessStore, LlmProviderStore, MessageRetriever, SessionFileSystem,
     SessionMutator, SessionStorageStore, SessionStore, UserConnectionResolver,
@@ -98,6 +98,20 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
             self.add_session(session).await?;
         }
         Ok(())
+    }
+    /// Sets the status of a session that works for another; tells whether it is there. A store that can change a record in
+    /// place overrides this, so that no other change of the record is lost.
+    async fn set_subagent_status(
+        &self,
+        session_id: SessionId,
+        status: SubagentStatus,
+    ) -> Result<bool> {
+        let Some(mut session) = self.get_session(session_id).await? else {
+            return Ok(false);
+        };
+        session.subagent_status = Some(status);
+        self.add_session(session).await?;
+        Ok(true)
     }
     /// Tells whether a session is there. A store that can tell without copying overrides this.
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
@@ -202,6 +216,13 @@ impl RuntimeSessionStore for InMemorySessionStore {
     async fn note_progress(&self, session_id: SessionId, progress: SessionProgress) -> Result<()> {
         self.modify(session_id, |session| progress.apply(session));
         Ok(())
+    }
+    async fn set_subagent_status(
+        &self,
+        session_id: SessionId,
+        status: SubagentStatus,
+    ) -> Result<bool> {
+        Ok(self.modify(session_id, |session| session.subagent_status = Some(status)))
     }
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
         Ok(self.contains(session_id))

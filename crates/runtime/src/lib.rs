@@ -89,7 +89,7 @@
 //! lists can be read as often as one likes, with `ConversationBuilder::on_disk_read_only` or `SqliteStore::open_read_only` also beside a process that writes.
 //! [`Conversation::resume`] goes on with the turn of a conversation, [`InProcessRuntime::resume_open_turns`] with all that are
 //! open; so does work on a session, for that session. From then on the process is at work on the turn: if it goes down three times
-//! in a row, with no tool call coming to its end in between, the turn fails at the third restart. A stop in order
+//! in a row, with no tool call running to its end in between, or ten times in all, the turn fails at that restart. A stop in order
 //! ([`Conversation::close`], [`InProcessRuntime::shutdown`]) does not count. The examples `after_a_crash`, `looking` and
 //! `pending_approvals` show all of it.
 //!
@@ -147,7 +147,7 @@ mod turn_result;
 mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
-pub use allowance::{Allowance, AllowanceCall, CallUsage, DayAllowance, DayLimits};
+pub use allowance::{Allowance, AllowanceCall, DayAllowance, DayLimits};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,
@@ -165,7 +165,7 @@ pub use easy::{typed_tool, typed_tool_with_context};
 pub use figures::TurnFigures;
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
-    EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
+    ContextUsage, EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
     SessionSummary,
 };
 #[cfg(feature = "typed-tools")]

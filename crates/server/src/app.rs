@@ -21,6 +21,7 @@ use crate::readiness::Readiness;
 use crate::rooms::Rooms;
 use crate::settings::Settings;
 use crate::store::WireStore;
+use crate::supervise::Loops;
 use crate::visitors::Lobby;
 use crate::work::Work;
 
@@ -49,6 +50,7 @@ pub(crate) struct App {
     pub(crate) lobby: Lobby,
     pub(crate) socket_lobby: Lobby,
     pub(crate) readiness: Readiness,
+    pub(crate) loops: Loops,
     /// Requests with an idempotency key that are under way.
     pub(crate) under_way: Locks,
     /// Threads whose records are being changed, so that no change is lost.
@@ -84,6 +86,8 @@ pub(crate) struct Counters {
     pub(crate) sockets: AtomicUsize,
     pub(crate) upkeeps: AtomicU64,
     pub(crate) failed_upkeeps: AtomicU64,
+    /// Bytes by which rows that retention never removes exceed its limit, as of the last upkeep.
+    pub(crate) over_limit: AtomicU64,
     /// Records that upkeep has removed.
     pub(crate) removed: AtomicU64,
 }

@@ -168,7 +168,11 @@ impl From<AgentLoopError> for ApiError {
                     "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
                 )
             }
-            AgentLoopError::Configuration(_) => {
+            AgentLoopError::Configuration(_)
+            | AgentLoopError::ModelNotAvailable(_)
+            | AgentLoopError::DriverNotRegistered(_)
+            | AgentLoopError::HarnessNotFound(_)
+            | AgentLoopError::AgentNotFound(_) => {
                 tracing::warn!(%error, "something is not configured");
                 Self::new(ErrorCode::NotConfigured, error.to_string())
             }

@@ -138,6 +138,7 @@ pub(crate) async fn watch_tokens(app: Shared) {
             () = app.stopping.cancelled() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        app.quotas.end_revoked(|token_id| stored.has(token_id));
+        app.quotas
+            .end_revoked(|token_id| stored.by_id(token_id).is_present());
     }
 }

@@ -10,6 +10,7 @@ use windlass_protocol::CreateEnvironment;
 use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
+use windlass_work::automations::Declared;
 use windlass_work::{AutomationSettings, FleetSettings, TaskSettings};
 
 use crate::host::HostConfig;
@@ -31,6 +32,18 @@ pub enum Access {
     },
     /// Everybody. Only on a loopback address.
     Open,
+}
+
+impl Access {
+    /// Tells whether a stored token exists.
+    pub(crate) fn has_token(&self, token_id: &str) -> bool {
+        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
+    }
+
+    /// Tells whether requests need no token.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
 }
 
 /// How much clients may ask for. What is over a limit is answered with 429 or 413, and nothing happens.
@@ -145,6 +158,8 @@ pub struct WorkSettings {
     pub tasks: TaskSettings,
     /// How automations run.
     pub automations: AutomationSettings,
+    /// The automations that the configuration declares. Where work is not carried out, they are left as they are.
+    pub declared: Vec<Declared>,
     /// How runs of the fleet are carried out.
     pub fleet: FleetSettings,
     /// How long tasks and runs are kept after their end; `None` is until their owner has too many.
@@ -158,6 +173,7 @@ impl Default for WorkSettings {
         Self {
             tasks: TaskSettings::default(),
             automations: AutomationSettings::default(),
+            declared: Vec::new(),
             fleet: FleetSettings::default(),
             keep_ended: None,
             carries_out: true,
@@ -178,7 +194,7 @@ pub struct Settings {
     pub resumes_open_turns: bool,
     /// Who may use the API.
     pub access: Access,
-    /// Origins of web pages beside the usual ones.
+    /// Origins whose web pages may use the API. With a token required, a few well-known ones of local clients are added.
     pub cors_origins: Vec<String>,
     /// Names under which clients may reach the server, beside addresses, `localhost` and [`host`](Self::host).
     pub allowed_hosts: Vec<String>,

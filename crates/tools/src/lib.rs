@@ -85,7 +85,8 @@ pub use outputs::{OutputLimits, Outputs};
 pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
 pub use repository::{FoundSkill, FoundSkills, RepositoryCapability};
 pub use shell::{
-    ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
+    ALLOWED_VARIABLES, HomeAccess, HomePathError, Look, LookError, LookOutput, PlaceRefused,
+    SHARED_HOME_DIRECTORIES, ShellCapability, ShellSettings, UserHome,
 };
 #[cfg(feature = "web")]
 pub use web::{InvalidWebRule, Resolver, WebCapability, WebEgress, WebRules, WebSettings};

@@ -51,6 +51,8 @@ pub enum BackendErrorKind {
     Inactive,
     /// Its turn took too long, and it was ended.
     TimeOver,
+    /// Its output in one turn exceeded the limit, and the turn was ended.
+    OutputLimit,
     /// Somebody ended it.
     Cancelled,
     /// It died by a signal that we did not send.
@@ -81,6 +83,7 @@ impl fmt::Display for BackendErrorKind {
             Self::Budget => "the agent used as much as it may",
             Self::Inactive => "the agent was silent for too long",
             Self::TimeOver => "the agent's turn took too long",
+            Self::OutputLimit => "the agent wrote too much in one turn",
             Self::Cancelled => "the agent was ended",
             Self::Killed(signal) => return write!(formatter, "the agent died by signal {signal}"),
             Self::Protocol => "the agent did not speak as agreed",

@@ -5,14 +5,16 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
-use windlass_core::budget::{Limit, Refused, Reserve, Spent, cost, micro_usd, tokens};
+use windlass_core::budget::{
+    Charge, DayBudgetRefusal, Limit, Refused, Reserve, Spent, cost, micro_usd, tokens,
+};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{EventData, LlmGenerationMetadata};
 use windlass_core::typed_id::ExecId;
 use windlass_store::queries::{UsageBy, UsageQuery};
 use windlass_store::{Journal, Queries, StreamKey, ThreadRow};
 
-use super::{Allowance, AllowanceCall, CallUsage};
+use super::{Allowance, AllowanceCall};
 use crate::errors::{from_journal, from_query};
 
 /// How many open streams, or records of one, are read at a time.
@@ -111,7 +113,7 @@ impl DayAllowance {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refused(&self, book: &Book, call: &AllowanceCall) -> Option<(&'static str, Refused)> {
+    fn refused(&self, book: &Book, call: &AllowanceCall) -> Option<DayBudgetRefusal> {
         let held = |is_meant: &dyn Fn(&Option<String>) -> bool| {
             let mut sum = Reserve::default();
             let meant = book.held.values().filter(|(owner, _)| is_meant(owner));
@@ -151,7 +153,7 @@ impl DayAllowance {
         let mut checks = checks.into_iter();
         checks.find_map(|(name, limit, allowed, used, reserve)| {
             let refused = Refused::of(limit, allowed?, used, reserve)?;
-            Some((name, refused))
+            Some(DayBudgetRefusal::new(name, refused, call.at))
         })
     }
 }
@@ -162,9 +164,7 @@ impl Allowance for DayAllowance {
         let mut book = self.lock();
         book.turn_to(call.at);
         match self.refused(&book, call) {
-            Some((name, refused)) => Err(AgentLoopError::BudgetExceeded(format!(
-                "{name}: {refused}, together with what runs. Go on tomorrow (UTC), or have the operator raise {name}"
-            ))),
+            Some(refusal) => Err(AgentLoopError::BudgetExceeded(refusal.to_string())),
             None => {
                 let held = (call.owner.clone(), call.reserve);
                 book.held.insert(call.exec_id, held);
@@ -173,18 +173,24 @@ impl Allowance for DayAllowance {
         }
     }
 
-    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
+    async fn day_refusal(&self, call: &AllowanceCall) -> Result<Option<DayBudgetRefusal>> {
+        let mut book = self.lock();
+        book.turn_to(call.at);
+        Ok(self.refused(&book, call))
+    }
+
+    fn settle(&self, call: &AllowanceCall, charge: Charge<'_>) {
         let mut book = self.lock();
         book.turn_to(call.at);
         let held = book.held.remove(&call.exec_id).map(|(_, reserve)| reserve);
-        let used = match used {
-            CallUsage::Known(usage) => Reserve {
+        let used = match charge {
+            Charge::Usage(usage) => Reserve {
                 tokens: tokens(usage),
                 // What has no price counts as a reserve.
                 micro_usd: cost(usage).unwrap_or(call.reserve.micro_usd),
             },
-            CallUsage::Unknown => held.unwrap_or_default(),
-            CallUsage::Nothing => Reserve::default(),
+            Charge::Reservation => held.unwrap_or(call.reserve),
+            Charge::Nothing => Reserve::default(),
         };
         book.add(call.owner.as_deref(), used);
     }
@@ -238,10 +244,7 @@ async fn spent_since(
                 EventData::ReasonCompleted(_) | EventData::ContextCompacted(_) => {
                     is_calling = false;
                 }
-                EventData::LlmGeneration(data) if is_meant => spent.add_call(&data.metadata),
-                EventData::BackendCompleted(data) if is_meant => {
-                    data.usage.iter().for_each(|usage| spent.add_run(usage));
-                }
+                data if is_meant => spent.settle(data),
                 _ => {}
             }
         }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_core::budget::Reserve;
+use windlass_core::budget::{Charge, Reserve};
 use windlass_core::error::Result;
 use windlass_core::events::TokenUsage;
 use windlass_core::typed_id::ExecId;
 
-use super::{Allowance, AllowanceCall, CallUsage};
+use super::{Allowance, AllowanceCall};
 use crate::subagents::TreeSeat;
 use crate::thread::StepScope;
 use crate::world::World;
@@ -59,19 +59,19 @@ impl Held {
 
     /// Tells what the call has used that came to its end.
     pub(crate) fn finished(&mut self, usage: Option<&TokenUsage>) {
-        self.settle(usage.map_or(CallUsage::Unknown, CallUsage::Known));
+        self.settle(usage.map_or(Charge::Reservation, Charge::Usage));
     }
 
     /// Tells that the call brought nothing.
     pub(crate) fn failed(&mut self) {
-        self.settle(CallUsage::Nothing);
+        self.settle(Charge::Nothing);
     }
 
-    fn settle(&mut self, used: CallUsage<'_>) {
+    fn settle(&mut self, charge: Charge<'_>) {
         if !std::mem::replace(&mut self.is_settled, true) {
             self.call.at = self.world.now();
             for allowance in &self.allowances {
-                allowance.settle(&self.call, used);
+                allowance.settle(&self.call, charge);
             }
         }
     }
@@ -79,6 +79,6 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.settle(CallUsage::Unknown);
+        self.settle(Charge::Reservation);
     }
 }

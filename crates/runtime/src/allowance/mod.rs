@@ -5,9 +5,8 @@ mod held;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use windlass_core::budget::Reserve;
+use windlass_core::budget::{Charge, DayBudgetRefusal, Reserve};
 use windlass_core::error::Result;
-use windlass_core::events::TokenUsage;
 use windlass_core::typed_id::ExecId;
 
 pub use day::{DayAllowance, DayLimits};
@@ -26,17 +25,6 @@ pub struct AllowanceCall {
     pub reserve: Reserve,
 }
 
-/// What a call has used.
-#[derive(Debug, Clone, Copy)]
-pub enum CallUsage<'a> {
-    /// So much.
-    Known(&'a TokenUsage),
-    /// Nothing: it never came about.
-    Nothing,
-    /// Nobody knows: it was cut off, or its provider does not count. It counts as what was set aside.
-    Unknown,
-}
-
 /// Says what all sessions of a runtime may use together. It is asked before every model call, and told after it.
 #[async_trait]
 pub trait Allowance: Send + Sync {
@@ -44,7 +32,12 @@ pub trait Allowance: Send + Sync {
     /// ([`AgentLoopError::BudgetExceeded`](windlass_core::AgentLoopError::BudgetExceeded)).
     async fn reserve(&self, call: &AllowanceCall) -> Result<()>;
 
+    /// Returns the budget of the day that would refuse a call, without reserving anything.
+    async fn day_refusal(&self, _call: &AllowanceCall) -> Result<Option<DayBudgetRefusal>> {
+        Ok(None)
+    }
+
     /// Takes what a call has used in place of what was set aside for it, once for every call that was asked about. What was
     /// used without asking counts too.
-    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>);
+    fn settle(&self, call: &AllowanceCall, charge: Charge<'_>);
 }

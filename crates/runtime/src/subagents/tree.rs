@@ -9,16 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
-use windlass_core::budget::{Budget, Budgets, Limit, Refused, Reserve, Spent, cost, tokens};
+use windlass_core::budget::{
+    Budget, Budgets, Charge, Limit, Refused, Reserve, Spent, cost, tokens,
+};
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventData, TokenUsage};
+use windlass_core::events::{Event, EventData};
 use windlass_core::turn_request::ParentTurn;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_store::{Journal, StreamKey};
 use windlass_turn::Thread;
 
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
+use crate::allowance::{Allowance, AllowanceCall};
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::thread::StepScope;
@@ -254,10 +256,10 @@ impl TreeSeat {
     }
 
     /// Counts what a run of a backend has used. How many model calls it made nobody knows.
-    pub(crate) fn settle_run(&self, usage: &TokenUsage) {
+    pub(crate) fn settle_run(&self, charge: Charge<'_>) {
         if let Some(book) = self.tree.book.get() {
             let mut spent = Spent::default();
-            spent.add_run(usage);
+            spent.add_run(charge);
             let used = Used::of(&spent, &self.inner.settings.reserve);
             lock(book).add(self.turn, &used);
         }
@@ -308,23 +310,23 @@ impl Allowance for TreeSeat {
         }
     }
 
-    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
+    fn settle(&self, call: &AllowanceCall, charge: Charge<'_>) {
         lock(&self.tree.asking).remove(&call.exec_id);
         let Some(book) = self.tree.book.get() else {
             return;
         };
         let mut book = lock(book);
         let held = book.held.remove(&call.exec_id);
-        let amount = match used {
-            CallUsage::Known(usage) => Reserve {
+        let amount = match charge {
+            Charge::Usage(usage) => Reserve {
                 tokens: tokens(usage),
                 // What has no price counts as a reserve.
                 micro_usd: cost(usage).unwrap_or(call.reserve.micro_usd),
             },
-            CallUsage::Unknown => held.map(|(_, reserve)| reserve).unwrap_or_default(),
-            CallUsage::Nothing => Reserve::default(),
+            Charge::Reservation => held.map(|(_, reserve)| reserve).unwrap_or_default(),
+            Charge::Nothing => Reserve::default(),
         };
-        let model_calls = u64::from(!matches!(used, CallUsage::Nothing));
+        let model_calls = u64::from(!matches!(charge, Charge::Nothing));
         let used = Used {
             amount,
             model_calls,
@@ -417,14 +419,9 @@ impl TurnSum {
             }
             EventData::ReasonStarted(_) | EventData::ContextCompacting(_) => self.open = exec_id,
             EventData::ReasonCompleted(_) | EventData::ContextCompacted(_) => self.open = None,
-            EventData::LlmGeneration(data) => {
+            data @ (EventData::LlmGeneration(_) | EventData::BackendCompleted(_)) => {
                 self.open = None;
-                self.spent.add_call(&data.metadata);
-            }
-            EventData::BackendCompleted(data) => {
-                data.usage
-                    .iter()
-                    .for_each(|usage| self.spent.add_run(usage));
+                self.spent.settle(data);
             }
             EventData::ToolStarted(_) => self.tools.extend(exec_id),
             EventData::SubagentStarted(data) => {
@@ -440,7 +437,7 @@ impl TurnSum {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::events::LlmGenerationMetadata;
+    use windlass_core::events::{LlmGenerationMetadata, TokenUsage};
 
     use super::*;
 

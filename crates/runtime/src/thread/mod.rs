@@ -8,6 +8,7 @@
 mod actor;
 mod backend;
 mod commit;
+mod fault;
 mod fold;
 mod mail;
 mod masking;
@@ -17,6 +18,7 @@ mod repeat;
 mod retire;
 mod slot;
 mod slots;
+mod streaming;
 mod take_up;
 mod user_answer;
 mod waiters;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::budget::Charge;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
@@ -14,10 +15,11 @@ use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
+use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
+use crate::allowance::{Allowance, AllowanceCall};
 use crate::errors::to_failure;
 use crate::inner::Inner;
 use crate::subagents::{PARENT_ENDED, TreeSeat, is_wanted};
@@ -168,6 +170,14 @@ impl Actor {
                 })
                 .await?;
             }
+            // The input is acknowledged, and the turn open: they wait until the store can be read again.
+            (
+                Purpose::Begin(_) | Purpose::Recover,
+                Err(error @ AgentLoopError::StoreUnavailable(_)),
+            ) => {
+                self.fault(FaultCause::from(&error));
+                return Err(error);
+            }
             (Purpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
                 self.decide(Input::Begin { turn_id, failure }).await?;
@@ -176,19 +186,17 @@ impl Actor {
                 self.context = Some(context);
                 self.recover().await?;
             }
-            // It will not come back by itself, and its work would be done elsewhere.
-            (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
-                let failure = to_failure(&error);
-                self.decide(Input::GiveUp { failure }).await?;
-                self.answer_asked();
-            }
             (Purpose::Recover, Err(AgentLoopError::Cancelled)) => {
                 let reason = Some(PARENT_ENDED.to_owned());
                 let turn_id = None;
                 self.decide(Input::Interrupt { turn_id, reason }).await?;
                 self.answer_asked();
             }
-            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
+            (Purpose::Recover, Err(error)) => {
+                let suspended = self.suspend(&error).await;
+                self.fault(FaultCause::from(&suspended));
+                return Err(suspended);
+            }
         }
         Ok(())
     }
@@ -197,10 +205,14 @@ impl Actor {
     /// taken up again when somebody next uses the session.
     async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
         let session_id = self.slot.session_id;
-        let suspended = || {
-            AgentLoopError::config(format!(
+        let suspended = || match error {
+            AgentLoopError::EnvironmentNotFound(id) => {
+                AgentLoopError::EnvironmentNotFound(id.clone())
+            }
+            AgentLoopError::StoreUnavailable(why) => AgentLoopError::StoreUnavailable(why.clone()),
+            error => AgentLoopError::config(format!(
                 "session {session_id} is suspended, its turn cannot go on: {error}"
-            ))
+            )),
         };
         self.note_status(SessionStatus::Paused).await;
         for submission in self.backlog.drain(..) {
@@ -278,6 +290,11 @@ impl Actor {
                 reason,
             })
             .await?;
+        // The context of a turn that is over is not needed, and may be impossible to make.
+        if self.thread.turn().is_none() && self.is_recovering() {
+            self.preparing = None;
+            self.answer_asked();
+        }
         Ok(outcome.map(drop))
     }
 
@@ -345,7 +362,10 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Compaction => Input::Compact {
+            message,
+            turn_id: submission.turn_id,
+        },
         SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,
@@ -382,7 +402,7 @@ async fn check_allowance(
     };
     for allowance in allowances {
         allowance.reserve(&call).await?;
-        allowance.settle(&call, CallUsage::Nothing);
+        allowance.settle(&call, Charge::Nothing);
     }
     Ok(())
 }

@@ -303,3 +303,25 @@ async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
     assert!(fixture.run("second").await.success);
     assert_eq!(shared.used().micro_usd, 300_000);
 }
+
+#[tokio::test]
+async fn a_used_up_day_names_the_time_at_which_it_renews() {
+    let journal = Arc::new(MemoryJournal::new());
+    let world = TestWorld::default();
+    let shared = allowance(&journal, day_of(100_000, 1_000), &world).await;
+    let backends = RuntimeBackends::on_memory(&journal).with_allowance(shared);
+    let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]).backends(backends);
+    setup.settings.reserve = micro_usd(1_000);
+    setup.world = world.clone();
+    let fixture = setup.build().await;
+    let refusal = async || fixture.runtime.day_budget_refusal(None).await.unwrap();
+    assert_eq!(refusal().await, None);
+    assert!(fixture.run("go").await.success);
+    let refused = refusal().await.unwrap();
+    let tomorrow = (world.now() + chrono::Days::new(1)).date_naive();
+    let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
+    assert_eq!((refused.name, refused.renews_at), ("day_usd", midnight));
+    assert!(is_over_budget(&fixture.run("more").await));
+    world.advance((midnight - world.now()).to_std().unwrap());
+    assert_eq!(refusal().await, None);
+}

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::routes::{Table, may_call};
 use crate::service::rules::MayCall;
 use crate::settings::Access;
-use crate::tokens::Caller;
+use crate::tokens::{Caller, TokenLookup};
 use crate::visitors::Visitor;
 
 /// Headers that carry a token as it is.
@@ -47,12 +47,9 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
         return next.run(request).await;
     }
     let app = gate.app;
-    let Some(caller) = caller(&app.settings.access, request.headers()) else {
-        let refusal = match carried(request.headers()).iter().all(Vec::is_empty) {
-            true => unauthorized(),
-            false => unauthorized().saying(UNKNOWN_TOKEN),
-        };
-        return refusal.into_response();
+    let caller = match caller(&app.settings.access, request.headers()) {
+        Ok(caller) => caller,
+        Err(refusal) => return refusal.into_response(),
     };
     if let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
         && let Err(refusal) = visitor.admit(caller.token_id.as_deref())
@@ -72,31 +69,57 @@ pub(super) fn unauthorized() -> ApiError {
     ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
 }
 
-/// Finds out who asks.
-pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
-    if matches!(access, Access::Open) {
-        return Some(Caller::operator());
-    }
-    carried(headers)
-        .iter()
-        .find_map(|secret| who_shows(access, secret))
+/// The tokens cannot be read, so no token can be judged.
+pub(crate) fn tokens_unavailable() -> ApiError {
+    ApiError::new(
+        ErrorCode::TokensUnavailable,
+        "the stored tokens cannot be read now; the daemon's log names the reason",
+    )
 }
 
-/// Finds out whose token it is; where nobody is asked, it is nobody's.
-pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Option<Caller> {
+/// Returns the client that a request authenticates as.
+pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    if matches!(access, Access::Open) {
+        return Ok(Caller::operator());
+    }
+    let secrets = carried(headers);
+    let mut is_unknown = false;
+    for secret in &secrets {
+        match who_shows(access, secret) {
+            Ok(Some(caller)) => return Ok(caller),
+            Ok(None) => {}
+            Err(TokensUnknown) => is_unknown = true,
+        }
+    }
+    Err(match secrets.iter().all(Vec::is_empty) {
+        true => unauthorized(),
+        false if is_unknown => tokens_unavailable(),
+        false => unauthorized().saying(UNKNOWN_TOKEN),
+    })
+}
+
+/// The stored tokens cannot be read.
+#[derive(Debug)]
+pub(crate) struct TokensUnknown;
+
+/// Returns the client that a token belongs to; `None` where it is not valid, or the daemon requires none.
+pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Result<Option<Caller>, TokensUnknown> {
     let (operator, stored) = match access {
-        Access::Open => return None,
+        Access::Open => return Ok(None),
         Access::Token(token) => (Some(token), None),
         Access::Tokens { operator, stored } => (operator.as_ref(), Some(stored)),
     };
     if operator.is_some_and(|token| token.is(secret)) {
-        return Some(Caller::operator());
+        return Ok(Some(Caller::operator()));
     }
-    let record = stored?.find(secret)?;
-    Some(Caller {
-        token_id: Some(record.id),
-        scope: record.scope,
-    })
+    match stored.map(|stored| stored.find(secret)) {
+        Some(TokenLookup::Present(record)) => Ok(Some(Caller {
+            token_id: Some(record.id),
+            scope: record.scope,
+        })),
+        Some(TokenLookup::Unknown) => Err(TokensUnknown),
+        Some(TokenLookup::Absent) | None => Ok(None),
+    }
 }
 
 /// Returns everything that a request shows as a token. A header that is no text is shown to nobody as one.

@@ -58,6 +58,7 @@ pub(super) async fn ready(State(app): State<Shared>) -> Answer {
             "the daemon is stopping",
         ));
     }
+    app.loops.check()?;
     app.readiness.check(&*app.store).await?;
     ok(&Ready {
         status: "ready".to_owned(),
@@ -86,7 +87,11 @@ pub(super) async fn info(State(app): State<Shared>) -> Answer {
             environments: true,
             worker_runtime: app.work.is_some(),
         },
-        experimental: RuntimeExperimentalCapabilities { environments: true },
+        experimental: RuntimeExperimentalCapabilities {
+            environments: true,
+            agent_run_cancel: true,
+            agent_run_nudge: true,
+        },
         features: features(&app),
     })
 }

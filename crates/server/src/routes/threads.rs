@@ -83,6 +83,10 @@ pub(super) async fn create(asked: Asked, body: Optional<CreateThread>) -> Answer
     created(&asked.create_thread(body.0).await?)
 }
 
+pub(super) async fn context(asked: Asked, Path(id): Id) -> Answer {
+    ok(&asked.thread_context(&id).await?)
+}
+
 pub(super) async fn detail(asked: Asked, Path(id): Id, query: Query) -> Answer {
     let newest = query.get("turns")?.unwrap_or(usize::MAX);
     ok(&asked.thread_detail(&id, newest).await?)

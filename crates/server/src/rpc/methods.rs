@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use tracing::Instrument;
 use windlass_rpc::{Answer, Methods, Peer, RpcError};
 use windlass_runs::Role;
 
-use super::tools;
+use super::tools::{self, ToolExecutors};
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::service::Asked;
@@ -46,13 +47,23 @@ pub fn socket_methods() -> Vec<(&'static str, MayCall)> {
 }
 
 /// The methods, as connections reach them.
-pub(super) struct ThreadMethods(pub(super) Shared);
+pub(super) struct ThreadMethods {
+    app: Shared,
+    executors: Arc<ToolExecutors>,
+}
+
+impl ThreadMethods {
+    pub(super) fn new(app: Shared) -> Self {
+        let executors = Arc::default();
+        Self { app, executors }
+    }
+}
 
 #[async_trait::async_trait]
 impl Methods for ThreadMethods {
     async fn call(&self, peer: &Peer, method: &str, params: Map<String, Value>) -> Option<Answer> {
         let method = METHODS.iter().find(|known| known.0 == method)?;
-        let Self(app) = self;
+        let Self { app, executors } = self;
         let call = Call {
             peer: peer.clone(),
             asked: Asked {
@@ -63,6 +74,7 @@ impl Methods for ThreadMethods {
             method: method.0,
             thread: String::new(),
             params,
+            executors: Arc::clone(executors),
         };
         let span = tracing::error_span!("call", method = method.0);
         let answer = app.carry(answer(method, call).instrument(span)).await;
@@ -102,6 +114,8 @@ pub(super) struct Call {
     /// The thread that it is about; empty where it is about none.
     pub(super) thread: String,
     pub(super) params: Map<String, Value>,
+    /// The tools that connections execute.
+    pub(super) executors: Arc<ToolExecutors>,
 }
 
 impl Call {

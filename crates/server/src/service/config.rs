@@ -199,6 +199,11 @@ impl Asked {
                 format!("the configuration cannot be used, and everything stays as it was: {why}");
             ApiError::new(ErrorCode::ConfigInvalid, text)
         })?;
+        if self.carries_work_out()
+            && let Some(work) = &self.work
+        {
+            work.automations.declare(reloaded.automations).await?;
+        }
         self.configure(reloaded.models, reloaded.providers).await;
         let message = match (
             reloaded.applied.is_empty(),

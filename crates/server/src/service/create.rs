@@ -12,7 +12,6 @@ use super::{Asked, budget};
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
 use crate::settings::Access;
-use crate::store::KEPT_FOR;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 
@@ -183,26 +182,19 @@ impl Asked {
         Ok(path.display().to_string())
     }
 
-    /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the
-    /// thread itself is proof, because it is named after the request.
+    /// Finds the thread that the same request has made already: its id derives from the request, however old it is.
     pub(super) async fn made_before(&self) -> Result<Option<FoundThread>> {
-        let Some(request) = &self.repeatable else {
-            return Ok(None);
-        };
-        let made = self.look_up(ids::made_by(request)).await?;
-        let since = ids::time(Utc::now() - KEPT_FOR);
-        Ok(made.filter(|made| made.thread.created_at > since))
+        match &self.repeatable {
+            Some(request) => self.look_up(ids::made_by(request)).await,
+            None => Ok(None),
+        }
     }
 
-    /// Names a new thread, after the request if that may come again.
-    pub(super) async fn new_thread_id(&self) -> Result<SessionId> {
-        if let Some(request) = &self.repeatable {
-            let named = ids::made_by(request);
-            if self.look_up(named).await?.is_none() {
-                return Ok(named);
-            }
-        }
-        Ok(SessionId::new())
+    /// Returns the id of a new thread: derived from the request if that has an idempotency key, else random. Call
+    /// [`made_before`](Self::made_before) first.
+    pub(super) fn new_thread_id(&self) -> SessionId {
+        let derived = self.repeatable.as_deref().map(ids::made_by);
+        derived.unwrap_or_default()
     }
 
     /// Takes room for one more thread.
@@ -217,7 +209,7 @@ impl Asked {
 
     /// Keeps a thread, with its first record.
     pub(super) async fn open_thread(&self, thread: Thread) -> Result<FoundThread> {
-        let id = self.new_thread_id().await?;
+        let id = self.new_thread_id();
         self.open_thread_as(id, thread).await
     }
 

@@ -39,6 +39,7 @@ fields! {
     wire::StartTurn: "prompt" "input_summary" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "dynamic_tools"
         "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools" "budget";
     wire::SteerTurn: "prompt";
+    wire::agent_runs::NudgeAgentRuns: "agent_ids";
     wire::ForkThread: "turn_id" "model";
     wire::UndoThread: "depth" "files" "cut_off";
     wire::RetryThread: "depth" "prompt" "model" "files" "cut_off";

@@ -112,7 +112,7 @@ impl Asked {
 
     /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.
     pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread> {
-        let id = self.new_thread_id().await?;
+        let id = self.new_thread_id();
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
         let mut thread = Thread {
             id: ids::thread(id),

@@ -21,7 +21,7 @@ use crate::ids;
 
 pub(crate) use item::item;
 pub(crate) use shared::rename;
-pub(crate) use turn::{status, turn, waiting_for};
+pub(crate) use turn::{status, turn, unapproved, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
 /// Numbered events that a stream shows only when it is asked to.

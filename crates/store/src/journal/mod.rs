@@ -15,6 +15,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 
 use crate::cursor::CursorError;
 use crate::host_records::Put;
+use crate::ledger::Settlement;
 
 pub use feed::{FeedEntry, FeedPage, all_events};
 pub use memory::{EventSink, MemoryJournal, Retention};
@@ -68,6 +69,8 @@ pub struct Batch {
     pub records: Vec<Arc<Event>>,
     /// What the host keeps of them: it becomes durable with the records, or not at all.
     pub puts: Vec<Put>,
+    /// What the steps that end with them have spent: charged with the records, or not at all.
+    pub settlements: Vec<Settlement>,
 }
 
 /// A part of a stream.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use windlass_core::runs::turn_of_run;
 use windlass_core::typed_id::{ExecId, TurnId};
 
+use super::usage::TurnUsage;
 use super::{
     Counts, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow,
     ThreadState, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
@@ -179,10 +180,8 @@ impl Queries for MemoryQueries {
 
     async fn usage(&self, query: UsageQuery) -> Result<UsageReport, QueryError> {
         let mut report = UsageReport::default();
-        self.journal.each_stream(|_, stream| {
-            let turns = stream.rows().turns();
-            turns.for_each(|turn| report.add_turn(&query, turn));
-        });
+        let add = |turn: &TurnUsage| report.add_turn(&query, turn);
+        self.journal.each_usage(add);
         Ok(report)
     }
 

@@ -68,8 +68,8 @@ pub trait Queries: Send + Sync {
     /// Finds a wait by the call that waits, or did: one that is over is found too, so that a repeated answer can be told.
     async fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, QueryError>;
 
-    /// Sums what turns used that ended in a time. What a fork shares counts for its parent alone. Where rows outlive the records that
-    /// retention takes out, those turns still count.
+    /// Sums what turns used that ended in a time. What a fork shares counts for its parent alone. Turns whose records retention has
+    /// taken out still count, and so do those of removed threads.
     async fn usage(&self, query: UsageQuery) -> Result<UsageReport, QueryError>;
 
     /// Lists runs of both kinds, the one that began last first. What a fork shares is a run of its parent alone, and a turn whose

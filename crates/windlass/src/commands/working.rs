@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use windlass_client::ClientError;
 use windlass_core::bounds::one_line;
-use windlass_protocol::{ErrorCode, Mode, RuntimeInfo, TaskStatus};
+use windlass_protocol::{ErrorCode, JobHold, Mode, RuntimeInfo, TaskStatus, UnapprovedCalls};
 
 use crate::cli::{note, or_current, printable};
 use crate::data;
@@ -167,6 +167,25 @@ pub(crate) fn is_meant(kind: &str, id: &str) -> Result<bool> {
 pub(crate) fn minute(time: &str) -> String {
     let minute = time.get(..16).unwrap_or(time);
     one_line(&minute.replace('T', " ")).into_owned()
+}
+
+/// Spells where a task is for a list. `*` marks one whose calls did not all get their approval.
+pub(crate) fn status_of(
+    task: TaskStatus,
+    held: Option<&JobHold>,
+    unapproved: Option<UnapprovedCalls>,
+) -> String {
+    match (held, unapproved) {
+        (Some(_), _) => "held".to_owned(),
+        (None, Some(_)) => format!("{}*", status(task)),
+        (None, None) => status(task).to_owned(),
+    }
+}
+
+/// Spells which calls did not run for want of an approval.
+pub(crate) fn unapproved(calls: UnapprovedCalls) -> String {
+    let UnapprovedCalls { refused, timed_out } = calls;
+    format!("calls without approval: {refused} refused, {timed_out} timed out")
 }
 
 /// Spells where a task is.

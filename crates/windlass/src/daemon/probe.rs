@@ -34,6 +34,7 @@ pub(crate) fn environments(
     }
     let shell = ShellSettings {
         ways: sandbox::ways(config.shell.sandbox),
+        home: sandbox::home(&config.shell, directory)?,
         ..ShellSettings::default()
     };
     Ok((environments, shell))

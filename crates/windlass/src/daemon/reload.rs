@@ -110,6 +110,7 @@ impl ConfigReload {
         let is_default = wanted.is_some() || named.as_ref() == Some(&default);
         models.chosen = named.filter(|name| !is_default && models.known.contains_key(name));
         let counts = |key: &String| match key.as_str() {
+            key if key.starts_with("automations.") => true,
             _ if self.providers.is_none() => false,
             "model" => is_default || models.chosen.is_some(),
             key => match reached_by(key) {
@@ -131,6 +132,7 @@ impl ConfigReload {
         *last = layers;
         Ok(Reloaded {
             providers: model::entries(&config, variable),
+            automations: super::work::settings(&config)?.declared,
             models,
             applied,
             needs_restart,

@@ -3,6 +3,7 @@
 
 mod acp;
 mod asking;
+mod backend_output;
 mod backends;
 mod backups;
 mod budgets;
@@ -15,9 +16,11 @@ mod events_page;
 mod flags;
 mod full_disk;
 mod git;
+mod home;
 mod http_page;
 mod kept;
 mod killed;
+mod leftovers;
 mod mcp;
 mod mcp_serve;
 mod operations;

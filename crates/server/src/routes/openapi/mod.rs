@@ -48,6 +48,7 @@ const ROUTES: &[Route] = &[
     Route("get", "/v1/threads/{id}", "getThread", "Returns a whole thread", None, 200, One("ThreadDetail")),
     Route("patch", "/v1/threads/{id}", "patchThread", "Changes a thread", Some("PatchThread"), 200, One("Thread")),
     Route("delete", "/v1/threads/{id}", "deleteThread", "Removes a thread and all that is recorded of it", None, 204, Nothing),
+    Route("get", "/v1/threads/{id}/context", "getThreadContext", "Estimates how much of the model's window the next model call takes", None, 200, One("ContextUsage")),
     Route("get", "/v1/threads/{id}/export", "exportThread", "Writes a thread, then each of its events, one a line", None, 200, Lines("`{\"thread\": Thread}`, then a `RuntimeEvent` a line. Of a fork the first line also has `shared`: the `turns` and `items` that it shares with its parent, unless `since_seq` is behind them.")),
     Route("post", "/v1/threads/{id}/resume", "resumeThread", "Looks a thread up to go on with it", None, 200, One("Thread")),
     Route("post", "/v1/threads/{id}/fork", "forkThread", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
@@ -69,6 +70,7 @@ const ROUTES: &[Route] = &[
     Route("get", "/v1/sessions/{id}", "getSession", "Returns a saved session", None, 200, Either("SessionDetail", "SessionPeek")),
     Route("patch", "/v1/sessions/{id}", "patchSession", "Names or archives a saved session", Some("PatchSession"), 200, One("PatchedSession")),
     Route("delete", "/v1/sessions/{id}", "deleteSession", "Removes a saved session; its thread stays", None, 204, Nothing),
+    Route("get", "/v1/sessions/{id}/context", "getSessionContext", "Estimates how much of the model's window a thread takes that begins with the session", None, 200, One("ContextUsage")),
     Route("post", "/v1/sessions/{id}/resume-thread", "resumeSession", "Makes a thread that begins with a saved session", Some("ResumeSession"), 201, One("ResumedSession")),
     Route("get", "/v1/snapshots", "listSnapshots", "Lists turns that changed files, newest first", None, 200, Many("Snapshot")),
     Route("post", "/v1/snapshots/{id}/restore", "restoreSnapshot", "Brings files back to where they were before a turn; the conversation stays", None, 200, One("RestoredSnapshot")),
@@ -105,11 +107,14 @@ const ROUTES: &[Route] = &[
     Route("post", "/v1/fleet/workers/{worker_id}/interrupt", "interruptFleetWorker", "Cancels the task that a worker has; the worker takes another", None, 200, One("FleetWorkerTold")),
     Route("post", "/v1/fleet/workers/{worker_id}/stop", "stopFleetWorker", "The same as interrupt", None, 200, One("FleetWorkerTold")),
     Route("post", "/v1/fleet/workers/{worker_id}/restart", "restartFleetWorker", "Begins the task that a worker has anew, on the same thread", None, 200, One("FleetWorkerTold")),
+    Route("post", "/v1/threads/{id}/agent-runs/{agent_id}/cancel", "cancelAgentRun", "Stops the running turn of an agent that works for the thread", None, 200, One("AgentRun")),
+    Route("post", "/v1/threads/{id}/agent-runs/nudge", "nudgeAgentRuns", "Reminds the running turn of agents that still run", Some("NudgeAgentRuns"), 200, One("NudgedAgentRuns")),
     Route("get", "/v1/agent-runs", "listAgentRuns", "Lists agents that models started, newest first", None, 200, One("AgentRunList")),
     Route("get", "/v1/agent-runs/{run_id}", "getAgentRun", "Returns an agent that a model started", None, 200, One("AgentRun")),
     Route("get", "/v1/config", "getConfig", "Tells what the daemon is set to", None, 200, One("RuntimeConfig")),
     Route("post", "/v1/config", "setConfig", "Sets what threads get whose clients say nothing", Some("SetConfig"), 200, One("ConfigSet")),
     Route("post", "/v1/config/reload", "reloadConfig", "Reads the configuration file again", None, 200, One("ConfigReloaded")),
+    Route("get", "/v1/models", "listModels", "Lists the models of the current provider", None, 200, One("ModelList")),
     Route("get", "/v1/providers", "listProviders", "Lists the providers of models", None, 200, One("ProviderList")),
     Route("get", "/v1/providers/{id}/models", "listProviderModels", "Lists the models of a provider that are configured", None, 200, One("ProviderModelList")),
     Route("post", "/v1/providers/{id}/switch", "switchProvider", "Asks another provider when no model is named", Some("SwitchProvider"), 200, One("SwitchedProvider")),
@@ -393,6 +398,10 @@ fn schemas() -> BTreeMap<String, Value> {
     add::<wire::fleet::FleetRunEvent>(&mut all);
     add::<wire::fleet::FleetEventReplay>(&mut all);
     add::<wire::agent_runs::AgentRunList>(&mut all);
+    add::<wire::agent_runs::NudgeAgentRuns>(&mut all);
+    add::<wire::agent_runs::NudgedAgentRuns>(&mut all);
+    add::<wire::ContextUsage>(&mut all);
+    add::<wire::config::ModelList>(&mut all);
     add::<wire::RuntimeEventEnvelope>(&mut all);
     let shown = all.into_iter().map(|(name, schema)| {
         let mut schema = serde_json::to_value(schema).unwrap_or_default();

@@ -13,7 +13,6 @@ use super::{Asked, TITLE_CHARS, checked_title};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::service::create::filled;
-use crate::store::KEPT_FOR;
 
 /// How many sessions there may be, and how many of one agent.
 const MAX_SESSIONS: usize = 8_192;
@@ -85,10 +84,7 @@ impl Asked {
                 saved.id = ids::session(made_by.unwrap_or_default());
                 if let Some(made) = self.session_if_any(&saved.id).await? {
                     // The same request has made it already, and its answer was lost.
-                    if made.created_at > ids::time(Utc::now() - KEPT_FOR) {
-                        return Ok(made);
-                    }
-                    saved.id = ids::session(SessionId::new());
+                    return Ok(made);
                 }
                 (title, None)
             }

@@ -63,6 +63,7 @@ impl Journal for SqliteJournal {
             records,
             events: batch.records,
             puts: batch.puts,
+            settlements: batch.settlements,
         };
         let put = |put: &Put| put.value.as_ref().map_or(0, Bytes::len);
         let puts: usize = append.puts.iter().map(put).sum();

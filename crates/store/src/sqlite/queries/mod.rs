@@ -14,6 +14,7 @@ mod open;
 mod plans;
 mod rebuild;
 mod remove;
+mod retained;
 pub(super) mod row_writer;
 mod run_check;
 mod runs;
@@ -49,6 +50,7 @@ pub(super) use check::Check;
 pub(super) use open::open_streams;
 pub use rebuild::{RebuildProgress, RebuildReport};
 pub(super) use remove::{forget, hide, mark_pruned, trim};
+pub(super) use retained::{restore, retain_stream};
 pub(super) use run_check::RunCheck;
 use tail::{FoldExtent, Rows};
 

@@ -39,6 +39,18 @@ pub(super) fn tell(config: &Config) {
             "commands reach {hosts:?} where the network is filtered"
         ));
     }
+    for (paths, what) in [
+        (&config.shell.home_paths, "read"),
+        (&config.shell.writable_home_paths, "change"),
+    ] {
+        for path in paths {
+            let path = printable(path);
+            note(&format!("commands may {what} {path} in your home"));
+        }
+    }
+    if config.shell.terminals {
+        note("under landlock commands may read and write your terminals");
+    }
     for rule in &config.approvals.rules {
         tell_rule(rule);
     }
@@ -66,6 +78,19 @@ pub(super) fn tell(config: &Config) {
         note(&format!(
             "agents can work in {root}, as {name:?}{write}{shell}"
         ));
+    }
+    for (name, entry) in &config.automations {
+        let schedule = entry.cron.as_ref().or(entry.schedule.as_ref());
+        let schedule = schedule.map_or("", String::as_str);
+        let prompt = &entry.prompt;
+        note(&format!(
+            "the automation {name:?} runs unattended by {schedule:?} with the prompt {prompt:?}"
+        ));
+        if entry.auto_approve == Some(true) {
+            note(&format!(
+                "the automation {name:?} calls tools without approval"
+            ));
+        }
     }
     if config.shell.network == Some(EnvironmentNetwork::Inherit) {
         note("commands reach all that this machine does, whatever your own file says");
