@@ -46,7 +46,7 @@ pub use environments::{check_environments, open_environments};
 pub use error::ApiError;
 pub use host::{HostConfig, Reload, Reloaded};
 pub use json_file::{FileState, JsonContents, JsonFile, JsonFileError};
-pub use models::{Models, UnknownModels};
+pub use models::{ModelProvider, Models, UnknownModels};
 pub use remembered::{RememberedBook, RememberedCall, RememberedInProjects};
 pub use routes::route_table;
 pub use rpc::socket_methods;

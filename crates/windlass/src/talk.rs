@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use windlass_client::ClientError;
 use windlass_protocol::{ErrorCode, EventName, Mode, Status, Thread, ThreadDetail, Turn};
 
+use crate::cli::is_read_out;
 use crate::follow::{self, Follower, Next};
 use crate::ids::{LOOKED_THROUGH, by_end};
 use crate::reach::{Link, explained};
@@ -229,8 +230,17 @@ pub(crate) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Watches the turn to its end.
+    /// Watches the turn to its end. If the reader of the output disappears, as `| head` does, the turn is interrupted.
     pub(crate) async fn watched(mut self, screen: &mut Screen, ahead: TypedAhead) -> Result<Ended> {
+        match self.watch(screen, ahead).await {
+            Err(error) if is_read_out(&error) && self.interrupt().await => Ok(Ended::Left {
+                is_interrupted: true,
+            }),
+            ended => ended,
+        }
+    }
+
+    async fn watch(&mut self, screen: &mut Screen, ahead: TypedAhead) -> Result<Ended> {
         let mut tick = tokio::time::interval(FRAME);
         let mut interrupts = signal(SignalKind::interrupt())?;
         let _hush = Hush::begin(ahead);
@@ -307,7 +317,10 @@ impl Watch<'_> {
                     screen.tell(Colour::Dim, "stopping; once more leaves at once")?;
                     is_interrupted = self.interrupt().await;
                 }
-                _ = tick.tick(), if !self.questions.is_asking() => screen.tick()?,
+                _ = tick.tick(), if !self.questions.is_asking() => {
+                    screen.check_reader()?;
+                    screen.tick()?;
+                }
             }
         }
     }

@@ -36,7 +36,9 @@ const FEATURES: [&str; 13] = [
 const WORK: [&str; 2] = ["tasks", "automations"];
 
 fn features(app: &App) -> Vec<String> {
-    let work = WORK.iter().filter(|_| app.work.is_some());
+    let work = app.settings.work.as_ref();
+    let runs_tasks = work.is_some_and(|work| work.carries_out);
+    let work = WORK.iter().filter(|_| runs_tasks);
     let names = FEATURES.iter().chain(work);
     names.map(ToString::to_string).collect()
 }

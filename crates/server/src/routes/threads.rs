@@ -105,6 +105,7 @@ pub(super) async fn delete(asked: Asked, Path(id): Id) -> Answer {
 /// did not take up by itself, goes on.
 pub(super) async fn resume(asked: Asked, Path(id): Id) -> Answer {
     let found = asked.find(&id).await?;
+    asked.check_open_turn(&found)?;
     asked.runtime.resume_open_turn(found.id).await?;
     ok(&found.thread)
 }

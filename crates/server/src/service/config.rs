@@ -137,7 +137,7 @@ impl Asked {
         let chosen = self.chosen();
         let models = &chosen.models;
         let is_own = models.provider.as_deref() == Some(chosen.provider());
-        let name = match is_own || models.id(value).is_some() || value == models.default {
+        let name = match is_own || models.names_provider(value) {
             true => value.to_owned(),
             false => format!("{}/{value}", chosen.provider()),
         };

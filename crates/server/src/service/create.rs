@@ -92,8 +92,13 @@ impl Asked {
             (None, Some(first)) => first.cwd.display().to_string(),
             (None, None) => self.fixed.local.root.display().to_string(),
         };
-        let model = models.name(model)?;
+        let is_external = self.is_external(backend.as_deref());
+        let model = match is_external {
+            true => models.name_for_agent(model)?,
+            false => models.name(model)?,
+        };
         let provider = models.provider_of(&model).map(str::to_owned);
+        let qualified_model = models.qualified(&model).filter(|_| !is_external);
         let now = ids::time(Utc::now());
         Ok(Thread {
             schema_version: RECORD_SCHEMA_VERSION,
@@ -105,6 +110,7 @@ impl Asked {
                 .or_else(|| provider.clone()),
             model_provider: filled(request.model_provider).or(provider),
             model,
+            qualified_model,
             workspace,
             mode: request.mode.or(usual.mode).unwrap_or_default(),
             allow_shell: request.allow_shell.or(usual.allow_shell).unwrap_or(true),
@@ -130,8 +136,7 @@ impl Asked {
 
     /// Returns the agent of others that carries the turns of a thread with this backend. Names of APIs are the daemon's own loop.
     pub(super) fn carrier<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
-        let is_api = |name: &&str| self.settings.api_backends.contains_key(*name);
-        let carrier = backend.filter(|name| !is_api(name));
+        let carrier = backend.filter(|_| self.is_external(backend));
         // It works with the operator's login, and so not for everybody who can reach the port.
         if carrier.is_some() && matches!(self.settings.access, Access::Open) {
             return Err(ApiError::field(
@@ -140,6 +145,11 @@ impl Asked {
             ));
         }
         Ok(carrier)
+    }
+
+    /// Tells whether an external agent runs the turns of a thread with this backend.
+    pub(super) fn is_external(&self, backend: Option<&str>) -> bool {
+        backend.is_some_and(|name| !self.settings.api_backends.contains_key(name))
     }
 
     /// Checks that a backend is one that can carry turns here.

@@ -58,9 +58,10 @@ impl Asked {
         let carrier = self.carrier(thread.backend.as_deref())?;
         let chosen = self.chosen();
         let models = &chosen.models;
-        let model = match request.model.as_deref() {
-            None => models.still(&thread.model)?,
-            wished => models.name(wished)?,
+        let wished = request.model.as_deref();
+        let model = match carrier {
+            Some(_) => models.name_for_agent(wished.or(Some(&thread.model)))?,
+            None => models.of_turn(thread, wished)?,
         };
         let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
@@ -82,7 +83,7 @@ impl Asked {
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
             environment: Some(narrowed.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
-            labels: self.labels(thread),
+            labels: self.labels(thread, models.qualified(&model)),
             backend: carrier.map(str::to_owned),
             owner: thread.agent.clone(),
             budgets: budget::of_turn(thread, request.budget)?,
@@ -105,10 +106,19 @@ impl Asked {
         })
     }
 
-    /// What is kept on the records of a turn.
-    pub(super) fn labels(&self, thread: &Thread) -> Option<TurnLabels> {
+    /// Returns what is recorded with a turn that this model answers. A client's own word for the thread's provider stands for it here too.
+    pub(super) fn labels(&self, thread: &Thread, model: Option<String>) -> Option<TurnLabels> {
+        let provider = |name: &Option<String>| {
+            let name = name.as_deref()?.split('/').next();
+            name.map(str::to_owned)
+        };
+        let answering = provider(&model);
+        let is_own = answering.is_none() || answering == provider(&thread.qualified_model);
         Some(TurnLabels {
-            provider: thread.model_provider.clone(),
+            provider: match is_own || thread.qualified_model.is_none() {
+                true => thread.model_provider.clone(),
+                false => answering,
+            },
             request_digest: None,
         })
     }
@@ -130,6 +140,21 @@ impl Asked {
             thread: found.thread.clone(),
             files: None,
         }))
+    }
+
+    /// Refuses to resume the open turn of a thread whose provider this daemon cannot reach.
+    pub(crate) fn check_open_turn(&self, found: &FoundThread) -> Result<()> {
+        let Some(open) = found.row.open_turn() else {
+            return Ok(());
+        };
+        if self.is_external(found.thread.backend.as_deref()) {
+            return Ok(());
+        }
+        let labels = open.labels.as_ref();
+        let provider = labels.and_then(|labels| labels.provider.as_deref());
+        self.chosen()
+            .models
+            .check_open_turn(&found.thread, provider)
     }
 
     /// Refuses turns once the daemon stops.

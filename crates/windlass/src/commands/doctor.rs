@@ -5,12 +5,15 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use tokio::net::UnixStream;
 use windlass_core::bounds::one_line;
+use windlass_core::mcp::{DiscoveredTools, McpReach, McpScope};
+use windlass_core::typed_id::SessionId;
 use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
 use windlass_work::EXPENDABLE_RECORDS;
@@ -19,6 +22,7 @@ use crate::backends::{KNOWN, Known, is_here};
 use crate::cli::{or_current, printable, words};
 use crate::config::{self, Config, Origin};
 use crate::daemon::check::Check;
+use crate::daemon::{mcp, named_secrets, probe};
 use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style, columns, folded};
@@ -26,6 +30,9 @@ use crate::{daemon, data, sandbox, unknown_tools};
 
 /// How much room the data should have left.
 const ROOM: u64 = 1024 * 1024 * 1024;
+
+/// How long all MCP servers together have to start and list their tools.
+const SERVERS_START: Duration = Duration::from_secs(30);
 
 /// Looks at this machine: sandbox, models, data, daemon, agents of others; and says what to do.
 #[derive(Args)]
@@ -92,6 +99,8 @@ impl Doctor {
         findings.extend(private_home(&config, place));
         findings.push(model);
         findings.extend(backends());
+        findings.extend(configured_backends(&config));
+        findings.extend(mcp_servers(&config, place).await);
         match data {
             Ok(data) => {
                 findings.push(directory(&data));
@@ -378,6 +387,75 @@ fn backends() -> Vec<Finding> {
         findings.push(Finding::new("agents", Standing::Lacking, text));
     }
     findings
+}
+
+/// Reports configured agents whose program is missing.
+fn configured_backends(config: &Config) -> impl Iterator<Item = Finding> {
+    let missing = config.backends.iter().filter_map(|(name, entry)| {
+        let command = entry.command.as_ref().filter(|it| !is_here(it))?;
+        Some((name, command))
+    });
+    missing.map(|(name, command)| {
+        let text = format!(
+            "{name} cannot start: there is no program {}",
+            printable(command)
+        );
+        let advice = format!("install it, or change backends.{name}.command");
+        Finding::new("agents", Standing::Lacking, text).do_this(advice)
+    })
+}
+
+/// Starts the configured MCP servers, all at once, and reports each.
+async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
+    if config.mcp_servers.is_empty() {
+        return Vec::new();
+    }
+    let found = match tokio::time::timeout(SERVERS_START, offered(config, data)).await {
+        Ok(Ok(found)) => found,
+        // The finding about the configuration has the reason.
+        Ok(Err(_)) => return Vec::new(),
+        Err(_) => {
+            let seconds = SERVERS_START.as_secs();
+            let text = format!("they did not all answer within {seconds} s");
+            return vec![Finding::new("mcp server", Standing::Lacking, text)];
+        }
+    };
+    let server = |name: &String| {
+        let mut failures = found.failures.iter().filter(|it| it.server == *name);
+        if let Some(failure) = failures.next() {
+            let text = format!("{name}: {}", failure.reason);
+            let advice = "its tools are missing in every turn; mend its entry, or remove it";
+            return Finding::new("mcp server", Standing::Lacking, text).do_this(advice);
+        }
+        let tools = found.tools.iter().filter(|it| it.server == *name).count();
+        let text = match tools {
+            1 => format!("{name}: 1 tool"),
+            tools => format!("{name}: {tools} tools"),
+        };
+        Finding::new("mcp server", Standing::Good, text)
+    };
+    config.mcp_servers.keys().map(server).collect()
+}
+
+async fn offered(config: &Config, data: &Path) -> Result<DiscoveredTools> {
+    let workspace = or_current(None)?;
+    let (environments, mut shell) = probe::environments(config, data, &workspace)?;
+    let secrets = named_secrets::of(config, variable)?;
+    let names = secrets.variables().map(|(name, _)| name.to_owned());
+    shell.secret_names = names.collect();
+    let client = mcp::client(config, &environments, &shell, &secrets, variable)?;
+    let Some(client) = client else {
+        return Ok(DiscoveredTools::default());
+    };
+    let scope = McpScope {
+        session_id: SessionId::new(),
+        owner: None,
+        environment: None,
+        network_access: None,
+    };
+    let found = client.own_tools(None, &scope, McpReach::All).await;
+    client.close().await;
+    Ok(found)
 }
 
 fn directory(data: &Path) -> Finding {

@@ -6,13 +6,14 @@ pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod leftovers;
 pub(crate) mod made_token;
+pub(crate) mod mcp;
+pub(crate) mod named_secrets;
+pub(crate) mod probe;
 pub(crate) mod secrets_key;
 pub(crate) mod work;
 
 mod checkpoints;
 mod configured;
-mod mcp;
-mod named_secrets;
 mod outputs;
 mod reload;
 mod retention;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
-use windlass_core::bounds::{exact_lines, one_line};
+use windlass_core::bounds::{exact_line, exact_lines, one_line};
 
 use super::call::path_of;
 use super::{Colour, Kind, Style};
@@ -26,12 +26,12 @@ pub(super) type Line = (Colour, String);
 
 /// Says which tool asks, and for what.
 pub(super) fn heading(tool: &Value) -> String {
-    let name = one_line(tool["name"].as_str().unwrap_or("a tool")).into_owned();
+    let name = exact_line(tool["name"].as_str().unwrap_or("a tool")).into_owned();
     let input = &tool["input"];
     match (Kind::of(&name), path_of(input)) {
-        (Kind::Change, Some((_, path))) => format!("{name} wants to change {}", one_line(path)),
+        (Kind::Change, Some((_, path))) => format!("{name} wants to change {}", exact_line(path)),
         (Kind::Command, _) | (_, None) => format!("{name} wants to run"),
-        (_, Some((_, path))) => format!("{name} wants to run on {}", one_line(path)),
+        (_, Some((_, path))) => format!("{name} wants to run on {}", exact_line(path)),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
+use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
@@ -42,6 +44,8 @@ pub(crate) struct Screen {
     silent_since: Option<Instant>,
     /// How many calls have ended.
     pub(crate) calls: usize,
+    /// The last message of the agent, for the result that ends the lines of JSON.
+    answer: Option<String>,
 }
 
 /// Where somebody is asked.
@@ -77,6 +81,7 @@ impl Screen {
             running: Vec::new(),
             silent_since: Some(Instant::now()),
             calls: 0,
+            answer: None,
         }
     }
 
@@ -87,9 +92,11 @@ impl Screen {
     /// Shows an event.
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
         if self.is_json {
-            let line = json_line(event).map_err(io::Error::other)?;
-            writeln!(self.out, "{line}")?;
-            return self.out.flush();
+            let item = &event.payload["item"];
+            if item["kind"] == "agent_message" && item["status"] != "in_progress" {
+                self.answer = item["detail"].as_str().map(str::to_owned);
+            }
+            return self.write_json(event);
         }
         let is = |name: EventName| event.event == name.as_str();
         if is(EventName::ItemDelta) {
@@ -114,6 +121,12 @@ impl Screen {
             self.end(event)?;
         }
         self.draw()
+    }
+
+    fn write_json(&mut self, line: &impl Serialize) -> io::Result<()> {
+        let line = json_line(line).map_err(io::Error::other)?;
+        writeln!(self.out, "{line}")?;
+        self.out.flush()
     }
 
     /// Writes a piece of the answer.
@@ -181,7 +194,7 @@ impl Screen {
             return Ok(());
         };
         if item.kind == ItemKind::Status {
-            return self.tell(Colour::Dim, item.detail.as_deref().unwrap_or_default());
+            return self.tell(Colour::Asked, item.detail.as_deref().unwrap_or_default());
         }
         let at = self.running.iter().position(|it| it.item_id == item.id);
         let Some(at) = at else {
@@ -357,6 +370,16 @@ impl Screen {
         Ok(())
     }
 
+    /// Refuses to go on where standard output is a pipe that nothing reads any more, before anything has to be written to it.
+    pub(crate) fn check_reader(&self) -> io::Result<()> {
+        let mut out = [PollFd::new(&self.out, PollFlags::empty())];
+        let is_polled = poll(&mut out, Some(&Timespec::default())).is_ok();
+        match is_polled && out[0].revents().contains(PollFlags::ERR) {
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Prepares for somebody who is asked in the lines below.
     pub(crate) fn rest(&mut self) -> io::Result<()> {
         self.clear()?;
@@ -367,7 +390,12 @@ impl Screen {
     pub(crate) fn sum_up(&mut self, turn: &Turn) -> io::Result<()> {
         self.silent_since = None;
         if self.is_json {
-            return Ok(());
+            let answer = self.answer.take();
+            return self.write_json(&json!({
+                "event": "result", "thread_id": turn.thread_id, "turn_id": turn.id, "status": turn.status,
+                "answer": answer, "usage": turn.usage, "duration_ms": turn.duration_ms,
+                "error": turn.error, "error_code": turn.error_code,
+            }));
         }
         self.rest()?;
         let mut parts = Vec::new();
@@ -467,8 +495,6 @@ pub(crate) fn time(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn event(name: EventName, payload: &Value) -> RuntimeEventEnvelope {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_config::{BackendEntry, BackendHome, McpApproval, McpServerEntry, without_login};
+use windlass_core::bounds::one_line;
 
 use crate::cli::{note, printable};
 use crate::config::{ApprovalAction, ApprovalRule, Config, EnvironmentNetwork, SecretEntry};
@@ -50,14 +51,8 @@ pub(super) fn tell(config: &Config) {
     if config.shell.terminals {
         note("under landlock commands may read and write your terminals");
     }
-    let allows = |rule: &&ApprovalRule| rule.action == ApprovalAction::Allow;
-    for rule in config.approvals.rules.iter().filter(allows) {
-        let (tool, command) = (&rule.tool, &rule.command);
-        let command = command.as_deref().map(|command| format!(" {command:?}"));
-        let command = command.unwrap_or_default();
-        note(&format!(
-            "calls of {tool:?}{command} run without a question"
-        ));
+    for rule in &config.approvals.rules {
+        tell_rule(rule);
     }
     if config.approvals.default == Some(ApprovalAction::Allow) {
         note("all calls run without a question that no rule matches");
@@ -69,7 +64,20 @@ pub(super) fn tell(config: &Config) {
     }
     for (name, entry) in &config.environments {
         let root = printable(&entry.root);
-        note(&format!("agents can work in {root}, as {name:?}"));
+        let write = if entry.write {
+            ""
+        } else {
+            ", without changing files"
+        };
+        let shell = match (entry.shell, entry.network) {
+            (false, _) => ", without commands",
+            (true, EnvironmentNetwork::None) => ", with commands",
+            (true, EnvironmentNetwork::Filtered) => ", with commands and a filtered network",
+            (true, EnvironmentNetwork::Inherit) => ", with commands and the network",
+        };
+        note(&format!(
+            "agents can work in {root}, as {name:?}{write}{shell}"
+        ));
     }
     for (name, entry) in &config.automations {
         let schedule = entry.cron.as_ref().or(entry.schedule.as_ref());
@@ -96,6 +104,32 @@ pub(super) fn tell(config: &Config) {
     }
 }
 
+/// Describes a rule with every condition that it has.
+fn tell_rule(rule: &ApprovalRule) {
+    let ApprovalRule {
+        tool,
+        arguments,
+        command,
+        action,
+    } = rule;
+    let command = command.iter().map(|command| ("command", command));
+    let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value));
+    let conditions = command.chain(arguments);
+    let conditions: Vec<_> = conditions
+        .map(|(name, value)| format!("{} {value:?}", one_line(name)))
+        .collect();
+    let conditions = match conditions.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", conditions.join(" and ")),
+    };
+    let outcome = match action {
+        ApprovalAction::Allow => "run without a question",
+        ApprovalAction::Ask => "are asked about",
+        ApprovalAction::Deny => "are refused",
+    };
+    note(&format!("calls of {tool:?}{conditions} {outcome}"));
+}
+
 fn tell_server(name: &str, server: &McpServerEntry) {
     if let Some(command) = &server.command {
         let line: Vec<&str> = std::iter::once(command.as_str())
@@ -117,6 +151,9 @@ fn tell_server(name: &str, server: &McpServerEntry) {
     }
     if server.approval == McpApproval::Never {
         note("its tools run without a question");
+    }
+    if server.trust_read_only {
+        note("no checkpoint is made around calls of its tools that it declares read-only");
     }
 }
 
@@ -160,6 +197,12 @@ fn tell_secret(name: &str, secret: &SecretEntry) {
     }
     if !hosts.is_empty() {
         note(&format!("requests to {hosts:?} carry the secret {name:?}"));
+    }
+    if !secret.agents.is_empty() {
+        let agents = &secret.agents;
+        note(&format!(
+            "threads of {agents:?} have the secret {name:?} too"
+        ));
     }
 }
 
