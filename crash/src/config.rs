@@ -252,7 +252,7 @@ impl Trial<'_> {
             }
             self.tasks.insert(id, name);
         }
-        if self.summary.kills % LIVES_PER_RUN == 0 {
+        if self.summary.kills.is_multiple_of(LIVES_PER_RUN) {
             self.start_run(&client)?;
         }
         Ok(())

@@ -171,10 +171,10 @@ pub fn rpc_frames(data: &[u8]) {
         connection.disconnect().await;
         let mut answered = Vec::new();
         while let Some(out) = outgoing.recv().await {
-            let Outgoing::Text(text) = out else {
+            let Outgoing::Text(text) = &out.message else {
                 panic!("closed for no reason: {out:?}");
             };
-            answered.extend(id_of_answer(&text));
+            answered.extend(id_of_answer(text));
         }
         assert_eq!(
             sorted(answered),

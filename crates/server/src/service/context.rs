@@ -37,7 +37,8 @@ impl Asked {
             turn: Some(Box::new(turn)),
             ..Controls::default()
         };
-        let usage = self.runtime.context_usage(found.id, controls, at).await?;
+        // The context of a turn is assembled: its future is large.
+        let usage = Box::pin(self.runtime.context_usage(found.id, controls, at)).await?;
         let window = usage.window_tokens;
         let used = usage.estimated_tokens.min(window);
         Ok(ContextUsage {

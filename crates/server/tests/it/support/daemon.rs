@@ -88,7 +88,12 @@ impl Setup {
         }
     }
 
-    pub(crate) async fn start(mut self) -> Daemon {
+    /// The builders live in the future, which is large.
+    pub(crate) fn start(self) -> std::pin::Pin<Box<dyn Future<Output = Daemon>>> {
+        Box::pin(self.started())
+    }
+
+    async fn started(mut self) -> Daemon {
         let mut opened = None;
         let mut backends = match &self.data {
             None => RuntimeBackends::on_memory(&self.journal),

@@ -132,15 +132,16 @@ impl Import {
             "{} streams and {} records were imported",
             report.streams, report.records
         ));
-        let words = words.chain(kinds.iter().filter_map(|(name, counts)| {
-            (*counts != ImportedRecords::default()).then(|| {
-                let ImportedRecords {
-                    inserted,
-                    identical,
-                    different,
-                } = counts;
-                format!("{name}: {inserted} inserted, {identical} identical, {different} different and left unchanged")
-            })
+        let imported = kinds
+            .iter()
+            .filter(|(_, counts)| *counts != ImportedRecords::default());
+        let words = words.chain(imported.map(|(name, counts)| {
+            let ImportedRecords {
+                inserted,
+                identical,
+                different,
+            } = counts;
+            format!("{name}: {inserted} inserted, {identical} identical, {different} different and left unchanged")
         }));
         let words = words.collect::<Vec<_>>().join("\n");
         let mut said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
