@@ -309,10 +309,10 @@ mod tests {
             of("Bash", json!({ "command": far }), here),
             ["$ ls␣×40rm x"]
         );
-        let wide = format!("{}rm\u{2003}x", "\u{3000}".repeat(9));
+        let wide = "\u{3000}\u{3000}rm\u{2003}x\u{a0}y";
         assert_eq!(
             of("Bash", json!({ "command": wide }), here),
-            ["$ ␣×9rm\u{2003}x"]
+            ["$ \\u{3000}\\u{3000}rm\\u{2003}x\\u{a0}y"]
         );
         let blank = of("Bash", json!({ "command": "ls\u{2800}\u{3164}" }), here);
         assert_eq!(blank, ["$ ls\\u{2800}\\u{3164}"]);
