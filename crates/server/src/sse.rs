@@ -38,7 +38,7 @@ pub(crate) fn with_id(id: &str, name: &str, data: &impl Serialize) -> Bytes {
 /// Makes the frame of an event; `before` are lines that it begins with.
 fn numbered(before: &str, event: &RuntimeEventEnvelope) -> Bytes {
     let data = serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned());
-    let (seq, name) = (event.seq, &event.event);
+    let (seq, name) = (event.seq, event.payload.name());
     Bytes::from(format!(
         "{before}id: {seq}\nevent: {name}\ndata: {data}\n\n"
     ))

@@ -2,7 +2,9 @@
 //! out as `tools.execute` and comes back as a result, as it would over HTTP.
 
 use serde_json::{Value, json};
-use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, EventName, PatchThread};
+use windlass_protocol::{
+    DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, EventPayload, PatchThread,
+};
 use windlass_rpc::{Answer, Peer, RpcError};
 
 use super::methods::{Call, heard_by};
@@ -35,11 +37,11 @@ pub(super) async fn register(mut call: Call) -> Answer {
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {
             if let Heard::Event(event) = heard
-                && event.event == EventName::ToolCallRequested.as_str()
-                && names.contains(&event.payload["tool"])
+                && let EventPayload::ToolCallRequested(pending) = event.payload
+                && names.contains(&Value::from(pending.call.tool.as_str()))
             {
                 let (app, peer) = (Shared::clone(&asked.app), peer.clone());
-                tokio::spawn(execute(app, peer, thread.clone(), event.payload));
+                tokio::spawn(execute(app, peer, thread.clone(), pending.call));
             }
         }
     });
@@ -47,13 +49,13 @@ pub(super) async fn register(mut call: Call) -> Answer {
 }
 
 /// Lets the client carry a call out, and hands its result in. A client that goes away leaves the call waiting.
-async fn execute(app: Shared, peer: Peer, thread: String, call: Value) {
+async fn execute(app: Shared, peer: Peer, thread: String, call: DynamicToolCallParams) {
     let params = json!({
-        "action_id": call["call_id"],
+        "action_id": call.call_id,
         "attempt": 1,
-        "parameters": call["arguments"],
+        "parameters": call.arguments,
         "timeout_ms": null,
-        "tool": call["tool"],
+        "tool": call.tool,
     });
     let (success, text) = match peer.calls.call("tools.execute", &params, PATIENCE).await {
         Ok(Ok(output)) => (true, text_of(&output)),
@@ -64,7 +66,7 @@ async fn execute(app: Shared, peer: Peer, thread: String, call: Value) {
         success,
         content: vec![DynamicToolCallContent::InputText { text }],
     };
-    let (turn, id) = (text_of(&call["turn_id"]), text_of(&call["call_id"]));
+    let (turn, id) = (call.turn_id, call.call_id);
     let submitting = {
         let (app, id) = (Shared::clone(&app), id.clone());
         async move { app.submit_result(&thread, &turn, &id, result).await }

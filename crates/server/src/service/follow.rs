@@ -126,7 +126,7 @@ impl Follower {
                 }
             }
             if let Some(mut shown) = view::view(&event, self.include) {
-                shown.link(self.previous);
+                shown.previous_seq = Some(self.previous);
                 self.previous = shown.seq;
                 self.app.counters.frames.fetch_add(1, Ordering::Relaxed);
                 return Some(Heard::Event(Box::new(shown)));
