@@ -6,7 +6,7 @@
 //!
 //! With [`backends`] it is the daemon itself that is killed, while an agent of others carries a turn; with [`undo`] while a
 //! turn changes files, and while that is taken back; with [`tasks`] while its workers carry tasks out; with [`fleet`] while a run of
-//! many tasks is carried out.
+//! many tasks is carried out; with [`config`] it is restarted with a changing configuration under both.
 //!
 //! With [`children`] it is a process in which twenty agents of one turn work under a budget that they share.
 //!
@@ -18,6 +18,7 @@ pub mod chance;
 pub mod check;
 pub mod child;
 pub mod children;
+pub mod config;
 mod daemon;
 pub mod faults;
 pub mod feed;

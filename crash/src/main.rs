@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use windlass_crash::{
-    backends, child, children, faults, feed, fleet, harness, hostile, look, soak, tasks, undo,
+    backends, child, children, config, faults, feed, fleet, harness, hostile, look, soak, tasks,
+    undo,
 };
 use windlass_tools::Confinement;
 
@@ -32,13 +33,17 @@ attempts are counted as the rule says, and nothing is repeated in silence.
 With `children` a process is killed while twenty agents of one turn work under a budget of one dollar that they share: what is used is never
 above it by more than what is set aside for one call, and all sums agree.
 
+With `config` the daemon is killed and restarted while a backend, a model, a directory and the token file are removed and restored at random:
+a job whose needs are missing is held, none ends while its turn is open, and each is done once when everything is restored.
+
 With `tasks` the daemon is killed while three tokens queue tasks and its workers carry them out: none is lost or made twice, each ends once
 with one turn for each attempt, and no token is served much better than another.
 
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
-With `hostile` a model calls tools with hostile values beside honest sessions: those complete, nothing outside of the root changes, and
-memory and descriptors level off.
+With `hostile` commands first try to escape: to outlive a command, its time, an interrupt and a killed host by forking without end, to take the
+port of a killed host, and to reach shared memory and the home of the user. Then a model calls tools with hostile values beside honest sessions:
+those complete, nothing outside of the root changes, and memory and descriptors level off.
 
 Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
@@ -46,12 +51,13 @@ Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash undo [--kills N] [--seed S]
        windlass-crash fleet [--tasks N] [--workers N] [--kills N] [--seed S]
        windlass-crash children [--kills N] [--seed S]
+       windlass-crash config [--kills N] [--seed S]
        windlass-crash tasks [--tasks N] [--workers N] [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
-       windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]
+       windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock] [--escapes-only]
 
 Options:
-  --kills N     how often (default 200; with `backends` 100, with `fleet` 50)
+  --kills N     how often (default 200; with `backends` and `config` 100, with `fleet` 50)
   --tasks N     how many tasks (default 10000; with `fleet` 200)
   --workers N   how many of them run at once, 1 to 8 (default 8)
   --seconds N   how long (default 1800)
@@ -87,9 +93,11 @@ fn main() -> ExitCode {
         Some((word, rest)) if word == "write" => write(rest),
         Some((word, rest)) if word == "soak" => watch(rest),
         Some((word, rest)) if word == "hostile" => attack(rest),
+        Some((word, rest)) if word == hostile::HOST => be_hostile_host(rest),
         Some((word, rest)) if word == "backends" => kill_daemon(rest),
         Some((word, rest)) if word == "undo" => take_back(rest),
         Some((word, rest)) if word == "fleet" => kill_fleet(rest),
+        Some((word, rest)) if word == "config" => change_config(rest),
         Some((word, rest)) if word == "children" => orphan(rest),
         Some((word, rest)) if word == "with-children" => work_with_children(rest),
         Some((word, rest)) if word == "tasks" => work(rest),
@@ -335,6 +343,40 @@ fn kill_fleet(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+fn change_config(args: &[String]) -> Result<(), String> {
+    let Some(daemon) = daemon_to_kill("config")? else {
+        return Ok(());
+    };
+    let plan = config::Plan {
+        daemon,
+        agent: std::env::current_exe().map_err(|error| error.to_string())?,
+        kills: number(args, "--kills")?.unwrap_or(100),
+        seed: seed(args)?,
+    };
+    let (seed, kills) = (plan.seed, plan.kills);
+    eprintln!("seed {seed}");
+    let summary = config::run(&plan, |done| {
+        if done % 10 == 0 {
+            eprintln!("{done} of {kills} kills");
+        }
+    })?;
+    let held = summary.held.iter();
+    let held: Vec<_> = held
+        .map(|(cause, times)| format!("{cause} {times}"))
+        .collect();
+    println!(
+        "seed {seed}: {} kills of the daemon with a changing configuration, {} tasks and {} tasks of fleet runs done once, {} cancelled, {} \
+         commands ran, seen held by {}: all holds",
+        summary.kills,
+        summary.tasks,
+        summary.fleet_tasks,
+        summary.cancelled,
+        summary.commands,
+        held.join(", ")
+    );
+    Ok(())
+}
+
 fn orphan(args: &[String]) -> Result<(), String> {
     let plan = harness::Plan {
         program: std::env::current_exe().map_err(|error| error.to_string())?,
@@ -397,6 +439,9 @@ fn attack(args: &[String]) -> Result<(), String> {
             ));
         }
     };
+    if args.iter().any(|arg| arg == "--escapes-only") {
+        return executor()?.block_on(hostile::attempt_escapes(way));
+    }
     let seed = seed(args)?;
     eprintln!("seed {seed}, {seconds} s");
     let plan = hostile::Plan {
@@ -407,6 +452,10 @@ fn attack(args: &[String]) -> Result<(), String> {
     let summary = executor()?.block_on(hostile::run(plan))?;
     println!("{summary}");
     summary.verdict()
+}
+
+fn be_hostile_host(args: &[String]) -> Result<(), String> {
+    executor()?.block_on(hostile::be_host(args))
 }
 
 fn executor() -> Result<tokio::runtime::Runtime, String> {

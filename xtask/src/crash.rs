@@ -31,6 +31,10 @@ With `fleet` the daemon, by the debug build, is killed 50 times while a run of 2
 others, and workers are interrupted and restarted. Every task ends once, attempts are counted as the rule says, and nothing is repeated in
 silence. `cargo xtask test` does the same with 24 tasks and 6 kills.
 
+With `config` the daemon, by the debug build, is killed 100 times and restarted while a backend, a model, a directory and the token file are
+removed and restored at random. A job whose needs are missing is held, none ends while its turn is open, and once everything is restored each is done
+once. `cargo xtask test` does the same 8 times.
+
 With `children` a process is killed 200 times, by the debug build, while twenty agents of one turn work under a budget of one dollar that they
 share. What is used is never above it by more than what is set aside for one call, and the journal's sum agrees with the read model's.
 
@@ -38,7 +42,7 @@ With `tasks` the daemon, in release mode, is killed 200 times while three tokens
 made twice, each ends once with one turn for each attempt, and no token is served much better than another. `cargo xtask test` does the
 same with 60 tasks and 5 kills, by the debug build.
 
-Usage: cargo xtask crash [feed|backends|undo|children] [--kills N] [--seed S]
+Usage: cargo xtask crash [feed|backends|undo|children|config] [--kills N] [--seed S]
        cargo xtask crash tasks|fleet [--tasks N] [--workers N] [--kills N] [--seed S]
 
 Examples:
@@ -49,6 +53,7 @@ Examples:
   cargo xtask crash undo --kills 20 --seed 7
   cargo xtask crash fleet --tasks 200 --workers 8 --kills 50
   cargo xtask crash children --kills 50
+  cargo xtask crash config --kills 100
   cargo xtask crash tasks --tasks 10000 --workers 8 --kills 200
 ",
     run,
@@ -65,6 +70,11 @@ pub(crate) const UNDO: Step = Step::Own("cargo xtask crash undo --kills 10", |ta
 pub(crate) const FLEET: Step = Step::Own("cargo xtask crash fleet --tasks 24 --kills 6", |tally| {
     let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
     crash.args(["fleet", "--tasks", "24", "--kills", "6"]);
+    command::run_tests(crash, tally)
+});
+pub(crate) const CONFIG: Step = Step::Own("cargo xtask crash config --kills 8", |tally| {
+    let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
+    crash.args(["config", "--kills", "8"]);
     command::run_tests(crash, tally)
 });
 pub(crate) const TASKS: Step = Step::Own(
@@ -84,7 +94,7 @@ fn kill_ten_times(word: &str, tally: &mut Tally) -> Result<(), Failure> {
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut cargo = command::cargo();
-    let kills_daemon = ["backends", "fleet", "undo"];
+    let kills_daemon = ["backends", "config", "fleet", "undo"];
     if arguments
         .first()
         .is_some_and(|word| kills_daemon.contains(&word.as_str()))

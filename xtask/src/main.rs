@@ -12,6 +12,7 @@ mod car;
 mod command;
 mod crash;
 mod daemon;
+mod environments;
 mod failure;
 mod fake_models;
 mod fuzz;
@@ -50,6 +51,7 @@ const WORDS: &[Word] = &[
     backends::WORD,
     mcp::WORD,
     race::WORD,
+    environments::WORD,
     fake_models::WORD,
     accept::WORD,
     car::WORD,

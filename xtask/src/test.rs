@@ -65,6 +65,7 @@ const STEPS: &[Step] = &[
     crash::BACKENDS,
     crash::UNDO,
     crash::FLEET,
+    crash::CONFIG,
     crash::TASKS,
     backends::QUICK,
 ];

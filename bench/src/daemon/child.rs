@@ -24,9 +24,18 @@ impl Daemon {
 
     /// Starts a daemon with more arguments.
     pub fn start_with(binary: &Path, home: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::serve(binary, home, &[&["--insecure"], arguments].concat())
+    }
+
+    /// Starts a daemon that asks for a token.
+    pub fn start_guarded(binary: &Path, home: &Path, token: &str) -> Result<Self> {
+        Self::serve(binary, home, &["--auth-token", token])
+    }
+
+    fn serve(binary: &Path, home: &Path, arguments: &[&str]) -> Result<Self> {
         let started = Instant::now();
         let mut child = Command::new(binary)
-            .args(["serve", "--port", "0", "--insecure", "--model", "sim/echo"])
+            .args(["serve", "--port", "0", "--model", "sim/echo"])
             .args(arguments)
             .current_dir(home)
             .env_clear()

@@ -1,5 +1,6 @@
 //! A client of the Runtime API, as simple as clients are.
 
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client as Http, Response};
 use serde_json::{Value, json};
 
@@ -14,10 +15,28 @@ pub struct Client {
 
 impl Client {
     pub fn of(address: &str) -> Result<Self> {
+        Self::with_headers(address, HeaderMap::new())
+    }
+
+    /// A client that shows a token.
+    pub fn with_token(address: &str, token: &str) -> Result<Self> {
+        let bearer = HeaderValue::from_str(&format!("Bearer {token}"))?;
+        Self::with_headers(address, HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
+    }
+
+    fn with_headers(address: &str, headers: HeaderMap) -> Result<Self> {
         Ok(Self {
-            http: Http::builder().no_proxy().build()?,
+            http: Http::builder()
+                .no_proxy()
+                .default_headers(headers)
+                .build()?,
             base: format!("http://{address}/v1"),
         })
+    }
+
+    pub async fn health(&self) -> Result<()> {
+        let path = format!("{}/../health", self.base);
+        checked(self.http.get(path).send().await?).map(drop)
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
@@ -66,6 +85,7 @@ impl Client {
             answer: checked(answer)?,
             bytes: Vec::new(),
             read: 0,
+            searched: 0,
         })
     }
 }
@@ -93,6 +113,7 @@ pub struct Events {
     answer: Response,
     bytes: Vec<u8>,
     read: usize,
+    searched: usize,
 }
 
 impl Events {
@@ -112,13 +133,20 @@ impl Events {
 
     /// Takes what stands before the next empty line.
     fn next_block(&mut self) -> Option<String> {
-        let rest = &self.bytes[self.read..];
-        let end = rest.windows(2).position(|pair| pair == b"\n\n")?;
-        let block = String::from_utf8_lossy(&rest[..end]).into_owned();
-        self.read += end + 2;
+        let from = self.searched.max(self.read);
+        let found = self.bytes[from..]
+            .windows(2)
+            .position(|pair| pair == b"\n\n");
+        let Some(end) = found.map(|end| from + end) else {
+            // A long event comes in many pieces; what was searched is not searched again.
+            self.searched = self.bytes.len().saturating_sub(1);
+            return None;
+        };
+        let block = String::from_utf8_lossy(&self.bytes[self.read..end]).into_owned();
+        self.read = end + 2;
         if self.read == self.bytes.len() {
             self.bytes.clear();
-            self.read = 0;
+            (self.read, self.searched) = (0, 0);
         }
         Some(block)
     }

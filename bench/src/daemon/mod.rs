@@ -5,6 +5,7 @@ pub mod client;
 mod forks;
 mod load;
 mod many;
+mod readers;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,16 +43,18 @@ pub enum Part {
     Active,
     Forks,
     Load,
+    Readers,
 }
 
 impl Part {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("turns", Self::Turns),
         ("kept", Self::Kept),
         ("many", Self::Many),
         ("active", Self::Active),
         ("forks", Self::Forks),
         ("load", Self::Load),
+        ("readers", Self::Readers),
     ];
 
     pub fn named(name: &str) -> Option<Self> {
@@ -87,6 +90,7 @@ async fn measure(report: &mut Report, binary: &Path, part: Part) -> Result<()> {
         Part::Active => active(report, binary).await,
         Part::Forks => forks::measure(report, binary).await,
         Part::Load => load::measure(report, &Daemon::start(binary, home.path())?).await,
+        Part::Readers => readers::measure(report, binary).await,
     }
 }
 

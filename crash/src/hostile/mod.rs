@@ -1,6 +1,7 @@
 //! A hostile model beside honest ones: whatever it calls with whatever values, honest turns complete, nothing outside of its root
 //! changes, and what the process takes up levels off.
 
+mod escapes;
 mod model;
 mod place;
 mod values;
@@ -31,6 +32,7 @@ use crate::child::harness_id;
 use crate::series::{self, Table};
 use crate::soak::RETENTION;
 use crate::usage::Usage;
+pub use escapes::{HOST, attempt_all as attempt_escapes, be_host};
 use model::{TwoMinds, honest_file, honest_text};
 use place::Place;
 
@@ -72,6 +74,7 @@ pub struct Summary {
 
 /// Runs a trial in a directory of its own, which is removed; says what broke, if anything did.
 pub async fn run(plan: Plan) -> Result<Summary, String> {
+    escapes::attempt_all(plan.way).await?;
     let place = Arc::new(Place::new().map_err(text)?);
     let before = place.outside().map_err(text)?;
     let directory = place.at("store");

@@ -14,3 +14,14 @@ fn a_hostile_model_breaks_nothing() {
     );
     assert!(trial.status.success(), "{said}\n{trouble}");
 }
+
+#[test]
+fn a_command_escapes_from_neither_sandbox() {
+    for sandbox in ["bubblewrap", "landlock"] {
+        let trial = Command::new(env!("CARGO_BIN_EXE_windlass-crash"))
+            .args(["hostile", "--escapes-only", "--sandbox", sandbox])
+            .status()
+            .unwrap();
+        assert!(trial.success(), "{sandbox}");
+    }
+}

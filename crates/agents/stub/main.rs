@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use wire::{End, Wire};
 
+/// The id of the first request for a file.
+const READ_IDS: u32 = 8;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.iter().any(|argument| argument == "--version") {
@@ -170,9 +173,22 @@ fn serve(wire: &mut Wire) -> io::Result<ExitCode> {
                     wire.say(&wire.answered(&answer))?;
                 }
                 "read" => {
-                    wire.read_file(&rest)?;
+                    wire.request_read(READ_IDS, &rest)?;
                     let answer = next(&mut lines)?;
                     wire.say(&answer)?;
+                }
+                "request-reads" => {
+                    let (count, path) = rest.split_once(' ').unwrap_or_default();
+                    for id in 0..count.parse().unwrap_or(0) {
+                        wire.request_read(READ_IDS + id, path)?;
+                    }
+                }
+                "count-answers" => {
+                    let mut good = 0;
+                    for _ in 0..rest.parse().unwrap_or(0) {
+                        good += u32::from(next(&mut lines)?.contains("\"result\""));
+                    }
+                    wire.say(&format!("{good} good answers"))?;
                 }
                 "retry" => wire.retry(&rest)?,
                 "fail" => end = End::Failed(rest.parse().unwrap_or(500)),

@@ -222,9 +222,9 @@ impl Wire {
         answer.to_string()
     }
 
-    pub(crate) fn read_file(&self, path: &str) -> io::Result<()> {
+    pub(crate) fn request_read(&self, id: u32, path: &str) -> io::Result<()> {
         let params = json!({"sessionId": self.session, "path": path});
-        self.write(json!({"id": 8, "method": "fs/read_text_file", "params": params}))
+        self.write(json!({"id": id, "method": "fs/read_text_file", "params": params}))
     }
 
     pub(crate) fn retry(&self, delay_ms: &str) -> io::Result<()> {

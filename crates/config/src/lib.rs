@@ -53,6 +53,8 @@ pub struct Config {
     pub subagents: Subagents,
     /// Work that nobody sits beside.
     pub tasks: Tasks,
+    /// Automations that the operator owns, by name.
+    pub automations: BTreeMap<String, AutomationEntry>,
     /// Runs of the fleet.
     pub fleet: Fleet,
     /// Which calls run, which are asked about, and which are refused.
@@ -326,6 +328,13 @@ pub struct Runs {
 pub struct Shell {
     /// How programs are confined.
     pub sandbox: Sandbox,
+    /// Files and directories of your home that commands may read, such as `~/.gitconfig`. They see nothing else of it but the directories
+    /// in `PATH` and what programs there need.
+    pub home_paths: Vec<PathBuf>,
+    /// The same that they may also change, such as `~/.cache/pip`.
+    pub writable_home_paths: Vec<PathBuf>,
+    /// Whether commands may make pseudo-terminals under landlock, which opens your other terminals to them. In bubblewrap they always may.
+    pub terminals: bool,
     /// How much memory each process may use for its data, in megabytes; 0 is any.
     pub max_memory_mb: Option<u64>,
     /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
@@ -395,6 +404,52 @@ pub struct Tasks {
     pub workers: Option<usize>,
     /// The time zone of automations that name none, such as `Europe/Berlin`; the machine's own where it is not set.
     pub time_zone: Option<String>,
+}
+
+/// An automation. Exactly one of `cron` and `schedule` is set.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct AutomationEntry {
+    /// The prompt of each run.
+    pub prompt: String,
+    /// A cron expression of five fields, such as `0 9 * * 1-5`.
+    pub cron: Option<String>,
+    /// An RRULE, such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
+    pub schedule: Option<String>,
+    /// The time zone of the schedule; that of `tasks.time_zone` where it is not set.
+    pub time_zone: Option<String>,
+    /// The directory in which its runs work; the daemon's workspace where it is not set.
+    pub workspace: Option<PathBuf>,
+    /// The model; the daemon's own where it is not set.
+    pub model: Option<String>,
+    /// The mode of the agent.
+    pub mode: Option<String>,
+    /// The external agent that executes its runs.
+    pub backend: Option<String>,
+    /// Whether its runs may execute commands.
+    pub allow_shell: Option<bool>,
+    /// Whether its runs call tools without asking for approval.
+    pub auto_approve: Option<bool>,
+    /// How many attempts a run has while it fails, from 1 to 10.
+    pub max_attempts: Option<u32>,
+    /// What happens to times that passed while no daemon ran.
+    pub missed: Option<MissedRuns>,
+    /// Whether it does not fire by its schedule.
+    pub paused: bool,
+}
+
+/// What happens to times that passed while no daemon ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MissedRuns {
+    /// They are skipped.
+    Skip,
+    /// The last one runs.
+    Once,
+    /// The last thousand run.
+    All,
 }
 
 /// Runs of the fleet: many tasks over some workers.
@@ -612,7 +667,11 @@ impl Config {
             let key = vec!["secrets", name.as_str(), "file"];
             Some((key, entry.file.as_mut()?))
         });
-        files.chain(roots).chain(secrets)
+        let workspaces = self.automations.iter_mut().filter_map(|(name, entry)| {
+            let key = vec!["automations", name.as_str(), "workspace"];
+            Some((key, entry.workspace.as_mut()?))
+        });
+        files.chain(roots).chain(secrets).chain(workspaces)
     }
 }
 

@@ -9,6 +9,7 @@ use std::io;
 
 use serde_json::Value;
 use thiserror::Error;
+use unicode_general_category::{GeneralCategory, get_general_category};
 
 /// How deep JSON from outside may be nested. What is recorded wraps it in some levels more, and a reader of JSON gives up at 128.
 pub const MAX_JSON_DEPTH: usize = 64;
@@ -283,29 +284,36 @@ impl<'a> Parts<'a> {
 }
 
 /// Makes a text from outside fit for one line of a terminal or a log: what would move the cursor, end the line, turn the direction or hide
-/// something is spelt out.
+/// something is escaped.
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    spelt(text, is_active)
+    escaped(text, is_active)
 }
 
-/// The same for prose of several lines, whose ends stay, and so does what chooses between two looks of a letter, as emoji do.
+/// The same for prose of several lines. Line ends remain, and so do variation selectors, which emoji need.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
-    spelt(text, |letter| {
+    escaped(text, |letter| {
         !matches!(letter, '\n' | '\t' | '\u{FE00}'..='\u{FE0F}') && is_active(letter)
     })
 }
 
-/// The same for lines in which every letter counts: a command, a change of a file.
+/// The same for text in which every character matters, such as a command or a change to a file: spaces other than U+0020, characters that draw
+/// lines and boxes, private and unassigned ones are escaped too.
 #[must_use]
 pub fn exact_lines(text: &str) -> Cow<'_, str> {
-    spelt(text, |letter| {
-        !matches!(letter, '\n' | '\t') && is_active(letter)
+    escaped(text, |letter| {
+        !matches!(letter, '\n' | '\t') && is_deceptive(letter)
     })
 }
 
-fn spelt(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
+/// The same for one line.
+#[must_use]
+pub fn exact_line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_deceptive)
+}
+
+fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(&is_meant) {
         return Cow::Borrowed(text);
     }
@@ -316,31 +324,68 @@ fn spelt(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(letters.collect())
 }
 
-/// Tells whether a letter does something in place of being seen: controls, marks of direction, those without a width, and letters that are
-/// blank.
+/// Tells whether a character acts on its surroundings or is invisible: controls, format characters, line and paragraph separators, and letters
+/// and marks without a shape.
 #[must_use]
 pub fn is_active(letter: char) -> bool {
-    letter.is_control()
+    use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
+    if letter.is_ascii() {
+        return letter.is_ascii_control();
+    }
+    match get_general_category(letter) {
+        Format => !is_visible_format(letter),
+        Control | LineSeparator | ParagraphSeparator => true,
+        _ => is_blank_letter(letter),
+    }
+}
+
+/// Tells whether a character can make a text look like another one: those of [`is_active`], spaces that are not U+0020, private and unassigned
+/// characters, and those that draw boxes and blocks.
+#[must_use]
+pub fn is_deceptive(letter: char) -> bool {
+    use GeneralCategory::{Format, PrivateUse, SpaceSeparator, Unassigned};
+    if letter.is_ascii() {
+        return letter.is_ascii_control();
+    }
+    is_active(letter)
+        || matches!(letter, '\u{2500}'..='\u{259F}' | '\u{1FB00}'..='\u{1FBFF}')
         || matches!(
-            letter,
-            '\u{AD}'
-                | '\u{34F}'
-                | '\u{61C}'
-                | '\u{115F}'..='\u{1160}'
-                | '\u{17B4}'..='\u{17B5}'
-                | '\u{180B}'..='\u{180F}'
-                | '\u{200B}'..='\u{200F}'
-                | '\u{2028}'..='\u{202E}'
-                | '\u{2060}'..='\u{206F}'
-                | '\u{2800}'
-                | '\u{3164}'
-                | '\u{FE00}'..='\u{FE0F}'
-                | '\u{FEFF}'
-                | '\u{FFA0}'
-                | '\u{FFF9}'..='\u{FFFB}'
-                | '\u{E0000}'..='\u{E007F}'
-                | '\u{E0100}'..='\u{E01EF}'
+            get_general_category(letter),
+            Format | PrivateUse | SpaceSeparator | Unassigned
         )
+}
+
+/// Signs of Arabic, Syriac and Kaithi numbers are format characters with a shape (`Prepended_Concatenation_Mark`).
+fn is_visible_format(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{600}'..='\u{605}'
+            | '\u{6DD}'
+            | '\u{70F}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8E2}'
+            | '\u{110BD}'
+            | '\u{110CD}'
+    )
+}
+
+/// Letters, marks and symbols without a shape. The general category does not set these apart: they are the rest of
+/// `Default_Ignorable_Code_Point`, and the blank pattern of braille.
+fn is_blank_letter(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{34F}'
+            | '\u{115F}'..='\u{1160}'
+            | '\u{17B4}'..='\u{17B5}'
+            | '\u{180B}'..='\u{180F}'
+            | '\u{2065}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{FE00}'..='\u{FE0F}'
+            | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFF8}'
+            | '\u{E0000}'..='\u{E0FFF}'
+    )
 }
 
 #[cfg(test)]
@@ -486,5 +531,20 @@ mod tests {
         // Prose may have emoji.
         assert_eq!(lines("I \u{2764}\u{FE0F} it"), "I \u{2764}\u{FE0F} it");
         assert_eq!(lines("a\u{3164}b"), "a\\u{3164}b");
+    }
+
+    #[test]
+    fn text_in_which_every_character_matters_has_no_invisible_one() {
+        // Musical, shorthand and hieroglyph format characters; spaces; blocks and boxes; private and unassigned ones.
+        for code in [
+            0x1D173, 0x1BCA0, 0x13430, 0xE0041, 0x61C, 0xA0, 0x2003, 0x202F, 0x205F, 0x3000,
+            0x1680, 0x2588, 0x2502, 0xE000, 0xF0000, 0x378, 0xFFF0, 0x2800,
+        ] {
+            let letter = char::from_u32(code).unwrap();
+            let escaped = format!("rm\\u{{{code:x}}}x");
+            assert_eq!(exact_lines(&format!("rm{letter}x")), escaped);
+        }
+        let plain = "naïve 木 — “quoted” 👍 é\u{301}";
+        assert_eq!(exact_lines(plain), plain);
     }
 }

@@ -5,9 +5,13 @@
 
 use std::fmt;
 
+use chrono::{DateTime, Days, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::events::{LlmGenerationMetadata, TokenUsage};
+use crate::backend::BackendErrorKind;
+use crate::events::{
+    BackendCompletedData, BackendRunEnd, EventData, LlmGenerationMetadata, TokenUsage,
+};
 
 const MICROS: f64 = 1_000_000.0;
 
@@ -129,6 +133,90 @@ pub struct Reserve {
     pub micro_usd: u64,
 }
 
+/// How a step that has ended is charged: the one rule for turns, threads, trees of agents and days.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Charge<'a> {
+    /// What was reported.
+    Usage(&'a TokenUsage),
+    /// What was reserved: the step was cut off, or its provider reports no usage.
+    Reservation,
+    /// Nothing: the step failed before it used anything.
+    Nothing,
+}
+
+impl<'a> Charge<'a> {
+    /// Returns the charge of an event; `None` for one that ends neither a model call nor a run.
+    #[must_use]
+    pub fn of(data: &'a EventData) -> Option<Self> {
+        match data {
+            EventData::LlmGeneration(data) => Some(Self::of_call(&data.metadata)),
+            EventData::BackendCompleted(data) => Some(Self::of_run(data)),
+            _ => None,
+        }
+    }
+
+    /// Returns the charge of a model call.
+    #[must_use]
+    pub fn of_call(call: &'a LlmGenerationMetadata) -> Self {
+        // A call that comes to its end names its provider, so one without a provider was cut off.
+        let was_cut_off = !call.success && call.provider.is_none();
+        match &call.usage {
+            Some(usage) => Self::Usage(usage),
+            None if call.success || was_cut_off || call.time_to_first_token_ms.is_some() => {
+                Self::Reservation
+            }
+            None => Self::Nothing,
+        }
+    }
+
+    /// Returns the charge of an external agent's run.
+    #[must_use]
+    pub fn of_run(run: &'a BackendCompletedData) -> Self {
+        match (&run.usage, run.end) {
+            (Some(usage), _) => Self::Usage(usage),
+            (None, BackendRunEnd::Failed) if !was_at_work(run) => Self::Nothing,
+            (None, _) => Self::Reservation,
+        }
+    }
+}
+
+/// Returns whether a run that failed may have made model calls before: it had a session, and its provider did not refuse it.
+fn was_at_work(run: &BackendCompletedData) -> bool {
+    use BackendErrorKind as Kind;
+    let is_refused = matches!(
+        run.error_kind,
+        Some(
+            Kind::SpawnFailed
+                | Kind::BadInvocation
+                | Kind::Auth
+                | Kind::RateLimit
+                | Kind::ResumeRefused
+                | Kind::Busy
+        )
+    );
+    run.session_id.is_some() && !is_refused
+}
+
+impl Reserve {
+    /// Returns the sum of two amounts.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            micro_usd: self.micro_usd.saturating_add(other.micro_usd),
+        }
+    }
+
+    /// Returns what is left of an amount.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            micro_usd: self.micro_usd.saturating_sub(other.micro_usd),
+        }
+    }
+}
+
 /// What work has used, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
@@ -167,19 +255,22 @@ impl Unknown {
 }
 
 impl Spent {
-    /// Takes a model call that came to an end. One that was cut off, or whose provider does not count, counts as what is set
-    /// aside for a call; one that failed before it said anything costs nothing.
+    /// Adds the charge of a recorded event; only ends of model calls and of external agents' runs have one.
+    pub fn settle(&mut self, data: &EventData) {
+        match data {
+            EventData::LlmGeneration(data) => self.add_call(&data.metadata),
+            EventData::BackendCompleted(data) => self.add_run(Charge::of_run(data)),
+            _ => {}
+        }
+    }
+
+    /// Adds a model call that came to an end.
     pub fn add_call(&mut self, call: &LlmGenerationMetadata) {
         self.model_calls += 1;
-        // Whoever makes a call says who served it. A call that was cut off has nobody to say so.
-        let was_cut_off = !call.success && call.provider.is_none();
-        match &call.usage {
-            Some(usage) => self.add_usage(usage),
-            None if call.success || was_cut_off || call.time_to_first_token_ms.is_some() => {
-                self.uncounted.add(self.newest.tokens);
-                self.unpriced.add(self.newest.micro_usd);
-            }
-            None => {}
+        match Charge::of_call(call) {
+            Charge::Usage(usage) => self.add_usage(usage),
+            Charge::Reservation => self.add_reservation(),
+            Charge::Nothing => {}
         }
     }
 
@@ -188,9 +279,18 @@ impl Spent {
         self.newest = self.sum(usage);
     }
 
-    /// Takes what a whole run of an agent of others used. It says nothing of what the next call will use.
-    pub fn add_run(&mut self, usage: &TokenUsage) {
-        self.sum(usage);
+    /// Adds a run of an external agent. It does not predict the next model call, and the number of its own calls is unknown.
+    pub fn add_run(&mut self, charge: Charge<'_>) {
+        match charge {
+            Charge::Usage(usage) => drop(self.sum(usage)),
+            Charge::Reservation => self.add_reservation(),
+            Charge::Nothing => {}
+        }
+    }
+
+    fn add_reservation(&mut self) {
+        self.uncounted.add(self.newest.tokens);
+        self.unpriced.add(self.newest.micro_usd);
     }
 
     fn sum(&mut self, usage: &TokenUsage) -> Reserve {
@@ -323,6 +423,79 @@ impl fmt::Display for Refused {
     }
 }
 
+/// How much all sessions may spend together in a day, in UTC; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DayLimits {
+    /// Money, in millionths of a US dollar.
+    pub micro_usd: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Money of each owner other than the operator, in millionths of a US dollar.
+    pub owner_micro_usd: Option<u64>,
+}
+
+impl DayLimits {
+    /// Returns the limit that refuses a step which may use `next`. `all` and `own` are what the day and the step's owner have spent
+    /// and reserved; `own` is `None` for the operator.
+    #[must_use]
+    pub fn refuse(
+        &self,
+        all: Reserve,
+        own: Option<Reserve>,
+        next: Reserve,
+        at: DateTime<Utc>,
+    ) -> Option<DayBudgetRefusal> {
+        let of_owner = own.and(self.owner_micro_usd);
+        let own = own.unwrap_or_default().micro_usd;
+        let (usd, tokens) = (next.micro_usd, next.tokens);
+        [
+            ("day_usd", Limit::Usd, self.micro_usd, all.micro_usd, usd),
+            ("day_tokens", Limit::Tokens, self.tokens, all.tokens, tokens),
+            ("token_day_usd", Limit::Usd, of_owner, own, usd),
+        ]
+        .into_iter()
+        .find_map(|(name, limit, allowed, used, next)| {
+            let refused = Refused::of(limit, allowed?, used, next)?;
+            Some(DayBudgetRefusal::new(name, refused, at))
+        })
+    }
+}
+
+/// A budget of the day that lets no further model call or external agent's run begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayBudgetRefusal {
+    /// The limit's name in the configuration: `day_usd`, `day_tokens` or `token_day_usd`.
+    pub name: &'static str,
+    /// The amounts.
+    pub refused: Refused,
+    /// When the budget is full again: the next midnight in UTC.
+    pub renews_at: DateTime<Utc>,
+}
+
+impl DayBudgetRefusal {
+    /// A refusal at a time.
+    #[must_use]
+    pub fn new(name: &'static str, refused: Refused, at: DateTime<Utc>) -> Self {
+        let tomorrow = at.date_naive().checked_add_days(Days::new(1));
+        let renews_at = tomorrow.map_or(at, |day| day.and_time(NaiveTime::MIN).and_utc());
+        Self {
+            name,
+            refused,
+            renews_at,
+        }
+    }
+}
+
+impl fmt::Display for DayBudgetRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, refused, .. } = self;
+        write!(
+            f,
+            "{name}: {refused}, together with what runs. Go on tomorrow (UTC), or have the operator raise {name}"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,13 +581,13 @@ mod tests {
             micro_usd: 0,
         };
         let mut spent = Spent::default();
-        spent.add_run(&used(60, Some(0.0)));
+        spent.add_run(Charge::Usage(&used(60, Some(0.0))));
         assert_eq!(spent.reserve(&least), least);
         assert_eq!(budget.refuses_call(&spent, &least), None);
-        spent.add_run(&used(39, Some(0.0)));
+        spent.add_run(Charge::Usage(&used(39, Some(0.0))));
         assert!(budget.refuses_call(&spent, &least).is_some());
         assert_eq!(budget.refuses_run(&spent, &least), None);
-        spent.add_run(&used(1, Some(0.0)));
+        spent.add_run(Charge::Usage(&used(1, Some(0.0))));
         assert!(budget.refuses_run(&spent, &least).is_some());
     }
 

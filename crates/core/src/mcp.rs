@@ -163,6 +163,13 @@ pub struct McpFailure {
     pub reason: String,
 }
 
+impl fmt::Display for McpFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, reason } = self;
+        write!(f, "MCP server `{server}` is not fully available: {reason}")
+    }
+}
+
 /// What was found when a turn began: what servers offered, and what its environment had to say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DiscoveredTools {

@@ -83,7 +83,7 @@ pub use api::Api;
 pub use base_url::{BaseUrlError, BaseUrlFault, check_base_url};
 pub use drivers::ModelDriver;
 pub use fallback::{FallbackDriver, FallbackLink};
-pub use model::{model, model_at, model_with};
+pub use model::{model, model_at, model_with, unknown_provider};
 pub use providers::{KnownProvider, PROVIDERS};
 pub use register::register_drivers;
 pub use settings::ModelSettings;

@@ -59,10 +59,7 @@ pub fn model_with(
 ) -> Result<ModelWithDrivers> {
     let (provider, model) = name.split_once('/').unwrap_or((name, ""));
     let Some(known) = KnownProvider::named(provider) else {
-        let names = KnownProvider::names();
-        return Err(AgentLoopError::config(format!(
-            "unknown provider `{provider}` in model `{name}`; write provider/model with one of {names}"
-        )));
+        return Err(AgentLoopError::config(unknown_provider(name)));
     };
     if model.is_empty() {
         return Err(AgentLoopError::config(format!(
@@ -80,6 +77,18 @@ pub fn model_with(
         },
         drivers,
     })
+}
+
+/// Says that the name of a model begins with no provider, and which one may be meant.
+#[must_use]
+pub fn unknown_provider(model: &str) -> String {
+    let provider = model.split('/').next().unwrap_or_default();
+    let names = KnownProvider::names();
+    let hint = KnownProvider::completed(model);
+    let hint = hint.map_or(String::new(), |name| format!("did you mean {name}? "));
+    format!(
+        "unknown provider `{provider}` in model `{model}`; {hint}Write provider/model with one of {names}"
+    )
 }
 
 #[cfg(test)]
@@ -139,7 +148,11 @@ mod tests {
     fn what_is_wrong_with_a_name_is_said() {
         for (name, words) in [
             ("acme/x", "unknown provider `acme`"),
-            ("claude-haiku-4-5", "unknown provider `claude-haiku-4-5`"),
+            (
+                "claude-haiku-4-5",
+                "did you mean anthropic/claude-haiku-4-5?",
+            ),
+            ("gpt-4o", "did you mean openai/gpt-4o?"),
             ("anthropic", "names no model"),
             ("anthropic/", "names no model"),
             ("", "unknown provider ``"),

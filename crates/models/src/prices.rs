@@ -96,6 +96,12 @@ impl PriceTable {
         Self { rows }
     }
 
+    /// Returns the models of a provider that are on the list.
+    pub(crate) fn models_of(&self, provider: &str) -> impl Iterator<Item = &str> {
+        let rows = self.rows.keys().filter(move |(of, _)| of == provider);
+        rows.map(|(_, model)| model.as_str())
+    }
+
     /// Returns the row that holds for a model and an amount of tokens read.
     #[must_use]
     pub fn find(&self, provider: &str, model: &str, tokens_read: u32) -> Option<&Price> {

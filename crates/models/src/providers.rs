@@ -4,6 +4,7 @@ use windlass_core::llm_driver_registry::ProviderType;
 
 use crate::api::Api;
 use crate::drivers::Dialect;
+use crate::prices::PriceTable;
 
 /// A provider of models, and what is usual for it.
 ///
@@ -119,6 +120,23 @@ impl KnownProvider {
     pub fn named(name: &str) -> Option<&'static Self> {
         let mut known = PROVIDERS.iter();
         known.find(|known| known.name == name || known.provider.as_str() == name)
+    }
+
+    /// Completes the name of a model that has no provider, such as `openai/gpt-4o` for `gpt-4o`: the provider is the first with a priced model of
+    /// the same family, which is the part before the first dash.
+    #[must_use]
+    pub fn completed(model: &str) -> Option<String> {
+        let family = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
+        if model.contains('/') {
+            return None;
+        }
+        let prices = PriceTable::built_in();
+        let has_family = |known: &&Self| {
+            let mut models = prices.models_of(known.name);
+            models.any(|priced| family(priced) == family(model))
+        };
+        let known = PROVIDERS.iter().find(has_family)?;
+        Some(format!("{}/{model}", known.name))
     }
 
     /// Returns the names of all providers that are compiled in, with commas between.

@@ -82,6 +82,7 @@ impl Family {
     }
 
     fn find_and_kill(&mut self) -> bool {
+        self.domain.iter().for_each(Domain::kill);
         let is_whole = kill_all(|| self.members());
         let is_empty = match (self.leader_is_sandbox, Member::birth(self.leader)) {
             (true, Some(since)) => wait_for_sandboxes(since),

@@ -94,17 +94,48 @@ impl Shared {
 }
 
 impl Feed {
+    /// Returns whether fewer bytes wait than may. A closed input has room: nothing waits for it.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.shared.lock().waiting_bytes < MAX_WAITING_BYTES
+    }
+
+    /// Waits until [`has_room`](Self::has_room).
+    pub async fn room(&self) {
+        loop {
+            let room = self.shared.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Hands over bytes of any number, also beyond the limit. The caller bounds them by [`has_room`](Self::has_room).
+    pub fn push(&self, bytes: Vec<u8>) -> Result<(), FeedError> {
+        self.hand_over(self.shared.lock(), bytes)
+    }
+
     /// Hands over bytes if there is room for them. A first piece of any size has room.
     pub fn try_send(&self, bytes: &[u8]) -> Result<(), FeedError> {
-        let mut state = self.shared.lock();
+        let state = self.shared.lock();
+        let is_open = !state.is_closed && !state.is_finished;
+        let has_room =
+            state.waiting_bytes == 0 || state.waiting_bytes + bytes.len() <= MAX_WAITING_BYTES;
+        if is_open && !has_room {
+            return Err(FeedError::Full);
+        }
+        self.hand_over(state, bytes.to_vec())
+    }
+
+    fn hand_over(&self, mut state: MutexGuard<'_, State>, bytes: Vec<u8>) -> Result<(), FeedError> {
         if state.is_closed || state.is_finished {
             return Err(FeedError::Closed);
         }
-        if state.waiting_bytes > 0 && state.waiting_bytes + bytes.len() > MAX_WAITING_BYTES {
-            return Err(FeedError::Full);
-        }
         state.waiting_bytes += bytes.len();
-        state.waiting.push_back(bytes.to_vec());
+        state.waiting.push_back(bytes);
         drop(state);
         self.shared.fed.notify_all();
         Ok(())

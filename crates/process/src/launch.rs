@@ -51,7 +51,10 @@ pub(crate) fn launch(
         let begin = move || {
             signals::reset_for_children().map_err(ProcessError::io("reset signals"))?;
             let lifeline = lifeline(program.confinement)?;
-            let domain = program.confinement.enter(&program.bounds, &program.root);
+            let outsider = lifeline.as_ref().and_then(Lifeline::pid);
+            let domain = program
+                .confinement
+                .enter(&program.bounds, &program.root, outsider);
             let domain = domain.map_err(ProcessError::Sandbox)?;
             let stdin = pipes.stdin.map_or_else(Stdio::null, Stdio::from);
             command

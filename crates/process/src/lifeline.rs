@@ -10,31 +10,26 @@ use std::io::{PipeWriter, Write, pipe};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Pid;
+
 use crate::error::ProcessError;
+use crate::launch::pid_of;
 use crate::orphans::{self, Brood, Known};
 use crate::processes::MARK;
 
 /// The first line is the group to kill; the second never comes. Those that left the group are found by their mark. What
 /// they had for temporary files goes too.
 ///
-/// In a domain, processes are tried one by one, and those that can be signalled are killed; never all at once, and not
-/// at all unless two rules of the kernel were seen to hold: the host, alive and of the same user, can neither be signalled nor
-/// looked into. Nothing is started in between, since that would be in the domain too.
+/// In a domain, one signal goes to every process that can be signalled, so that no chain of forks escapes it. It is sent only if
+/// two rules of the kernel were seen to be enforced: the host, alive and of the same user, could neither be signalled nor
+/// inspected.
 const WATCH: &str = r#"
 in_domain=
 if [ "$2" = domain ] && [ "$PPID" = "$3" ] && ! kill -0 "$PPID" 2>/dev/null && [ ! -e "/proc/$PPID/exe" ] && [ -d "/proc/$PPID" ]
 then in_domain=yes; fi
 read -r group
 read -r _
-round=0
-while [ -n "$in_domain" ] && [ "$round" -lt 50 ]; do
-  round=$((round + 1)) found=
-  for place in /proc/[0-9]*; do
-    pid=${place#/proc/}
-    if [ "$pid" != "$$" ] && kill -0 "$pid" 2>/dev/null; then kill -KILL "$pid" && found=yes; fi
-  done
-  [ -n "$found" ] || break
-done
+[ -n "$in_domain" ] && kill -s KILL -- -1
 [ -n "$group" ] && kill -KILL -- "-$group"
 grep -lsaF -- "$1" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do kill -KILL "$pid"; done
 [ -n "$4" ] && rm -rf -- "$4"
@@ -88,6 +83,10 @@ impl Lifeline {
             line,
             _known: known,
         })
+    }
+
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        pid_of(&self.watcher)
     }
 
     /// Tells the watcher whom to kill.

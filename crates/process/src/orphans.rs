@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -20,7 +20,15 @@ use crate::processes::{Member, Table};
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Whoever starts a program reads, and who looks for orphans writes: a child that is not in the list yet is no orphan.
 static GATE: RwLock<()> = RwLock::new(());
-static STARTED: Mutex<Option<HashMap<i32, Start>>> = Mutex::new(None);
+static STARTED: Mutex<Option<HashMap<i32, Entry>>> = Mutex::new(None);
+
+/// A child in the list. Its number alone does not identify it: the system may give it to a new child as soon as this one is reaped, which
+/// is before it is removed.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    id: u64,
+    start: Start,
+}
 
 /// What is known of a child that we started.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +67,7 @@ pub(crate) enum Brood {
 /// A child that we started. Drop it when the child is reaped, not before.
 pub(crate) struct Known {
     pid: i32,
+    id: u64,
     start: Option<u64>,
 }
 
@@ -94,20 +103,33 @@ fn remember(child: Child, brood: Brood) -> (Child, Known) {
     let birth = Pid::from_raw(pid).and_then(Member::birth);
     // Where that is not told, any orphan may be its.
     let start = (brood == Brood::Possible).then(|| birth.unwrap_or(0));
-    let known = start.map_or(Start::Childless, Start::Of);
-    started().get_or_insert_default().insert(pid, known);
-    (child, Known { pid, start })
+    (child, Known::new(pid, start))
 }
 
 impl Drop for Known {
     fn drop(&mut self) {
-        if let Some(started) = started().as_mut() {
+        if let Some(started) = started().as_mut()
+            && started
+                .get(&self.pid)
+                .is_some_and(|entry| entry.id == self.id)
+        {
             started.remove(&self.pid);
         }
     }
 }
 
 impl Known {
+    fn new(pid: i32, start: Option<u64>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry {
+            id,
+            start: start.map_or(Start::Childless, Start::Of),
+        };
+        started().get_or_insert_default().insert(pid, entry);
+        Self { pid, id, start }
+    }
+
     /// Ends the orphans that only this child can have left, and buries the dead ones. Tells whether all are gone.
     pub(crate) fn end_orphans(&self) -> bool {
         if !ADOPTS.load(Ordering::Acquire) {
@@ -131,7 +153,8 @@ impl Known {
         let known = started().clone().unwrap_or_default();
         let may_be_of_another = |member: &Member| {
             let mut others = known.iter().filter(|(pid, _)| **pid != self.pid);
-            others.any(|(_, start)| matches!(start, Start::Of(start) if *start <= member.start))
+            others
+                .any(|(_, entry)| matches!(entry.start, Start::Of(start) if start <= member.start))
         };
         let children = table.children_elsewhere().into_iter();
         let orphans = children.filter(|(member, is_dead)| {
@@ -161,6 +184,24 @@ fn bury() {
     }
 }
 
-fn started() -> MutexGuard<'static, Option<HashMap<i32, Start>>> {
+fn started() -> MutexGuard<'static, Option<HashMap<i32, Entry>>> {
     STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_of_a_new_child_outlives_that_of_a_reaped_one_with_the_same_pid() {
+        // No process has this number: it is above every limit of the kernel.
+        let pid = 1 << 22;
+        let reaped = Known::new(pid, Some(1));
+        let new = Known::new(pid, Some(2));
+        drop(reaped);
+        let has_entry = || started().as_ref().unwrap().contains_key(&pid);
+        assert!(has_entry(), "the new child is taken for an orphan");
+        drop(new);
+        assert!(!has_entry());
+    }
 }

@@ -11,6 +11,30 @@ pub struct AgentRunList {
     pub runs: Vec<AgentRun>,
 }
 
+/// The body of `POST /v1/threads/{id}/agent-runs/nudge`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NudgeAgentRuns {
+    /// The agents that work for the thread: 1 to 64.
+    pub agent_ids: Vec<String>,
+}
+
+/// The answer of `POST /v1/threads/{id}/agent-runs/nudge`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NudgedAgentRuns {
+    /// Whether the turn's model reads of it; `false` if none of the agents runs any more.
+    pub accepted: bool,
+    /// Whether the model has an earlier nudge still to read, so that nothing was added.
+    pub coalesced: bool,
+    /// The thread.
+    pub thread_id: String,
+    /// Its running turn.
+    pub turn_id: String,
+    /// The agents that still run.
+    pub agent_ids: Vec<String>,
+}
+
 /// What an agent that a model started was asked to do, and how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mode::Mode;
-use crate::tasks::TaskStatus;
+use crate::tasks::{JobHold, TaskStatus};
+use crate::turns::UnapprovedCalls;
 
 /// Whether an automation runs by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,7 +40,7 @@ pub struct CreateAutomation {
     pub name: String,
     /// What the agent is told at each run.
     pub prompt: String,
-    /// When: `FREQ=HOURLY;INTERVAL=n`, with `BYDAY`, `BYHOUR` and `BYMINUTE` as wished, or `FREQ=WEEKLY` with all three.
+    /// When: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
     pub rrule: String,
     /// The directories that it is about; a run works in the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -202,4 +203,10 @@ pub struct AutomationRunRecord {
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why it does not run now, although it is not at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<JobHold>,
+    /// Calls of its last turn that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved_calls: Option<UnapprovedCalls>,
 }

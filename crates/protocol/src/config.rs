@@ -133,6 +133,18 @@ pub struct ProviderEntry {
     pub usable: bool,
 }
 
+/// The answer of `GET /v1/models`: the current provider and its models.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ModelList {
+    /// Who serves threads whose clients name no model.
+    pub provider: String,
+    /// Its name for people.
+    pub provider_display_name: String,
+    /// Its configured models, its usual one among them.
+    pub models: Vec<String>,
+}
+
 /// The answer of `GET /v1/providers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

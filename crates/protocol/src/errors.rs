@@ -123,6 +123,8 @@ codes! {
     FleetRunEnded = "fleet_run_ended", 409;
     /// The worker has no task.
     WorkerIdle = "worker_idle", 409;
+    /// The configuration declares the automation, so that requests cannot change it.
+    AutomationDeclared = "automation_declared", 409;
     /// What is to be set is in the configuration file, and counts from the next start on.
     RestartRequired = "restart_required", 409;
     /// The provider has neither a key nor an address.
@@ -159,6 +161,10 @@ codes! {
     NotImplemented = "not_implemented", 501;
     /// What the thread or turn needs is not configured here, such as an agent of others.
     NotConfigured = "not_configured", 503;
+    /// A part of the daemon does not work now; only `GET /ready` answers this.
+    NotReady = "not_ready", 503;
+    /// The stored tokens cannot be read now.
+    TokensUnavailable = "tokens_unavailable", 503;
     /// Nothing can be recorded now.
     StoreUnavailable = "store_unavailable", 503;
     /// The daemon is stopping.

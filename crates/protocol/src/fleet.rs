@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::tasks::JobHold;
+use crate::turns::UnapprovedCalls;
+
 /// The body of `POST /v1/fleet/runs`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -297,6 +300,12 @@ pub struct FleetTaskState {
     /// Why the last attempt came to nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why it does not run now, although it is not at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<JobHold>,
+    /// Calls of its last turn that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
 /// A run.

@@ -51,6 +51,12 @@ pub struct RuntimeExperimentalCapabilities {
     /// Named directories to work in.
     #[serde(default)]
     pub environments: bool,
+    /// `POST /v1/threads/{id}/agent-runs/{agent_id}/cancel`.
+    #[serde(default)]
+    pub agent_run_cancel: bool,
+    /// `POST /v1/threads/{id}/agent-runs/nudge`.
+    #[serde(default)]
+    pub agent_run_nudge: bool,
 }
 
 /// The answer of `GET /v1/runtime/info`.

@@ -12,6 +12,7 @@ pub mod apps;
 pub mod automations;
 pub mod budgets;
 pub mod config;
+pub mod context;
 pub mod environments;
 pub mod errors;
 pub mod events;
@@ -40,6 +41,7 @@ pub use automations::{
     PatchAutomation,
 };
 pub use budgets::Budget;
+pub use context::ContextUsage;
 pub use environments::{
     CreateEnvironment, Environment, EnvironmentList, EnvironmentPolicy, NetworkPolicy,
     TurnEnvironmentParams,
@@ -55,8 +57,8 @@ pub use sessions::{
     SessionView, UpdateSession, UpdatedSession,
 };
 pub use tasks::{
-    CreateTask, TaskChecklist, TaskCounts, TaskList, TaskRecord, TaskStatus, TaskSummary,
-    TaskToolCall, TaskToolStatus, TimelineEntry,
+    CreateTask, HoldCause, JobHold, TaskChecklist, TaskCounts, TaskList, TaskRecord, TaskStatus,
+    TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry,
 };
 pub use threads::{
     CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchResult, PatchThread,
@@ -69,7 +71,7 @@ pub use tools::{
 };
 pub use turns::{
     CompactThread, RetryThread, StartTurn, Status, SteerTurn, TokenUsage, Turn, TurnDetail,
-    WaitKind,
+    UnapprovedCalls, WaitKind,
 };
 pub use usage::{UsageBucket, UsageReport, UsageTotals};
 pub use workspace::WorkspaceStatus;

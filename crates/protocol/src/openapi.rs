@@ -236,15 +236,3 @@ fn header(operation: &Operation) -> Option<Value> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn print() {
-        std::fs::write(
-            "/tmp/openapi-new.json",
-            serde_json::to_string_pretty(&super::document()).unwrap_or_default(),
-        )
-        .ok();
-    }
-}

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mode::Mode;
-use crate::turns::WaitKind;
+use crate::turns::{UnapprovedCalls, WaitKind};
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +21,44 @@ pub enum TaskStatus {
     Failed,
     /// It was called off.
     Canceled,
+}
+
+/// What a held job waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum HoldCause {
+    /// Fewer threads: the limit is reached.
+    NoRoom,
+    /// A budget to renew or to be raised.
+    Budget,
+    /// A model, a backend or another part of the configuration.
+    Configuration,
+    /// Its environment or directory.
+    Environment,
+    /// A readable token file.
+    Token,
+    /// The store.
+    Store,
+    /// The next start of the daemon.
+    Shutdown,
+    /// The removal of an internal fault; the daemon's log names it.
+    Fault,
+}
+
+/// Why a job does not run now. It is not at its end, and resumes when the cause is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobHold {
+    /// What it waits for.
+    pub cause: HoldCause,
+    /// The details.
+    pub reason: String,
+    /// When it was last tried.
+    pub tried_at: String,
+    /// When it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<String>,
 }
 
 /// The body of `POST /v1/tasks`.
@@ -80,7 +118,7 @@ pub struct TaskSummary {
     pub ended_at: Option<String>,
     /// How long it took from its first attempt to its end.
     pub duration_ms: Option<u64>,
-    /// Why it was not done, why its last attempt failed, or what it waits for where there is no room for its thread.
+    /// Why it was not done, why its last attempt failed, or why it is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The thread that it runs on, once it has begun.
@@ -89,6 +127,12 @@ pub struct TaskSummary {
     /// The turn of its newest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
+    /// Why it does not run now, although it is not at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<JobHold>,
+    /// Calls of its last turn that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
 /// How many tasks there are. Ended ones are counted from the beginning, also those that are not kept any more.
@@ -158,7 +202,7 @@ pub struct TaskRecord {
     /// Never there: the whole result is in the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_detail_path: Option<String>,
-    /// Why it was not done, why its last attempt failed, or what it waits for where there is no room for its thread.
+    /// Why it was not done, why its last attempt failed, or why it is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The thread that it runs on, once it has begun.
@@ -194,6 +238,12 @@ pub struct TaskRecord {
     /// The agent of others that does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// Why it does not run now, although it is not at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<JobHold>,
+    /// Calls of its last turn that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
 /// What is to be ticked off.

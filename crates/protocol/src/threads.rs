@@ -41,6 +41,9 @@ pub struct Thread {
     /// The configured name of who serves the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_provider_id: Option<String>,
+    /// The model with the provider that serves it, as `provider/model`; missing where an external agent answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qualified_model: Option<String>,
     /// The directory that clients show.
     pub workspace: String,
     /// How freely the agent works.

@@ -128,6 +128,19 @@ pub struct Turn {
     /// How often it went on after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_count: Option<u32>,
+    /// Calls that did not run for want of an approval. The events of a stream do not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved_calls: Option<UnapprovedCalls>,
+}
+
+/// Calls of a turn that did not run for want of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UnapprovedCalls {
+    /// Those that were refused.
+    pub refused: u32,
+    /// Those whose approval timed out.
+    pub timed_out: u32,
 }
 
 /// The answer of `GET …/turns/{turn_id}`.

@@ -11,7 +11,7 @@ use crate::access::Gate;
 use crate::calls::ClientCalls;
 use crate::error::RpcError;
 use crate::frame;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, TextSource};
 
 /// What a method answers.
 pub type Answer = Result<Value, RpcError>;
@@ -23,6 +23,8 @@ pub struct RpcLimits {
     pub message_bytes: usize,
     /// Texts that wait to be sent.
     pub queue: usize,
+    /// Bytes of texts that wait to be sent.
+    pub queue_bytes: usize,
     /// Runs that a connection follows.
     pub subscriptions: usize,
     /// Long calls of a connection that are under way.
@@ -40,6 +42,7 @@ impl Default for RpcLimits {
         Self {
             message_bytes: 1024 * 1024,
             queue: 256,
+            queue_bytes: 64 * 1024,
             subscriptions: 256,
             long_calls: 64,
             tool_time: Duration::from_secs(300),
@@ -88,6 +91,11 @@ impl Peer {
     /// Tells the client something; waits for room, and tells whether it is still there.
     pub async fn notify(&self, method: &str, params: &Value) -> bool {
         self.outbox.send(frame::notification(method, params)).await
+    }
+
+    /// Sends the client a text that is made while it is written; waits for room, and tells whether the client is still there.
+    pub async fn send_pieces(&self, source: Box<dyn TextSource>) -> bool {
+        self.outbox.send_pieces(source).await
     }
 
     /// Waits until the connection is gone.

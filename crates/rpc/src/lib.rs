@@ -22,4 +22,4 @@ pub use error::RpcError;
 pub use frame::{Frame, FrameError, Id};
 pub use hub::{Answer, Hub, Methods, NoMethods, Peer, RpcLimits};
 pub use methods::params;
-pub use outbox::{Outbox, Outgoing};
+pub use outbox::{Outbox, Outgoing, Queued, TextPiece, TextSource};

@@ -109,6 +109,14 @@ impl OpenRuns {
         }
     }
 
+    /// Forgets a run that no connection holds. One that was resumed meanwhile stays.
+    pub(crate) fn forget_unheld(&mut self, run_id: &str) {
+        let open = self.runs.get(run_id);
+        if open.is_some_and(|open| matches!(open.holder, Holder::Nobody { .. })) {
+            self.let_go(run_id);
+        }
+    }
+
     pub(crate) fn note_resumed(&mut self, run_id: &str, from: String) {
         if let Some(open) = self.runs.get_mut(run_id) {
             open.resumed_from = Some(from);

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use windlass_core::runs::Termination;
+use windlass_store::KeptRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
-use crate::runs::Runs;
+use crate::runs::{Appended, Runs};
 
 /// How many ends are on their way at a time; they share commits.
 const AT_A_TIME: usize = 256;
@@ -48,10 +49,10 @@ impl Runs {
     /// again by the next call.
     pub async fn sweep(&self) -> usize {
         let expired = self.open().expired(self.clock.elapsed());
-        let mut ending: JoinSet<Result<(), RunError>> = JoinSet::new();
+        let mut ending: JoinSet<Result<bool, RunError>> = JoinSet::new();
         let mut ended = 0;
-        let mut note = |done: Result<Result<(), RunError>, tokio::task::JoinError>| match done {
-            Ok(Ok(())) => ended += 1,
+        let mut note = |done: Result<Result<bool, RunError>, tokio::task::JoinError>| match done {
+            Ok(Ok(has_ended)) => ended += usize::from(has_ended),
             Ok(Err(error)) => tracing::warn!(%error, "a lost run could not be ended"),
             Err(error) => tracing::error!(%error, "ending a lost run failed"),
         };
@@ -62,12 +63,25 @@ impl Runs {
                 note(done);
             }
             let runs = self.clone();
-            ending.spawn(async move { runs.end(run, &Termination::Incomplete).await.map(drop) });
+            ending.spawn(async move { runs.end_lost(run).await });
         }
         while let Some(done) = ending.join_next().await {
             note(done);
         }
         ended
+    }
+
+    /// Ends a run whose connection is lost; returns whether it has ended. A run that was removed or belongs to another writer is
+    /// forgotten here: its deadline would expire again at once.
+    async fn end_lost(&self, run: KeptRun) -> Result<bool, RunError> {
+        let run_id = run.summary.run_id.clone();
+        match self.end(run, &Termination::Incomplete).await? {
+            Appended::Done { .. } | Appended::Ended(_) => Ok(true),
+            Appended::Lost => {
+                self.open().forget_unheld(&run_id);
+                Ok(false)
+            }
+        }
     }
 
     /// Removes runs that ended longer ago than this, in small commits; returns how many.

@@ -13,7 +13,7 @@ use windlass_core::in_memory::{
 };
 use windlass_core::llm_models::ModelWithProvider;
 use windlass_core::message::{InputMessage, Message};
-use windlass_core::session::{Session, SessionStatus};
+use windlass_core::session::{Session, SessionStatus, SubagentStatus};
 use windlass_core::traits::{
     AgentStore, EventEmitter, HarnessStore, LlmProviderStore, MessageRetriever, SessionFileSystem,
     SessionMutator, SessionStorageStore, SessionStore, UserConnectionResolver,
@@ -24,8 +24,8 @@ use windlass_store::{
     Queries,
 };
 
-use crate::allowance::Allowance;
 use crate::journal_views::{JournalEvents, JournalMessages};
+use crate::spending::DailyLimit;
 
 fn unsupported(what: &str) -> AgentLoopError {
     AgentLoopError::config(format!(
@@ -98,6 +98,20 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
             self.add_session(session).await?;
         }
         Ok(())
+    }
+    /// Sets the status of a session that works for another; tells whether it is there. A store that can change a record in
+    /// place overrides this, so that no other change of the record is lost.
+    async fn set_subagent_status(
+        &self,
+        session_id: SessionId,
+        status: SubagentStatus,
+    ) -> Result<bool> {
+        let Some(mut session) = self.get_session(session_id).await? else {
+            return Ok(false);
+        };
+        session.subagent_status = Some(status);
+        self.add_session(session).await?;
+        Ok(true)
     }
     /// Tells whether a session is there. A store that can tell without copying overrides this.
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
@@ -203,6 +217,13 @@ impl RuntimeSessionStore for InMemorySessionStore {
         self.modify(session_id, |session| progress.apply(session));
         Ok(())
     }
+    async fn set_subagent_status(
+        &self,
+        session_id: SessionId,
+        status: SubagentStatus,
+    ) -> Result<bool> {
+        Ok(self.modify(session_id, |session| session.subagent_status = Some(status)))
+    }
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
         Ok(self.contains(session_id))
     }
@@ -248,8 +269,8 @@ pub struct RuntimeBackends {
     pub journal: Arc<dyn Journal>,
     /// What answers about the threads and turns of the journal, for lists and for forks at a turn.
     pub queries: Option<Arc<dyn Queries>>,
-    /// What all sessions may use together; without it, nobody is asked.
-    pub allowance: Option<Arc<dyn Allowance>>,
+    /// What all sessions may spend together in a day; `None` is no limit.
+    pub daily_limit: Option<DailyLimit>,
     /// Files, where the platform's factory should not make them.
     pub file_system: Option<Arc<dyn SessionFileSystem>>,
     /// The views that came with the journal: what is still one of these needs no copy.
@@ -299,7 +320,7 @@ impl RuntimeBackends {
             connection_resolver: None,
             journal,
             queries: None,
-            allowance: None,
+            daily_limit: None,
             file_system: None,
             views: Views { messages, events },
         }
@@ -320,10 +341,10 @@ impl RuntimeBackends {
             )
         })
     }
-    /// Sets who is asked before every model call.
+    /// Limits what all sessions spend together in a day. The ledger must belong to the journal.
     #[must_use]
-    pub fn with_allowance(mut self, allowance: Arc<dyn Allowance>) -> Self {
-        self.allowance = Some(allowance);
+    pub fn with_daily_limit(mut self, limit: DailyLimit) -> Self {
+        self.daily_limit = Some(limit);
         self
     }
     /// Sets the harnesses.

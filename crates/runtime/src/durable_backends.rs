@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use windlass_core::agent::Agent;
 use windlass_core::error::Result;
 use windlass_core::harness::Harness;
-use windlass_core::session::Session;
+use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::traits::{
     AgentStore, HarnessStore, SessionFileSystem, SessionMutator, SessionStorageStore, SessionStore,
 };
@@ -269,6 +269,15 @@ impl RuntimeSessionStore for DurableSessions {
     async fn note_progress(&self, session_id: SessionId, progress: SessionProgress) -> Result<()> {
         self.progress.put(session_id, progress);
         Ok(())
+    }
+    async fn set_subagent_status(
+        &self,
+        session_id: SessionId,
+        status: SubagentStatus,
+    ) -> Result<bool> {
+        let set = self.records.set_subagent_status(session_id, status).await;
+        self.read.remove(session_id);
+        set
     }
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
         Ok(self.find(session_id).await?.is_some())

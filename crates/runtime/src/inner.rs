@@ -141,7 +141,8 @@ impl Inner {
             return Err(AgentLoopError::SessionNotFound(session_id));
         }
         self.forget_idle();
-        Ok(self.slots.get_or_make(session_id, self.world.now()))
+        let now = self.world.now();
+        Ok(self.slots.get_or_make(session_id, now, &self.secrets))
     }
 
     /// Takes nothing more from now on; returns the threads that there are.
@@ -155,7 +156,7 @@ impl Inner {
     }
 
     pub(crate) fn take_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {
-        self.slots.take(session_id)
+        self.slots.take(session_id, &self.secrets)
     }
 
     /// Returns how many sessions are in memory.
@@ -186,7 +187,8 @@ impl Inner {
         let span = self.settings.idle_time.map(TimeDelta::from_std);
         let after = span.and_then(|span| now.checked_sub_signed(span.ok()?));
         let count = self.settings.idle_sessions;
-        self.slots.trim(&IdleLimits { count, after }, now);
+        let keep = IdleLimits { count, after };
+        self.slots.trim(&keep, now, &self.secrets);
     }
 
     /// Returns the conversation of a session as it is recorded, shared.

@@ -89,7 +89,7 @@
 //! lists can be read as often as one likes, with `ConversationBuilder::on_disk_read_only` or `SqliteStore::open_read_only` also beside a process that writes.
 //! [`Conversation::resume`] goes on with the turn of a conversation, [`InProcessRuntime::resume_open_turns`] with all that are
 //! open; so does work on a session, for that session. From then on the process is at work on the turn: if it goes down three times
-//! in a row, with no tool call coming to its end in between, the turn fails at the third restart. A stop in order
+//! in a row, with no tool call running to its end in between, or ten times in all, the turn fails at that restart. A stop in order
 //! ([`Conversation::close`], [`InProcessRuntime::shutdown`]) does not count. The examples `after_a_crash`, `looking` and
 //! `pending_approvals` show all of it.
 //!
@@ -120,7 +120,6 @@
 //! ```
 
 mod agent_backends;
-mod allowance;
 mod backends;
 mod builder;
 mod builders;
@@ -139,6 +138,7 @@ mod replay;
 mod runtime;
 mod secrets;
 mod settings;
+mod spending;
 mod steps;
 mod subagents;
 mod thread;
@@ -147,7 +147,6 @@ mod turn_result;
 mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
-pub use allowance::{Allowance, AllowanceCall, CallUsage, DayAllowance, DayLimits};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,
@@ -165,12 +164,13 @@ pub use easy::{typed_tool, typed_tool_with_context};
 pub use figures::TurnFigures;
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
-    EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
+    ContextUsage, EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
     SessionSummary,
 };
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{CompactionSettings, RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
+pub use spending::DailyLimit;
 pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
 pub use steps::arguments::check_schema;
@@ -178,6 +178,7 @@ pub use subagents::{ChildDraft, SubagentHost, SubagentSettings};
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
+pub use windlass_core::budget::DayLimits;
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
@@ -186,8 +187,9 @@ pub use windlass_store::sqlite::{
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
-    InMemorySessionStore, Journal, Listed, MemoryJournal, MemoryQueries, Queries, Retention,
-    ThreadQuery, ThreadRow, WriteBlocklistFileStore,
+    InMemorySessionStore, Journal, LedgerError, Listed, MemoryJournal, MemoryLedger, MemoryQueries,
+    OwnerSpending, Queries, Reservation, Retention, SpendingLedger, ThreadQuery, ThreadRow,
+    WriteBlocklistFileStore,
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
@@ -200,6 +202,11 @@ pub use world::{ManualWorld, Sleep, SystemWorld, World};
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeDoctests;
+
+/// The program of the page about the library's events is compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library-events.md")]
+struct EventsDoctests;
 
 /// The programs of the page about embedding are compiled and run with the documentation's tests.
 #[cfg(all(doctest, feature = "sqlite"))]

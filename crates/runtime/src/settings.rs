@@ -110,6 +110,9 @@ pub struct RuntimeSettings {
     pub approvals: Arc<ApprovalRules>,
     /// How many bytes of the conversation a backend is told that does not know it.
     pub backend_history_bytes: usize,
+    /// Bytes of a backend's output that one turn records: text, thoughts, its calls with their results, notices. Beyond it the
+    /// turn fails with `backend_output_limit`. Default: 16 MiB, as of a command's stored output.
+    pub backend_output_bytes: usize,
     /// When the history of a session is made shorter by itself; `None` is never, unless its capability `compaction` says so.
     pub compaction: Option<CompactionSettings>,
     /// Above how many tools of one capability, all MCP servers being one, the model finds them by `tool_search` and is not offered them at
@@ -142,6 +145,7 @@ impl Default for RuntimeSettings {
             idle_time: Some(Duration::from_secs(600)),
             approvals: Arc::default(),
             backend_history_bytes: 256 * 1024,
+            backend_output_bytes: 16 * 1024 * 1024,
             compaction: None,
             defer_above: None,
             secrets: NamedSecrets::default(),

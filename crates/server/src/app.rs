@@ -14,13 +14,16 @@ use windlass_store::queries::Queries;
 use crate::chosen::Chosen;
 use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
+use crate::fanout::Fanouts;
 use crate::git::GitStates;
+use crate::http::answers::LargeAnswers;
 use crate::locks::Locks;
 use crate::quotas::Quotas;
 use crate::readiness::Readiness;
 use crate::rooms::Rooms;
 use crate::settings::Settings;
 use crate::store::WireStore;
+use crate::supervise::Loops;
 use crate::visitors::Lobby;
 use crate::work::Work;
 
@@ -41,6 +44,10 @@ pub(crate) struct App {
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
     pub(crate) counters: Counters,
+    /// The threads whose events are being read.
+    pub(crate) fanouts: Fanouts,
+    /// Answers that are written while they are read.
+    pub(crate) large_answers: LargeAnswers,
     /// What each token has open.
     pub(crate) quotas: Quotas,
     /// Work that nobody sits beside, where it is carried out.
@@ -49,6 +56,7 @@ pub(crate) struct App {
     pub(crate) lobby: Lobby,
     pub(crate) socket_lobby: Lobby,
     pub(crate) readiness: Readiness,
+    pub(crate) loops: Loops,
     /// Requests with an idempotency key that are under way.
     pub(crate) under_way: Locks,
     /// Threads whose records are being changed, so that no change is lost.
@@ -84,6 +92,8 @@ pub(crate) struct Counters {
     pub(crate) sockets: AtomicUsize,
     pub(crate) upkeeps: AtomicU64,
     pub(crate) failed_upkeeps: AtomicU64,
+    /// Bytes by which rows that retention never removes exceed its limit, as of the last upkeep.
+    pub(crate) over_limit: AtomicU64,
     /// Records that upkeep has removed.
     pub(crate) removed: AtomicU64,
 }

@@ -38,7 +38,10 @@ impl App {
         let mut turn = draft.controls.turn.take().unwrap_or_default();
         let mut model = parent.model.clone();
         if let Some(wished) = &draft.model {
-            model = chosen.models.name(Some(wished))?;
+            model = match turn.backend {
+                Some(_) => chosen.models.name_for_agent(Some(wished))?,
+                None => chosen.models.name(Some(wished))?,
+            };
             turn.model = match turn.backend {
                 Some(_) => Some(model.clone()),
                 None => {
@@ -66,7 +69,7 @@ impl App {
             self.rooms.take(&*self.queries, limit).await?;
         }
         let now = ids::time(Utc::now());
-        let thread = Thread {
+        let mut thread = Thread {
             id: ids::thread(draft.session.id),
             created_at: now.clone(),
             updated_at: now,
@@ -76,7 +79,6 @@ impl App {
             auto_approve: parent.auto_approve && !parent.approvals_remembered,
             approvals_remembered: false,
             dynamic_tools: None,
-            model,
             backend: turn.backend.clone(),
             parent: Some(ThreadParent {
                 thread_id: parent.id.clone(),
@@ -84,6 +86,9 @@ impl App {
             }),
             ..parent
         };
+        if draft.model.is_some() {
+            chosen.models.set(&mut thread, model);
+        }
         draft.controls.turn = Some(turn);
         draft.record = Some(serde_json::to_value(&thread).map_err(ApiError::internal)?);
         Ok(())

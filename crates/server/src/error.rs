@@ -6,6 +6,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorBody, ErrorCode};
+use windlass_store::JournalError;
 use windlass_store::queries::QueryError;
 
 /// What is answered, or why not.
@@ -168,12 +169,22 @@ impl From<AgentLoopError> for ApiError {
                     "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
                 )
             }
-            AgentLoopError::Configuration(_) => {
+            AgentLoopError::Configuration(_)
+            | AgentLoopError::ModelNotAvailable(_)
+            | AgentLoopError::DriverNotRegistered(_)
+            | AgentLoopError::HarnessNotFound(_)
+            | AgentLoopError::AgentNotFound(_) => {
                 tracing::warn!(%error, "something is not configured");
                 Self::new(ErrorCode::NotConfigured, error.to_string())
             }
             _ => Self::internal(error),
         }
+    }
+}
+
+impl From<JournalError> for ApiError {
+    fn from(error: JournalError) -> Self {
+        AgentLoopError::StoreUnavailable(error.to_string()).into()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_core::approval_rules::ApprovalAction;
 use windlass_protocol::config::ProviderEntry;
+use windlass_work::automations::Declared;
 
 use crate::models::Models;
 
@@ -44,6 +45,8 @@ pub struct Reloaded {
     pub models: Models,
     /// The providers.
     pub providers: Vec<ProviderEntry>,
+    /// The automations that it declares.
+    pub automations: Vec<Declared>,
     /// The keys that changed and count from now on.
     pub applied: Vec<String>,
     /// The keys that changed and count from the next start on.

@@ -65,12 +65,21 @@ pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// Names what a request makes that may come again, always the same: the second time it is found.
+/// Derives the id of the thread that a request with an idempotency key creates.
 pub(crate) fn made_by(request: &str) -> SessionId {
+    SessionId::from_uuid(derived(request))
+}
+
+/// Derives the id of the turn that a request with an idempotency key starts.
+pub(crate) fn turn_of(request: &str) -> TurnId {
+    TurnId::from_uuid(derived(request))
+}
+
+/// Derives a UUID (version 8) from the digest of a request: owner, operation, key and body.
+fn derived(request: &str) -> Uuid {
     let mut bytes = [0_u8; 16];
     bytes.copy_from_slice(&blake3::hash(request.as_bytes()).as_bytes()[..16]);
-    let uuid = uuid::Builder::from_custom_bytes(bytes).into_uuid();
-    SessionId::from_uuid(uuid)
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// Gives what a fork shares with its parent a name of its own, always the same. The name of a name is the id again.

@@ -24,11 +24,13 @@ pub(crate) enum Quota {
     Subscribers,
     /// Bytes of bodies that are being read.
     BodyBytes,
+    /// Bytes of answers that are being written.
+    AnswerBytes,
 }
 
 #[derive(Default)]
 struct OfToken {
-    counts: [usize; 3],
+    counts: [usize; 4],
     revoked: CancellationToken,
 }
 
@@ -48,6 +50,7 @@ impl Quota {
             Self::Connections => limits.connections_of_token,
             Self::Subscribers => limits.subscribers_of_token,
             Self::BodyBytes => limits.body_bytes_of_token,
+            Self::AnswerBytes => limits.answer_bytes_of_token,
         }
     }
 
@@ -56,6 +59,7 @@ impl Quota {
             Self::Connections => "connections of one token",
             Self::Subscribers => "subscribers of one token",
             Self::BodyBytes => "bytes of bodies of one token at once",
+            Self::AnswerBytes => "bytes of unread answers of one token",
         }
     }
 }
@@ -121,7 +125,7 @@ impl Drop for Share {
         let mut table = self.app.quotas.table();
         if let Some(open) = table.get_mut(token_id) {
             open.counts[self.quota as usize] -= self.count;
-            if open.counts == [0; 3] {
+            if open.counts == [0; 4] {
                 table.remove(token_id);
             }
         }
@@ -138,6 +142,7 @@ pub(crate) async fn watch_tokens(app: Shared) {
             () = app.stopping.cancelled() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        app.quotas.end_revoked(|token_id| stored.has(token_id));
+        app.quotas
+            .end_revoked(|token_id| stored.by_id(token_id).is_present());
     }
 }

@@ -3,10 +3,8 @@
 //! They are not in the database, because they are forgotten beside a daemon that runs. The file is replaced as a whole, looked at when a turn
 //! begins, and read when it is another one than before.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -17,40 +15,13 @@ use windlass_core::tools::ToolCall;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_tools::Environments;
 
-use crate::whole_file::{FileVersion, open_private, read_own, replace};
+use crate::json_file::{FileState, JsonContents, JsonFile, JsonFileError};
 
 const FILE: &str = "approvals.json";
-const LOCK: &str = "approvals.lock";
-const VERSION: u32 = 1;
 /// How many calls are remembered in all; the oldest go first.
 const MAX_CALLS: usize = 1000;
-/// How many bytes the file may have.
-const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// How many letters of the arguments are shown.
 const SHOWN: usize = 400;
-
-/// Why remembered calls cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum RememberedError {
-    /// The file cannot be used.
-    #[error("cannot {doing} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The file does not hold what it should.
-    #[error("{} does not hold remembered approvals that this program can read: {why}; it was left as it is", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-}
 
 /// A call that somebody allowed for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,24 +42,42 @@ pub struct RememberedCall {
     digest: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Contents {
     version: u32,
     calls: Vec<RememberedCall>,
 }
 
+impl Default for Contents {
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            calls: Vec::new(),
+        }
+    }
+}
+
+impl JsonContents for Contents {
+    const VERSION: u32 = 1;
+    const WHAT: &'static str = "remembered approvals";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
 /// The remembered calls of a data directory.
 #[derive(Debug, Clone)]
 pub struct RememberedBook {
-    directory: PathBuf,
+    file: Arc<JsonFile<Contents>>,
 }
 
 impl RememberedBook {
     /// Looks after the remembered calls of a directory, which must be there.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
-            directory: directory.into(),
+            file: Arc::new(JsonFile::new(directory.into().join(FILE))),
         }
     }
 
@@ -96,38 +85,16 @@ impl RememberedBook {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn list(&self) -> Result<Vec<RememberedCall>, RememberedError> {
-        let path = self.directory.join(FILE);
-        let unreadable = |why: String| RememberedError::Unreadable {
-            path: path.clone(),
-            why,
-        };
-        let length = match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_file() => found.len(),
-            Ok(_) => return Err(unreadable("it is no file".to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(cannot("read", &path, source)),
-        };
-        if length > MAX_BYTES {
-            return Err(unreadable(format!("it has {length} bytes")));
-        }
-        let text = read_own(&path).map_err(|source| cannot("read", &path, source))?;
-        let Some(text) = text else {
-            return Ok(Vec::new());
-        };
-        let contents: Contents =
-            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-        match contents.version {
-            VERSION => Ok(contents.calls),
-            version => Err(unreadable(format!("it has version {version}"))),
-        }
+    pub fn list(&self) -> Result<Vec<RememberedCall>, JsonFileError> {
+        let contents = self.file.try_read()?;
+        Ok(contents.unwrap_or_default().calls)
     }
 
     /// Remembers a call in a project. One that is there already stays as it is.
     ///
     /// # Errors
     /// If the file cannot be read or written.
-    pub fn add(&self, root: &Path, cwd: &Path, call: &ToolCall) -> Result<(), RememberedError> {
+    pub fn add(&self, root: &Path, cwd: &Path, call: &ToolCall) -> Result<(), JsonFileError> {
         let random = Uuid::new_v4().simple().to_string();
         let arguments = call.arguments.to_string();
         let shown: String = one_line(&arguments).chars().take(SHOWN).collect();
@@ -140,7 +107,7 @@ impl RememberedBook {
             allowed_at: Utc::now(),
             digest: call_digest(call).to_string(),
         };
-        self.change(|calls| {
+        self.file.update(|Contents { calls, .. }| {
             let is_same = |it: &RememberedCall| {
                 it.digest == remembered.digest && it.root == root && it.cwd == cwd
             };
@@ -157,8 +124,8 @@ impl RememberedBook {
     ///
     /// # Errors
     /// If the file cannot be read or written.
-    pub fn forget(&self, id: &str) -> Result<bool, RememberedError> {
-        self.change(|calls| {
+    pub fn forget(&self, id: &str) -> Result<bool, JsonFileError> {
+        self.file.update(|Contents { calls, .. }| {
             let before = calls.len();
             calls.retain(|call| call.id != id);
             calls.len() < before
@@ -171,31 +138,7 @@ impl RememberedBook {
         RememberedInProjects {
             book: self,
             environments,
-            known: Mutex::default(),
         }
-    }
-
-    fn change<T>(
-        &self,
-        change: impl FnOnce(&mut Vec<RememberedCall>) -> T,
-    ) -> Result<T, RememberedError> {
-        let lock = self.directory.join(LOCK);
-        let held = open_private(&lock);
-        let held = held.map_err(|source| cannot("open", &lock, source))?;
-        held.lock()
-            .map_err(|source| cannot("lock", &lock, source))?;
-        let mut calls = self.list()?;
-        let result = change(&mut calls);
-        let contents = Contents {
-            version: VERSION,
-            calls,
-        };
-        let path = self.directory.join(FILE);
-        let written = serde_json::to_vec_pretty(&contents)
-            .map_err(io::Error::other)
-            .and_then(|contents| replace(&path, &contents));
-        written.map_err(|source| cannot("write", &path, source))?;
-        Ok(result)
     }
 }
 
@@ -204,8 +147,6 @@ impl RememberedBook {
 pub struct RememberedInProjects {
     book: RememberedBook,
     environments: Environments,
-    /// What the file said, and which one it was.
-    known: Mutex<(Option<FileVersion>, Vec<RememberedCall>)>,
 }
 
 impl RememberedCalls for RememberedInProjects {
@@ -213,35 +154,21 @@ impl RememberedCalls for RememberedInProjects {
         let Ok(at) = self.environments.resolve(Some(environment)) else {
             return Vec::new();
         };
-        let version = FileVersion::of(&self.book.directory.join(FILE));
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != version {
-            *known = match self.book.list() {
-                Ok(calls) => (version, calls),
-                // What could not be read counts for nothing, and is read again the next time.
-                Err(error) => {
-                    tracing::error!(%error, "remembered approvals do not count now");
-                    (None, Vec::new())
-                }
-            };
-        }
         let (root, cwd) = (at.root_path(), at.cwd());
-        let here = known.1.iter();
+        let current = self.book.file.current();
+        let FileState::Present(contents) = &*current else {
+            return Vec::new();
+        };
+        let here = contents.calls.iter();
         let here = here.filter(|call| call.root == root && call.cwd == cwd);
         here.map(|call| call.digest.clone()).collect()
     }
 }
 
-fn cannot(doing: &'static str, path: &Path, source: io::Error) -> RememberedError {
-    RememberedError::Io {
-        doing,
-        path: path.to_owned(),
-        source,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;
@@ -285,7 +212,8 @@ mod tests {
             allowed_at: Utc::now(),
             digest: number.to_string(),
         };
-        book.change(|calls| calls.extend((0..MAX_CALLS).map(made)))
+        book.file
+            .update(|contents| contents.calls.extend((0..MAX_CALLS).map(made)))
             .unwrap();
         book.add(at, at, &call(&"x".repeat(100_000))).unwrap();
         let calls = book.list().unwrap();

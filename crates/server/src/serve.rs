@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -28,7 +28,10 @@ use crate::app::{App, Shared};
 use crate::chosen::Chosen;
 use crate::environments;
 use crate::error::ApiError;
+use crate::fanout::Fanouts;
+use crate::http::answers::LargeAnswers;
 use crate::http::host;
+use crate::http::outflow::Outflow;
 use crate::http::stall::Stalling;
 use crate::locks::Locks;
 use crate::quotas::{Quotas, watch_tokens};
@@ -38,11 +41,14 @@ use crate::routes;
 use crate::rpc::Rpc;
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
+use crate::supervise::{Loops, supervise};
 use crate::unix_socket::UnixSocket;
 use crate::upkeep;
 use crate::visitors::{Kind, Lobby, Visitor};
 use crate::work::{self, Work};
 
+/// Connections that may wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+const BACKLOG: u32 = 1024;
 /// How long after the last tool it may take to record that turns are released.
 const RELEASING: Duration = Duration::from_secs(5);
 /// How long the server waits with the next connection after one that it could not take.
@@ -113,11 +119,35 @@ pub enum StartError {
 
 /// Takes a port; 0 is any that is free.
 pub async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind((host.trim_matches(['[', ']']), port)).await;
+    let listener = bind_first(host.trim_matches(['[', ']']), port).await;
     listener.map_err(|source| StartError::Listen {
         address: format!("{host}:{port}"),
         source,
     })
+}
+
+/// Binds the first address of a host that can be bound. `TcpListener::bind` would set a backlog of 128, and connections
+/// beyond it are reset when many clients connect at once.
+async fn bind_first(host: &str, port: u16) -> std::io::Result<TcpListener> {
+    let mut failure = std::io::ErrorKind::AddrNotAvailable.into();
+    for address in tokio::net::lookup_host((host, port)).await? {
+        match bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// A server that has its port and waits to be run.
@@ -277,10 +307,13 @@ impl Server {
             builtin_tools,
             git,
             counters: crate::app::Counters::default(),
+            fanouts: Fanouts::default(),
+            large_answers: LargeAnswers::default(),
             quotas: Quotas::default(),
             lobby: Lobby::default(),
             socket_lobby: Lobby::default(),
             readiness: Readiness::default(),
+            loops: Loops::default(),
             under_way: Locks::default(),
             changing: Locks::default(),
             working: TaskTracker::new(),
@@ -298,6 +331,7 @@ impl Server {
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
         let resumed_turns = match app.settings.resumes_open_turns {
             true => {
+                work::interrupt_cancelled(&app).await?;
                 let taken_up = app.runtime.resume_open_turns().await?;
                 taken_up.iter().filter(|turn| turn.goes_on()).count()
             }
@@ -356,9 +390,15 @@ impl Server {
         for socket in self.sockets {
             connections.spawn(serve_unix(self.inside.clone(), socket));
         }
-        tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
-        tokio::spawn(watch_tokens(Shared::clone(&self.app)));
-        let work = tokio::spawn(work::carry_out(Shared::clone(&self.app)));
+        supervise(&self.app, "upkeep", |app| async {
+            upkeep::look_after(app).await;
+            Ok(())
+        });
+        supervise(&self.app, "tokens", |app| async {
+            watch_tokens(app).await;
+            Ok(())
+        });
+        let jobs = work::run_jobs(&self.app);
         let mut stop = std::pin::pin!(stop);
         let mut trouble = AcceptTrouble::default();
         loop {
@@ -379,7 +419,7 @@ impl Server {
         connections.close();
         self.app.working.close();
         let grace = self.app.settings.grace;
-        let ended = async { tokio::join!(connections.wait(), self.app.working.wait(), work) };
+        let ended = async { tokio::join!(connections.wait(), self.app.working.wait(), jobs) };
         // Tools that run come to their record; nothing else begins. Turns go on at the next start. That they were released is
         // recorded after the last tool, so it gets more time: else this stop would count as a crash of them.
         let released = self.app.runtime.shutdown(grace);
@@ -452,6 +492,7 @@ where
 {
     let limits = &app.settings.limits;
     let visitor = Visitor::enter(&app, Kind::Http);
+    let outflow = Outflow::default();
     let service = service_fn(|mut request: Request<Incoming>| {
         let router = router.clone();
         let refusal = match (&visitor, door) {
@@ -464,6 +505,7 @@ where
         if let Ok(visitor) = &visitor {
             request.extensions_mut().insert(Arc::clone(visitor));
         }
+        request.extensions_mut().insert(outflow.clone());
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
     });
     // One that is over the limit holds a descriptor that is meant for others.
@@ -471,7 +513,7 @@ where
         Ok(_) => limits.header_time,
         Err(_) => limits.header_time.min(TURN_AWAY),
     };
-    let io = TokioIo::new(Stalling::new(stream, limits.stall_time));
+    let io = TokioIo::new(Stalling::new(stream, limits.stall_time, outflow.clone()));
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
@@ -486,7 +528,14 @@ where
     };
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = dismissed => return,
+        () = dismissed => {
+            // A request that is being answered gets its answer; cutting the connection would reset it.
+            serving.as_mut().graceful_shutdown();
+            match tokio::time::timeout(TURN_AWAY, serving).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
         () = app.stopping.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await

@@ -10,6 +10,7 @@ use windlass_protocol::CreateEnvironment;
 use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
+use windlass_work::automations::Declared;
 use windlass_work::{AutomationSettings, FleetSettings, TaskSettings};
 
 use crate::host::HostConfig;
@@ -33,6 +34,18 @@ pub enum Access {
     Open,
 }
 
+impl Access {
+    /// Tells whether a stored token exists.
+    pub(crate) fn has_token(&self, token_id: &str) -> bool {
+        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
+    }
+
+    /// Tells whether requests need no token.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+}
+
 /// How much clients may ask for. What is over a limit is answered with 429 or 413, and nothing happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -52,6 +65,10 @@ pub struct Limits {
     pub connections_of_token: usize,
     /// Bytes of bodies that are read at once for one stored token.
     pub body_bytes_of_token: usize,
+    /// Bytes of answers that one token has not read yet.
+    pub answer_bytes_of_token: usize,
+    /// Answers of one token at once that are too long to be held in memory.
+    pub large_answers_of_token: usize,
     /// Answers that are kept for repeated requests.
     pub kept_answers: usize,
     /// How long a connection may take to show a token that is good, or to ask something where none is needed.
@@ -75,6 +92,8 @@ impl Default for Limits {
             connections: 8_192,
             connections_of_token: 1_024,
             body_bytes_of_token: 64 * 1024 * 1024,
+            answer_bytes_of_token: 32 * 1024 * 1024,
+            large_answers_of_token: 4,
             kept_answers: 10_000,
             token_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),
@@ -145,6 +164,8 @@ pub struct WorkSettings {
     pub tasks: TaskSettings,
     /// How automations run.
     pub automations: AutomationSettings,
+    /// The automations that the configuration declares. Where work is not carried out, they are left as they are.
+    pub declared: Vec<Declared>,
     /// How runs of the fleet are carried out.
     pub fleet: FleetSettings,
     /// How long tasks and runs are kept after their end; `None` is until their owner has too many.
@@ -158,6 +179,7 @@ impl Default for WorkSettings {
         Self {
             tasks: TaskSettings::default(),
             automations: AutomationSettings::default(),
+            declared: Vec::new(),
             fleet: FleetSettings::default(),
             keep_ended: None,
             carries_out: true,
@@ -178,7 +200,7 @@ pub struct Settings {
     pub resumes_open_turns: bool,
     /// Who may use the API.
     pub access: Access,
-    /// Origins of web pages beside the usual ones.
+    /// Origins whose web pages may use the API. With a token required, a few well-known ones of local clients are added.
     pub cors_origins: Vec<String>,
     /// Names under which clients may reach the server, beside addresses, `localhost` and [`host`](Self::host).
     pub allowed_hosts: Vec<String>,

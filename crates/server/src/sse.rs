@@ -3,19 +3,25 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use futures_core::Stream;
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::RuntimeEventEnvelope;
 
-use crate::service::follow::{Follower, Heard};
+use crate::fanout::PIECE_BYTES;
+use crate::http::outflow::Outflow;
+use crate::service::follow::{FollowedEvent, Follower, Heard};
 
-/// How many frames wait for a slow reader; the rest stays in the journal.
+/// How many pieces wait for a connection; how many bytes, its [`Outflow`] says.
 const FRAMES: usize = 32;
+/// How long an event is held for a reader that takes its pieces, and for how many readers at once. It saves reading the event
+/// again for each piece.
+const HOLD: Duration = Duration::from_millis(50);
+static HOLDERS: Semaphore = Semaphore::const_new(8);
 /// Tells a browser when to come back. It goes with the first event, because some readers take each frame for one.
 const RETRY: &str = "retry: 1000\n";
 
@@ -35,15 +41,6 @@ pub(crate) fn with_id(id: &str, name: &str, data: &impl Serialize) -> Bytes {
     Bytes::from(format!("id: {id}\nevent: {name}\ndata: {data}\n\n"))
 }
 
-/// Makes the frame of an event; `before` are lines that it begins with.
-fn numbered(before: &str, event: &RuntimeEventEnvelope) -> Bytes {
-    let data = serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned());
-    let (seq, name) = (event.seq, event.payload.name());
-    Bytes::from(format!(
-        "{before}id: {seq}\nevent: {name}\ndata: {data}\n\n"
-    ))
-}
-
 /// Frames on their way to a reader.
 pub(crate) struct Frames(mpsc::Receiver<Bytes>);
 
@@ -55,9 +52,55 @@ impl Stream for Frames {
     }
 }
 
+/// Gives frames to the connection of a reader, as fast as the connection writes them.
+pub(crate) struct FrameSender {
+    frames: mpsc::Sender<Bytes>,
+    outflow: Outflow,
+}
+
+/// The reader is gone, or what it was to get is.
+pub(crate) struct Gone;
+
+impl FrameSender {
+    /// Sends a frame. Most frames are one chunk of the response.
+    pub(crate) async fn send(&self, mut frame: Bytes) -> Result<(), Gone> {
+        while !frame.is_empty() {
+            let piece = frame.split_to(frame.len().min(PIECE_BYTES));
+            self.outflow.room().await;
+            self.pass(piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends an event. A reader that does not take the pieces of a long one holds nothing of it.
+    async fn send_event(&self, event: FollowedEvent, before: &str) -> Result<(), Gone> {
+        let name = event.record.shown.as_ref().map(|shown| &*shown.name);
+        let (seq, name) = (event.record.seq, name.unwrap_or_default());
+        let head = format!("{before}id: {seq}\nevent: {name}\ndata: ");
+        let mut text = event.text(head, "\n\n").ok_or(Gone)?;
+        let may_hold = HOLDERS.try_acquire();
+        loop {
+            self.pass(text.next().await.ok_or(Gone)?).await?;
+            if text.is_done() {
+                return Ok(());
+            }
+            let room = self.outflow.room();
+            if may_hold.is_err() || tokio::time::timeout(HOLD, room).await.is_err() {
+                text.release();
+                self.outflow.room().await;
+            }
+        }
+    }
+
+    async fn pass(&self, piece: Bytes) -> Result<(), Gone> {
+        self.outflow.add(piece.len());
+        self.frames.send(piece).await.map_err(|_| Gone)
+    }
+}
+
 /// Makes the two ends of a stream of frames.
-pub(crate) fn channel() -> (mpsc::Sender<Bytes>, Response<Body>) {
-    let (sender, receiver) = mpsc::channel(FRAMES);
+pub(crate) fn channel(outflow: Outflow) -> (FrameSender, Response<Body>) {
+    let (frames, receiver) = mpsc::channel(FRAMES);
     let mut response = Response::new(Body::from_stream(Frames(receiver)));
     let headers = response.headers_mut();
     let media = HeaderValue::from_static("text/event-stream");
@@ -65,52 +108,54 @@ pub(crate) fn channel() -> (mpsc::Sender<Bytes>, Response<Body>) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies that collect an answer before they pass it on would hold events back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    (sender, response)
+    (FrameSender { frames, outflow }, response)
 }
 
 /// Sends frames until there are no more, the reader leaves, or the server stops, which it is told.
 pub(crate) async fn until_stopped(
-    frames: &mpsc::Sender<Bytes>,
+    sender: &FrameSender,
     stopping: &CancellationToken,
-    sending: impl Future<Output = ()>,
+    sending: impl Future<Output = Result<(), Gone>>,
 ) {
     tokio::select! {
-        () = sending => {}
-        () = frames.closed() => {}
+        _ = sending => {}
+        () = sender.frames.closed() => {}
         () = stopping.cancelled() => {
-            let _ = frames.try_send(comment("shutdown"));
+            let _ = sender.frames.try_send(comment("shutdown"));
         }
     }
 }
 
 /// Sends what a follower hears.
-pub(crate) async fn feed(
-    mut follower: Follower,
-    frames: mpsc::Sender<Bytes>,
-    stopping: CancellationToken,
-) {
+pub(crate) async fn feed(mut follower: Follower, sender: FrameSender, stopping: CancellationToken) {
     let revoked = follower.revoked();
     let sending = async {
         let mut retry = RETRY;
-        while let Some(heard) = follower.next().await {
-            let frame = match heard {
-                Heard::Event(event) => numbered(std::mem::take(&mut retry), &event),
-                Heard::PastEnd { since, head } => comment(&format!(
-                    "cursor {since} is past the end, following from {head}"
-                )),
-                Heard::Pruned { first, last } => comment(&format!("pruned {first}-{last}")),
-                Heard::CaughtUp(head) => comment(&format!("caught-up {head}")),
-                Heard::Behind(records) => comment(&format!("lag {records}")),
-                Heard::Quiet => comment("keepalive"),
+        loop {
+            // Before the next event is read: one that waits here holds nothing.
+            sender.outflow.room().await;
+            let Some(heard) = follower.next().await else {
+                return Ok(());
             };
-            if frames.send(frame).await.is_err() {
-                return;
-            }
+            let notice = match heard {
+                Heard::Event(event) => {
+                    sender.send_event(event, std::mem::take(&mut retry)).await?;
+                    continue;
+                }
+                Heard::PastEnd { since, head } => {
+                    format!("cursor {since} is past the end, following from {head}")
+                }
+                Heard::Pruned { first, last } => format!("pruned {first}-{last}"),
+                Heard::CaughtUp(head) => format!("caught-up {head}"),
+                Heard::Behind(records) => format!("lag {records}"),
+                Heard::Quiet => "keepalive".to_owned(),
+            };
+            sender.send(comment(&notice)).await?;
         }
     };
     // Also while the reader takes nothing.
     tokio::select! {
-        () = until_stopped(&frames, &stopping, sending) => {}
+        () = until_stopped(&sender, &stopping, sending) => {}
         () = revoked.cancelled() => {}
     }
 }

@@ -69,6 +69,10 @@ impl App {
                 let removed = done.records + done.chunks;
                 counters.upkeeps.fetch_add(1, Ordering::Relaxed);
                 counters.removed.fetch_add(removed, Ordering::Relaxed);
+                let over = done
+                    .over_limit
+                    .map_or(0, |over| over.unremovable - over.limit);
+                counters.over_limit.store(over, Ordering::Relaxed);
                 for finding in &done.findings {
                     tracing::error!(finding, "a damaged thread was left as it is");
                 }

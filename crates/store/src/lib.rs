@@ -8,6 +8,7 @@ mod durable;
 pub mod files;
 pub mod host_records;
 pub mod journal;
+pub mod ledger;
 mod lock;
 pub mod queries;
 mod recently_used;
@@ -26,6 +27,9 @@ pub use journal::{
     Batch, Claim, EventSink, FeedEntry, FeedPage, Journal, JournalError, MemoryJournal, Page,
     Retention, StreamKey, StreamStatus,
 };
+pub use ledger::{
+    LedgerError, MemoryLedger, OwnerSpending, Reservation, Settlement, SpendingLedger,
+};
 pub use queries::{
     Listed, MemoryQueries, Queries, QueryError, RunRow, ThreadQuery, ThreadRow, TurnRow, TurnRun,
 };
@@ -36,4 +40,4 @@ pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};
 pub use storage::InMemorySessionStorageStore;
-pub use upkeep::{Upkeep, Upkept};
+pub use upkeep::{OverLimit, Upkeep, Upkept};

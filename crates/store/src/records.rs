@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use windlass_core::agent::Agent;
 use windlass_core::error::Result;
 use windlass_core::harness::Harness;
-use windlass_core::session::Session;
+use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
@@ -31,6 +31,9 @@ pub trait Records: AgentStore + HarnessStore + SessionStore + SessionMutator {
 
     /// Adds a session or replaces the one with its id.
     async fn add_session(&self, session: Session) -> Result<()>;
+
+    /// Sets the status of a session that works for another, and nothing else of its record; tells whether it is there.
+    async fn set_subagent_status(&self, id: SessionId, status: SubagentStatus) -> Result<bool>;
 
     /// Removes a session's record; tells whether it was there.
     async fn remove_session(&self, id: SessionId) -> Result<bool>;

@@ -15,6 +15,20 @@ pub struct Upkept {
     pub stored_bytes: u64,
     /// What is damaged and was left alone.
     pub findings: Vec<String>,
+    /// Set where the limit of bytes cannot be met.
+    pub over_limit: Option<OverLimit>,
+}
+
+/// A store whose limit of bytes is smaller than the rows that retention never removes: open jobs, files, values, secrets and the
+/// records of sessions and agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverLimit {
+    /// Bytes of the database in use.
+    pub used: u64,
+    /// Bytes of the rows that retention never removes.
+    pub unremovable: u64,
+    /// How many bytes may be used.
+    pub limit: u64,
 }
 
 /// A store that wants upkeep.

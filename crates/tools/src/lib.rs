@@ -85,7 +85,8 @@ pub use outputs::{OutputLimits, Outputs};
 pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
 pub use repository::{FoundSkill, FoundSkills, RepositoryCapability};
 pub use shell::{
-    ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
+    ALLOWED_VARIABLES, HomeAccess, HomePathError, Look, LookError, LookOutput, PlaceRefused,
+    SHARED_HOME_DIRECTORIES, ShellCapability, ShellSettings, UserHome,
 };
 #[cfg(feature = "web")]
 pub use web::{InvalidWebRule, Resolver, WebCapability, WebEgress, WebRules, WebSettings};
@@ -104,3 +105,12 @@ pub fn register(
     registry.register(ShellCapability::new(environments.clone(), shell));
     registry.register(RepositoryCapability::new(environments.clone()));
 }
+
+/// The programs of these pages are compiled and run with the documentation's tests.
+#[cfg(all(doctest, feature = "mcp"))]
+#[doc = include_str!("../../../docs/mcp.md")]
+struct McpDoctests;
+
+#[cfg(all(doctest, feature = "web"))]
+#[doc = include_str!("../../../docs/web.md")]
+struct WebDoctests;

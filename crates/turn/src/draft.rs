@@ -98,7 +98,10 @@ impl<'a> Draft<'a> {
         exec_id: Option<ExecId>,
         data: impl Into<EventData>,
     ) {
-        let data = data.into();
+        let mut data = data.into();
+        if let Some(mask) = self.moment.mask {
+            mask.mask(&mut data);
+        }
         let turn_id = match &data {
             EventData::TurnStarted(started) => Some(started.turn_id),
             EventData::InputQueued(queued) => Some(queued.turn_id),

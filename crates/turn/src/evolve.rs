@@ -68,6 +68,7 @@ impl Thread {
                     last_message_id: None,
                     resumes: 0,
                     crashes: 0,
+                    total_crashes: 0,
                     is_released: false,
                     asks_nobody: false,
                     allowed: Vec::new(),
@@ -202,6 +203,8 @@ impl Thread {
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.resumes = data.attempt;
+                    let crashed = u32::from(turn.is_at_work());
+                    turn.total_crashes = turn.total_crashes.saturating_add(crashed);
                     turn.crashes = turn.crashes_without_its_process();
                     turn.is_released = false;
                     if let Phase::Backend(run) = &mut turn.phase {
@@ -260,7 +263,15 @@ impl Thread {
                 }
             }
             EventData::BackendSteered(data) => self.place_steer(data.message_id),
-            EventData::BackendCompleted(data) => self.end_run(data),
+            EventData::BackendUsage(data) => {
+                if let Some(run) = self.run_mut() {
+                    run.usage = Some(data.usage);
+                }
+            }
+            EventData::BackendCompleted(data) => {
+                self.spend(|spent| spent.settle(&event.data));
+                self.end_run(data);
+            }
             EventData::BackendWaiting(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.limit_waits = data.waits;
@@ -282,7 +293,7 @@ impl Thread {
             EventData::SessionForked(_) => self.session = None,
             EventData::LlmGeneration(data) => {
                 self.measure(data);
-                self.spend(|spent| spent.add_call(&data.metadata));
+                self.spend(|spent| spent.settle(&event.data));
             }
             EventData::SubagentStarted(data) => self.begin_child(event, data.child_session_id),
             EventData::SubagentCompleted(data) => self.end_child(data.child_session_id),
@@ -460,14 +471,18 @@ impl Thread {
             event.ts,
         ));
         let success = data.success;
-        let mut came_to_its_end = false;
+        let mut is_known = false;
         self.with_call(event, |call| {
             call.state = CallState::Done { message, success };
-            came_to_its_end = !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled);
+            is_known = true;
         });
-        // The turn got on. An answer of the model alone would not show it: the calls in it may be what brings the process
-        // down, and the model asks for them again and again.
-        if let Some(turn) = self.turn.as_mut().filter(|_| came_to_its_end) {
+        // The turn got on. An answer of the model alone would not show it, nor would a call that did not run: the calls of
+        // the answer may be what brings the process down, and the model asks for them again and again.
+        if let Some(turn) = self
+            .turn
+            .as_mut()
+            .filter(|_| is_known && ran_to_its_end(data))
+        {
             turn.crashes = 0;
         }
         self.settle_run();
@@ -666,4 +681,10 @@ impl Answered {
 /// How a decision about a call is remembered, to know its repeat.
 pub(crate) fn verdict_digest(allow: bool) -> String {
     if allow { ALLOWED } else { DENIED }.to_owned()
+}
+
+fn ran_to_its_end(data: &ToolCompletedData) -> bool {
+    let ended = !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled);
+    let refused = data.refused == Some(true) || data.approval == Some(Verdict::Deny);
+    ended && !refused
 }

@@ -66,9 +66,6 @@ impl Thread {
     }
 
     pub(crate) fn end_run(&mut self, data: &BackendCompletedData) {
-        if let Some(usage) = &data.usage {
-            self.spend(|spent| spent.add_run(usage));
-        }
         let Some(turn) = &mut self.turn else { return };
         if let Some(usage) = &data.usage {
             turn.usage.get_or_insert_default().add(usage);
@@ -110,7 +107,7 @@ impl Thread {
             run.asked.push(Asked {
                 exec_id,
                 request_id: request_id.to_owned(),
-                digest: call_digest(&data.tool_call),
+                call: Arc::new(data.tool_call.clone()),
             });
         }
     }
@@ -133,17 +130,17 @@ impl Thread {
         };
         let asked = run.asked.iter();
         let mut asked = asked.filter(|asked| event.context.exec_id == Some(asked.exec_id));
-        let digest = asked.next().map(|asked| asked.digest);
-        let digest = digest.unwrap_or_else(|| call_digest(&call));
+        let asked = asked.next().map_or(&call, |asked| &asked.call);
         let is_allowed = data.decision == Decision::Allow;
         match (run.is_lost, data.withdrawn) {
             (_, Some(true)) => {}
             (true, _) => settled.push(Settled {
-                call: digest,
+                call: Arc::clone(asked),
                 is_allowed,
             }),
             (false, _) => {
-                settled.retain(|settled| settled.call != digest);
+                let digest = call_digest(asked);
+                settled.retain(|settled| !settled.is_about(digest));
                 if !is_allowed {
                     run.ended_by_us.push(call.id.clone());
                 }

@@ -210,6 +210,7 @@ impl Thread {
                     false => Err("the message does not wait"),
                 }
             }
+            EventData::BackendUsage(_) => self.run(event).map(drop),
             EventData::BackendNotice(_) => self.own_turn(event).map(drop),
             EventData::BackendCompleted(_) => match self.run(event)?.is_closed() {
                 true => Ok(()),

@@ -26,6 +26,15 @@ pub struct Moment<'a> {
     pub plan: &'a TurnPlan,
     /// Text of the running model call, or backend, that is not in the journal yet.
     pub tail: Option<&'a Tail>,
+    /// Removes secrets from everything that is recorded; `None` if none is known.
+    pub mask: Option<&'a dyn RecordMask>,
+}
+
+/// Removes secrets from events. The machine applies it to each event before the event has any effect, so that neither the
+/// record nor the state contains one.
+pub trait RecordMask: std::fmt::Debug {
+    /// Masks an event. Applied twice, it changes nothing more.
+    fn mask(&self, data: &mut EventData);
 }
 
 /// Streamed text between the journal and the network.
@@ -134,6 +143,8 @@ pub struct ToolOutcome {
     pub duration_ms: Option<u64>,
     /// What it still waits for; then `status` and `result` do not count.
     pub wait: Option<Wait>,
+    /// Whether the runtime refused it, so that the tool did not run.
+    pub refused: bool,
 }
 
 /// Everything that a thread can meet.
@@ -168,6 +179,8 @@ pub enum Input {
     Compact {
         /// Why, and with which model. It is not part of the conversation.
         message: InputMessage,
+        /// The id of the turn that it makes, which no turn may have had before; a new one where none is given.
+        turn_id: Option<TurnId>,
     },
     /// Somebody wants a turn to stop.
     Interrupt {

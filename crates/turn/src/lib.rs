@@ -8,6 +8,7 @@
 //! Nothing here does IO, reads a clock or makes a random choice: a [`Moment`] brings the time and one uuid, and all
 //! further ids are derived from it.
 
+mod call_approval;
 mod decide;
 mod decision;
 mod draft;
@@ -23,10 +24,12 @@ mod size;
 mod state;
 mod transcript;
 
+pub use call_approval::{CallApproval, ChangeRefused};
 pub use decision::{Command, Decision, Rejected};
 pub use fits::Misfit;
 pub use input::{
-    Answer, Failure, Input, Moment, OnBusy, Remember, RequestedCall, Tail, ToolOutcome, Wait,
+    Answer, Failure, Input, Moment, OnBusy, RecordMask, Remember, RequestedCall, Tail, ToolOutcome,
+    Wait,
 };
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;

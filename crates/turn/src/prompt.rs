@@ -8,7 +8,7 @@ use windlass_core::events::BackendPrompt;
 use windlass_core::items::plain_text;
 use windlass_core::message::{ContentPart, Message, MessageRole};
 
-use crate::run::Run;
+use crate::run::{Run, Settled};
 use crate::state::Thread;
 
 /// How much of a call's arguments or result a told history shows.
@@ -16,6 +16,10 @@ const MAX_CALL_BYTES: usize = 2_000;
 
 const GO_ON: &str = "You were stopped before your work was done. Go on with your task where it was left. \
 A step whose result you do not know may or may not have taken effect: look before you repeat it.";
+const APPROVED: &str = "While you were stopped, this call was approved. It has not been run; make it again, unchanged, if it is \
+still needed";
+const REFUSED: &str =
+    "While you were stopped, this call was refused. It has not been run; do not make it again";
 const SO_FAR: &str =
     "This is the conversation so far. You had no part in this process yet; go on from it.";
 const NOW: &str = "This is what you are told now:";
@@ -48,7 +52,19 @@ impl Thread {
                 }
             }
         };
+        let text = [self.settled_calls(), text].concat();
         Some(PromptText { text, left_out })
+    }
+
+    /// Tells the backend what was decided about calls that it lost with its process.
+    fn settled_calls(&self) -> String {
+        let settled = self.turn.iter().flat_map(|turn| &turn.settled);
+        let lines = settled.map(|Settled { call, is_allowed }| {
+            let (name, arguments) = (&call.name, call.arguments.to_string());
+            let decision = if *is_allowed { APPROVED } else { REFUSED };
+            format!("{decision}: {name} {}\n\n", cut(&arguments))
+        });
+        lines.collect()
     }
 
     /// What was said to the turn and is told by this run.

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use windlass_core::approval_rules::call_digest;
 use windlass_core::backend::{Attempts, SessionChoice, SessionTotals};
 use windlass_core::derived_id::step_of_part;
 use windlass_core::digest::Digest128;
-use windlass_core::events::BackendPrompt;
+use windlass_core::events::{BackendPrompt, TokenUsage};
 use windlass_core::message::Message;
+use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId};
 
 use crate::decision::Command;
@@ -35,6 +37,8 @@ pub struct Run {
     pub session_id: Option<String>,
     /// Whether the backend has that session, and was seen to have heard what it was told.
     pub is_established: bool,
+    /// The usage that it reported last.
+    pub usage: Option<TokenUsage>,
     /// Whether its process is gone. It still may wait for somebody.
     pub is_lost: bool,
     /// What it says now.
@@ -51,12 +55,12 @@ pub struct Run {
 }
 
 /// A permission that a backend asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) exec_id: ExecId,
     pub(crate) request_id: String,
     /// What it asks for.
-    pub(crate) digest: Digest128,
+    pub(crate) call: Arc<ToolCall>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -104,10 +108,16 @@ pub struct KnownSession {
 }
 
 /// What somebody decided about a call whose process was gone by then: it holds when the backend asks again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settled {
-    pub(crate) call: Digest128,
+    pub(crate) call: Arc<ToolCall>,
     pub(crate) is_allowed: bool,
+}
+
+impl Settled {
+    pub(crate) fn is_about(&self, call: Digest128) -> bool {
+        call_digest(&self.call) == call
+    }
 }
 
 /// How a run begins.
@@ -135,6 +145,7 @@ impl Run {
             attempts: start.attempts,
             started_at: start.at,
             is_established: false,
+            usage: None,
             is_lost: false,
             calls: Vec::new(),
             asked: Vec::new(),
@@ -191,7 +202,7 @@ impl Run {
     pub(crate) fn asked_for(&self, exec_id: ExecId) -> Option<Digest128> {
         let mut asked = self.asked.iter();
         let asked = asked.find(|asked| asked.exec_id == exec_id);
-        asked.map(|asked| asked.digest)
+        asked.map(|asked| call_digest(&asked.call))
     }
 
     /// Tells whether all that was begun has been recorded to its end.

@@ -10,10 +10,10 @@ use windlass_core::bounds::json_bytes;
 use windlass_core::derived_id::derive;
 use windlass_core::history::History;
 use windlass_core::message::{ContentPart, Message, MessageRole};
-use windlass_core::typed_id::MessageId;
+use windlass_core::typed_id::{MessageId, TurnId};
 
 use crate::plan::CompactionPlan;
-use crate::state::{Phase, Thread};
+use crate::state::{Measured, Phase, Thread};
 
 const BYTES_PER_TOKEN: u64 = 3;
 /// What a message takes beside its words.
@@ -62,6 +62,46 @@ impl CompactionPlan {
 }
 
 impl Thread {
+    /// Returns about how many bytes of answers, calls and results the conversation has of the open turn.
+    #[must_use]
+    pub fn turn_output_bytes(&self) -> usize {
+        let since = self.ends.last().map_or(0, |end| end.messages);
+        let messages = self.history().page(since, self.history().len());
+        let output = messages.filter(|message| message.role != MessageRole::User);
+        let bytes = output.map(|message| tokens_of(message) * BYTES_PER_TOKEN);
+        usize::try_from(bytes.sum::<u64>()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns how many tokens a model call would send: what the provider counted in the last one, and an estimate of the messages
+    /// since.
+    #[must_use]
+    pub fn context_tokens(&self, plan: &CompactionPlan) -> u64 {
+        let context = self.context();
+        let (known, from) = self
+            .measured_context()
+            .map_or((plan.prompt_tokens, 0), |it| (it.tokens, it.messages));
+        let later = context.page(from, context.len());
+        later
+            .map(|message| plan.tokens_of(message))
+            .fold(known, u64::saturating_add)
+    }
+
+    /// Returns the estimate for the conversation as it was at the end of a turn; `None` if that turn has not ended here.
+    #[must_use]
+    pub fn context_tokens_at(&self, plan: &CompactionPlan, turn_id: TurnId) -> Option<u64> {
+        let end = self.ends.iter().find(|end| end.turn_id == turn_id)?;
+        let messages = self.history().page(0, end.messages);
+        let tokens = messages.map(|message| plan.tokens_of(message));
+        Some(tokens.fold(plan.prompt_tokens, u64::saturating_add))
+    }
+
+    /// Returns the count of the last model call, if its messages are still the beginning of the context.
+    pub(crate) fn measured_context(&self) -> Option<Measured> {
+        let context = self.context();
+        self.measured
+            .filter(|measured| measured.messages <= context.len())
+    }
+
     /// Returns what the running compaction is about: everything but what stays whole. With a plan it fits the window: long messages
     /// are cut, and if that is not enough, the oldest are left out.
     #[must_use]

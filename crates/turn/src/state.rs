@@ -134,8 +134,10 @@ pub struct Turn {
     pub last_message_id: Option<MessageId>,
     /// How often it went on after the process was gone.
     pub resumes: u32,
-    /// How many processes in a row went down while they were at work on it: since a tool call last came to its end.
+    /// How many processes in a row went down while they were at work on it: since a tool call last ran to its end.
     pub crashes: u32,
+    /// How many processes went down in all while they were at work on it.
+    pub total_crashes: u32,
     /// Whether the process that was at work on it let go of it in order.
     pub is_released: bool,
     /// Whether somebody allowed its later calls together with an earlier one.
@@ -378,8 +380,12 @@ impl Turn {
     /// waits is at rest: whatever ends its process then, the turn is not the cause.
     #[must_use]
     pub fn crashes_without_its_process(&self) -> u32 {
-        let was_at_work = !self.is_released && !self.is_waiting();
-        self.crashes.saturating_add(u32::from(was_at_work))
+        self.crashes.saturating_add(u32::from(self.is_at_work()))
+    }
+
+    /// Tells whether the end of the process now would be a crash of the turn.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.is_released && !self.is_waiting()
     }
 
     /// Returns what the turn waits for, if nothing else is left to do.

@@ -292,6 +292,21 @@ mod tests {
         }
     }
 
+    /// A line break inside of a paragraph would remain after the paragraph is wrapped to the width of a terminal.
+    #[test]
+    fn paragraphs_of_helps_are_wrapped_once() {
+        fn check(command: &clap::Command) {
+            let after = command.get_after_help().map(ToString::to_string);
+            for paragraph in after.unwrap_or_default().split("\n\n") {
+                let mut lines = paragraph.lines().skip(1);
+                let broken = lines.find(|line| !line.starts_with("  "));
+                assert_eq!(broken, None, "windlass {}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
     #[test]
     fn only_a_reader_who_went_away_is_no_failure() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 pub(crate) use windlass_config::{
-    ApprovalAction, ApprovalRule, BackendEntry, BackendHome, BackendKind, Budget, Checkpoints,
-    Compaction, Config, EnvironmentNetwork, Layer, Layers, Limits, Origin, Outputs, Provider,
-    Retention, Runs, Sandbox, SecretEntry, Shell, Subagents, Tools, UnknownModels,
+    ApprovalAction, ApprovalRule, AutomationEntry, BackendEntry, BackendHome, BackendKind, Budget,
+    Checkpoints, Compaction, Config, EnvironmentNetwork, Layer, Layers, Limits, MissedRuns, Origin,
+    Outputs, Provider, Retention, Runs, Sandbox, SecretEntry, Shell, Subagents, Tools,
+    UnknownModels,
 };
 
 use crate::cli::{note, printable};

@@ -13,7 +13,7 @@ use crate::daemon::secrets_key;
 #[derive(Args)]
 pub(crate) struct ConfigFlags {
     /// The model that answers when a client names none, as `provider/model`; providers are openai, openai-chat,
-    /// anthropic, gemini and sim.
+    /// anthropic, gemini, openrouter, azure-openai and sim.
     #[arg(
         id = "model",
         long = "model",

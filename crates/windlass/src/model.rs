@@ -9,7 +9,9 @@ use windlass_core::llm_driver_registry::DriverRegistry;
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_models::prices::PriceTable;
 use windlass_models::settings::ProviderSettings;
-use windlass_models::{KnownProvider, ModelSettings, PROVIDERS, check_base_url, register_drivers};
+use windlass_models::{
+    KnownProvider, ModelSettings, PROVIDERS, check_base_url, register_drivers, unknown_provider,
+};
 use windlass_protocol::config::ProviderEntry;
 
 use crate::config::{Config, Layer, Origin, Provider};
@@ -25,6 +27,9 @@ pub(crate) enum Choice {
     Demonstration,
 }
 
+/// The name of the built-in simulator.
+pub(crate) const SIMULATOR: &str = "sim";
+
 /// What people are told when nothing is configured.
 pub(crate) const DEMONSTRATION: &str =
     "no model is set up: the demonstration model answers (see `windlass doctor`)";
@@ -39,7 +44,7 @@ pub(crate) fn choose(
         if find(name).is_none() {
             bail!(
                 "unknown provider `{name}` in the configuration file; it can be one of {}",
-                names()
+                KnownProvider::names()
             );
         }
         if let Some(url) = &provider.base_url {
@@ -49,10 +54,13 @@ pub(crate) fn choose(
     if let Some(name) = wanted.or(config.model.as_deref()) {
         return named(name, config, variable);
     }
-    for known in known() {
+    for known in PROVIDERS {
         let found = Credentials::of(known, &config.providers, &variable);
-        if found.key.is_some() {
-            return Ok(Choice::Real(found.model(usual(known, config))?));
+        if found.key.is_some()
+            && found.is_usable()
+            && let Some(model) = usual(known, config)
+        {
+            return Ok(Choice::Real(found.model(model)?));
         }
     }
     Ok(Choice::Demonstration)
@@ -61,25 +69,23 @@ pub(crate) fn choose(
 fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>) -> Result<Choice> {
     let (provider, model) = name.split_once('/').unwrap_or((name, ""));
     match provider {
-        "sim" => return Ok(Choice::Simulator),
-        demonstration::NAME => return Ok(Choice::Demonstration),
+        SIMULATOR if model.is_empty() => return Ok(Choice::Simulator),
+        demonstration::NAME if model.is_empty() => return Ok(Choice::Demonstration),
+        SIMULATOR | demonstration::NAME => {
+            bail!("there is no model `{name}`; write `{provider}` alone")
+        }
         _ => {}
     }
     let Some(known) = find(provider) else {
-        bail!(
-            "unknown provider `{provider}` in model `{name}`; write provider/model with one of {}, sim",
-            names()
-        );
+        bail!("{}, {SIMULATOR}", unknown_provider(name));
     };
     let found = Credentials::of(known, &config.providers, &variable);
     if !found.is_usable() {
-        bail!(
-            "no key for provider `{provider}`; set {}",
-            known.key_variables.join(" or ")
-        );
+        bail!("no key for provider `{provider}`; set {}", found.missing());
     }
     let model = match model {
-        "" => usual(known, config),
+        "" => usual(known, config)
+            .with_context(|| format!("`{name}` names no model; write {provider}/model"))?,
         model => model,
     };
     Ok(Choice::Real(found.model(model)?))
@@ -100,9 +106,11 @@ pub(crate) fn further(
             models.push((name.to_owned(), model));
         }
     }
-    for known in known() {
+    for known in PROVIDERS {
         let found = Credentials::of(known, &config.providers, &variable);
-        let model = usual(known, config);
+        let Some(model) = usual(known, config) else {
+            continue;
+        };
         let name = format!("{}/{model}", known.name);
         if found.is_usable() && !models.iter().any(|(listed, _)| *listed == name) {
             models.push((name, found.model(model)?));
@@ -111,16 +119,30 @@ pub(crate) fn further(
     Ok(models)
 }
 
+/// Returns every provider that names of models can begin with, and by what it is reached, if it can be.
+pub(crate) fn providers(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<(&'static KnownProvider, Option<ModelWithProvider>)>> {
+    let reached = PROVIDERS.iter().map(|known| {
+        let found = Credentials::of(known, &config.providers, &variable);
+        let is_usable = found.is_usable();
+        let reached = is_usable.then(|| found.model("")).transpose()?;
+        Ok((known, reached))
+    });
+    reached.collect()
+}
+
 /// Returns the backends that are the daemon's own loop with a provider's model, by name: each provider that can be asked.
 pub(crate) fn api_backends(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
     let is_usable = |known| Credentials::of(known, &config.providers, &variable).is_usable();
-    let usable = known().filter(|known| is_usable(known));
-    let named = usable.map(|known| {
-        let model = format!("{}/{}", known.name, usual(known, config));
-        (format!("{}-api", known.name), model)
+    let usable = PROVIDERS.iter().filter(|known| is_usable(known));
+    let named = usable.filter_map(|known| {
+        let model = format!("{}/{}", known.name, usual(known, config)?);
+        Some((format!("{}-api", known.name), model))
     });
     named.collect()
 }
@@ -137,7 +159,7 @@ pub(crate) fn entries(
             display_name: known.title.to_owned(),
             usable: found.is_usable(),
             default_base_url: found.base_url.as_deref().map(address).unwrap_or_default(),
-            default_model: usual(known, config).to_owned(),
+            default_model: usual(known, config).unwrap_or_default().to_owned(),
             has_model_catalog: false,
             env_vars: known
                 .key_variables
@@ -146,19 +168,18 @@ pub(crate) fn entries(
                 .collect(),
         }
     };
-    known().map(entry).collect()
+    PROVIDERS.iter().map(entry).collect()
 }
 
 /// Returns what a provider is asked for when nobody names a model: the first of its models that the configuration names, because a server
-/// of one's own seldom has another.
-fn usual<'a>(provider: &'static KnownProvider, config: &'a Config) -> &'a str {
+/// of one's own seldom has another. `None` where the provider has no usual model.
+fn usual<'a>(provider: &'static KnownProvider, config: &'a Config) -> Option<&'a str> {
     let configured = config.model.iter().chain(&config.models);
     let mut own = configured.filter_map(|name| {
         let model = name.strip_prefix(provider.name)?.strip_prefix('/')?;
         Some(model).filter(|model| !model.is_empty())
     });
-    own.next()
-        .unwrap_or_else(|| provider.default_model.unwrap_or_default())
+    own.next().or(provider.default_model)
 }
 
 /// Spells an address without what may be a key: a login, and the query.
@@ -173,19 +194,8 @@ pub(crate) fn provider_name(provider: LlmProviderType) -> String {
     known.map_or_else(|| provider.to_string(), |known| known.name.to_owned())
 }
 
-/// The providers that can be named here: those of which it is known what to ask when only a key is there.
-fn known() -> impl Iterator<Item = &'static KnownProvider> {
-    let known = PROVIDERS.iter();
-    known.filter(|known| known.default_model.is_some())
-}
-
 fn find(name: &str) -> Option<&'static KnownProvider> {
-    known().find(|known| known.name == name)
-}
-
-fn names() -> String {
-    let names: Vec<_> = known().map(|known| known.name).collect();
-    names.join(", ")
+    PROVIDERS.iter().find(|known| known.name == name)
 }
 
 /// Says where a file names the address of a provider.
@@ -225,9 +235,19 @@ impl Credentials {
         }
     }
 
-    /// A server of one's own, as Ollama is, often wants no key.
+    /// A server of one's own, as Ollama is, often wants no key. A provider without an address of its own needs one.
     fn is_usable(&self) -> bool {
-        self.key.is_some() || self.base_url.is_some()
+        let has_address = self.known.base_url.is_some();
+        (self.key.is_some() && has_address) || self.base_url.is_some()
+    }
+
+    /// Names the variables to set.
+    fn missing(&self) -> String {
+        let keys = self.known.key_variables.join(" or ");
+        match self.known.base_url {
+            Some(_) => keys,
+            None => format!("{keys}, and {}", self.known.url_variable),
+        }
     }
 
     fn model(self, model: &str) -> Result<ModelWithProvider> {
@@ -247,7 +267,7 @@ impl Credentials {
 pub(crate) fn layers_of(variable: impl Fn(&str) -> Option<String>) -> Vec<Layer> {
     let set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
     let mut layers = Vec::new();
-    for known in known() {
+    for known in PROVIDERS {
         let key = known.key_variables.iter().find(set);
         let url = Some(&known.url_variable).filter(set);
         for (variables, name) in [(key, "api_key"), (url, "base_url")] {
@@ -276,7 +296,7 @@ pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
         let own = PriceTable::from_toml(&text)?;
         settings.prices = Arc::new(settings.prices.overridden_by(&own));
     }
-    for known in known() {
+    for known in PROVIDERS {
         let of = config.providers.get(known.name);
         let provider = ProviderSettings {
             max_parallel_calls: of.and_then(|provider| provider.max_parallel_calls),

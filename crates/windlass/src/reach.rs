@@ -235,7 +235,8 @@ impl Reach {
         let mut settings = daemon.settings(Access::Tokens { operator, stored });
         settings.resumes_open_turns = false;
         settings.grace = GRACE;
-        if self.purpose == Purpose::Queue {
+        // Other commands may queue tasks with it; only `windlass serve` runs them.
+        if self.purpose != Purpose::Look {
             settings.work = Some(WorkSettings {
                 carries_out: false,
                 ..daemon.work.clone()

@@ -1,8 +1,12 @@
 //! How programs are confined, as the configuration says.
 
-use windlass_tools::Confinement;
+use std::path::{Path, PathBuf};
 
-use crate::config::Sandbox;
+use anyhow::{Context, Result, ensure};
+use windlass_tools::{Confinement, HomeAccess, UserHome};
+
+use crate::cli::printable;
+use crate::config::{self, Sandbox};
 
 /// Returns the ways to confine programs, best first; the first that works here is taken.
 pub(crate) fn ways(configured: Sandbox) -> Vec<Confinement> {
@@ -14,8 +18,83 @@ pub(crate) fn ways(configured: Sandbox) -> Vec<Confinement> {
     }
 }
 
+/// Returns the way that is taken here.
+pub(crate) fn taken(ways: &[Confinement]) -> Option<Confinement> {
+    ways.iter().copied().find(|way| way.works_here())
+}
+
 /// Names the way that is taken here.
 pub(crate) fn found(ways: &[Confinement]) -> &'static str {
-    let found = ways.iter().find(|way| way.works_here());
-    found.map_or("none", |way| way.name())
+    taken(ways).map_or("none", Confinement::name)
+}
+
+/// Logs what the way that is taken here does not guarantee, in one line.
+pub(crate) fn warn_of_gaps(ways: &[Confinement]) {
+    let Some(way) = taken(ways) else {
+        tracing::warn!(
+            "no sandbox works here, so commands are refused; `windlass doctor` says what to do"
+        );
+        return;
+    };
+    let gaps = way.gaps();
+    if !gaps.is_empty() {
+        tracing::warn!(
+            sandbox = way.name(),
+            commands_can = gaps.join("; "),
+            "this sandbox does not guarantee everything; install bubblewrap, or read docs/security.md"
+        );
+    }
+}
+
+/// Returns the user's home with what commands see of it; `None` where the user has none.
+pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<UserHome>> {
+    let homes = [std::env::home_dir(), home_of_account()];
+    let mut homes = homes.into_iter().flatten();
+    let Some(mut home) = homes.find_map(|home| UserHome::new(&home)) else {
+        return Ok(None);
+    };
+    homes.for_each(|other| home.also(&other));
+    let own = [Some(data.to_owned()), config::user_directory()];
+    let own: Vec<_> = own
+        .into_iter()
+        .flatten()
+        .filter_map(|own| own.canonicalize().ok())
+        .collect();
+    for (name, paths, access) in [
+        ("home_paths", &configured.home_paths, HomeAccess::Read),
+        (
+            "writable_home_paths",
+            &configured.writable_home_paths,
+            HomeAccess::Write,
+        ),
+    ] {
+        for path in paths {
+            home.open(path, access)
+                .with_context(|| format!("shell.{name} names {}", printable(path)))?;
+        }
+    }
+    for (path, access) in home.opened() {
+        let holds_own = own.iter().any(|own| match access {
+            HomeAccess::Read => path.starts_with(own),
+            HomeAccess::Write => path.starts_with(own) || own.starts_with(path),
+        });
+        ensure!(
+            !holds_own,
+            "{} cannot be opened to commands: the daemon keeps its data or configuration there",
+            printable(path)
+        );
+    }
+    home.open_programs(&std::env::var("PATH").unwrap_or_default());
+    Ok(Some(home))
+}
+
+/// Returns the home of the account that runs this process: `HOME` may name another directory.
+fn home_of_account() -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut accounts = accounts.lines().map(|line| line.split(':'));
+    accounts.find_map(|mut fields| {
+        let is_meant = fields.nth(2) == Some(&user);
+        fields.nth(2).filter(|_| is_meant).map(PathBuf::from)
+    })
 }

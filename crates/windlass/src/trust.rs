@@ -4,19 +4,13 @@
 //! that its owner never saw. So a file that is found counts only when its path and its content were trusted, by a word of
 //! the user that is kept in the data directory, out of the reach of repositories and models.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-
-use crate::{own_file, private_file};
+use windlass_server::{JsonContents, JsonFile};
 
 const FILE: &str = "trusted.json";
-const LOCK: &str = "trusted.lock";
-const VERSION: u32 = 1;
 
 /// A file as it was when the user trusted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +21,30 @@ pub(crate) struct Trusted {
     pub(crate) digest: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Contents {
     version: u32,
     files: Vec<Trusted>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            files: Vec::new(),
+        }
+    }
+}
+
+impl JsonContents for Contents {
+    const VERSION: u32 = 1;
+    const WHAT: &'static str = "trusted files";
+    const FORBIDDEN_MODE: u32 = 0o077;
+
+    fn version(&self) -> u32 {
+        self.version
+    }
 }
 
 /// What is known of a file.
@@ -44,37 +57,21 @@ pub(crate) enum TrustStatus {
 }
 
 /// The trusted files of a data directory.
-pub(crate) struct TrustList<'a> {
-    directory: &'a Path,
+pub(crate) struct TrustList {
+    file: JsonFile<Contents>,
 }
 
-impl<'a> TrustList<'a> {
-    pub(crate) fn of(directory: &'a Path) -> Self {
-        Self { directory }
+impl TrustList {
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self {
+            file: JsonFile::new(directory.join(FILE)),
+        }
     }
 
     /// Lists the files in the order in which they were trusted.
     pub(crate) fn files(&self) -> Result<Vec<Trusted>> {
-        let path = self.directory.join(FILE);
-        let unusable = || format!("{} cannot be used", path.display());
-        let Some(file) = own_file::read(&path).with_context(unusable)? else {
-            return Ok(Vec::new());
-        };
-        if file.mode & 0o077 != 0 {
-            bail!(
-                "{0} can be reached by others; check what is in it, then run `chmod 600 {0}`",
-                path.display()
-            );
-        }
-        let contents: Contents = serde_json::from_str(&file.text).with_context(unusable)?;
-        if contents.version != VERSION {
-            bail!(
-                "{} has version {}, and this program knows {VERSION}; use a newer Windlass",
-                path.display(),
-                contents.version
-            );
-        }
-        Ok(contents.files)
+        let contents = self.file.try_read()?;
+        Ok(contents.unwrap_or_default().files)
     }
 
     /// Tells what is known of a file with this content.
@@ -97,7 +94,7 @@ impl<'a> TrustList<'a> {
             path: path.to_owned(),
             digest: digest(text),
         };
-        self.change(|files| {
+        self.file.update(|Contents { files, .. }| {
             files.retain(|file| file.path != path);
             files.push(trusted.clone());
         })?;
@@ -106,33 +103,11 @@ impl<'a> TrustList<'a> {
 
     /// Trusts a file no longer; tells whether it was.
     pub(crate) fn remove(&self, path: &Path) -> Result<bool> {
-        self.change(|files| {
+        Ok(self.file.update(|Contents { files, .. }| {
             let before = files.len();
             files.retain(|file| file.path != path);
             files.len() < before
-        })
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<Trusted>) -> T) -> Result<T> {
-        let cannot = || format!("cannot change {}", self.directory.join(FILE).display());
-        let _held = self.lock().with_context(cannot)?;
-        let mut files = self.files()?;
-        let result = change(&mut files);
-        let version = VERSION;
-        let text = serde_json::to_string_pretty(&Contents { version, files })?;
-        private_file::put(self.directory, FILE, &text).with_context(cannot)?;
-        Ok(result)
-    }
-
-    fn lock(&self) -> io::Result<File> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(self.directory.join(LOCK))?;
-        file.lock()?;
-        Ok(file)
+        })?)
     }
 }
 
@@ -181,7 +156,7 @@ mod tests {
         std::os::unix::fs::symlink("elsewhere", &file).unwrap();
         assert!(list.standing(path, "x").is_err());
         fs::remove_file(&file).unwrap();
-        private_file::put(directory.path(), FILE, r#"{"version":9,"files":[]}"#).unwrap();
+        crate::private_file::put(directory.path(), FILE, r#"{"version":9,"files":[]}"#).unwrap();
         assert!(list.standing(path, "x").is_err());
         assert!(list.add(path, "x").is_err(), "what cannot be read stays");
     }

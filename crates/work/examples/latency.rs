@@ -13,10 +13,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use windlass_core::items::UnapprovedCalls;
 use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_work::{
-    Assignment, Hands, NewTask, SystemClock, TaskSettings, Tasks, TurnEnd, WorkSpec, WorkStore,
-    WorkerSlot,
+    Assignment, EndedTurn, Hands, NewTask, SystemClock, TaskSettings, Tasks, TurnEnd, TurnOutcome,
+    WorkSpec, WorkStore, WorkerSlot,
 };
 
 struct Stopwatch(mpsc::UnboundedSender<Instant>);
@@ -25,9 +26,12 @@ struct Stopwatch(mpsc::UnboundedSender<Instant>);
 impl Hands for Stopwatch {
     async fn carry(&self, _: Assignment, _: CancellationToken, _: WorkerSlot) -> TurnEnd {
         let _ = self.0.send(Instant::now());
-        TurnEnd::Completed {
-            summary: String::new(),
-        }
+        TurnEnd::Ended(EndedTurn {
+            outcome: TurnOutcome::Completed {
+                summary: String::new(),
+            },
+            unapproved: UnapprovedCalls::default(),
+        })
     }
 }
 

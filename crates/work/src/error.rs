@@ -29,6 +29,16 @@ pub enum WorkError {
         /// How many there may be.
         limit: usize,
     },
+    /// What there is of an owner has as many bytes as it may have.
+    #[error(
+        "the {what} would exceed the limit of {limit} bytes; wait until some have ended, or remove some"
+    )]
+    TooManyBytes {
+        /// Of what.
+        what: &'static str,
+        /// How many bytes there may be.
+        limit: u64,
+    },
     /// There is nothing of that id.
     #[error("no {what} has the id `{id}`")]
     NotFound {

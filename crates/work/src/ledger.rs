@@ -332,6 +332,7 @@ impl Ledger {
             first_seq,
             records: records.collect(),
             puts,
+            ..Batch::default()
         };
         // Stays so where this future is dropped while the append is on its way.
         self.state = LedgerState::Unsure;

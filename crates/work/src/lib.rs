@@ -18,6 +18,18 @@ mod spec;
 pub mod tasks;
 mod turns;
 
+/// Kinds of rows about jobs that have ended, with their indexes. A store with too many bytes removes the oldest of them before
+/// the history of any thread.
+pub const EXPENDABLE_RECORDS: &[&str] = &[
+    tasks::EXPENDABLE[0],
+    tasks::EXPENDABLE[1],
+    automations::EXPENDABLE[0],
+    automations::EXPENDABLE[1],
+    fleet::EXPENDABLE[0],
+    fleet::EXPENDABLE[1],
+    fleet::EXPENDABLE[2],
+];
+
 pub use automations::{
     Automation, AutomationId, AutomationRun, AutomationSettings, AutomationStatus, Automations,
     MissedRuns, Plan, RunWithTask,
@@ -25,7 +37,10 @@ pub use automations::{
 pub use clock::{Clock, SystemClock};
 pub use error::WorkError;
 pub use fleet::{Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings};
-pub use hands::{Assignment, Hands, TurnEnd, WorkerSlot};
+pub use hands::{
+    ActiveHold, Assignment, EndedTurn, Hands, HeldTurn, Hold, HoldCause, TurnEnd, TurnOutcome,
+    WorkerSlot,
+};
 pub use ledger::WorkStore;
 pub use spec::WorkSpec;
 pub use tasks::{

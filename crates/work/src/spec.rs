@@ -10,6 +10,8 @@ const PROMPT_BYTES: usize = 256 * 1024;
 const NAME_BYTES: usize = 256;
 /// The longest path.
 const PATH_BYTES: usize = 4096;
+/// About how many bytes a row has beside the texts of its client.
+const ROW_BYTES: usize = 512;
 /// The most attempts that a rule may allow.
 const ATTEMPTS: u32 = 10;
 
@@ -62,6 +64,13 @@ impl WorkSpec {
             auto_approve: None,
             max_attempts: 1,
         }
+    }
+
+    /// Returns about how many bytes a row with it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        let texts = [&self.model, &self.workspace, &self.mode, &self.backend];
+        let texts = texts.into_iter().flatten().map(String::len);
+        (self.prompt.len() + texts.sum::<usize>() + ROW_BYTES) as u64
     }
 
     /// Refuses what is over a bound.

@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
@@ -12,15 +13,16 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::error::WorkError;
-use crate::hands::{Assignment, Hands, TurnEnd, WorkerSlot};
+use crate::error::{WorkError, cut_to};
+use crate::hands::{
+    ActiveHold, Assignment, Hands, HeldTurn, Hold, HoldCause, HoldCell, TurnEnd, WorkerSlot,
+};
+
+/// The longest reason of a hold; more is cut.
+const REASON_BYTES: usize = 1024;
 
 /// How long something that did not work waits for the next try.
 pub(crate) const TRY_AGAIN: TimeDelta = TimeDelta::seconds(1);
-/// With so many panics in a row an attempt has failed.
-const PANICS: u32 = 3;
-/// How often it is asked how the turn of something stands that was called off.
-const TRIES_ONCE_STOPPED: u32 = 30;
 
 /// How many turns of one owner may wait for somebody without a worker; with so many nothing further of his is begun. When all of them go
 /// on at once, so many more than there are workers are at work.
@@ -37,15 +39,26 @@ pub(crate) fn wait_after(attempt: u32) -> TimeDelta {
     (FIRST_WAIT * factor).min(LONGEST_WAIT)
 }
 
-/// How long something without room waits for the second try; each later one waits twice as long, up to [`LONGEST_WAIT_FOR_ROOM`].
-const FIRST_WAIT_FOR_ROOM: TimeDelta = TimeDelta::seconds(1);
-/// How long something without room waits at most. Somebody may make room at any time, and nobody says so.
-const LONGEST_WAIT_FOR_ROOM: TimeDelta = TimeDelta::seconds(30);
+/// How long a held attempt waits for the second try; each later one waits twice as long.
+const FIRST_RETRY: TimeDelta = TimeDelta::seconds(1);
+/// How long a held attempt waits at most.
+const LONGEST_RETRY: TimeDelta = TimeDelta::minutes(5);
+/// How long an attempt without room waits at most: any client may make room at any time.
+const LONGEST_RETRY_FOR_ROOM: TimeDelta = TimeDelta::seconds(30);
 
-/// Returns how long something waits that found no room so many times.
-pub(crate) fn wait_for_room(tries: u32) -> TimeDelta {
+/// Returns when a held attempt is tried again after so many tries.
+pub(crate) fn retry_of_hold(hold: &Hold, tries: u32, now: DateTime<Utc>) -> DateTime<Utc> {
+    let longest = match hold.cause {
+        HoldCause::NoRoom => LONGEST_RETRY_FOR_ROOM,
+        _ => LONGEST_RETRY,
+    };
     let factor = 2_i32.saturating_pow(tries.saturating_sub(1).min(10));
-    (FIRST_WAIT_FOR_ROOM * factor).min(LONGEST_WAIT_FOR_ROOM)
+    let retry = now + (FIRST_RETRY * factor).min(longest);
+    match (hold.cause, hold.until) {
+        // Each try may cost a turn that fails at once.
+        (HoldCause::Budget, Some(until)) => until.max(now + FIRST_RETRY),
+        (_, until) => until.map_or(retry, |until| retry.min(until.max(now + FIRST_RETRY))),
+    }
 }
 
 /// Work that is carried out in turns.
@@ -59,6 +72,9 @@ pub(crate) trait Dispatch: Sync {
 
     /// Rings when there may be something to start or to stop.
     fn bell(&self) -> &Notify;
+
+    /// The holds of attempts that keep their leases.
+    fn holds(&self) -> &Holds<Self::Key>;
 
     /// Records what has ended, starts what comes next and stops what was called off. Says when to look again.
     fn step(
@@ -75,12 +91,16 @@ pub(crate) async fn run<D: Dispatch>(work: &D, hands: Arc<dyn Hands>) -> WorkErr
         set: JoinSet::new(),
         keys: HashMap::new(),
         carried: HashMap::new(),
-        held_up: HashMap::new(),
+        held: HashMap::new(),
+        holds: work.holds().clone(),
         ends: Vec::new(),
         left: Arc::default(),
     };
     loop {
         let now = work.clock().now();
+        if turns.holds.take_retry() {
+            turns.held.values_mut().for_each(|held| held.until = now);
+        }
         let due = match work.step(&mut turns, now).await {
             Ok(due) => due,
             Err(WorkError::Replaced) => return WorkError::Replaced,
@@ -112,7 +132,8 @@ pub(crate) struct Turns<K> {
     /// Which turn of the set belongs to which attempt.
     keys: HashMap<Id, (K, u32)>,
     carried: HashMap<K, Carried>,
-    held_up: HashMap<K, HeldUp>,
+    held: HashMap<K, HeldAttempt>,
+    holds: Holds<K>,
     /// Ends that are not recorded yet: of what, of which attempt, and how.
     pub(crate) ends: Vec<(K, u32, TurnEnd)>,
     /// Rings when a turn leaves its worker to others.
@@ -125,27 +146,79 @@ struct Carried {
     slot: WorkerSlot,
 }
 
-/// Something that could not be carried, and is carried again later.
-struct HeldUp {
+/// An attempt that keeps its lease and is tried again later.
+struct HeldAttempt {
     until: DateTime<Utc>,
-    /// How many panics there were in a row.
-    panics: u32,
-    /// How many tries there were since it was called off.
-    tries_once_stopped: u32,
+    hold: HoldCell,
+    /// Whether it was tried again because its job was cancelled.
+    is_stop_known: bool,
+}
+
+/// The holds of attempts that keep their leases, by job. In memory only: after a restart each attempt is tried at once.
+#[derive(Debug)]
+pub(crate) struct Holds<K>(Arc<HoldTable<K>>);
+
+#[derive(Debug)]
+struct HoldTable<K> {
+    cells: Mutex<HashMap<K, HoldCell>>,
+    /// Whether all of them are to be tried at once.
+    retry: AtomicBool,
+}
+
+impl<K> Clone for Holds<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Default for Holds<K> {
+    fn default() -> Self {
+        Self(Arc::new(HoldTable {
+            cells: Mutex::default(),
+            retry: AtomicBool::new(false),
+        }))
+    }
+}
+
+impl<K: Copy + Eq + Hash> Holds<K> {
+    fn cells(&self) -> MutexGuard<'_, HashMap<K, HoldCell>> {
+        self.0.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns why a job does not run now, where its attempt has a turn or may have one.
+    pub(crate) fn get(&self, key: K) -> Option<ActiveHold> {
+        self.cells().get(&key)?.get()
+    }
+
+    /// Asks for all held attempts to be tried at once.
+    pub(crate) fn retry_all(&self) {
+        self.0.retry.store(true, Ordering::SeqCst);
+    }
+
+    fn take_retry(&self) -> bool {
+        self.0.retry.swap(false, Ordering::SeqCst)
+    }
 }
 
 impl<K: Copy + Eq + Hash + Debug> Turns<K> {
-    /// Tells whether something that runs waits to be carried: an earlier process began it, or it could not be carried before.
+    /// Tells whether something that runs waits to be carried: an earlier process began it, or it was held and its time has come.
     pub(crate) fn is_waiting(&self, key: K, now: DateTime<Utc>) -> bool {
-        let is_held_up = self.held_up.get(&key).is_some_and(|held| held.until > now);
-        !self.carried.contains_key(&key) && !is_held_up
+        let is_held = self.held.get(&key).is_some_and(|held| held.until > now);
+        !self.carried.contains_key(&key) && !is_held
     }
 
     /// Carries an attempt out beside the loop.
     pub(crate) fn carry(&mut self, key: K, work: Assignment) {
+        let hold = self.held.get(&key).map(|held| held.hold.clone());
+        let is_held = hold.is_some();
+        let slot = WorkerSlot::new(Arc::clone(&self.left), hold.unwrap_or_default());
+        if is_held {
+            // Until its turn is known to be open it needs no worker.
+            slot.park();
+        }
         let carried = Carried {
             stop: CancellationToken::new(),
-            slot: WorkerSlot::new(Arc::clone(&self.left)),
+            slot,
         };
         let (stop, slot) = (carried.stop.clone(), carried.slot.clone());
         self.carried.insert(key, carried);
@@ -156,6 +229,15 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         self.keys.insert(turn.id(), (key, attempt));
     }
 
+    /// Tries an attempt whose job was cancelled at once, however long it would be held.
+    pub(crate) fn hurry(&mut self, key: K, now: DateTime<Utc>) {
+        if let Some(held) = self.held.get_mut(&key)
+            && !std::mem::replace(&mut held.is_stop_known, true)
+        {
+            held.until = now;
+        }
+    }
+
     /// Passes on that something was called off.
     pub(crate) fn stop(&self, key: K) {
         if let Some(carried) = self.carried.get(&key) {
@@ -163,25 +245,48 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         }
     }
 
-    /// Returns the turns that wait for somebody and leave their workers to others meanwhile.
+    /// Returns the turns that wait for somebody or are held, and leave their workers to others meanwhile.
     pub(crate) fn parked(&self) -> HashSet<K> {
         let carried = self.carried.iter();
         let parked = carried.filter(|(_, carried)| carried.slot.is_parked());
-        parked.map(|(key, _)| *key).collect()
+        let held = self.held.keys();
+        let held = held.filter(|key| !self.carried.contains_key(key));
+        parked.map(|(key, _)| *key).chain(held.copied()).collect()
     }
 
-    /// Leaves something alone for a while.
-    pub(crate) fn hold_up(&mut self, key: K, now: DateTime<Utc>) {
-        let held = HeldUp {
-            until: now + TRY_AGAIN,
-            panics: 0,
-            tries_once_stopped: 0,
+    /// Holds an attempt that keeps its lease.
+    pub(crate) fn hold(&mut self, key: K, hold: Hold, now: DateTime<Utc>) {
+        tracing::warn!(?key, cause = ?hold.cause, reason = hold.reason, "an attempt is held and will be tried again");
+        let before = self.held.remove(&key);
+        let is_stop_known = before.as_ref().is_some_and(|held| held.is_stop_known);
+        let cell = before.map(|held| held.hold).unwrap_or_default();
+        // An attempt that ran meanwhile starts with short waits again.
+        let tries = cell.get().map_or(0, |hold| hold.tries) + 1;
+        let until = retry_of_hold(&hold, tries, now);
+        cell.set(Some(ActiveHold {
+            cause: hold.cause,
+            reason: cut_to(hold.reason, REASON_BYTES),
+            at: now,
+            retry_at: Some(until),
+            tries,
+        }));
+        self.holds.cells().insert(key, cell.clone());
+        let held = HeldAttempt {
+            until,
+            hold: cell,
+            is_stop_known,
         };
-        self.held_up.insert(key, held);
+        self.held.insert(key, held);
+    }
+
+    /// The attempt has come to its end.
+    fn release(&mut self, key: K) {
+        self.held.remove(&key);
+        self.holds.cells().remove(&key);
     }
 
     fn next_try(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let times = self.held_up.values().map(|held| held.until);
+        let times = self.held.values().map(|held| held.until);
         times.filter(|until| *until > now).min()
     }
 
@@ -193,42 +298,20 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         let Some((key, attempt)) = self.keys.remove(&id) else {
             return;
         };
-        let carried = self.carried.remove(&key);
-        let is_stopped = carried.is_some_and(|carried| carried.stop.is_cancelled());
-        let held = self.held_up.remove(&key);
-        let (panics, tries) = held.map_or((0, 0), |held| (held.panics, held.tries_once_stopped));
-        let tries_once_stopped = tries + u32::from(is_stopped);
-        let (panics, reason) = match end {
-            Ok(TurnEnd::NotNow { reason }) => (0, reason),
-            Ok(end) => return self.ends.push((key, attempt, end)),
-            Err(error) => (panics + 1, format!("carrying it out failed: {error}")),
+        self.carried.remove(&key);
+        let hold = match end {
+            Ok(TurnEnd::Held(hold)) if hold.turn == HeldTurn::MayBeOpen => hold,
+            Ok(end) => {
+                self.release(key);
+                return self.ends.push((key, attempt, end));
+            }
+            Err(error) => Hold {
+                cause: HoldCause::Fault,
+                reason: format!("running the attempt failed: {error}"),
+                until: None,
+                turn: HeldTurn::MayBeOpen,
+            },
         };
-        if panics >= PANICS {
-            tracing::error!(?key, reason, "an attempt cannot be carried out");
-            let may_retry = false;
-            let failed = TurnEnd::Failed {
-                error: reason,
-                may_retry,
-            };
-            return self.ends.push((key, attempt, failed));
-        }
-        if tries_once_stopped >= TRIES_ONCE_STOPPED {
-            tracing::error!(
-                ?key,
-                reason,
-                "nobody knows how a turn ended that was stopped"
-            );
-            let reason =
-                format!("it was called off, and how its turn ended is not known: {reason}");
-            let interrupted = TurnEnd::Interrupted { reason };
-            return self.ends.push((key, attempt, interrupted));
-        }
-        tracing::warn!(?key, reason, "an attempt is carried again in a while");
-        let held = HeldUp {
-            until: now + TRY_AGAIN,
-            panics,
-            tries_once_stopped,
-        };
-        self.held_up.insert(key, held);
+        self.hold(key, hold, now);
     }
 }

@@ -156,7 +156,7 @@ pub fn rpc_frames(data: &[u8]) {
             server_version: String::new(),
             methods: Box::new(NoMethods),
         });
-        let (outbox, mut outgoing) = Outbox::new(4096);
+        let (outbox, mut outgoing) = Outbox::new(4096, usize::MAX);
         let mut connection = Connection::new(hub, outbox);
         let mut bytes = Bytes(data.iter());
         let mut expected = Vec::new();
@@ -171,10 +171,10 @@ pub fn rpc_frames(data: &[u8]) {
         connection.disconnect().await;
         let mut answered = Vec::new();
         while let Some(out) = outgoing.recv().await {
-            let Outgoing::Text(text) = out else {
+            let Outgoing::Text(text) = &out.message else {
                 panic!("closed for no reason: {out:?}");
             };
-            answered.extend(id_of_answer(&text));
+            answered.extend(id_of_answer(text));
         }
         assert_eq!(
             sorted(answered),

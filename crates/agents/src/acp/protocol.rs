@@ -265,13 +265,25 @@ impl Acp {
         }
     }
 
+    /// Counts the context as the turn's usage until the prompt's result has better counts; some agents report nothing else.
+    fn context_reported(&mut self, update: &Value) -> Vec<Step> {
+        let before = self.meter.turn().map_or(0, |turn| turn.input_tokens);
+        let reported = update::context_tokens(update).filter(|it| it.input_tokens > before);
+        let Some(tokens) = reported.filter(|_| self.is_in_turn) else {
+            return Vec::new();
+        };
+        self.meter.turn_tokens(tokens);
+        let usage = self.meter.turn().map(BackendEvent::Usage);
+        usage.map(Step::Event).into_iter().collect()
+    }
+
     fn update(&mut self, params: &Value, line: &[u8]) -> Vec<Step> {
         let update = params.get("update").unwrap_or(&Value::Null);
         let kind = text(update, "sessionUpdate");
         let is_ours = text(params, "sessionId") == self.session.as_deref();
         if kind == Some("usage_update") && is_ours {
             self.cost = update::cost(update).or(self.cost);
-            return Vec::new();
+            return self.context_reported(update);
         }
         // What comes between turns is the history, or comes too late.
         if !self.is_in_turn || !is_ours {

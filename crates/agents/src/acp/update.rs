@@ -76,13 +76,26 @@ pub(super) fn tokens(result: &Value) -> Option<BackendUsage> {
         });
     }
     let tokens = result.pointer("/_meta/quota/token_count");
-    tokens
-        .filter(|tokens| tokens.is_object())
-        .map(|tokens| BackendUsage {
-            input_tokens: count(tokens, "input_tokens"),
-            output_tokens: count(tokens, "output_tokens"),
-            ..BackendUsage::default()
-        })
+    tokens.filter(|tokens| tokens.is_object()).map(|tokens| {
+        let either = |codex: &str, gemini: &str| count(tokens, codex).max(count(tokens, gemini));
+        BackendUsage {
+            input_tokens: either("inputTokens", "input_tokens"),
+            cached_tokens: count(tokens, "cachedInputTokens"),
+            cache_write_tokens: count(tokens, "cacheWriteInputTokens"),
+            output_tokens: either("outputTokens", "output_tokens"),
+            reasoning_tokens: count(tokens, "reasoningOutputTokens"),
+            cost_usd: None,
+        }
+    })
+}
+
+/// Reads the size of the agent's context. The model call that filled it read or wrote at least as many tokens.
+pub(super) fn context_tokens(update: &Value) -> Option<BackendUsage> {
+    let input_tokens = count(update, "used");
+    (input_tokens > 0).then(|| BackendUsage {
+        input_tokens,
+        ..BackendUsage::default()
+    })
 }
 
 /// Reads the cost of the whole session.

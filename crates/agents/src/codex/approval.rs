@@ -78,8 +78,8 @@ impl Approvals {
                 ..
             } if open.may("acceptForSession") => "acceptForSession",
             PermissionDecision::Allow { .. } => "accept",
-            PermissionDecision::Deny { .. } if open.may("decline") => "decline",
-            PermissionDecision::Deny { .. } => "cancel",
+            // Also where it is not offered: Codex takes it, and `cancel` would interrupt the turn.
+            PermissionDecision::Deny { .. } => "decline",
         };
         Some((open.id, json!({"decision": word})))
     }

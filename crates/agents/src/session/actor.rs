@@ -4,34 +4,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::backend::{
     BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
-    BackendOutcome, BackendSpec, BackendStatus, HostAccessError, ObservedCall, Steered,
+    BackendOutcome, BackendSpec, BackendStatus, ObservedCall, Steered,
 };
-use windlass_process::{End, Feed, FeedError, LineTooLong, Lines, Output, ProcessError, Running};
+use windlass_process::{End, LineTooLong, Lines, Output, ProcessError, Running};
 
 use super::clock::{Clock, Over, Silence};
 use super::finish::{self, Ending};
+use super::host::{HostCalls, Reply};
+use super::input::Input;
 use super::outbox::Outbox;
 use super::start::Started;
-use super::{Command, SessionSettings, host};
-use crate::protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, SteerId, Step};
+use super::{Command, SessionSettings};
+use crate::protocol::{HostCall, Protocol, Readiness, SteerId, Step};
 
 /// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
 const STRAGGLING: Duration = Duration::from_secs(5);
 /// How long it is waited for that an agent has repeated a conversation. One that never falls silent is asked all the same.
 const LONGEST_REPEAT: Duration = Duration::from_secs(5);
-/// How many requests to the host run at once.
-const MAX_HOST_CALLS: usize = 64;
-/// How many of them read a file at once; the others wait.
-const MAX_HOST_READS: usize = 4;
-
-/// How a request to the host ended.
-type HostAnswered = Result<(Id, Result<HostAnswer, HostAccessError>), JoinError>;
 
 /// The turn that runs.
 struct Turn {
@@ -63,7 +56,7 @@ pub(super) struct Actor {
     settings: SessionSettings,
     protocol: Box<dyn Protocol>,
     running: Running,
-    feed: Feed,
+    input: Input,
     lines: Lines,
     complaints: Arc<Output>,
     inbox: mpsc::UnboundedReceiver<Command>,
@@ -75,10 +68,7 @@ pub(super) struct Actor {
     steers: HashMap<SteerId, oneshot::Sender<Steered>>,
     /// How many such texts there were.
     steer_count: u64,
-    host_calls: JoinSet<Result<HostAnswer, HostAccessError>>,
-    /// The agent's own names of these, by task.
-    host_requests: HashMap<Id, Value>,
-    host_reads: Arc<Semaphore>,
+    host_calls: HostCalls,
     /// Whether nothing of the agent's runs at the host any more, until its next turn.
     is_host_released: bool,
     ending: Option<Stopping>,
@@ -119,7 +109,7 @@ impl Actor {
             settings,
             protocol,
             running: started.running,
-            feed: started.feed,
+            input: Input::new(started.feed),
             lines: started.lines,
             complaints: started.complaints,
             inbox,
@@ -129,9 +119,7 @@ impl Actor {
             turn: None,
             steers: HashMap::new(),
             steer_count: 0,
-            host_calls: JoinSet::new(),
-            host_requests: HashMap::new(),
-            host_reads: Arc::new(Semaphore::new(MAX_HOST_READS)),
+            host_calls: HostCalls::new(),
             is_host_released: false,
             ending: None,
             is_closing: false,
@@ -163,9 +151,13 @@ impl Actor {
             tokio::select! {
                 command = self.inbox.recv(), if self.is_inbox_open => self.obey(command),
                 () = self.outbox.tell(), if self.outbox.can_tell() => self.clock.hear(Instant::now()),
-                line = self.lines.next(), if self.are_lines_open && self.outbox.has_room() => self.hear(line),
+                line = self.lines.next(), if self.are_lines_open && self.may_say_more() => self.hear(line),
                 text = self.complaints.fresh(), if self.are_complaints_open && self.outbox.has_room() => self.hear_complaint(text),
-                Some(answered) = self.host_calls.join_next_with_id() => self.answer_host_call(answered),
+                Some(reply) = self.host_calls.next(&self.input), if !self.input.has_unsent() => self.answer_host_call(reply),
+                () = self.input.room(), if self.input.has_unsent() => {
+                    self.clock.hear(Instant::now());
+                    self.input.flush();
+                }
                 ended = self.running.end(), if self.end.is_none() => {
                     self.end = Some(ended);
                     self.half_ended = Some(Instant::now());
@@ -184,6 +176,11 @@ impl Actor {
     fn is_over(&self) -> bool {
         let is_told = !self.outbox.can_tell() && self.was_asked;
         self.end.is_some() && !self.are_lines_open && (is_told || self.is_closing)
+    }
+
+    /// Returns whether the agent is read: its output and its requests are bounded by not reading more of them.
+    fn may_say_more(&self) -> bool {
+        self.outbox.has_room() && !self.host_calls.is_full() && !self.input.is_full()
     }
 
     /// Does what became possible.
@@ -261,9 +258,11 @@ impl Actor {
     fn due(&self) -> Option<(Instant, Due)> {
         let mut all = Vec::new();
         let is_watched = self.is_turn_running() && self.ending.is_none() && self.end.is_none();
-        let silence = match self.host_calls.is_empty() && !self.outbox.can_tell() {
-            true => Silence::Counts,
-            false => Silence::IsExcused,
+        let waits_for_host = !self.host_calls.is_empty() && self.input.has_room();
+        let silence = if waits_for_host || self.outbox.can_tell() {
+            Silence::IsExcused
+        } else {
+            Silence::Counts
         };
         if is_watched && let Some((at, over)) = self.clock.deadline(silence) {
             all.push((at, Due::Over(over)));
@@ -280,7 +279,7 @@ impl Actor {
             let at = since.max(self.last_line) + STRAGGLING;
             match self.end {
                 None => all.push((at, Due::Straggler)),
-                Some(_) if self.are_lines_open && self.outbox.has_room() => {
+                Some(_) if self.are_lines_open && self.may_say_more() => {
                     all.push((at, Due::GiveUpPipe));
                 }
                 Some(_) => {}
@@ -475,7 +474,7 @@ impl Actor {
     fn act(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
-                Step::Send(line) => self.send(&line),
+                Step::Send(line) => self.input.send(line),
                 Step::Event(event) => self.tell(event),
                 Step::Host(call) => self.ask_host(call),
                 Step::Silent(time) => self.clock.announce(Instant::now(), time),
@@ -506,17 +505,6 @@ impl Actor {
                 tracing::debug!(?result, "a turn ended after its process was to be ended");
                 self.stop_at = Some(Instant::now());
             }
-        }
-    }
-
-    fn send(&mut self, line: &str) {
-        let sent = self.feed.try_send(format!("{line}\n").as_bytes());
-        // A closed input is no news: the end of the process will tell.
-        if let Err(error @ FeedError::Full) = sent {
-            self.end_by(BackendError::new(
-                BackendErrorKind::Protocol,
-                error.to_string(),
-            ));
         }
     }
 
@@ -559,46 +547,21 @@ impl Actor {
     }
 
     fn ask_host(&mut self, call: HostCall) {
-        let HostCall { request, ask } = call;
-        let host = self.spec.host.clone();
-        match host.filter(|_| self.host_calls.len() < MAX_HOST_CALLS) {
-            Some(host) => {
-                let reads = Arc::clone(&self.host_reads);
-                let started = self.host_calls.spawn(async move {
-                    let _turn = match &ask {
-                        HostAsk::Read { .. } => reads.acquire_owned().await.ok(),
-                        _ => None,
-                    };
-                    host::perform(host.as_ref(), ask).await
-                });
-                self.host_requests.insert(started.id(), request);
-            }
-            None => {
-                let refused = HostAccessError::NotAllowed("the host offers no such thing".into());
-                let steps = self.protocol.host_answer(request, Err(refused));
-                self.act(steps);
-            }
+        if let Some((request, refusal)) = self.host_calls.start(self.spec.host.clone(), call) {
+            let steps = self.protocol.host_answer(request, refusal);
+            self.act(steps);
         }
     }
 
     /// The agent waited for us until now, so its silence counts from here.
-    fn answer_host_call(&mut self, answered: HostAnswered) {
+    fn answer_host_call(&mut self, (request, answer): Reply) {
         self.clock.hear(Instant::now());
-        let (task, answer) = answered.unwrap_or_else(|error| {
-            let why = match error.is_cancelled() {
-                true => "the turn is over",
-                false => "the host failed",
-            };
-            (error.id(), Err(HostAccessError::Failed(why.to_owned())))
-        });
         if self.is_host_released {
             // It may have started something before it was stopped.
             self.spec.host.iter().for_each(|host| host.release_all());
         }
-        if let Some(request) = self.host_requests.remove(&task) {
-            let steps = self.protocol.host_answer(request, answer);
-            self.act(steps);
-        }
+        let steps = self.protocol.host_answer(request, answer);
+        self.act(steps);
     }
 
     /// Ends what the agent has at the host: nothing of it outlives a turn.

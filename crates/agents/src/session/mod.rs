@@ -7,6 +7,7 @@ mod actor;
 mod clock;
 mod finish;
 mod host;
+mod input;
 mod outbox;
 mod start;
 

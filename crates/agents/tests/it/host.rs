@@ -15,6 +15,8 @@ use crate::support::{Tongue, World, prompt, text};
 
 /// How long the host takes for a slow file.
 const SLOW: Duration = Duration::from_secs(3);
+/// Bytes of a large file.
+const LARGE_FILE: usize = 200 * 1024;
 
 /// A host that has a few files and no terminals.
 struct FewFiles;
@@ -41,6 +43,7 @@ impl HostAccess for FewFiles {
         _limit: Option<u64>,
     ) -> Result<String, HostAccessError> {
         match path.to_str() {
+            Some("/large") => Ok("x".repeat(LARGE_FILE)),
             Some("/there") => Ok("what is there".to_owned()),
             Some("/slow") => {
                 tokio::time::sleep(SLOW).await;
@@ -144,4 +147,41 @@ async fn a_turn_takes_no_longer_than_it_may_while_the_host_works() {
     let session = world.backend().open(spec).await.unwrap();
     let (outcome, _) = prompt(session.as_ref(), "read /slow; stall").await;
     assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
+}
+
+#[tokio::test]
+async fn answers_that_exceed_the_input_buffer_wait_until_the_agent_reads() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    let session = world.backend().open(spec).await.unwrap();
+    // It writes more than a pipe holds before it reads the first answer.
+    let orders = "request-reads 40 /large; flood 300; count-answers 40";
+    let (outcome, events) = prompt(session.as_ref(), orders).await;
+    assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
+    let said = text(&events);
+    assert!(said.ends_with("40 good answers"), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn requests_beyond_the_limit_wait_instead_of_being_refused() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    let session = world.backend().open(spec).await.unwrap();
+    let orders = "request-reads 200 /there; count-answers 200";
+    let (outcome, events) = prompt(session.as_ref(), orders).await;
+    assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
+    assert_eq!(text(&events), "200 good answers");
+}
+
+#[tokio::test]
+async fn an_agent_that_never_reads_its_answers_is_inactive() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    spec.inactivity_timeout = Some(Duration::from_secs(1));
+    let session = world.backend().open(spec).await.unwrap();
+    let (outcome, _) = prompt(session.as_ref(), "request-reads 60 /large; stall").await;
+    assert_eq!(outcome.error_kind(), Some(BackendErrorKind::Inactive));
 }

@@ -2,8 +2,10 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod acp_usage;
 mod attempts;
 mod bounds;
+mod codex;
 mod host;
 mod many;
 mod play;

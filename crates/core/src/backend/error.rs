@@ -47,10 +47,14 @@ pub enum BackendErrorKind {
     TurnLimit,
     /// It used as much as it may.
     Budget,
+    /// A budget that the run shares with other work refused it before it started.
+    BudgetRefused,
     /// It was silent for too long, and was ended.
     Inactive,
     /// Its turn took too long, and it was ended.
     TimeOver,
+    /// Its output in one turn exceeded the limit, and the turn was ended.
+    OutputLimit,
     /// Somebody ended it.
     Cancelled,
     /// It died by a signal that we did not send.
@@ -79,8 +83,10 @@ impl fmt::Display for BackendErrorKind {
             Self::ResumeRefused => "the agent does not know the session",
             Self::TurnLimit => "the agent made as many model calls as it may",
             Self::Budget => "the agent used as much as it may",
+            Self::BudgetRefused => "the agent was not started",
             Self::Inactive => "the agent was silent for too long",
             Self::TimeOver => "the agent's turn took too long",
+            Self::OutputLimit => "the agent wrote too much in one turn",
             Self::Cancelled => "the agent was ended",
             Self::Killed(signal) => return write!(formatter, "the agent died by signal {signal}"),
             Self::Protocol => "the agent did not speak as agreed",

@@ -112,6 +112,21 @@ impl BackendUsage {
         }
     }
 
+    /// Returns what was used since an earlier count.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let cost = |cost: f64| (cost - earlier.cost_usd.unwrap_or_default()).max(0.0);
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            cache_write_tokens: (self.cache_write_tokens)
+                .saturating_sub(earlier.cache_write_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            reasoning_tokens: (self.reasoning_tokens).saturating_sub(earlier.reasoning_tokens),
+            cost_usd: self.cost_usd.map(cost),
+        }
+    }
+
     /// Counts as the rest of the workspace does: caches are a part of the input.
     #[must_use]
     pub fn to_token_usage(&self) -> TokenUsage {

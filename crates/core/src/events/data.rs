@@ -394,6 +394,8 @@ payloads! {
         approval: Decision,
         /// Who made it, where it was not this runtime.
         origin: ToolOrigin,
+        /// Whether the runtime refused it before it ran, so that the result is not the tool's.
+        refused: bool,
     }
     /// How far a call is.
     ToolProgressData { tool_call_id: String, tool_name: String, message: String, }
@@ -476,6 +478,8 @@ payloads! {
     BackendSteeredData { message_id: MessageId, }
     /// A remark about a backend.
     BackendNoticeData { kind: BackendNoticeKind, message: String, }
+    /// The usage of a running backend so far, as it reports it; it is the run's usage if the run is cut off.
+    BackendUsageData { usage: TokenUsage, }
     /// A run of a backend has ended.
     BackendCompletedData { backend: String, end: BackendRunEnd, ;
         /// The session, if it was established.

@@ -137,6 +137,7 @@ events! {
     BackendEstablished(BackendEstablishedData) BACKEND_ESTABLISHED = "backend.established";
     BackendSteered(BackendSteeredData) BACKEND_STEERED = "backend.steered";
     BackendNotice(BackendNoticeData) BACKEND_NOTICE = "backend.notice";
+    BackendUsage(BackendUsageData) BACKEND_USAGE = "backend.usage";
     BackendCompleted(Box<BackendCompletedData>) BACKEND_COMPLETED = "backend.completed";
     BackendWaiting(BackendWaitingData) BACKEND_WAITING = "backend.waiting";
     FileWritten(FileWrittenData) FILE_WRITTEN = "file.written";

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::output::output;
 use super::text::{cut, plain_text};
 use crate::events::{Decision, ToolStatus};
+use crate::mcp::McpFailure;
 use crate::message::ContentPart;
 use crate::tool_types::ToolShape;
 use crate::typed_id::{ExecId, ItemId, TurnId};
@@ -104,6 +105,8 @@ pub enum ItemBody<'a> {
         /// Whether nobody asked for it.
         auto: Option<bool>,
     },
+    /// MCP servers that did not start, or of which something is missing.
+    McpFailures(&'a [McpFailure]),
     /// A wait until a provider's limit is over.
     Wait {
         /// When that is.
@@ -171,6 +174,10 @@ impl<'a> Item<'a> {
                 messages_after,
                 auto,
             } => compaction(messages_before, messages_after, auto).into(),
+            ItemBody::McpFailures(failures) => {
+                let lines = failures.iter().map(McpFailure::to_string);
+                lines.collect::<Vec<_>>().join("\n").into()
+            }
             ItemBody::Wait { until } => {
                 let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
                 format!("The agent's provider limits it; it goes on at {until}").into()

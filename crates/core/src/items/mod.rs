@@ -18,4 +18,4 @@ pub use item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 pub use log::TurnLog;
 pub use step::{ItemStep, item_step};
 pub use text::{SUMMARY_CHARS, input_summary, plain_text};
-pub use turn::{TurnStatus, TurnView};
+pub use turn::{TurnStatus, TurnView, UnapprovedCalls};

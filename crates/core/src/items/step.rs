@@ -110,6 +110,9 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
             };
             Some(ItemStep::Ended(reader.end(item, status)))
         }
+        EventData::ToolsDiscovered(data) if !data.failures.is_empty() => {
+            Some(reader.remark(ItemBody::McpFailures(&data.failures)))
+        }
         EventData::BackendNotice(data) if is_shown(data.kind) => {
             Some(reader.remark(ItemBody::Text(&data.message)))
         }

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::change::WaitKind;
 use super::step::of_message;
-use crate::events::{ErrorFields, Event, EventData, TokenUsage, TurnOutline, TurnStartedData};
+use crate::events::{
+    Decision, ErrorFields, Event, EventData, TokenUsage, TurnOutline, TurnStartedData,
+};
 use crate::typed_id::{MessageId, SessionId, TurnId};
 
 /// How far a turn is.
@@ -69,6 +71,26 @@ pub struct TurnView {
     /// What it waits for, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitKind>,
+    /// Calls that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
+    pub unapproved: UnapprovedCalls,
+}
+
+/// Calls of a turn that did not run for want of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UnapprovedCalls {
+    /// Those that were refused.
+    pub refused: u32,
+    /// Those whose approval timed out.
+    pub timed_out: u32,
+}
+
+impl UnapprovedCalls {
+    /// Returns whether every call that needed an approval got it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl TurnView {
@@ -97,6 +119,7 @@ impl TurnView {
             error_code: None,
             error_fields: None,
             waiting_for: Vec::new(),
+            unapproved: UnapprovedCalls::default(),
         }
     }
 
@@ -232,6 +255,15 @@ impl TurnView {
             }
             EventData::TurnSteered(_) => {
                 self.outline.steer_count = self.outline.steer_count.saturating_add(1);
+            }
+            EventData::ApprovalDecided(data)
+                if data.decision == Decision::Deny && data.withdrawn != Some(true) =>
+            {
+                let count = match data.timed_out {
+                    Some(true) => &mut self.unapproved.timed_out,
+                    _ => &mut self.unapproved.refused,
+                };
+                *count = count.saturating_add(1);
             }
             EventData::TurnResumed(data) => self.outline.resumed_count = data.attempt,
             _ => {}

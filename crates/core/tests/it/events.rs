@@ -145,3 +145,35 @@ fn usage_adds_up_to_the_largest_number_and_keeps_what_one_side_knows() {
     };
     assert_eq!(sum, expected);
 }
+
+/// Each type has a section on the page with its variant, its fields, and an example with every field.
+#[test]
+fn the_page_about_events_describes_each_type_with_an_example() {
+    let page =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/library-events.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let sections: Vec<_> = page.split("\n## `").skip(1).collect();
+    let named: Vec<_> = sections
+        .iter()
+        .map(|section| section.split('`').next().unwrap())
+        .collect();
+    assert_eq!(named, EVENT_TYPES, "one section for each type, in order");
+    let samples = samples();
+    for (event_type, section) in named.into_iter().zip(sections) {
+        let example = section.split("```json\n").nth(1).unwrap();
+        let example = example.split("\n```").next().unwrap();
+        let example: Value = serde_json::from_str(example).unwrap();
+        assert_eq!(survive(event_type, &example)["data"], example);
+        let data = EventData::from_type(event_type, example).unwrap();
+        let variant = format!("{data:?}");
+        let variant = format!("`EventData::{}`", variant.split('(').next().unwrap());
+        assert!(section.contains(&variant), "{event_type}: {variant}");
+        let fields = section.split("Fields: ").nth(1).unwrap();
+        let fields = fields.split("\n\n").next().unwrap();
+        for field in samples[event_type].as_object().unwrap().keys() {
+            let is_named =
+                fields.contains(&format!("`{field}`")) || fields.contains(&format!("`{field}?`"));
+            assert!(is_named, "{event_type}: {field}");
+        }
+    }
+}

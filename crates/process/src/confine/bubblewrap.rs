@@ -117,6 +117,7 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     }
     // Only now: before, the place of what is shown below a hidden directory could not be made in it.
     let hidden = covers.iter().filter_map(Cover::hidden_directory);
+    let hidden = hidden.filter(|path| bounds.private_home.as_deref() != Some(path));
     hidden.for_each(|path| arguments.path("--remount-ro", path));
     arguments.path("--chdir", &bounds.cwd);
     arguments.0
@@ -202,6 +203,7 @@ fn covering(bounds: &Bounds) -> Vec<Cover> {
         matches!(cover, Cover::Seen(_))
             || path.starts_with(&bounds.root) && bounds.root != Path::new("/")
             || is_beside(bounds, path)
+            || bounds.private_home.as_deref() == Some(path)
             || !is_empty(path)
     };
     let places = bounds.hidden.places().iter();

@@ -1,56 +1,89 @@
-//! Who is under the rules of one program.
+//! The processes in the Landlock domain of one program.
 //!
-//! Landlock lets a thread signal and look into those processes alone that are under the same rules or under more. No process can
-//! leave its rules. So a thread of ours under the program's rules can tell who belongs to it, whatever they have done to
-//! hide it.
+//! Landlock lets a thread signal and inspect only processes in its own domain or in a nested one, and no process can leave its
+//! domain. A thread of ours in the program's domain therefore finds its processes, whatever they did to hide, and can kill all
+//! of them with one system call.
 
 use std::collections::HashSet;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use rustix::process::test_kill_process;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 
-use super::landlock::signals_stay_inside;
 use crate::processes::Member;
 
-/// A thread under the rules of a program. It ends when this is dropped.
+/// A thread in the domain of a program. It ends when this is dropped.
 pub(crate) struct Domain {
-    ask: Sender<Question>,
+    requests: Sender<Request>,
 }
 
-struct Question {
-    members: Vec<Member>,
-    answer: Sender<HashSet<i32>>,
+enum Request {
+    Find {
+        members: Vec<Member>,
+        found: Sender<HashSet<i32>>,
+    },
+    Kill {
+        done: Sender<()>,
+    },
 }
 
 impl Domain {
-    /// Starts a thread under the rules of the calling one.
-    pub(crate) fn of_this_thread() -> io::Result<Self> {
-        let (ask, questions) = channel::<Question>();
+    /// Starts a thread in the domain of the calling one. `outsider` is a live process of the same user outside of the domain.
+    pub(crate) fn of_this_thread(outsider: Option<Pid>) -> io::Result<Self> {
+        let (requests, inbox) = channel::<Request>();
         let named = thread::Builder::new().name("windlass-domain".to_owned());
         named.spawn(move || {
-            for Question { members, answer } in questions {
-                let held = members.iter().filter(|member| is_inside(member));
-                let _ = answer.send(held.map(Member::number).collect());
+            // Seen, not assumed from the kernel's version: on a kernel that does not confine signals, a signal to all
+            // processes would end everything the user runs.
+            let confines_signals =
+                outsider.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::PERM));
+            for request in inbox {
+                match request {
+                    Request::Find { members, found } => {
+                        let inside = members
+                            .iter()
+                            .filter(|member| is_inside(member, confines_signals));
+                        let _ = found.send(inside.map(Member::number).collect());
+                    }
+                    Request::Kill { done } => {
+                        if confines_signals {
+                            kill_everything();
+                        }
+                        let _ = done.send(());
+                    }
+                }
             }
         })?;
-        Ok(Self { ask })
+        Ok(Self { requests })
     }
 
-    /// Returns those of these processes that are under the rules.
+    /// Returns those of these processes that are in the domain.
     pub(crate) fn holds(&self, members: &[Member]) -> HashSet<i32> {
-        let (answer, told) = channel();
+        let (found, answer) = channel();
         let members = members.to_vec();
-        let _ = self.ask.send(Question { members, answer });
-        told.recv().unwrap_or_default()
+        let _ = self.requests.send(Request::Find { members, found });
+        answer.recv().unwrap_or_default()
+    }
+
+    /// Kills all processes in the domain, where the kernel confines signals.
+    pub(crate) fn kill(&self) {
+        let (done, answer) = channel();
+        let _ = self.requests.send(Request::Kill { done });
+        let _ = answer.recv();
     }
 }
 
-fn is_inside(member: &Member) -> bool {
-    match signals_stay_inside() {
-        true => test_kill_process(member.pid).is_ok(),
-        // Older kernels keep only looks inside. One that forbids all looks into it is then not found.
-        false => std::fs::read_link(format!("/proc/{}/exe", member.number())).is_ok(),
+/// `kill(-1, SIGKILL)`: to every process the calling thread may signal, except its own. The kernel delivers it to all of them
+/// before any of them can fork, so no chain of forks escapes it.
+fn kill_everything() {
+    let _ = kill_process_group(Pid::INIT, Signal::KILL);
+}
+
+fn is_inside(member: &Member, confines_signals: bool) -> bool {
+    if confines_signals {
+        return test_kill_process(member.pid).is_ok();
     }
+    // Older kernels confine only inspection. A process that forbids every inspection of itself is then not found.
+    std::fs::read_link(format!("/proc/{}/exe", member.number())).is_ok()
 }

@@ -30,6 +30,8 @@ const DEVICES: &[&str] = &[
     "/dev/urandom",
     "/dev/zero",
 ];
+/// What a program needs to make pseudo-terminals. It reaches the user's other terminals by them too.
+const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/tty"];
 /// How deep paths are hidden; what is hidden further down hides everything from there on.
 const MAX_DEPTH: usize = 32;
 
@@ -149,6 +151,9 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
     let rules = ruleset()?;
     let rules = parts(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
     let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
+    let terminals = if bounds.has_terminals { TERMINALS } else { &[] };
+    let on_terminals = on_devices | AccessFs::ReadDir;
+    let rules = rules.add_rules(path_beneath_rules(terminals, on_terminals))?;
     let mut rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
     let beside = bounds.also_writable.iter().map(|path| (path, everything));
     let seen = bounds.also_seen.iter().map(|path| (path, reading));

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::hidden::Hidden;
@@ -41,6 +42,7 @@ impl Domain {
     ) -> std::collections::HashSet<i32> {
         std::collections::HashSet::new()
     }
+    pub(crate) fn kill(&self) {}
 }
 
 /// A way to keep commands from what is not theirs.
@@ -101,6 +103,11 @@ pub struct Bounds {
     pub held: Vec<PathBuf>,
     /// What it may reach over the network.
     pub network: Network,
+    /// Its own home, where that is a hidden directory: bubblewrap puts an empty one there that it may change.
+    pub private_home: Option<PathBuf>,
+    /// Whether it may make pseudo-terminals under Landlock, which then lets it read and write the user's other terminals too.
+    /// Bubblewrap has terminals of its own, always.
+    pub has_terminals: bool,
     /// A directory of its own, where the sandbox has none.
     pub scratch: Option<PathBuf>,
 }
@@ -119,6 +126,8 @@ impl Bounds {
             hidden: Arc::default(),
             held: Vec::new(),
             network: Network::None,
+            private_home: None,
+            has_terminals: false,
             scratch: None,
         }
     }
@@ -154,6 +163,55 @@ impl Confinement {
             Self::Landlock => false,
             Self::Unconfined => false,
         }
+    }
+
+    /// Tells whether no process of a program can outlive it on this machine, however it forks.
+    #[must_use]
+    pub fn ends_every_process(self) -> bool {
+        match self {
+            Self::Bubblewrap => true,
+            #[cfg(target_os = "linux")]
+            Self::Landlock => landlock::signals_stay_inside(),
+            #[cfg(not(target_os = "linux"))]
+            Self::Landlock => false,
+            Self::Unconfined => false,
+        }
+    }
+
+    /// Returns what commands can do on this machine although they are confined in this way, each as the end of "commands can …".
+    #[must_use]
+    pub fn gaps(self) -> Vec<&'static str> {
+        let mut gaps = match self {
+            Self::Bubblewrap => Vec::new(),
+            Self::Landlock => vec![
+                "change modes and times of the user's files",
+                "connect to sockets by their path",
+                "see which programs run and watch directories for changes",
+            ],
+            Self::Unconfined => vec!["do everything that the host can"],
+        };
+        if self == Self::Landlock && !self.ends_every_process() {
+            gaps.push("outlive the call that started them by forking without end");
+            gaps.push("signal other programs of the user");
+        }
+        if !self.confines_abstract_sockets() {
+            gaps.push(
+                "connect to abstract sockets of the user's programs where they have a network",
+            );
+        }
+        gaps
+    }
+
+    #[cfg(target_os = "linux")]
+    fn confines_abstract_sockets(self) -> bool {
+        let is_privileged = self == Self::Bubblewrap && bubblewrap::needs_privileges();
+        landlock::sockets_stay_inside() && !is_privileged
+    }
+
+    /// Landlock is a part of Linux.
+    #[cfg(not(target_os = "linux"))]
+    fn confines_abstract_sockets(self) -> bool {
+        false
     }
 
     /// Tells whether a command needs a temporary directory of the host's.
@@ -221,14 +279,20 @@ impl Confinement {
         }
     }
 
-    /// Confines the calling thread, for good, and with it what it starts. `root` is a handle of the bounds' root.
-    pub(crate) fn enter(self, bounds: &Bounds, root: &OwnedFd) -> Result<Option<Domain>, String> {
+    /// Confines the calling thread, for good, and with it what it starts. `root` is a handle of the bounds' root, `outsider` a
+    /// process of the same user that is not confined with it.
+    pub(crate) fn enter(
+        self,
+        bounds: &Bounds,
+        root: &OwnedFd,
+        outsider: Option<Pid>,
+    ) -> Result<Option<Domain>, String> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Landlock => {
                 landlock::confine_thread(bounds, root.as_fd())?;
                 system_calls::confine_thread(bounds.network)?;
-                let domain = Domain::of_this_thread();
+                let domain = Domain::of_this_thread(outsider);
                 domain.map(Some).map_err(|error| error.to_string())
             }
             #[cfg(not(target_os = "linux"))]
@@ -243,7 +307,7 @@ impl Confinement {
                 landlock::keep_sockets_inside().map(|()| None)
             }
             Self::Bubblewrap | Self::Unconfined => {
-                let _ = (bounds, root);
+                let _ = (bounds, root, outsider);
                 Ok(None)
             }
         }

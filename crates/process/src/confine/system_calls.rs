@@ -1,5 +1,5 @@
-//! System calls that a sandbox has no rules about. Landlock has none for those that reach other processes past it, and those that open sockets; namespaces
-//! have none for the keys of the user, and for sockets that lead out of a machine past its networks. Neither has one for programs that are left behind
+//! System calls that a sandbox has no rules about. Landlock has none for those that reach other processes past it, IPC of the user's other programs,
+//! attributes of files, and those that open sockets; namespaces have none for the keys of the user, and for sockets that lead out of a machine past its networks. Neither has one for programs that are left behind
 //! with the rights of who left them.
 
 use std::collections::BTreeMap;
@@ -36,6 +36,41 @@ const NEVER: [i64; 4] = [
     libc::SYS_keyctl,
     libc::SYS_io_uring_setup,
 ];
+
+/// System V IPC and message queues of the user's other programs, which namespaces hide and Landlock does not. Without the calls that open one, the
+/// others have nothing to work on, but a segment or queue can be removed by its number alone.
+const IPC: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_fanotify_init,
+];
+
+/// Calls that change extended attributes, which Landlock does not govern. The last two have the same number on all architectures, and
+/// `libc` does not name them.
+const ATTRIBUTES: &[i64] = &[
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    463, // setxattrat
+    466, // removexattrat
+];
+
+/// Requests of `ioctl` that put characters into the input of a terminal, as if they were typed there (`TIOCSTI`, `TIOCLINUX`).
+const TYPING: [u32; 2] = [0x5412, 0x541C];
 
 /// Calls that set the mode of a file or make one with it, and which argument that is. Directories are made without the bits that matter here.
 const MODES: &[(i64, u8)] = &[
@@ -84,13 +119,17 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// they lead nowhere.
 pub(super) fn confine_thread(network: Network) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot filter system calls: {error}");
-    let program = beside_landlock(network).and_then(whole);
+    let program = beside_landlock(network).and_then(|rules| {
+        let attributes = refused(ATTRIBUTES);
+        // Programs that copy files take that for a file system without attributes.
+        whole([(attributes, libc::EOPNOTSUPP), (rules, libc::EACCES)])
+    });
     apply_filter(&program.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }
 
 /// Writes down what is refused in namespaces, to be read by the sandbox from an open file.
 pub(super) fn in_namespaces(network: Network) -> io::Result<OwnedFd> {
-    let program = beside_namespaces(network).and_then(whole);
+    let program = beside_namespaces(network).and_then(|rules| whole([(rules, libc::EACCES)]));
     let mut text = Vec::new();
     for step in program.map_err(io::Error::other)? {
         text.extend_from_slice(&step.code.to_ne_bytes());
@@ -119,9 +158,25 @@ fn has(argument: u8, bits: u32) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is_set, bits)
 }
 
+/// Refuses these calls whatever their arguments.
+fn refused(calls: &[i64]) -> Rules {
+    calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+fn everywhere() -> Result<Rules, BackendError> {
+    let mut rules = refused(&NEVER);
+    let typing = TYPING.map(|request| SeccompRule::new(vec![is(1, request)?]));
+    rules.insert(
+        libc::SYS_ioctl,
+        typing.into_iter().collect::<Result<_, _>>()?,
+    );
+    Ok(rules)
+}
+
 fn beside_landlock(network: Network) -> Result<Rules, BackendError> {
     let on_others = SeccompRule::new(vec![is_not(0, 0)?])?;
-    let mut rules = Rules::from(NEVER.map(|call| (call, Vec::new())));
+    let mut rules = everywhere()?;
+    rules.extend(refused(IPC));
     rules.extend(ON_OTHERS.map(|call| (call, vec![on_others.clone()])));
     for (call, process) in ON_OTHERS_OF {
         let of_more = SeccompRule::new(vec![is_not(0, process)?])?;
@@ -135,7 +190,7 @@ fn beside_landlock(network: Network) -> Result<Rules, BackendError> {
 }
 
 fn beside_namespaces(network: Network) -> Result<Rules, BackendError> {
-    let mut rules = Rules::from(NEVER.map(|call| (call, Vec::new())));
+    let mut rules = everywhere()?;
     for (call, whom) in INTO_OTHERS {
         rules.insert(call, vec![SeccompRule::new(vec![is(whom, INIT)?])?]);
     }
@@ -169,11 +224,11 @@ fn on_modes() -> Result<Rules, BackendError> {
 }
 
 /// Makes one program of what a sandbox refuses and what all of them do. Older versions of bubblewrap take only one.
-fn whole(rules: Rules) -> Result<BpfProgram, BackendError> {
+fn whole<const N: usize>(refused: [(Rules, i32); N]) -> Result<BpfProgram, BackendError> {
     // It says its mode in a place that a filter cannot look at. Programs know kernels that do not have it.
     let unknown = Rules::from([(libc::SYS_openat2, Vec::new())]);
     let mut program = filter(unknown, libc::ENOSYS)?;
-    for (rules, error) in [(on_modes()?, libc::EPERM), (rules, libc::EACCES)] {
+    for (rules, error) in [(on_modes()?, libc::EPERM)].into_iter().chain(refused) {
         // No call is in two of them, so whatever one does not name goes on to the next: its last step would allow it.
         program.pop();
         program.extend(filter(rules, error)?);
@@ -181,13 +236,25 @@ fn whole(rules: Rules) -> Result<BpfProgram, BackendError> {
     Ok(program)
 }
 
+/// Returns the number of a call in the x32 ABI: it has a bit of its own, and calls that take pointers to structures are counted anew.
+#[cfg(target_arch = "x86_64")]
+fn x32(call: i64) -> i64 {
+    const X32: i64 = 0x4000_0000;
+    let number = match call {
+        libc::SYS_ioctl => 514,
+        libc::SYS_ptrace => 521,
+        libc::SYS_process_vm_writev => 540,
+        same => same,
+    };
+    number | X32
+}
+
 fn filter(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
-    // The same calls in their other numbering, where the kernel has it.
+    // The same calls in their other numbering (x32), where the kernel has it.
     #[cfg(target_arch = "x86_64")]
     {
-        const X32: i64 = 0x4000_0000;
         let again: Vec<_> = rules.clone().into_iter().collect();
-        rules.extend(again.into_iter().map(|(call, rule)| (call | X32, rule)));
+        rules.extend(again.into_iter().map(|(call, rule)| (x32(call), rule)));
     }
     let filter = SeccompFilter::new(
         rules,

@@ -24,7 +24,8 @@ use mounts::Mount;
 use resolve::Resolved;
 
 /// Where people keep keys and passwords below their home directory, those of other agents among them, and where services listen that
-/// start containers with all rights of the user.
+/// start containers with all rights of the user. No such list is complete: it is for a root that holds the home, and for paths of the home that are
+/// opened. Otherwise commands see nothing of the home at all.
 const KEY_PLACES: &[&str] = &[
     ".aws",
     ".azure",
@@ -35,6 +36,7 @@ const KEY_PLACES: &[&str] = &[
     ".codex",
     ".config/gcloud",
     ".config/gh",
+    ".config/git/credentials",
     ".docker/config.json",
     ".docker/desktop",
     ".docker/run",
@@ -44,13 +46,16 @@ const KEY_PLACES: &[&str] = &[
     ".kube",
     ".lima",
     ".local/share/containers/podman",
+    ".local/share/keyrings",
     ".netrc",
     ".npmrc",
     ".orbstack",
     ".password-store",
+    ".pgpass",
     ".pypirc",
     ".rd",
     ".ssh",
+    ".vault-token",
 ];
 
 /// The paths that the host named. They are looked at anew for each call: they may not exist yet, or lead elsewhere by now.

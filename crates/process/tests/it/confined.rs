@@ -88,8 +88,8 @@ async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_
         fs::write(settings.join("login"), "").unwrap();
         let (at, inside) = (home.display(), settings.display());
         let script = format!(
-            "echo login > {inside}/login; echo more > {at}/more; cat {at}/letter {inside}/keys/key;
-             mv {inside}/keys {inside}/moved; echo no > {inside}/keys/new; true"
+            "echo login > '{inside}/login'; echo more > '{at}/more'; cat '{at}/letter' '{inside}/keys/key';
+             mv '{inside}/keys' '{inside}/moved'; echo no > '{inside}/keys/new'; true"
         );
         // The home is hidden but for the settings, and the keys are hidden in these.
         let mut hidden = HiddenPaths::default();

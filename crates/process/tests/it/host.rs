@@ -9,6 +9,7 @@ use windlass_process::{Confinement, Records, adopt_orphans, end_leftovers};
 use windlass_testkit::skipped;
 use windlass_testkit::{pids_of, sleepers, unique_sleep};
 
+use crate::chains::CHAIN;
 use crate::support::{NOBODY, World, birth, is_here, soon};
 
 const TOLD: &str = "WINDLASS_TEST_HOST";
@@ -81,6 +82,51 @@ impl Host {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
+}
+
+/// A process of its own that runs a chain of forks.
+pub(crate) struct ChainHost {
+    process: Child,
+    root: TempDir,
+}
+
+impl ChainHost {
+    pub(crate) fn start(way: Confinement) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "host::chain_host", "--ignored"])
+            .env(TOLD, serde_json::json!([way, root.path()]).to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        soon("the chain is there", || root.path().join("up").exists());
+        Self { process, root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// Not a test by itself: the process that another test kills.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn chain_host() {
+    let Ok(told) = std::env::var(TOLD) else {
+        return;
+    };
+    let (way, root): (Confinement, PathBuf) = serde_json::from_str(&told).unwrap();
+    adopt_orphans().unwrap();
+    let (program, _) = World::at(way, root).script(&format!("{CHAIN} cat"));
+    let mut running = program.start().await.unwrap();
+    let end = running.end().await;
+    panic!("the program ended: {end:?}");
 }
 
 fn recorded(directory: &Path) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_process::{Cause, FeedError, Ladder, LineTooLong, Output, Rung, Stdout};
 
-use crate::support::{LONG, SHORT, worlds};
+use crate::support::{LONG, SHORT, soon, worlds};
 
 /// What may wait between a program and who reads it: pieces, a pipe, and a little.
 const MAX_BETWEEN: usize = 1024 * 1024;
@@ -78,9 +78,13 @@ async fn output_without_end_is_kept_in_part() {
         let output = Arc::new(Output::new(1000, 0));
         let (mut program, errors) = world.script("yes & exec yes no >&2");
         program.stdout = Stdout::Kept(Arc::clone(&output));
-        program.time = Some(SHORT * 3);
-        let end = program.start().await.unwrap().end().await.unwrap();
-        assert_eq!(end.cause, Cause::TimeOver, "{:?}", world.way);
+        let mut running = program.start().await.unwrap();
+        soon("both outputs are cut", || {
+            [&output, &errors].iter().all(|it| it.text().1.is_some())
+        });
+        running.stop();
+        let end = running.end().await.unwrap();
+        assert_eq!(end.cause, Cause::Stopped, "{:?}", world.way);
         let (text, remark) = output.text();
         assert!(
             text.len() < 1100 && remark.is_some(),

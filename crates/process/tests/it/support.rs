@@ -22,17 +22,29 @@ pub(crate) const SHORT: Duration = Duration::from_millis(100);
 /// A directory, and a way to confine what runs in it.
 pub(crate) struct World {
     pub(crate) way: Confinement,
-    directory: TempDir,
+    root: PathBuf,
+    _directory: Option<TempDir>,
 }
 
 impl World {
     pub(crate) fn of(way: Confinement) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { way, directory }
+        let mut world = Self::at(way, directory.path().canonicalize().unwrap());
+        world._directory = Some(directory);
+        world
+    }
+
+    /// A directory that outlives this process.
+    pub(crate) fn at(way: Confinement, root: PathBuf) -> Self {
+        Self {
+            way,
+            root,
+            _directory: None,
+        }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
-        self.directory.path().canonicalize().unwrap()
+        self.root.clone()
     }
 
     /// A script that is fed and read; its complaints are kept in what is returned beside it.

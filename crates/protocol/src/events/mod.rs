@@ -9,13 +9,13 @@ use serde_json::Value;
 pub use payloads::{
     ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload, DeltaKind,
     EventToolCall, ItemDeltaPayload, ItemPayload, ThreadForkedPayload, ThreadStartedPayload,
-    ThreadUpdatedPayload, ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallTimeoutPayload,
-    TurnCompletedPayload, TurnInterruptRequestedPayload, TurnLifecyclePayload, TurnStartedPayload,
-    TurnSteeredPayload, UserInputAnsweredPayload, UserInputCanceledPayload,
-    UserInputRequiredPayload,
+    ThreadUpdatedPayload, ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus,
+    ToolCallTimeoutPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
+    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload, UserInputAnsweredPayload,
+    UserInputCanceledPayload, UserInputRequiredPayload,
 };
 
-use crate::{PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
+use crate::{Item, PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
 
 /// One event of a thread: the `data` of an SSE frame, or a line of an export. Its name follows from its payload.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +32,13 @@ pub struct RuntimeEventEnvelope {
     pub timestamp: String,
     /// What happened.
     pub payload: EventPayload,
-    /// The `seq` of the event before it on the same stream; absent in exports.
+    /// The `seq` of the event before it on the same stream.
     pub previous_seq: Option<u64>,
+}
+
+impl RuntimeEventEnvelope {
+    /// The name of the field that links a frame with the one before it on the same stream.
+    pub const PREVIOUS_SEQ: &'static str = "previous_seq";
 }
 
 /// The fields of an envelope as they are received.
@@ -64,7 +69,7 @@ pub(crate) struct Envelope {
     created_at: Option<String>,
     /// What happened.
     payload: Value,
-    /// The `seq` of the event before it on the same stream; absent in exports.
+    /// The `seq` of the event before it on the same stream.
     #[serde(default)]
     previous_seq: Option<u64>,
 }
@@ -98,7 +103,7 @@ impl Serialize for RuntimeEventEnvelope {
         fields.serialize_field("created_at", &self.timestamp)?;
         fields.serialize_field("payload", &self.payload)?;
         if let Some(previous_seq) = self.previous_seq {
-            fields.serialize_field("previous_seq", &previous_seq)?;
+            fields.serialize_field(Self::PREVIOUS_SEQ, &previous_seq)?;
         }
         fields.end()
     }
@@ -184,6 +189,19 @@ macro_rules! events {
             )*
         }
     };
+}
+
+impl EventPayload {
+    /// Returns the item whose end the event reports.
+    #[must_use]
+    pub const fn ended_item(&self) -> Option<&Item> {
+        match self {
+            Self::ItemCompleted(ended) | Self::ItemFailed(ended) | Self::ItemInterrupted(ended) => {
+                Some(&ended.item)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// An event whose name this version does not know.

@@ -133,11 +133,9 @@ payloads! {
     /// A call that waits for an approval.
     ApprovalRequiredPayload {
         /// The same as `id`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        approval_id: Option<String>,
+        approval_id: String,
         /// The call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        call_id: Option<String>,
+        call_id: String,
         /// The tool and its arguments.
         description: String,
         /// When it is denied automatically.
@@ -145,13 +143,12 @@ payloads! {
         expires_at: Option<String>,
         /// The approval.
         id: String,
-        /// The agent's stated purpose, if it gave one.
+        /// The agent's stated purpose; null if it gave none.
+        #[cfg_attr(feature = "openapi", schema(required = true))]
         intent_summary: Option<String>,
         /// The item that shows the call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        item_id: Option<String>,
+        item_id: String,
         /// The same as `description`.
-        #[serde(default)]
         summary: String,
         /// The tool.
         tool_name: String,
@@ -167,11 +164,9 @@ payloads! {
         /// The question.
         id: String,
         /// The same as `id`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input_id: Option<String>,
+        input_id: String,
         /// The item that shows the call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        item_id: Option<String>,
+        item_id: String,
         /// The questions: `{questions: [{header, id, question, options, allow_free_text, multi_select}]}`.
         request: Value,
         /// The turn.
@@ -234,7 +229,7 @@ payloads! {
         /// Always `true`.
         result_accepted: bool,
         /// Always `resolved`.
-        status: String,
+        status: ToolCallStatus,
         /// Whether the client reported success.
         success: bool,
         /// The thread.
@@ -250,7 +245,7 @@ payloads! {
         /// The item that shows the call.
         item_id: String,
         /// Always `timeout`.
-        status: String,
+        status: ToolCallStatus,
         /// The thread.
         thread_id: String,
         /// The time it was given, in seconds.
@@ -271,7 +266,7 @@ payloads! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recovered: Option<bool>,
         /// Always `canceled`.
-        status: String,
+        status: ToolCallStatus,
         /// Always `true`.
         terminal: bool,
         /// The thread.
@@ -279,6 +274,19 @@ payloads! {
         /// The turn.
         turn_id: String,
     }
+}
+
+/// The end of the wait for a client's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallStatus {
+    /// The client returned a result.
+    Resolved,
+    /// The deadline has passed.
+    Timeout,
+    /// The turn ended first.
+    Canceled,
 }
 
 /// The kinds of items whose text is streamed.

@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use paths::{
-    ApprovalPath, CallPath, IdPath, InputPath, NamePath, Path, RunPath, TurnPath, WorkerPath,
+    AgentRunPath, ApprovalPath, CallPath, IdPath, InputPath, NamePath, Path, RunPath, TurnPath,
+    WorkerPath,
 };
 pub use queries::{
     AgentRunsQuery, AutomationRunsQuery, EventsQuery, ExportQuery, FleetEventsQuery,

@@ -41,6 +41,8 @@ paths! {
     InputPath { thread_id, input_id }
     /// A fleet run, or an agent that a model started.
     RunPath { run_id }
+    /// An agent that works for a thread.
+    AgentRunPath { id, agent_id }
     /// A worker of a fleet run.
     WorkerPath { worker_id }
     /// A skill.

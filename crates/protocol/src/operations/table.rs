@@ -1,11 +1,11 @@
 //! The table of operations.
 
 use super::{
-    AgentRunsQuery, ApprovalPath, AutomationRunsQuery, CallPath, Endpoint, EventsQuery,
-    ExportQuery, FleetEventsQuery, FleetRunsQuery, IdPath, InputPath, McpToolsQuery, Method,
-    NamePath, Operation, Query, RequestBody, RequiredScope, ResponseForm, RunPath, SessionQuery,
-    SessionsQuery, SnapshotsQuery, TasksQuery, ThreadDetailQuery, ThreadSummariesQuery,
-    ThreadsQuery, TurnPath, UsageQuery, WorkerPath,
+    AgentRunPath, AgentRunsQuery, ApprovalPath, AutomationRunsQuery, CallPath, Endpoint,
+    EventsQuery, ExportQuery, FleetEventsQuery, FleetRunsQuery, IdPath, InputPath, McpToolsQuery,
+    Method, NamePath, Operation, Query, RequestBody, RequiredScope, ResponseForm, RunPath,
+    SessionQuery, SessionsQuery, SnapshotsQuery, TasksQuery, ThreadDetailQuery,
+    ThreadSummariesQuery, ThreadsQuery, TurnPath, UsageQuery, WorkerPath,
 };
 use crate as wire;
 use crate::{agent_runs, apps, config, fleet, info, stream, workspace};
@@ -119,6 +119,8 @@ operations! {
     PatchThread Patch "/v1/threads/{id}" Owner at IdPath, body wire::PatchThread, -> 200 Json wire::Thread;
     /// Removes a thread with its whole record.
     DeleteThread Delete "/v1/threads/{id}" Owner at IdPath, -> 204 Empty;
+    /// Estimates how much of the model's context window the next model call takes.
+    GetThreadContext Get "/v1/threads/{id}/context" Owner at IdPath, -> 200 Json wire::ContextUsage;
     /// Writes a thread, then each of its events, one per line.
     ExportThread Get "/v1/threads/{id}/export" Owner at IdPath, query ExportQuery, -> 200 Lines wire::RuntimeEventEnvelope;
     /// Returns a thread and resumes its open turn.
@@ -169,6 +171,8 @@ operations! {
     PatchSession Patch "/v1/sessions/{id}" Agent at IdPath, body wire::PatchSession, -> 200 Json wire::PatchedSession;
     /// Removes a saved session; its thread remains.
     DeleteSession Delete "/v1/sessions/{id}" Agent at IdPath, -> 204 Empty;
+    /// Estimates how much of the model's context window a thread takes that starts with the session.
+    GetSessionContext Get "/v1/sessions/{id}/context" Agent at IdPath, -> 200 Json wire::ContextUsage;
     /// Creates a thread that starts with a saved session.
     ResumeSession Post "/v1/sessions/{id}/resume-thread" Agent at IdPath, optional wire::ResumeSession, -> 201 Json wire::ResumedSession;
 
@@ -242,6 +246,10 @@ operations! {
     /// Starts the task of a worker again, on the same thread.
     RestartFleetWorker Post "/v1/fleet/workers/{worker_id}/restart" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
 
+    /// Stops the running turn of an agent that works for the thread.
+    CancelAgentRun Post "/v1/threads/{id}/agent-runs/{agent_id}/cancel" Owner at AgentRunPath, -> 200 Json agent_runs::AgentRun;
+    /// Reminds the running turn of agents that still run.
+    NudgeAgentRuns Post "/v1/threads/{id}/agent-runs/nudge" Owner at IdPath, body agent_runs::NudgeAgentRuns, -> 200 Json agent_runs::NudgedAgentRuns;
     /// Lists agents that models started, newest first.
     ListAgentRuns Get "/v1/agent-runs" Agent query AgentRunsQuery, -> 200 Json agent_runs::AgentRunList;
     /// Returns an agent that a model started.
@@ -253,6 +261,8 @@ operations! {
     SetConfig Post "/v1/config" Admin body config::SetConfig, -> 200 Json config::ConfigSet;
     /// Reads the configuration file again.
     ReloadConfig Post "/v1/config/reload" Admin -> 200 Json config::ConfigReloaded;
+    /// Lists the models of the current provider.
+    ListModels Get "/v1/models" Client -> 200 Json config::ModelList;
     /// Lists the model providers.
     ListProviders Get "/v1/providers" Client -> 200 Json config::ProviderList;
     /// Lists the configured models of a provider.

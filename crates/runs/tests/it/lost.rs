@@ -188,3 +188,21 @@ async fn n23_what_ended_long_ago_is_forgotten_on_demand() {
     assert_eq!(world.status(&open).await, RunStatus::InProgress);
     assert_eq!(world.status(&young).await, RunStatus::Completed);
 }
+
+#[tokio::test]
+async fn a_lost_run_of_another_writer_is_not_swept_again() {
+    let world = World::new(RunSettings::default()).await;
+    let caller = Caller::new();
+    let run = world.start(&caller, "x").await;
+    let stored = world.log.get(&run).await.unwrap().unwrap();
+    world.log.take_over(&stored, "elsewhere").await.unwrap();
+    world.runs.disconnect(&caller);
+    world.clock.by(GRACE);
+    assert_eq!(world.runs.sweep().await, 0, "it did not end here");
+    assert_eq!(
+        (world.runs.open_count(), world.runs.next_deadline()),
+        (0, None),
+        "an expired deadline that remains makes the sweep spin"
+    );
+    assert_eq!(world.status(&run).await, RunStatus::InProgress);
+}

@@ -116,6 +116,7 @@ impl Player {
             uuid: self.events[self.at].id.uuid(),
             plan: context.map_or(&self.idle_plan, |context| &context.plan),
             tail: None,
+            mask: None,
         }
     }
 

@@ -16,6 +16,7 @@ pub(super) fn finished(event: &Event, data: &ToolCompletedData) -> Option<Input>
         result: result_of(data),
         duration_ms: data.duration_ms,
         wait: None,
+        refused: data.refused == Some(true),
     };
     Some(Input::ToolFinished {
         exec_id: event.context.exec_id?,
@@ -48,6 +49,7 @@ pub(super) fn waits(event: &Event) -> Option<Input> {
         },
         duration_ms: None,
         wait: Some(wait),
+        refused: false,
     };
     Some(Input::ToolFinished {
         exec_id: event.context.exec_id?,

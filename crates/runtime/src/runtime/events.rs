@@ -19,8 +19,9 @@ use super::InProcessRuntime;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 
-/// How many events a reader takes at a time.
+/// How many events a reader takes at a time, and about how many stored bytes: a reader that stalls holds no more.
 const PAGE: usize = 256;
+const PAGE_BYTES: usize = 64 * 1024;
 /// How long a subscription waits for a journal that cannot be read.
 const READ_AGAIN: Duration = Duration::from_millis(250);
 
@@ -184,8 +185,8 @@ impl Cursor {
         let journal = Arc::clone(&self.inner.backends.journal);
         loop {
             self.doorbell.borrow_and_update();
-            let Page { pruned, events, .. } = match journal.read(&self.key, self.after, PAGE).await
-            {
+            let page = journal.read_within(&self.key, self.after, PAGE, PAGE_BYTES);
+            let Page { pruned, events, .. } = match page.await {
                 Ok(page) => page,
                 Err(JournalError::Unavailable(cause)) => {
                     tracing::warn!(session = %self.session_id, cause, "events cannot be read now; trying again");

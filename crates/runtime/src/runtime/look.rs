@@ -1,7 +1,10 @@
 //! Looking at turns that have not ended, without taking them up.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use windlass_core::error::Result;
+use windlass_core::message::Message;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_turn::{Call, CallState, Turn};
 
@@ -20,6 +23,8 @@ pub struct OpenTurn {
     pub resumed_count: u32,
     /// The calls of it that wait for somebody.
     pub pending: Vec<PendingCall>,
+    /// Messages that were said to it and wait for its next model call.
+    pub steered: Vec<Arc<Message>>,
 }
 
 impl OpenTurn {
@@ -30,6 +35,7 @@ impl OpenTurn {
             started_at: turn.started_at,
             resumed_count: turn.resumes,
             pending: calls.filter_map(pending).collect(),
+            steered: turn.steered.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The runtime that a program embeds.
 
 mod commands;
+mod context_usage;
 mod copies;
 mod events;
 mod fork_point;
@@ -10,6 +11,7 @@ mod look;
 mod resume;
 mod sessions;
 mod shutdown;
+mod spending;
 mod threads;
 mod turns;
 
@@ -27,6 +29,7 @@ use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
 use crate::turn_context::{ContextRequest, Discovery, assemble, assemble_unkept};
 
+pub use context_usage::ContextUsage;
 pub use events::EventStream;
 pub use fork_point::ForkAt;
 pub(crate) use fork_point::fork_point;

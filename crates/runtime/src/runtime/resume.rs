@@ -17,7 +17,7 @@ impl InProcessRuntime {
     ///
     /// When this returns, every turn that can go on does, and that it does is on record: from then on this process is at
     /// work on them, and if it goes down before they end that is a crash of theirs. Stop it in order with
-    /// [`shutdown`](Self::shutdown). A turn that has brought three processes down in a row fails here. One that cannot go on,
+    /// [`shutdown`](Self::shutdown). A turn that has brought down three processes in a row, or ten in all, fails here. One that cannot go on,
     /// because its journal is damaged or something that it needs is missing, keeps no other from going on: it is logged,
     /// stays open, and [`resume_open_turn`](Self::resume_open_turn) says why.
     ///

@@ -264,6 +264,17 @@ impl InProcessRuntime {
         session_id: SessionId,
         why: impl Into<InputMessage>,
     ) -> Result<TurnHandle> {
+        self.compact_with(session_id, why, TurnOptions::default())
+            .await
+    }
+
+    /// Compacts the history in a turn with the id of the options; the other options do not apply.
+    pub async fn compact_with(
+        &self,
+        session_id: SessionId,
+        why: impl Into<InputMessage>,
+        TurnOptions { turn_id, .. }: TurnOptions,
+    ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
         let (ticket, message) = (self.next_ticket(), why.into());
         slot.ask(&self.inner, |reply| {
@@ -272,7 +283,7 @@ impl InProcessRuntime {
                 ticket,
                 message,
                 on_busy: OnBusy::Refuse,
-                turn_id: None,
+                turn_id,
                 turn_timeout: None,
                 tool_timeout: None,
                 on_event: None,

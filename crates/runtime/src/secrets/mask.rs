@@ -73,7 +73,10 @@ impl Mask {
     /// Finds the secrets in a text from its beginning on, the longest of those that begin at one place.
     fn find_all<'a, 't>(&'a self, text: &'t str) -> Found<'a, 't> {
         let secrets = self.secrets.iter();
+        // A mask is found as itself, so that what is masked already stays as it is, whatever the secret's name contains.
+        let own_masks = self.secrets.iter().map(|it| (it.mask.as_str(), &**it));
         let forms = secrets.flat_map(|secret| secret.forms().map(move |form| (form, &**secret)));
+        let forms = forms.chain(own_masks);
         let places = forms.filter_map(|(form, secret)| {
             let at = text.find(form)?;
             Some(Place { at, form, secret })
@@ -91,13 +94,14 @@ impl Mask {
 
     /// Masks a text; tells whether there was anything to mask.
     pub(crate) fn text(&self, text: &mut String) -> bool {
-        let (mut masked, mut done) = (String::new(), 0);
+        let (mut masked, mut done, mut is_changed) = (String::new(), 0, false);
         for (at, len, secret) in self.find_all(text) {
             masked.push_str(&text[done..at]);
             masked.push_str(&secret.mask);
             done = at + len;
+            is_changed |= text[at..done] != secret.mask;
         }
-        if done == 0 {
+        if !is_changed {
             return false;
         }
         masked.push_str(&text[done..]);
@@ -107,6 +111,22 @@ impl Mask {
 
     pub(crate) fn optional(&self, text: &mut Option<String>) -> bool {
         text.as_mut().is_some_and(|text| self.text(text))
+    }
+
+    pub(crate) fn optional_value(&self, value: &mut Option<Value>) -> bool {
+        value.as_mut().is_some_and(|value| self.value(value))
+    }
+
+    /// Tells whether a value contains a secret.
+    pub(super) fn is_in_value(&self, value: &Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            Value::String(text) => self.is_in(text),
+            Value::Array(values) => values.iter().any(|value| self.is_in_value(value)),
+            Value::Object(entries) => entries
+                .iter()
+                .any(|(name, value)| self.is_in(name) || self.is_in_value(value)),
+        }
     }
 
     /// Masks every text in a value, names included; tells whether there was anything to mask.
@@ -280,6 +300,16 @@ mod tests {
             text: text.to_owned(),
             thinking: String::new(),
         }
+    }
+
+    #[test]
+    fn masked_text_is_not_masked_again() {
+        let mask = mask(&[("password", "password"), ("b", "secret")]);
+        let mut text = "my password is a secret".to_owned();
+        assert!(mask.text(&mut text));
+        assert_eq!(text, "my [secret:password] is a [secret:b]");
+        assert!(!mask.text(&mut text));
+        assert_eq!(text, "my [secret:password] is a [secret:b]");
     }
 
     #[test]

@@ -8,4 +8,5 @@ pub(crate) mod model;
 pub(crate) mod output;
 pub(crate) mod prompt_view;
 pub(crate) mod side_call;
+pub(crate) mod stream_buffer;
 pub(crate) mod tool;

@@ -22,9 +22,10 @@ use windlass_core::typed_id::ExecId;
 
 use super::prompt_view;
 use super::side_call::silent;
-use crate::allowance::Held;
+use super::stream_buffer::StreamBuffer;
 use crate::panics::caught;
 use crate::settings::RetryPolicy;
+use crate::spending::StepReservation;
 use crate::thread::StepScope;
 use crate::world::{Sleep, World};
 
@@ -39,6 +40,8 @@ pub(crate) enum Progress {
     Text(String),
     /// More thinking.
     Thinking(String),
+    /// Buffered text is to be recorded.
+    ChunkDue,
     /// The end.
     Finished(Box<ModelReply>),
     /// The end, without an answer.
@@ -66,11 +69,17 @@ enum State {
     Ended,
 }
 
+/// What a call is polled for.
+enum Next {
+    Event(Option<LlmStreamEvent>),
+    ChunkDue,
+}
+
 /// A model call under way. It is polled by its thread, and dropping it ends the call.
 pub(crate) struct ModelCall {
     pub(crate) exec_id: ExecId,
-    /// Whether people see the answer as it comes.
-    pub(crate) is_shown: bool,
+    /// Text that is shown as it comes; `None` for a summary, which is recorded only when it is complete.
+    pub(crate) buffer: Option<StreamBuffer>,
     world: Arc<dyn World>,
     driver: Arc<dyn LlmDriver>,
     request: LlmRequest,
@@ -85,7 +94,7 @@ pub(crate) struct ModelCall {
     first_piece_at: Option<DateTime<Utc>>,
     guardrails: Vec<Box<dyn OutputGuardrailRun>>,
     /// What is set aside for it.
-    held: Option<Held>,
+    held: Option<StepReservation>,
     text: String,
     thinking: Option<String>,
     thinking_signature: Option<String>,
@@ -161,7 +170,7 @@ impl ModelCall {
         };
         let connecting = connect(&context.driver, &request);
         Self {
-            is_shown: false,
+            buffer: None,
             ..Self::with(scope, exec_id, request, Some(prompt), connecting)
         }
     }
@@ -174,7 +183,7 @@ impl ModelCall {
         connecting: Connecting,
     ) -> Self {
         let StepScope { inner, context, .. } = scope;
-        let held = Held::of(scope, exec_id);
+        let held = StepReservation::of_call(scope, exec_id);
         let connecting = match &held {
             Some(held) => allowed(held, connecting),
             None => connecting,
@@ -182,7 +191,7 @@ impl ModelCall {
         Self {
             held,
             exec_id,
-            is_shown: true,
+            buffer: Some(StreamBuffer::default()),
             world: Arc::clone(&inner.world),
             state: State::Connecting(connecting),
             driver: Arc::clone(&context.driver),
@@ -212,9 +221,10 @@ impl ModelCall {
         loop {
             // A stream that is always ready must not keep the executor, or an interrupt, from its turn.
             tokio::task::coop::consume_budget().await;
-            match poll_fn(|cx| self.poll_state(cx)).await {
-                Ok(None) => {}
-                Ok(Some(event)) => {
+            match poll_fn(|cx| self.poll_next(cx)).await {
+                Ok(Next::ChunkDue) => return Progress::ChunkDue,
+                Ok(Next::Event(None)) => {}
+                Ok(Next::Event(Some(event))) => {
                     if let Some(progress) = self.take(event) {
                         return progress;
                     }
@@ -226,6 +236,16 @@ impl ModelCall {
                 }
             }
         }
+    }
+
+    /// Buffered text that is due comes first: a model can talk without a pause.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next>> {
+        if let Some(buffer) = &mut self.buffer
+            && buffer.poll_due(cx).is_ready()
+        {
+            return Poll::Ready(Ok(Next::ChunkDue));
+        }
+        self.poll_state(cx).map_ok(Next::Event)
     }
 
     /// Moves the call on. A driver that panics has failed; it does not take the thread with it.
@@ -412,7 +432,7 @@ impl ModelCall {
         });
         // What it has said, it was paid for.
         if self.first_piece_at.is_none() {
-            self.held.iter_mut().for_each(Held::failed);
+            self.held.iter_mut().for_each(StepReservation::failed);
         }
         let metadata = LlmGenerationMetadata {
             model: self.request.config.model.clone(),
@@ -477,10 +497,10 @@ fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {
 }
 
 /// Connects once what the call may use is set aside.
-fn allowed(held: &Held, connecting: Connecting) -> Connecting {
-    let asking = held.asking();
+fn allowed(held: &StepReservation, connecting: Connecting) -> Connecting {
+    let reserving = held.reserve();
     Box::pin(async move {
-        asking.await?;
+        reserving.await?;
         connecting.await
     })
 }

@@ -16,7 +16,7 @@ use windlass_core::tools::{
 };
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
-use windlass_turn::{RequestedCall, ToolOutcome, Wait};
+use windlass_turn::{CallApproval, RequestedCall, ToolOutcome, Wait};
 
 use super::egress::RuledEgress;
 use super::emitter::StepEmitter;
@@ -99,6 +99,7 @@ pub(crate) struct ToolRun {
     turn_id: TurnId,
     exec_id: ExecId,
     call: Arc<ToolCall>,
+    approval: CallApproval,
     /// Where its turn is counted together with others.
     seat: Option<TreeSeat>,
 }
@@ -117,6 +118,7 @@ impl ToolRun {
             turn_id,
             exec_id,
             call,
+            approval: scope.thread.call_approval(exec_id),
             seat: TreeSeat::shared(scope),
         }
     }
@@ -128,14 +130,14 @@ impl ToolRun {
             self.context.offer.tool(&self.call.name),
         );
         let (Some(tool), Some(definition)) = (tool, definition) else {
-            return failed(
+            return refused(
                 &self.call,
                 format!("tool `{}` is no longer available", self.call.name),
             );
         };
         let started_at = self.inner.world.now();
         let mut outcome = match self.refused_by_tree().await {
-            Some(refusal) => failed(&self.call, refusal),
+            Some(refusal) => refused(&self.call, refusal),
             None => self.carry_out(tool.as_ref(), definition).await,
         };
         output::cap(
@@ -164,8 +166,13 @@ impl ToolRun {
         let context = self.tool_context(&emitter);
         let call = match self.within(limit, self.before(definition, &context)).await {
             Some(Ok(call)) => call,
-            Some(Err(refusal)) => return failed(&self.call, self.masked(refusal)),
-            None => return timed_out(&self.call, limit),
+            Some(Err(refusal)) => return refused(&self.call, self.masked(refusal)),
+            None => {
+                return ToolOutcome {
+                    refused: true,
+                    ..timed_out(&self.call, limit)
+                };
+            }
         };
         let execution = tool.execute_with_context(call.arguments.clone(), &context);
         let mut outcome = match self.within(limit, execution).await {
@@ -189,7 +196,8 @@ impl ToolRun {
         }
     }
 
-    /// Lets hooks look at the call. Nobody may slip other arguments in behind an approval.
+    /// Lets hooks look at the call and change its arguments. The rules judge changed arguments again: an approval is for the
+    /// arguments that were shown.
     async fn before(
         &self,
         definition: &ToolDefinition,
@@ -208,13 +216,13 @@ impl ToolRun {
                 }
             }
         }
+        call.id.clone_from(&self.call.id);
+        call.name.clone_from(&self.call.name);
         if call.arguments != self.call.arguments {
-            if definition.policy() == ToolPolicy::RequiresApproval {
-                return Err("a hook changed the arguments after they were approved".to_owned());
-            }
+            let changed = self.approval.check_changed(&call, &self.context.plan);
+            changed.map_err(|refusal| format!("a hook changed the call: {refusal}"))?;
             check(&self.inner, definition, &call)?;
         }
-        call.id.clone_from(&self.call.id);
         Ok(call)
     }
 
@@ -280,6 +288,7 @@ impl ToolRun {
             result,
             duration_ms: None,
             wait,
+            refused: false,
         }
     }
 
@@ -365,6 +374,15 @@ fn failed(call: &ToolCall, error: String) -> ToolOutcome {
         result,
         duration_ms: None,
         wait: None,
+        refused: false,
+    }
+}
+
+/// The outcome of a call whose tool did not run.
+fn refused(call: &ToolCall, why: String) -> ToolOutcome {
+    ToolOutcome {
+        refused: true,
+        ..failed(call, why)
     }
 }
 
@@ -409,7 +427,7 @@ pub(crate) fn secret_arguments(
 pub(crate) fn without_its_secrets(call: &ToolCall) -> ToolOutcome {
     let text = "the process stopped before this call was carried out, and a secret in its arguments was not recorded: \
                 call the tool again with the secret itself";
-    failed(call, text.to_owned())
+    refused(call, text.to_owned())
 }
 
 /// The outcome of a call that panicked, or whose task is gone. The details were logged; the model learns little.

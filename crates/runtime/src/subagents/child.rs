@@ -342,10 +342,9 @@ impl Spawning<'_> {
 
     async fn note_end(&self, parent: &Parent, end: &ChildEnd, answer: &str) -> Result<()> {
         let sessions = &self.inner.backends.session_store;
-        if let Some(mut session) = sessions.get_session(self.child()).await? {
-            session.subagent_status = Some(end.status());
-            sessions.add_session(session).await?;
-        }
+        sessions
+            .set_subagent_status(self.child(), end.status())
+            .await?;
         if parent.is_done {
             return Ok(());
         }

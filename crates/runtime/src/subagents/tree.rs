@@ -7,18 +7,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use tokio::sync::OnceCell;
-use windlass_core::budget::{Budget, Budgets, Limit, Refused, Reserve, Spent, cost, tokens};
+use windlass_core::budget::{
+    Budget, Budgets, Charge, Limit, Refused, Reserve, Spent, cost, tokens,
+};
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventData, TokenUsage};
+use windlass_core::events::{Event, EventData};
 use windlass_core::turn_request::ParentTurn;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
-use windlass_store::{Journal, StreamKey};
+use windlass_store::{Journal, Reservation, StreamKey};
 use windlass_turn::Thread;
 
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::thread::StepScope;
@@ -59,7 +59,15 @@ struct Book {
     thread: Used,
     turns: HashMap<TurnId, Used>,
     /// What is set aside for calls that run, and for those that were cut off with an earlier process.
-    held: HashMap<ExecId, (TurnId, Reserve)>,
+    held: HashMap<ExecId, HeldStep>,
+}
+
+/// What is reserved for a step.
+struct HeldStep {
+    turn: TurnId,
+    amount: Reserve,
+    /// 1 for a model call. The calls of an external agent's run are unknown.
+    model_calls: u64,
 }
 
 #[derive(Default)]
@@ -85,7 +93,7 @@ impl Used {
     }
 
     fn add(&mut self, other: &Self) {
-        self.amount = sum(self.amount, other.amount);
+        self.amount = self.amount.plus(other.amount);
         self.model_calls += other.model_calls;
         self.tool_calls += other.tool_calls;
         self.tools.extend(&other.tools);
@@ -93,13 +101,6 @@ impl Used {
 
     fn tool_calls(&self) -> u64 {
         self.tool_calls + self.tools.len() as u64
-    }
-}
-
-fn sum(a: Reserve, b: Reserve) -> Reserve {
-    Reserve {
-        tokens: a.tokens.saturating_add(b.tokens),
-        micro_usd: a.micro_usd.saturating_add(b.micro_usd),
     }
 }
 
@@ -123,11 +124,11 @@ impl Book {
         ];
         scopes.into_iter().find_map(|(scope, budget, used, turn)| {
             let is_meant = |of: &TurnId| turn.is_none_or(|turn| turn == *of);
-            let held = self.held.values().filter(|(of, _)| is_meant(of));
+            let held = self.held.values().filter(|held| is_meant(&held.turn));
             let (mut amount, mut calls) = (used.amount, used.model_calls);
-            for (_, reserve) in held {
-                amount = sum(amount, *reserve);
-                calls += 1;
+            for held in held {
+                amount = amount.plus(held.amount);
+                calls += held.model_calls;
             }
             let refused = refuses(budget, amount, calls, reserve)?;
             Some((format!("{scope}_{}", refused.limit.as_str()), refused))
@@ -141,7 +142,7 @@ impl Book {
 
     /// Forgets turns of which nothing runs any more, but for one.
     fn trim(&mut self, but: TurnId) {
-        let held: HashSet<TurnId> = self.held.values().map(|(turn, _)| *turn).collect();
+        let held: HashSet<TurnId> = self.held.values().map(|held| held.turn).collect();
         self.turns
             .retain(|turn, _| *turn == but || held.contains(turn));
     }
@@ -253,16 +254,6 @@ impl TreeSeat {
         self.tree.book.get_or_try_init(opening).await
     }
 
-    /// Counts what a run of a backend has used. How many model calls it made nobody knows.
-    pub(crate) fn settle_run(&self, usage: &TokenUsage) {
-        if let Some(book) = self.tree.book.get() {
-            let mut spent = Spent::default();
-            spent.add_run(usage);
-            let used = Used::of(&spent, &self.inner.settings.reserve);
-            lock(book).add(self.turn, &used);
-        }
-    }
-
     /// Counts a tool call; says why it is one too many, as the model reads it.
     pub(crate) async fn take_tool_call(&self, exec_id: ExecId) -> Result<Option<String>> {
         let limits = [
@@ -290,41 +281,70 @@ impl TreeSeat {
     }
 }
 
-#[async_trait]
-impl Allowance for TreeSeat {
-    async fn reserve(&self, call: &AllowanceCall) -> Result<()> {
+impl TreeSeat {
+    /// Reserves what a step may spend; a step that reserves again replaces what it had.
+    pub(crate) async fn reserve(&self, next: &Reservation) -> Result<()> {
         let mut book = lock(self.book().await?);
-        book.held.remove(&call.exec_id);
+        book.held.remove(&next.exec_id);
         book.trim(self.turn);
-        match book.refuses_call(self.turn, &self.budgets, call.reserve) {
+        self.refuse(&book, next)?;
+        let is_call = lock(&self.tree.asking).contains(&next.exec_id);
+        let held = HeldStep {
+            turn: self.turn,
+            amount: next.amount,
+            model_calls: u64::from(is_call),
+        };
+        book.held.insert(next.exec_id, held);
+        Ok(())
+    }
+
+    /// Refuses a step for which nothing is left, and reserves nothing.
+    pub(crate) async fn check(&self, next: &Reservation) -> Result<()> {
+        self.refuse(&lock(self.book().await?), next)
+    }
+
+    fn refuse(&self, book: &Book, next: &Reservation) -> Result<()> {
+        match book.refuses_call(self.turn, &self.budgets, next.amount) {
             Some((name, refused)) => Err(AgentLoopError::BudgetExceeded(format!(
                 "{name}: {refused}, together with the agents that work for the turn. Raise {name} and say \"go on\""
             ))),
-            None => {
-                let held = (self.turn, call.reserve);
-                book.held.insert(call.exec_id, held);
-                Ok(())
-            }
+            None => Ok(()),
         }
     }
 
-    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
-        lock(&self.tree.asking).remove(&call.exec_id);
+    /// Settles a model call.
+    pub(crate) fn settle_call(&self, exec_id: ExecId, reserve: Reserve, charge: Charge<'_>) {
+        lock(&self.tree.asking).remove(&exec_id);
+        let model_calls = u64::from(!matches!(charge, Charge::Nothing));
+        // One that never reserved has cost nothing.
+        self.settle(exec_id, (reserve, Reserve::default()), charge, model_calls);
+    }
+
+    /// Settles a run of an external agent.
+    pub(crate) fn settle_run(&self, exec_id: ExecId, reserve: Reserve, charge: Charge<'_>) {
+        self.settle(exec_id, (reserve, reserve), charge, 0);
+    }
+
+    fn settle(
+        &self,
+        exec_id: ExecId,
+        (unpriced, unreserved): (Reserve, Reserve),
+        charge: Charge<'_>,
+        model_calls: u64,
+    ) {
         let Some(book) = self.tree.book.get() else {
             return;
         };
         let mut book = lock(book);
-        let held = book.held.remove(&call.exec_id);
-        let amount = match used {
-            CallUsage::Known(usage) => Reserve {
+        let held = book.held.remove(&exec_id);
+        let amount = match charge {
+            Charge::Usage(usage) => Reserve {
                 tokens: tokens(usage),
-                // What has no price counts as a reserve.
-                micro_usd: cost(usage).unwrap_or(call.reserve.micro_usd),
+                micro_usd: cost(usage).unwrap_or(unpriced.micro_usd),
             },
-            CallUsage::Unknown => held.map(|(_, reserve)| reserve).unwrap_or_default(),
-            CallUsage::Nothing => Reserve::default(),
+            Charge::Reservation => held.map_or(unreserved, |held| held.amount),
+            Charge::Nothing => Reserve::default(),
         };
-        let model_calls = u64::from(!matches!(used, CallUsage::Nothing));
         let used = Used {
             amount,
             model_calls,
@@ -373,7 +393,11 @@ async fn read(
             book.add(root_turn, &used);
             let cut_off = turn.open.filter(|open| !lock(asking).contains(open));
             if let Some(exec_id) = cut_off {
-                let held = (root_turn, turn.spent.reserve(least));
+                let held = HeldStep {
+                    turn: root_turn,
+                    amount: turn.spent.reserve(least),
+                    model_calls: 1,
+                };
                 book.held.insert(exec_id, held);
             }
             let new = turn
@@ -417,14 +441,9 @@ impl TurnSum {
             }
             EventData::ReasonStarted(_) | EventData::ContextCompacting(_) => self.open = exec_id,
             EventData::ReasonCompleted(_) | EventData::ContextCompacted(_) => self.open = None,
-            EventData::LlmGeneration(data) => {
+            data @ (EventData::LlmGeneration(_) | EventData::BackendCompleted(_)) => {
                 self.open = None;
-                self.spent.add_call(&data.metadata);
-            }
-            EventData::BackendCompleted(data) => {
-                data.usage
-                    .iter()
-                    .for_each(|usage| self.spent.add_run(usage));
+                self.spent.settle(data);
             }
             EventData::ToolStarted(_) => self.tools.extend(exec_id),
             EventData::SubagentStarted(data) => {
@@ -440,7 +459,7 @@ impl TurnSum {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::events::LlmGenerationMetadata;
+    use windlass_core::events::{LlmGenerationMetadata, TokenUsage};
 
     use super::*;
 

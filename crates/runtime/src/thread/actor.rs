@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
@@ -11,17 +10,18 @@ use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 use windlass_store::Claim;
-use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
+use windlass_turn::{Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
+use super::fault::{Debt, Fault, FaultCause, fault};
 use super::fold::fold;
 use super::mail::{CloseWhen, Mail, Reply, Submission};
 use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
-use super::slot::Slot;
+use super::slot::{ActorStart, Slot};
 use super::take_up::ResumeCaller;
 use super::waiters::Waiters;
 use super::{StepScope, commit};
-use crate::errors::{from_rejection, to_failure};
+use crate::errors::from_rejection;
 use crate::inner::Inner;
 use crate::steps::backend::{BackendRun, Told};
 use crate::steps::model::{ModelCall, Progress};
@@ -30,10 +30,6 @@ use crate::steps::tool::{self, ToolRun};
 use crate::subagents::SPAWN_AGENT;
 use crate::turn_context::TurnContext;
 use crate::world::Sleep;
-
-/// Streamed text is recorded at the latest after this time, or this many bytes.
-pub(super) const CHUNK_SPAN: Duration = Duration::from_millis(32);
-pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A thread that has nothing to do.
 pub(crate) struct Resting {
@@ -49,18 +45,13 @@ struct RunningTool {
 /// A tool's task that has come to its end.
 pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
 
-/// Streamed text that is not recorded yet.
-#[derive(Default)]
-pub(super) struct Pending {
-    pub(super) tail: Tail,
-    pub(super) flush: Option<Sleep>,
-}
-
 /// The task that owns a thread.
 pub(crate) struct Actor {
     pub(super) inner: Arc<Inner>,
     pub(super) slot: Arc<Slot>,
     pub(super) life: u64,
+    /// What this process owes to the thread after a fault.
+    pub(super) debt: Debt,
     pub(super) thread: Thread,
     pub(super) claim: Claim,
     pub(super) context: Option<Arc<TurnContext>>,
@@ -69,9 +60,8 @@ pub(crate) struct Actor {
     pub(super) preparing: Option<Preparing>,
     /// Mail that has to wait until a plan is made.
     pub(super) deferred: VecDeque<Mail>,
-    model: Option<ModelCall>,
+    pub(super) model: Option<ModelCall>,
     pub(super) backend: Option<BackendRun>,
-    pub(super) pending: Pending,
     pub(super) tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
@@ -85,7 +75,7 @@ pub(crate) struct Actor {
     pub(super) asked: Vec<ResumeCaller>,
     /// Whether nothing more is to begin.
     pub(super) is_retiring: bool,
-    idle_plan: TurnPlan,
+    pub(super) idle_plan: TurnPlan,
 }
 
 /// Marks the slot as faulted if the actor's task ends in any way but its own.
@@ -96,7 +86,7 @@ struct FaultGuard<'a> {
 
 impl Drop for FaultGuard<'_> {
     fn drop(&mut self) {
-        self.slot.fault(self.life, "it panicked");
+        self.slot.fault(self.life, Fault::settled("it panicked"));
     }
 }
 
@@ -106,28 +96,26 @@ enum Happened {
     Model(Progress),
     Backend(Told),
     Tool(Option<Joined>),
-    ChunkDue,
     Deadline,
 }
 
 impl Actor {
     /// Works until nothing is left to do.
-    pub(super) async fn work(
-        inner: Arc<Inner>,
-        slot: Arc<Slot>,
-        life: u64,
-        resting: Option<Box<Resting>>,
-    ) {
+    pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, start: ActorStart) {
+        let (life, debt) = (start.life, start.debt);
         let _guard = FaultGuard { slot: &slot, life };
         let runtime = Arc::clone(&inner);
         // Here and in `run`, what is large for a short while only is boxed: a thread mostly waits, and many wait at once.
-        let worked = match Box::pin(Self::open(inner, &slot, life, resting)).await {
+        let worked = match Box::pin(Self::open(inner, &slot, start)).await {
             Ok(actor) => actor.run().await,
             Err(error) => Err(error),
         };
         if let Err(error) = worked {
             tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
-            slot.fault(life, error);
+            // One that was open before the error has said so itself.
+            let has_work = debt.has_work || slot.is_asked_for_work();
+            let debt = Debt { has_work, ..debt };
+            fault(&runtime, &slot, life, FaultCause::from(&error), debt);
         }
         runtime.note_rest(slot.session_id);
     }
@@ -135,8 +123,11 @@ impl Actor {
     async fn open(
         inner: Arc<Inner>,
         slot: &Arc<Slot>,
-        life: u64,
-        resting: Option<Box<Resting>>,
+        ActorStart {
+            life,
+            resting,
+            debt,
+        }: ActorStart,
     ) -> Result<Box<Self>> {
         let (Resting { thread, claim }, is_fresh) = match resting {
             Some(resting) => (*resting, false),
@@ -149,6 +140,7 @@ impl Actor {
             inner,
             slot: Arc::clone(slot),
             life,
+            debt,
             thread,
             claim,
             context: None,
@@ -158,7 +150,6 @@ impl Actor {
             deferred: VecDeque::new(),
             model: None,
             backend: None,
-            pending: Pending::default(),
             tools: JoinSet::new(),
             running: HashMap::new(),
             tasks: HashMap::new(),
@@ -204,6 +195,9 @@ impl Actor {
     }
 
     async fn run(mut self: Box<Self>) -> Result<()> {
+        if self.debt.has_work {
+            Box::pin(self.take_up()).await?;
+        }
         loop {
             while let Some(mail) = self.next_mail() {
                 match mail {
@@ -247,10 +241,7 @@ impl Actor {
             }
             match self.wait().await {
                 Happened::Mail => {}
-                Happened::Model(Progress::Text(text)) if self.fits(&text) => {
-                    self.pending.tail.text.push_str(&text);
-                    self.set_flush();
-                }
+                Happened::Model(Progress::Text(text)) if self.buffer_text(&text) => {}
                 happened => Box::pin(self.follow(happened)).await?,
             }
         }
@@ -264,7 +255,6 @@ impl Actor {
             Happened::Model(progress) => self.model_progress(progress).await,
             Happened::Backend(told) => self.backend_told(told).await,
             Happened::Tool(joined) => self.tool_joined(joined).await,
-            Happened::ChunkDue => self.flush_chunk().await,
             Happened::Deadline => {
                 self.alarm = None;
                 self.decide(Input::Timer).await
@@ -310,7 +300,6 @@ impl Actor {
             preparing,
             model,
             backend,
-            pending,
             tools,
             alarm,
             ..
@@ -321,7 +310,6 @@ impl Actor {
             () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
             context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Happened::Prepared(context),
             joined = tools.join_next_with_id(), if !tools.is_empty() => Happened::Tool(joined),
-            () = async { match &mut pending.flush { Some(due) => due.await, None => std::future::pending().await } } => Happened::ChunkDue,
             progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
             told = async { match backend { Some(run) => run.next().await, None => std::future::pending().await } } => Happened::Backend(told),
         }
@@ -465,10 +453,7 @@ impl Actor {
 
     /// Decides an input of our own; that it came too late is no error.
     pub(super) async fn decide(&mut self, input: Input) -> Result<()> {
-        if let Err(error) = self.try_decide(input).await? {
-            tracing::debug!(session = %self.thread.session_id(), %error, "an input had no effect");
-        }
-        Ok(())
+        self.end_step(input, None).await
     }
 
     /// Decides an input. The outer error is the journal's and ends this life of the thread; the inner is the
@@ -480,19 +465,39 @@ impl Actor {
 
     pub(super) async fn try_decide_with(
         &mut self,
-        mut input: Input,
+        input: Input,
         context: Option<Arc<TurnContext>>,
     ) -> Result<Result<commit::Accepted>> {
+        self.try_decide_streamed(input, context, None).await
+    }
+
+    /// Decides the end of a step that the actor no longer holds, with the text that it had not recorded yet.
+    pub(super) async fn end_step(&mut self, input: Input, tail: Option<Tail>) -> Result<()> {
+        let context = self.context.clone();
+        if let Err(error) = self.try_decide_streamed(input, context, tail).await? {
+            tracing::debug!(session = %self.thread.session_id(), %error, "an input had no effect");
+        }
+        Ok(())
+    }
+
+    /// Decides with the unrecorded text of a step that has ended, or of the one that runs.
+    async fn try_decide_streamed(
+        &mut self,
+        mut input: Input,
+        context: Option<Arc<TurnContext>>,
+        ended: Option<Tail>,
+    ) -> Result<Result<commit::Accepted>> {
         let mask = self.mask(&mut input, context.as_deref());
-        let masked_tail = mask.map(|mask| mask.whole_tail(&self.pending.tail));
         let decided = {
+            let tail = ended.as_ref().or_else(|| self.running_tail());
             let moment = Moment {
                 now: self.inner.world.now(),
                 uuid: self.inner.world.uuid(),
                 plan: context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(masked_tail.as_ref().unwrap_or(&self.pending.tail)),
+                tail,
+                mask: mask.as_ref().map(|mask| mask as _),
             };
             self.thread.decide(input, &moment)
         };
@@ -590,154 +595,11 @@ impl Actor {
     }
 
     fn stop(&mut self, exec_id: ExecId) {
-        if self
-            .model
-            .as_ref()
-            .is_some_and(|model| model.exec_id == exec_id)
-        {
-            self.drop_model();
-        }
-        if self.backend.take_if(|run| run.exec_id == exec_id).is_some() {
-            self.pending = Pending::default();
-        }
+        self.model.take_if(|model| model.exec_id == exec_id);
+        self.backend.take_if(|run| run.exec_id == exec_id);
         if let Some(tool) = self.running.remove(&exec_id) {
             tool.task.abort();
         }
-    }
-
-    async fn model_progress(&mut self, progress: Progress) -> Result<()> {
-        match progress {
-            // A summary is shown to nobody before it is whole.
-            Progress::Text(_) | Progress::Thinking(_)
-                if self.model.as_ref().is_some_and(|model| !model.is_shown) =>
-            {
-                return Ok(());
-            }
-            Progress::Text(text) => {
-                for piece in pieces(&text) {
-                    self.make_room(piece).await?;
-                    self.pending.tail.text.push_str(piece);
-                }
-            }
-            Progress::Thinking(text) => {
-                for piece in pieces(&text) {
-                    self.make_room(piece).await?;
-                    self.pending.tail.thinking.push_str(piece);
-                }
-            }
-            Progress::Finished(reply) => {
-                let Some((exec_id, context)) = self
-                    .model
-                    .take()
-                    .map(|model| model.exec_id)
-                    .zip(self.context.as_ref())
-                else {
-                    return Ok(());
-                };
-                let check = |call| tool::preflight(&self.inner, context, call);
-                let answer = Answer {
-                    text: reply.text,
-                    thinking: reply.thinking,
-                    thinking_signature: reply.thinking_signature,
-                    reasoning_items: reply.reasoning_items,
-                    calls: reply.calls.into_iter().map(check).collect(),
-                    phase: reply.phase,
-                    metadata: reply.metadata,
-                    prompt: reply.prompt,
-                };
-                return self
-                    .end_model_call(Input::ModelFinished {
-                        exec_id,
-                        answer: Box::new(answer),
-                    })
-                    .await;
-            }
-            Progress::Failed(error, metadata) => {
-                let Some(exec_id) = self.model.take().map(|model| model.exec_id) else {
-                    return Ok(());
-                };
-                self.inner.trouble.note(&error, self.inner.world.now());
-                let failure = to_failure(&error);
-                return self
-                    .end_model_call(Input::ModelFailed {
-                        exec_id,
-                        failure,
-                        metadata,
-                    })
-                    .await;
-            }
-        }
-        if self.pending.tail.len() >= CHUNK_BYTES {
-            return self.flush_chunk().await;
-        }
-        self.set_flush();
-        Ok(())
-    }
-
-    /// Records what waits, if more would make a chunk too large.
-    pub(super) async fn make_room(&mut self, piece: &str) -> Result<()> {
-        if self.pending.tail.len() + piece.len() > CHUNK_BYTES {
-            self.flush_chunk().await?;
-        }
-        Ok(())
-    }
-
-    /// Tells whether more text can wait with what is not recorded yet.
-    fn fits(&self, text: &str) -> bool {
-        self.pending.tail.len() + text.len() < CHUNK_BYTES
-    }
-
-    pub(super) fn set_flush(&mut self) {
-        if self.pending.flush.is_none() {
-            self.pending.flush = Some(self.inner.world.sleep(CHUNK_SPAN));
-        }
-    }
-
-    async fn end_model_call(&mut self, input: Input) -> Result<()> {
-        self.pending.flush = None;
-        self.decide(input).await?;
-        Ok(())
-    }
-
-    /// Records the streamed text so far.
-    pub(super) async fn flush_chunk(&mut self) -> Result<()> {
-        self.pending.flush = None;
-        let model = self.model.as_ref().map(|model| model.exec_id);
-        let backend = self.backend.as_ref().map(|run| run.exec_id);
-        let Some(exec_id) = model.or(backend) else {
-            return Ok(());
-        };
-        let mask = self.inner.secrets.mask(self.thread.session_id());
-        let split = mask.map(|mask| mask.split_tail(&self.pending.tail));
-        let (shown, held) = match split {
-            Some((shown, held)) => (Some(shown), Some(held)),
-            None => (None, None),
-        };
-        let decided = {
-            let moment = Moment {
-                now: self.inner.world.now(),
-                uuid: self.inner.world.uuid(),
-                plan: self
-                    .context
-                    .as_ref()
-                    .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(shown.as_ref().unwrap_or(&self.pending.tail)),
-            };
-            self.thread.chunk(exec_id, &moment)
-        };
-        if let Ok(decision) = decided {
-            self.commit(decision).await?;
-            // The end of the text may be the beginning of a secret: it is shown with what follows.
-            if let Some(held) = held {
-                self.pending.tail = held;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn drop_model(&mut self) {
-        self.model = None;
-        self.pending = Pending::default();
     }
 
     pub(super) async fn tool_joined(&mut self, joined: Option<Joined>) -> Result<()> {
@@ -767,24 +629,6 @@ impl Actor {
         })
         .await
     }
-
-    /// Text that a commit has recorded is no longer pending.
-    pub(super) fn tail_recorded(&mut self) {
-        self.pending.tail = Tail::default();
-    }
-}
-
-/// Cuts text into pieces of at most a chunk, never inside of a character: a provider may send any amount at once.
-pub(super) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
-        let mut end = text.len().min(CHUNK_BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (piece, rest) = text.split_at(end);
-        text = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
 }
 
 fn first_event(accepted: commit::Accepted) -> Result<Event> {

@@ -1,29 +1,22 @@
 //! What a backend tells its thread, and what it is told.
 
 use serde_json::Value;
-use windlass_core::backend::{
-    BackendEvent, BackendNotice, ObservedResult, PermissionDecision, PermissionScope,
-};
+use windlass_core::backend::{BackendEvent, BackendNotice, PermissionDecision, PermissionScope};
 use windlass_core::error::Result;
 use windlass_core::events::Decision;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::Input;
 
-use super::actor::{Actor, CHUNK_BYTES, pieces};
+use super::actor::Actor;
 use super::printed::Rest;
 use crate::steps::arguments::recordable;
 use crate::steps::backend::{BackendRun, Told};
 use crate::steps::output;
+use crate::steps::stream_buffer::StreamKind;
 
 /// How many notices of one run are recorded: an agent may print without end what nobody understands.
 const MAX_NOTICES: usize = 64;
-
-/// What an agent says, as far as it is joined into chunks.
-enum Spoken {
-    Text,
-    Thinking,
-}
 
 impl Actor {
     pub(super) async fn backend_told(&mut self, told: Told) -> Result<()> {
@@ -50,18 +43,22 @@ impl Actor {
                 };
                 self.decide(input).await
             }
+            Told::ChunkDue => self.flush_chunk().await,
             Told::PrintedDue => self.show_all_printed(exec_id, Rest::May).await,
             Told::Ended(outcome) => {
                 self.show_all_printed(exec_id, Rest::Cannot).await?;
-                self.pending.flush = None;
-                self.backend = None;
-                self.decide(Input::BackendEnded { exec_id, outcome }).await
+                let tail = self.backend.take().map(|run| run.buffer.tail);
+                let input = Input::BackendEnded { exec_id, outcome };
+                self.end_step(input, tail).await
             }
             Told::Event(event) => self.backend_said(exec_id, event).await,
         }
     }
 
     async fn backend_said(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+        let Some(event) = self.cut_event(event) else {
+            return Ok(());
+        };
         match event {
             BackendEvent::Text {
                 text,
@@ -73,12 +70,13 @@ impl Actor {
                     run.message = message;
                     std::mem::replace(&mut run.has_spoken, true) && is_other
                 });
-                self.hear(exec_id, &text, Spoken::Text, is_next).await
+                self.hear(exec_id, &text, StreamKind::Answer, is_next).await
             }
             BackendEvent::Thinking { text, parent: None } => {
                 let run = self.backend.as_mut();
                 let is_next = run.is_some_and(|run| std::mem::take(&mut run.has_spoken));
-                self.hear(exec_id, &text, Spoken::Thinking, is_next).await
+                self.hear(exec_id, &text, StreamKind::Thinking, is_next)
+                    .await
             }
             // What a helper says is what its call prints.
             BackendEvent::Text {
@@ -93,32 +91,38 @@ impl Actor {
             | BackendEvent::ToolOutput { call_id, text } => {
                 self.call_printed(exec_id, &call_id, &text).await
             }
-            BackendEvent::Usage(_) => Ok(()),
-            BackendEvent::Notice(notice) => match self
-                .backend
-                .as_mut()
-                .and_then(|run| one_of_few(run, notice))
-            {
-                Some(notice) => self.tell(exec_id, BackendEvent::Notice(notice)).await,
-                None => Ok(()),
-            },
-            BackendEvent::ToolStarted(mut call) => {
-                call.arguments = self.cut_value(&call.id, call.arguments);
-                self.tell(exec_id, BackendEvent::ToolStarted(call)).await
-            }
-            BackendEvent::Permission(mut request) => {
-                request.arguments = recordable(request.arguments);
-                self.tell(exec_id, BackendEvent::Permission(request)).await
-            }
             BackendEvent::ToolCompleted(result) => {
                 self.show_printed(exec_id, &result.call_id, Rest::Cannot)
                     .await?;
-                let result = self.capped(result);
                 self.tell(exec_id, BackendEvent::ToolCompleted(result))
                     .await
             }
             event => self.tell(exec_id, event).await,
         }
+    }
+
+    /// Cuts an event to the size of its record. Returns `None` if it is not recorded: the turn has reached its limit of output or
+    /// of notices.
+    fn cut_event(&mut self, event: BackendEvent) -> Option<BackendEvent> {
+        let event = match event {
+            BackendEvent::ToolStarted(mut call) => {
+                call.arguments = self.cut_value(&call.id, call.arguments);
+                BackendEvent::ToolStarted(call)
+            }
+            BackendEvent::ToolCompleted(mut result) => {
+                result.output = self.cut_value(&result.call_id, result.output);
+                BackendEvent::ToolCompleted(result)
+            }
+            BackendEvent::Permission(mut request) => {
+                request.arguments = recordable(request.arguments);
+                BackendEvent::Permission(request)
+            }
+            BackendEvent::Notice(notice) => {
+                BackendEvent::Notice(one_of_few(self.backend.as_mut()?, notice)?)
+            }
+            event => event,
+        };
+        self.backend.as_mut()?.admits(&event).then_some(event)
     }
 
     pub(super) async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
@@ -132,7 +136,7 @@ impl Actor {
         &mut self,
         exec_id: ExecId,
         text: &str,
-        spoken: Spoken,
+        kind: StreamKind,
         is_next: bool,
     ) -> Result<()> {
         let max_bytes = self.inner.settings.max_answer_bytes;
@@ -146,31 +150,12 @@ impl Actor {
             is_full
         });
         if is_next || is_full {
-            self.pending.flush = None;
             self.decide(Input::BackendPause { exec_id }).await?;
         }
-        for piece in pieces(text) {
-            self.make_room(piece).await?;
-            match spoken {
-                Spoken::Text => self.pending.tail.text.push_str(piece),
-                Spoken::Thinking => self.pending.tail.thinking.push_str(piece),
-            }
-        }
-        if self.pending.tail.len() >= CHUNK_BYTES {
-            return self.flush_chunk().await;
-        }
-        self.set_flush();
-        Ok(())
+        self.stream(kind, text).await
     }
 
-    /// Cuts a result as those of our own tools.
-    fn capped(&self, observed: ObservedResult) -> ObservedResult {
-        ObservedResult {
-            output: self.cut_value(&observed.call_id, observed.output),
-            ..observed
-        }
-    }
-
+    /// Cuts a value as the results of our own tools are cut.
     fn cut_value(&self, call_id: &str, value: Value) -> Value {
         let mut result = ToolResult::success(call_id, recordable(value));
         output::cap(&mut result, self.inner.settings.max_tool_result_bytes);

@@ -1,30 +1,21 @@
 //! Records a decision, moves the thread on, tells whoever should know, and does what follows.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventData};
+use windlass_core::error::Result;
+use windlass_core::events::Event;
 use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::{MessageId, TurnId};
 use windlass_store::Batch;
 use windlass_turn::Decision;
 
 use super::actor::Actor;
-use super::mail::Mail;
+use super::fault::FaultCause;
 use super::masking::RealCalls;
-use super::slot::Slot;
-use crate::allowance::{AllowanceCall, CallUsage};
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
-use crate::inner::Inner;
 use crate::panics::{caught, tried};
-use crate::subagents::{TreeSeat, stop_children};
-
-/// How long a thread whose turn the journal has failed waits before it is woken.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
-/// How long at most, after it was woken in vain.
-const MAX_TRY_AGAIN: Duration = Duration::from_secs(30);
+use crate::subagents::stop_children;
 
 /// What became of an input that was taken.
 pub(crate) struct Accepted {
@@ -41,18 +32,15 @@ impl Actor {
             let batch = Batch {
                 first_seq: self.thread.head() + 1,
                 records: decision.events.clone(),
+                settlements: self.settlements(&decision.events),
                 ..Batch::default()
             };
             let appended = self.inner.backends.journal.append(&self.claim, batch);
             if let Err(error) = appended.await {
-                self.slot
-                    .fault_of_journal(self.life, &error, self.is_at_work);
-                if self.thread.turn().is_some() && self.slot.begin_trying() {
-                    let (inner, slot) = (Arc::downgrade(&self.inner), Arc::clone(&self.slot));
-                    tokio::spawn(try_again(inner, slot));
-                }
+                self.fault(FaultCause::from(&error));
                 return Err(from_journal(error));
             }
+            self.debt.failures = 0;
         }
         let (status_before, messages_before) = (self.thread.status(), self.thread.history().len());
         let (events, commands) = self.thread.commit(decision);
@@ -60,7 +48,7 @@ impl Actor {
             self.inner.figures.observe(&events);
             self.settle_runs(&events);
             stop_children(&self.inner, &self.thread, &events);
-            self.tail_recorded_in(&events);
+            self.clear_recorded_text(&events);
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;
             let added = (self.thread.history(), messages_before);
@@ -92,57 +80,6 @@ impl Actor {
         })
     }
 
-    /// Tells whoever allows it what the runs of backends have used: that is known when they have ended.
-    fn settle_runs(&self, events: &[Arc<Event>]) {
-        let context = self.context.as_ref();
-        for event in events {
-            if let (EventData::BackendCompleted(data), Some(exec_id)) =
-                (&event.data, event.context.exec_id)
-                && let Some(usage) = &data.usage
-            {
-                let call = AllowanceCall {
-                    exec_id,
-                    owner: context.and_then(|context| context.owner.clone()),
-                    at: event.ts,
-                    reserve: self.inner.settings.reserve,
-                };
-                if let Some(allowance) = &self.inner.backends.allowance {
-                    allowance.settle(&call, CallUsage::Known(usage));
-                }
-                // The turn may be over in this very commit.
-                let has_agents = !self.thread.children().is_empty();
-                let seat = context
-                    .zip(event.context.turn_id)
-                    .and_then(|(context, turn)| {
-                        TreeSeat::of_run(
-                            &self.inner,
-                            context,
-                            has_agents,
-                            (self.slot.session_id, turn),
-                        )
-                    });
-                if let Some(seat) = seat {
-                    seat.settle_run(usage);
-                }
-            }
-        }
-    }
-
-    fn tail_recorded_in(&mut self, events: &[Arc<Event>]) {
-        let records_text = |event: &Arc<Event>| {
-            matches!(
-                event.data,
-                EventData::OutputMessageDelta(_)
-                    | EventData::ReasonThinkingDelta(_)
-                    | EventData::ReasonCompleted(_)
-                    | EventData::BackendCompleted(_)
-            )
-        };
-        if events.iter().any(records_text) {
-            self.tail_recorded();
-        }
-    }
-
     /// Brings the session's record up to date when its status changed.
     async fn note_progress(&mut self, before: SessionStatus, events: &[Arc<Event>]) {
         let status = self.thread.status();
@@ -167,33 +104,6 @@ impl Actor {
             tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
         }
     }
-}
-
-/// Wakes a thread whose turn was let go, until the journal takes its records again: nobody may call, and a turn must not stay as it
-/// is because a disk was full for a minute.
-async fn try_again(inner: Weak<Inner>, slot: Arc<Slot>) {
-    let session_id = slot.session_id;
-    let mut pause = TRY_AGAIN;
-    loop {
-        let Some(sleep) = inner.upgrade().map(|inner| inner.world.sleep(pause)) else {
-            break;
-        };
-        sleep.await;
-        pause = (pause * 2).min(MAX_TRY_AGAIN);
-        let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else {
-            break;
-        };
-        let woken = slot.ask(&inner, |reply| Mail::Resume { reply }).await;
-        match woken {
-            Err(AgentLoopError::StoreUnavailable(_)) => {}
-            Err(error) => {
-                tracing::error!(session = %session_id, %error, "a turn that the journal had failed cannot go on");
-                break;
-            }
-            Ok(_) => break,
-        }
-    }
-    slot.end_trying();
 }
 
 /// Calls an observer of the application's; one that panics is only ours to log.

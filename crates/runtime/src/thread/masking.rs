@@ -1,5 +1,6 @@
-//! Keeps secrets out of what a thread records: inputs are masked before anything is decided about them, so that
-//! events, messages and the state never hold one. Only the tools get the calls as the model made them.
+//! Keeps secrets out of what a thread records. Events are masked as they are drafted, so that neither record nor state holds
+//! one; parts of inputs that are cut, compared or digested first are masked before anything is decided. Only the tools get
+//! the calls as the model made them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,19 +8,17 @@ use std::sync::Arc;
 use serde_json::Value;
 use windlass_core::backend::{BackendEvent, BackendNotice};
 use windlass_core::derived_id::{message_of_step, step_of_call};
-use windlass_core::events::{EventData, LlmGenerationMetadata};
-use windlass_core::message::{ContentPart, Message};
 use windlass_core::tools::{ToolCall, ToolDefinition};
 use windlass_core::traits::SECRET_MASK;
 use windlass_core::typed_id::{ExecId, SessionId};
-use windlass_turn::{Answer, Failure, Input, RequestedCall, Thread};
+use windlass_turn::{Answer, Input, RequestedCall, Thread};
 use zeroize::Zeroizing;
 
 use super::actor::Actor;
 use crate::inner::Inner;
 use crate::panics::tried;
-use crate::secrets::{Mask, mask_of};
-use crate::steps::tool::{mask_result, secret_arguments};
+use crate::secrets::{EventMask, Mask, mask_of, mask_parts};
+use crate::steps::tool::secret_arguments;
 use crate::turn_context::TurnContext;
 
 /// The calls whose record is masked, as the model made them. They live as long as the turn, and only in memory.
@@ -91,27 +90,31 @@ pub(super) async fn learn_secrets(inner: &Inner, session_id: SessionId) {
 }
 
 impl Actor {
-    /// Takes secrets out of an input; returns what else of the moment must not show.
+    /// Masks the parts of an input that are cut, compared or digested before they are recorded; returns the mask of the events.
     pub(super) fn mask(
         &mut self,
         input: &mut Input,
         context: Option<&TurnContext>,
-    ) -> Option<Mask> {
-        let known = self.inner.secrets.mask(self.slot.session_id);
-        if let Input::ModelFinished { exec_id, answer } = input {
-            return self.mask_answer(*exec_id, answer, known, context);
+    ) -> Option<EventMask> {
+        let mut known = self.inner.secrets.mask(self.slot.session_id);
+        match input {
+            Input::ModelFinished { exec_id, answer } => {
+                known = self.mask_calls(*exec_id, answer, known, context);
+            }
+            input => {
+                if let Some(mask) = &known {
+                    mask_input(mask, input);
+                }
+            }
         }
-        if let Some(mask) = &known {
-            mask_input(mask, input);
-        }
-        if let Some(mask) = self.inner.secrets.named_mask() {
-            mask_returned(&mask, input);
-        }
-        known
+        let named = self.inner.secrets.named_mask();
+        let is_needed = known.is_some() || named.is_some();
+        is_needed.then_some(EventMask { known, named })
     }
 
-    /// Takes secrets out of an answer, and keeps the calls that this changes as they were.
-    fn mask_answer(
+    /// Takes secrets out of the calls of an answer, and keeps those that this changes as they were. Secrets that tools declare
+    /// are masked in the whole answer.
+    fn mask_calls(
         &mut self,
         exec_id: ExecId,
         answer: &mut Answer,
@@ -143,11 +146,6 @@ impl Actor {
                 self.real_calls.calls.insert(step, real);
             }
         }
-        if let Some(mask) = &mask {
-            mask.text(&mut answer.text);
-            mask_thinking(mask, &mut answer.thinking, &mut answer.thinking_signature);
-            mask_metadata(mask, &mut answer.metadata);
-        }
         mask
     }
 }
@@ -166,71 +164,13 @@ fn hide(arguments: &mut Value, name: &str) {
     }
 }
 
-/// What a tool returns is its own, and so is what a person answers in a tool's place.
 fn mask_input(mask: &Mask, input: &mut Input) {
     match input {
+        // Summaries are cut from it.
         Input::Submit { message, .. }
         | Input::Steer { message, .. }
-        | Input::Compact { message } => {
-            mask_parts(mask, &mut message.content);
-            for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
-                mask.value(value);
-            }
-        }
-        Input::Import { message } => mask_message(mask, message),
-        Input::Begin { failure, .. } => {
-            if let Some(failure) = failure {
-                mask_failure(mask, failure);
-            }
-        }
-        Input::Interrupt { reason, .. } | Input::Approval { reason, .. } => {
-            mask.optional(reason);
-        }
-        Input::GiveUp { failure } => mask_failure(mask, failure),
-        Input::ModelFailed {
-            failure, metadata, ..
-        } => {
-            mask_failure(mask, failure);
-            mask_metadata(mask, metadata);
-        }
-        Input::Emit { data, .. } => mask_emitted(mask, data),
-        Input::Note { data } => mask_note(mask, data),
+        | Input::Compact { message, .. } => mask_parts(mask, &mut message.content),
         Input::BackendSaid { event, .. } => mask_told(mask, event),
-        Input::BackendEnded { outcome, .. } => {
-            if let Err(error) = &mut outcome.result {
-                mask.text(&mut error.message);
-            }
-        }
-        Input::ModelFinished { .. }
-        | Input::BackendSession { .. }
-        | Input::BackendPause { .. }
-        | Input::BackendSteered { .. }
-        | Input::ToolFinished { .. }
-        | Input::ToolResults { .. }
-        | Input::UserAnswer { .. }
-        | Input::Rewind { .. }
-        | Input::Timer
-        | Input::Recover
-        | Input::Release => {}
-    }
-}
-
-/// Takes out what even a tool must not show of the operator's. Those that run here are masked where they run.
-fn mask_returned(mask: &Mask, input: &mut Input) {
-    match input {
-        Input::ToolResults { results } => {
-            for result in results {
-                mask_result(mask, result);
-            }
-        }
-        Input::UserAnswer { answer, .. } => {
-            mask.value(answer);
-        }
-        Input::BackendSaid { event, .. } => {
-            if let BackendEvent::ToolCompleted(result) = &mut **event {
-                mask.value(&mut result.output);
-            }
-        }
         _ => {}
     }
 }
@@ -265,104 +205,5 @@ fn mask_told(mask: &Mask, event: &mut BackendEvent) {
         | BackendEvent::PermissionWithdrawn { .. }
         | BackendEvent::Usage(_)
         | BackendEvent::Notice(_) => {}
-    }
-}
-
-fn mask_message(mask: &Mask, message: &mut Message) {
-    mask_parts(mask, &mut message.content);
-    mask_thinking(mask, &mut message.thinking, &mut message.thinking_signature);
-    for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
-        mask.value(value);
-    }
-}
-
-fn mask_parts(mask: &Mask, parts: &mut [ContentPart]) {
-    for part in parts {
-        match part {
-            ContentPart::Text(part) => {
-                mask.text(&mut part.text);
-            }
-            ContentPart::Image(part) => {
-                mask.optional(&mut part.url);
-            }
-            ContentPart::ToolCall(part) => {
-                mask.value(&mut part.arguments);
-            }
-            ContentPart::ImageFile(_) | ContentPart::ToolResult(_) => {}
-        }
-    }
-}
-
-/// The provider's proof is of the words that it sent: it goes with them.
-fn mask_thinking(mask: &Mask, thinking: &mut Option<String>, proof: &mut Option<String>) {
-    if mask.optional(thinking) {
-        *proof = None;
-    }
-}
-
-fn mask_metadata(mask: &Mask, metadata: &mut LlmGenerationMetadata) {
-    mask.optional(&mut metadata.error);
-    for reason in metadata.finish_reasons.iter_mut().flatten() {
-        mask.text(reason);
-    }
-}
-
-fn mask_failure(mask: &Mask, failure: &mut Failure) {
-    mask.text(&mut failure.message);
-    mask.text(&mut failure.user_message);
-    for value in failure.fields.iter_mut().flat_map(|map| map.values_mut()) {
-        mask.value(value);
-    }
-}
-
-/// What the host keeps of a session, as it came.
-fn mask_note(mask: &Mask, data: &mut EventData) {
-    let (title, record) = match data {
-        EventData::SessionStarted(data) => (Some(&mut data.title), &mut data.record),
-        EventData::SessionUpdated(data) => (Some(&mut data.title), &mut data.record),
-        EventData::SessionForked(data) => (None, &mut data.record),
-        // The host can note nothing else.
-        _ => return,
-    };
-    if let Some(title) = title {
-        mask.optional(title);
-    }
-    if let Some(record) = record {
-        mask.value(record);
-    }
-}
-
-fn mask_emitted(mask: &Mask, data: &mut EventData) {
-    match data {
-        EventData::ToolProgress(data) => {
-            mask.text(&mut data.message);
-        }
-        EventData::ToolOutputDelta(data) => {
-            mask.text(&mut data.delta);
-        }
-        EventData::Custom(data) => {
-            mask.value(&mut data.payload);
-        }
-        EventData::TaskCreated(data) => {
-            mask.text(&mut data.title);
-        }
-        EventData::FileWritten(data) => {
-            mask.text(&mut data.path);
-        }
-        EventData::CapabilityUsage(data) => {
-            if let Some(details) = &mut data.details {
-                mask.value(details);
-            }
-        }
-        EventData::SubagentStarted(data) => {
-            mask.text(&mut data.name);
-            mask.optional(&mut data.task);
-        }
-        EventData::SubagentCompleted(data) => {
-            mask.text(&mut data.name);
-            mask.optional(&mut data.result);
-        }
-        // A step can record nothing else that has a text.
-        _ => {}
     }
 }

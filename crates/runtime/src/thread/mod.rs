@@ -8,6 +8,7 @@
 mod actor;
 mod backend;
 mod commit;
+mod fault;
 mod fold;
 mod mail;
 mod masking;
@@ -15,8 +16,10 @@ mod prepare;
 mod printed;
 mod repeat;
 mod retire;
+mod settle;
 mod slot;
 mod slots;
+mod streaming;
 mod take_up;
 mod user_answer;
 mod waiters;

@@ -9,18 +9,18 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
 use windlass_core::session::SessionStatus;
-use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_core::typed_id::TurnId;
 use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
+use super::fault::FaultCause;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::take_up::is_to_end;
 use super::waiters::Ticket;
-use crate::allowance::{Allowance, AllowanceCall, CallUsage};
 use crate::errors::to_failure;
-use crate::inner::Inner;
-use crate::subagents::{PARENT_ENDED, TreeSeat, is_wanted};
+use crate::spending::check_run;
+use crate::subagents::{PARENT_ENDED, is_wanted};
 use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
@@ -78,7 +78,7 @@ impl Preparing {
             }
             let assembled = assemble(&inner, session_id, asked).await?;
             if is_new {
-                check_allowance(&inner, &assembled.context, session_id, has_agents).await?;
+                check_run(&inner, &assembled.context, session_id, has_agents).await?;
             }
             Ok(Arc::new(assembled.context))
         });
@@ -168,6 +168,14 @@ impl Actor {
                 })
                 .await?;
             }
+            // The input is acknowledged, and the turn open: they wait until the store can be read again.
+            (
+                Purpose::Begin(_) | Purpose::Recover,
+                Err(error @ AgentLoopError::StoreUnavailable(_)),
+            ) => {
+                self.fault(FaultCause::from(&error));
+                return Err(error);
+            }
             (Purpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
                 self.decide(Input::Begin { turn_id, failure }).await?;
@@ -176,19 +184,17 @@ impl Actor {
                 self.context = Some(context);
                 self.recover().await?;
             }
-            // It will not come back by itself, and its work would be done elsewhere.
-            (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
-                let failure = to_failure(&error);
-                self.decide(Input::GiveUp { failure }).await?;
-                self.answer_asked();
-            }
             (Purpose::Recover, Err(AgentLoopError::Cancelled)) => {
                 let reason = Some(PARENT_ENDED.to_owned());
                 let turn_id = None;
                 self.decide(Input::Interrupt { turn_id, reason }).await?;
                 self.answer_asked();
             }
-            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
+            (Purpose::Recover, Err(error)) => {
+                let suspended = self.suspend(&error).await;
+                self.fault(FaultCause::from(&suspended));
+                return Err(suspended);
+            }
         }
         Ok(())
     }
@@ -197,10 +203,14 @@ impl Actor {
     /// taken up again when somebody next uses the session.
     async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
         let session_id = self.slot.session_id;
-        let suspended = || {
-            AgentLoopError::config(format!(
+        let suspended = || match error {
+            AgentLoopError::EnvironmentNotFound(id) => {
+                AgentLoopError::EnvironmentNotFound(id.clone())
+            }
+            AgentLoopError::StoreUnavailable(why) => AgentLoopError::StoreUnavailable(why.clone()),
+            error => AgentLoopError::config(format!(
                 "session {session_id} is suspended, its turn cannot go on: {error}"
-            ))
+            )),
         };
         self.note_status(SessionStatus::Paused).await;
         for submission in self.backlog.drain(..) {
@@ -278,6 +288,11 @@ impl Actor {
                 reason,
             })
             .await?;
+        // The context of a turn that is over is not needed, and may be impossible to make.
+        if self.thread.turn().is_none() && self.is_recovering() {
+            self.preparing = None;
+            self.answer_asked();
+        }
         Ok(outcome.map(drop))
     }
 
@@ -345,7 +360,10 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Compaction => Input::Compact {
+            message,
+            turn_id: submission.turn_id,
+        },
         SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,
@@ -353,36 +371,4 @@ fn input_of(submission: &Submission) -> Input {
             turn_id: submission.turn_id,
         },
     }
-}
-
-/// Refuses a turn that a backend would carry once nothing is left of what sessions may use together. The backend makes its model
-/// calls itself, so this is the only time to ask.
-async fn check_allowance(
-    inner: &Arc<Inner>,
-    context: &TurnContext,
-    session_id: SessionId,
-    has_agents: bool,
-) -> Result<()> {
-    if context.backend.is_none() {
-        return Ok(());
-    }
-    let mut allowances: Vec<Arc<dyn Allowance>> = Vec::new();
-    // Of the turn itself nothing is used yet, whatever its id will be.
-    let uuid = inner.world.uuid();
-    let own = (session_id, TurnId::from_uuid(uuid));
-    if let Some(seat) = TreeSeat::of_run(inner, context, has_agents, own) {
-        allowances.push(Arc::new(seat));
-    }
-    allowances.extend(inner.backends.allowance.clone());
-    let call = AllowanceCall {
-        exec_id: ExecId::from_uuid(uuid),
-        owner: context.owner.clone(),
-        at: inner.world.now(),
-        reserve: inner.settings.reserve,
-    };
-    for allowance in allowances {
-        allowance.reserve(&call).await?;
-        allowance.settle(&call, CallUsage::Nothing);
-    }
-    Ok(())
 }

@@ -7,8 +7,9 @@ use windlass_core::error::Result;
 use windlass_core::typed_id::ExecId;
 use windlass_turn::Tail;
 
-use super::actor::{Actor, CHUNK_BYTES, CHUNK_SPAN, pieces};
+use super::actor::Actor;
 use crate::secrets::Mask;
+use crate::steps::stream_buffer::{CHUNK_BYTES, CHUNK_SPAN, pieces};
 
 /// How many bytes of one call are shown while it runs. A program may print without end.
 const MAX_PRINTED_BYTES: usize = 256 * 1024;
@@ -33,6 +34,12 @@ struct Print {
 }
 
 impl Printed {
+    /// Returns how many bytes more of a call are shown.
+    fn room(&self, call_id: &str) -> usize {
+        let printed = self.0.get(call_id).map_or(0, |print| print.bytes);
+        MAX_PRINTED_BYTES.saturating_sub(printed)
+    }
+
     /// Takes a piece; tells whether so much waits that it is to be recorded.
     fn add(&mut self, call_id: &str, text: &str) -> bool {
         let print = self.0.entry(call_id.to_owned()).or_default();
@@ -88,6 +95,9 @@ impl Actor {
             tracing::debug!(call_id, "what no open call prints is not recorded");
             return Ok(());
         };
+        if !run.admits_bytes(run.printed.room(call_id).min(text.len())) {
+            return Ok(());
+        }
         if run.printed.add(call_id, text) {
             return self.show_printed(exec_id, call_id, Rest::May).await;
         }

@@ -7,6 +7,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_turn::Input;
 
 use super::actor::Actor;
+use super::fault::Fault;
 use super::mail::{Mail, Reply};
 
 impl Actor {
@@ -19,7 +20,7 @@ impl Actor {
     ) -> Result<()> {
         self.is_retiring = true;
         self.flush_chunk().await?;
-        self.drop_model();
+        self.model = None;
         self.backend = None;
         // They wait for other sessions, which stop too; the next process asks those again.
         self.stop_spawning();
@@ -36,7 +37,7 @@ impl Actor {
         if self.is_at_work {
             self.decide(Input::Release).await?;
         }
-        self.slot.fault(self.life, SHUT_DOWN);
+        self.slot.fault(self.life, Fault::settled(SHUT_DOWN));
         let _ = reply.send(Ok(()));
         Ok(())
     }

@@ -12,6 +12,7 @@ use windlass_store::{Journal, JournalError};
 use windlass_turn::Thread;
 
 use super::actor::{Actor, Resting};
+use super::fault::{Debt, Fault};
 use super::fold::catch_up;
 use super::mail::{Mail, Reply};
 use crate::inner::Inner;
@@ -32,25 +33,39 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct Mailbox {
     mail: VecDeque<Mail>,
-    /// The thread at rest; `None` while an actor works, and before the first.
-    resting: Option<Box<Resting>>,
-    working: bool,
-    closed: bool,
-    /// Counts the actors. What an earlier one still has to say does not concern a later one.
+    state: SlotState,
+    /// Counts the actors. An earlier one cannot change the state of a later one.
     life: u64,
-    /// Why the last one was gone without laying its thread to rest.
-    fault: Option<String>,
-    /// Whether it was at work on a turn then, and went because the journal failed and not because of the turn.
-    has_let_go: bool,
-    /// Whether somebody tries again with that turn.
-    is_tried_again: bool,
+}
+
+enum SlotState {
+    /// There is no actor. The thread is in memory once one has worked on it.
+    Idle(Option<Box<Resting>>),
+    Working,
+    /// The last actor ended without parking its thread.
+    Faulted(Fault),
+    /// The session is removed.
+    Closed,
+}
+
+impl Default for SlotState {
+    fn default() -> Self {
+        Self::Idle(None)
+    }
 }
 
 impl Mailbox {
-    fn end_life(&mut self) {
-        self.working = false;
+    fn end_life(&mut self, state: SlotState) {
+        self.state = state;
         self.life += 1;
     }
+}
+
+/// What an actor starts with.
+pub(super) struct ActorStart {
+    pub(super) life: u64,
+    pub(super) resting: Option<Box<Resting>>,
+    pub(super) debt: Debt,
 }
 
 impl Slot {
@@ -72,23 +87,30 @@ impl Slot {
     /// Puts mail in the mailbox and makes sure that somebody works on it.
     pub(crate) fn send(self: &Arc<Self>, inner: &Arc<Inner>, mail: Mail) -> Result<()> {
         let mut mailbox = self.mailbox();
-        if mailbox.closed {
+        if matches!(mailbox.state, SlotState::Closed) {
             return Err(AgentLoopError::SessionNotFound(self.session_id));
         }
         if inner.is_stopping() {
             return Err(AgentLoopError::ShuttingDown);
         }
         mailbox.mail.push_back(mail);
-        if mailbox.working {
-            drop(mailbox);
-            self.bell.notify_one();
-        } else {
-            mailbox.working = true;
-            let (life, resting) = (mailbox.life, mailbox.resting.take());
-            drop(mailbox);
-            let (inner, slot) = (Arc::clone(inner), Arc::clone(self));
-            tokio::spawn(Actor::work(inner, slot, life, resting));
-        }
+        let (resting, debt) = match std::mem::replace(&mut mailbox.state, SlotState::Working) {
+            SlotState::Idle(resting) => (resting, Debt::default()),
+            SlotState::Faulted(fault) => (None, fault.debt),
+            SlotState::Working | SlotState::Closed => {
+                drop(mailbox);
+                self.bell.notify_one();
+                return Ok(());
+            }
+        };
+        let life = mailbox.life;
+        drop(mailbox);
+        let start = ActorStart {
+            life,
+            resting,
+            debt,
+        };
+        tokio::spawn(Actor::work(Arc::clone(inner), Arc::clone(self), start));
         Ok(())
     }
 
@@ -96,7 +118,7 @@ impl Slot {
     /// where nobody could be started: while a caller is dropped outside of the executor.
     pub(crate) fn tell(&self, mail: Mail) {
         let mut mailbox = self.mailbox();
-        if mailbox.working {
+        if matches!(mailbox.state, SlotState::Working) {
             mailbox.mail.push_back(mail);
             drop(mailbox);
             self.bell.notify_one();
@@ -107,9 +129,13 @@ impl Slot {
     /// runtime is stopping.
     pub(crate) fn retire(&self, patience: Duration) -> Option<oneshot::Receiver<Result<()>>> {
         let mut mailbox = self.mailbox();
-        mailbox.resting = None;
-        if !mailbox.working {
-            return None;
+        match &mut mailbox.state {
+            SlotState::Working => {}
+            SlotState::Idle(resting) => {
+                *resting = None;
+                return None;
+            }
+            SlotState::Faulted(_) | SlotState::Closed => return None,
         }
         let (reply, retired) = oneshot::channel();
         mailbox.mail.push_back(Mail::Retire { patience, reply });
@@ -132,10 +158,11 @@ impl Slot {
     /// Why mail got no answer.
     fn faulted(&self) -> AgentLoopError {
         let (session_id, mailbox) = (self.session_id, self.mailbox());
-        if mailbox.closed {
-            return AgentLoopError::SessionNotFound(session_id);
-        }
-        let cause = mailbox.fault.as_deref().unwrap_or("nobody answered");
+        let cause = match &mailbox.state {
+            SlotState::Closed => return AgentLoopError::SessionNotFound(session_id),
+            SlotState::Faulted(fault) => fault.to_string(),
+            SlotState::Idle(_) | SlotState::Working => "it was started again meanwhile".to_owned(),
+        };
         AgentLoopError::StoreUnavailable(format!(
             "the thread of session {session_id} stopped ({cause}); what was acknowledged is safe, try again"
         ))
@@ -157,59 +184,35 @@ impl Slot {
         if !mailbox.mail.is_empty() {
             return Err(resting);
         }
-        mailbox.resting = Some(resting);
-        mailbox.end_life();
+        mailbox.end_life(SlotState::Idle(Some(resting)));
         Ok(())
     }
 
-    /// An actor is gone without laying its thread to rest: the journal has everything, the next one folds it anew.
-    /// Mail that it had not taken is dropped, and whoever waits for an answer hears of it. An actor that has ended
-    /// otherwise before has nothing to say.
-    pub(super) fn fault(&self, life: u64, cause: impl ToString) {
-        self.end_in_fault(life, cause.to_string(), false);
-    }
-
-    /// The journal cannot be written to. Before anybody hears of it: whoever tries again at once must find a new actor.
-    pub(super) fn fault_of_journal(&self, life: u64, error: &JournalError, is_at_work: bool) {
-        let may_recover = matches!(error, JournalError::Unavailable(_));
-        let has_let_go = may_recover && (is_at_work || self.has_let_go());
-        self.end_in_fault(life, error.to_string(), has_let_go);
-    }
-
-    /// Tells whether somebody has to try again with a turn that was let go: it is so, and nobody does yet.
-    pub(super) fn begin_trying(&self) -> bool {
-        let mut mailbox = self.mailbox();
-        mailbox.has_let_go && !std::mem::replace(&mut mailbox.is_tried_again, true)
-    }
-
-    /// Nobody tries again any more.
-    pub(super) fn end_trying(&self) {
-        self.mailbox().is_tried_again = false;
-    }
-
-    fn end_in_fault(&self, life: u64, cause: String, has_let_go: bool) {
+    /// An actor ends without parking its thread: the journal has everything, the next one folds it again. Mail that it had
+    /// not taken is dropped, which its senders see as an error. Returns the actor's number; `None` for one that has ended
+    /// before.
+    pub(super) fn fault(&self, life: u64, fault: Fault) -> Option<u64> {
         let mail = {
             let mut mailbox = self.mailbox();
             if mailbox.life != life {
-                return;
+                return None;
             }
-            mailbox.end_life();
-            mailbox.resting = None;
-            mailbox.fault = Some(cause);
-            mailbox.has_let_go = has_let_go;
+            mailbox.end_life(SlotState::Faulted(fault));
             std::mem::take(&mut mailbox.mail)
         };
         drop(mail);
+        Some(life + 1)
     }
 
-    /// Tells whether the actor before let go of its turn because the journal failed.
-    pub(super) fn has_let_go(&self) -> bool {
-        self.mailbox().has_let_go
+    /// Tells whether the slot is still in the fault that began with this number.
+    pub(super) fn is_faulted(&self, life: u64) -> bool {
+        let mailbox = self.mailbox();
+        mailbox.life == life && matches!(mailbox.state, SlotState::Faulted(_))
     }
 
-    /// It is recorded that the turn was let go.
-    pub(super) fn forget_let_go(&self) {
-        self.mailbox().has_let_go = false;
+    /// Tells whether mail waits that asks for work.
+    pub(super) fn is_asked_for_work(&self) -> bool {
+        self.mailbox().mail.iter().any(Mail::takes_up)
     }
 
     /// Reads the thread as it is recorded, from where the last look ended.
@@ -232,8 +235,7 @@ impl Slot {
     pub(super) fn close(&self) {
         let mail = {
             let mut mailbox = self.mailbox();
-            mailbox.closed = true;
-            mailbox.end_life();
+            mailbox.end_life(SlotState::Closed);
             std::mem::take(&mut mailbox.mail)
         };
         drop(mail);

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use windlass_core::typed_id::SessionId;
 
 use super::Slot;
+use crate::secrets::KnownSecrets;
 
 /// How many places that somebody holds one look for old ones passes over. The next look goes on behind them, so that none
 /// costs more with more threads at work.
@@ -53,11 +54,18 @@ impl Slots {
         Some(Arc::clone(&place.slot))
     }
 
-    pub(crate) fn get_or_make(&self, session_id: SessionId, now: DateTime<Utc>) -> Arc<Slot> {
+    /// Returns the slot of a session. One that is not in memory is loaded, and its secrets are known from then on.
+    pub(crate) fn get_or_make(
+        &self,
+        session_id: SessionId,
+        now: DateTime<Utc>,
+        secrets: &KnownSecrets,
+    ) -> Arc<Slot> {
         let mut table = self.table();
         if let Some(place) = table.by_session.get(&session_id) {
             return Arc::clone(&place.slot);
         }
+        secrets.open_session(session_id);
         let slot = Arc::new(Slot::new(session_id));
         let place = LoadedSlot {
             slot: Arc::clone(&slot),
@@ -75,8 +83,10 @@ impl Slots {
         places.map(|place| Arc::clone(&place.slot)).collect()
     }
 
-    pub(crate) fn take(&self, session_id: SessionId) -> Option<Arc<Slot>> {
-        self.table().remove(session_id)
+    pub(crate) fn take(&self, session_id: SessionId, secrets: &KnownSecrets) -> Option<Arc<Slot>> {
+        let mut table = self.table();
+        secrets.forget_session(session_id);
+        table.remove(session_id)
     }
 
     /// Notes that a thread was just at work.
@@ -84,8 +94,8 @@ impl Slots {
         self.table().note_use(session_id, now);
     }
 
-    /// Forgets places that nobody holds, those first that were used longest ago.
-    pub(crate) fn trim(&self, keep: &IdleLimits, now: DateTime<Utc>) {
+    /// Forgets places that nobody holds, those first that were used longest ago, and the secrets of their sessions.
+    pub(crate) fn trim(&self, keep: &IdleLimits, now: DateTime<Utc>, secrets: &KnownSecrets) {
         let mut gone = Vec::new();
         let mut passed_over = 0;
         {
@@ -105,6 +115,8 @@ impl Slots {
                 // Places are handed out under this lock alone, so nobody can get hold of one that only the table has.
                 if Arc::strong_count(&place.slot) == 1 {
                     gone.extend(table.remove(session_id));
+                    // Under the lock: a session that is loaded again knows its secrets.
+                    secrets.forget_session(session_id);
                 } else {
                     table.note_use(session_id, now);
                     passed_over += 1;
@@ -155,26 +167,26 @@ mod tests {
 
     #[test]
     fn one_look_passes_over_few_that_are_held_and_the_next_goes_on() {
-        let slots = Slots::default();
+        let (slots, secrets) = (Slots::default(), KnownSecrets::default());
         let now = DateTime::UNIX_EPOCH;
         let held: Vec<_> = (0..3 * MAX_PASSED_OVER)
-            .map(|number| slots.get_or_make(SessionId::from_seed(number as u128), now))
+            .map(|number| slots.get_or_make(SessionId::from_seed(number as u128), now, &secrets))
             .collect();
         let rests = SessionId::from_seed(1_000_000);
-        drop(slots.get_or_make(rests, now));
+        drop(slots.get_or_make(rests, now, &secrets));
         let keep = IdleLimits {
             count: 1,
             after: None,
         };
         for _ in 0..3 {
-            slots.trim(&keep, now);
+            slots.trim(&keep, now, &secrets);
             assert!(slots.get(rests).is_some());
         }
-        slots.trim(&keep, now);
+        slots.trim(&keep, now, &secrets);
         assert!(slots.get(rests).is_none());
         assert_eq!(slots.len(), held.len());
         drop(held);
-        slots.trim(&keep, now);
+        slots.trim(&keep, now, &secrets);
         assert_eq!(slots.len(), 1);
     }
 }

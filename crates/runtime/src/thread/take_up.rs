@@ -58,13 +58,14 @@ impl Actor {
 
     /// The context of the turn is made: goes on with it.
     pub(super) async fn recover(&mut self) -> Result<()> {
-        // The same process was at work on it when the journal failed. That was no crash.
-        if self.slot.has_let_go() {
+        // The same process was at work on it when the store failed. That was no crash.
+        if self.debt.released {
             self.decide(Input::Release).await?;
-            self.slot.forget_let_go();
+            self.debt.released = false;
         }
-        self.decide(Input::Recover).await?;
+        // From here on, also if the store fails without saying whether it has recorded that.
         self.is_at_work = true;
+        self.decide(Input::Recover).await?;
         self.restart_steps();
         self.answer_asked();
         Ok(())

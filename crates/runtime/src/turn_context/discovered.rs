@@ -13,7 +13,7 @@ use super::masked_tool::MaskedTool;
 use super::turn_tools::FoundTools;
 use crate::inner::Inner;
 use crate::panics::{caught, caught_in};
-use crate::secrets::{MIN_KEY_BYTES, Mask, Secret};
+use crate::secrets::{MIN_KEY_BYTES, Mask};
 
 /// Where the tools of MCP servers come from.
 #[derive(Default)]
@@ -64,8 +64,8 @@ impl Discovered {
             .unwrap_or_default()
         {
             if value.len() >= MIN_KEY_BYTES {
-                inner.secrets.note(scope.session_id, &name, &value);
-                keys.push(Arc::new(Secret::new(&name, &value)));
+                let secrets = &inner.secrets;
+                keys.push(secrets.note_shared(scope.session_id, &name, &value));
             }
         }
         let keys = Mask::of(keys).map(Arc::new);

@@ -75,6 +75,14 @@ pub(crate) struct TurnContext {
 }
 
 impl TurnContext {
+    /// Returns how the model's window is used, also where the history is not compacted automatically.
+    pub(crate) fn window_plan(&self) -> CompactionPlan {
+        self.plan.compaction.unwrap_or_else(|| {
+            let (prompt, config) = (&self.system_prompt, &self.offer.config);
+            compaction::plan(Default::default(), self.driver.as_ref(), prompt, config)
+        })
+    }
+
     /// Returns the settings of the next model call of a thread: deferred tools are in it when the thread has found them. Definitions are
     /// copied only when it has found more.
     pub(crate) fn call_config(&self, thread: &Thread) -> Arc<LlmCallConfig> {

@@ -11,8 +11,8 @@ use windlass_core::tools::ToolExecutionResult;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
-    DayAllowance, DayLimits, Journal, MemoryJournal, MemoryQueries, Replay, RuntimeBackends,
-    SessionBuilder, StopReason, TurnResult, World,
+    DailyLimit, DayLimits, Journal, MemoryJournal, Replay, RuntimeBackends, SessionBuilder,
+    SpendingLedger, StopReason, TurnResult, World,
 };
 
 use crate::durability::Life;
@@ -171,22 +171,23 @@ async fn what_a_turn_asks_for_can_only_be_less_than_the_host_allows() {
     }
 }
 
-async fn allowance(
-    journal: &Arc<MemoryJournal>,
-    limits: DayLimits,
-    world: &TestWorld,
-) -> Arc<DayAllowance> {
-    let queries = MemoryQueries::new(Arc::clone(journal), Arc::default());
-    let opened = DayAllowance::open(limits, &**journal, &queries, world.now(), |_| None);
-    Arc::new(opened.await.unwrap())
+fn limited(journal: &Arc<MemoryJournal>, usd: u64) -> RuntimeBackends {
+    let limits = DayLimits {
+        micro_usd: Some(usd),
+        ..DayLimits::default()
+    };
+    let limit = DailyLimit::new(limits, journal.ledger());
+    RuntimeBackends::on_memory(journal).with_daily_limit(limit)
 }
 
-fn day_of(usd: u64, reserve: u64) -> DayLimits {
-    DayLimits {
-        micro_usd: Some(usd),
-        reserve: micro_usd(reserve),
-        ..DayLimits::default()
-    }
+/// Returns what is settled and what is reserved today, in millionths of a US dollar.
+async fn spent_today(journal: &MemoryJournal, world: &TestWorld) -> (u64, u64) {
+    let spending = journal.ledger().spending(world.now().date_naive()).await;
+    let spending = spending.unwrap().into_iter();
+    spending.fold((0, 0), |(settled, reserved), owner| {
+        let of_owner = (owner.settled.micro_usd, owner.reserved.micro_usd);
+        (settled + of_owner.0, reserved + of_owner.1)
+    })
 }
 
 #[tokio::test]
@@ -194,14 +195,13 @@ async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
     const RESERVE: u64 = 30_000;
     let journal = Arc::new(MemoryJournal::new());
     let world = TestWorld::default();
-    let shared = allowance(&journal, day_of(1_000_000, RESERVE), &world).await;
-    let backends = RuntimeBackends::on_memory(&journal).with_allowance(Arc::clone(&shared) as _);
+    let backends = limited(&journal, 1_000_000);
     // Every call costs a little more than was set aside for the first ones.
     let mut setup = Setup::new((0..500).map(|n| working(n, 0.031)))
         .tool(&work())
         .backends(backends)
         .settings(|settings| settings.reserve = micro_usd(RESERVE));
-    setup.world = world;
+    setup.world = world.clone();
     let fixture = setup.build().await;
     let first = fixture.runtime.session(fixture.session).await.unwrap();
     let mut sessions = vec![fixture.session];
@@ -234,7 +234,7 @@ async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
         };
         spent += recorded(&of_session).await;
     }
-    assert_eq!(spent, shared.used().micro_usd);
+    assert_eq!(spent_today(&journal, &world).await, (spent, 0));
     assert_eq!(
         spent,
         31_000 * u64::try_from(fixture.model.calls()).unwrap()
@@ -248,14 +248,12 @@ async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_
     let journal = Arc::new(MemoryJournal::new());
     let world = TestWorld::default();
     let gate = Gate::shut();
-    let limits = day_of(1_000_000, 1_000);
-    let shared = allowance(&journal, limits, &world).await;
     let calls = vec![
         costing(Call::new().text("one"), 0.1),
         working(1, 0.2),
         Call::new().text("lost").wait(&gate),
     ];
-    let backends = RuntimeBackends::on_memory(&journal).with_allowance(Arc::clone(&shared) as _);
+    let backends = limited(&journal, 1_000_000);
     let mut setup = Setup::new(calls).tool(&work()).backends(backends);
     setup.settings.reserve = micro_usd(1_000);
     setup.world = world.clone();
@@ -263,18 +261,14 @@ async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_
     assert!(first.run("first").await.success);
     let turn = first.start("second");
     gate.reached(1).await;
-    assert_eq!(shared.used().micro_usd, 300_000);
+    // As much is reserved for the open call as the one before it has used. It stays charged if its process is gone.
+    assert_eq!(spent_today(&journal, &world).await, (300_000, 200_000));
     assert_eq!(recorded(&first).await, 300_000);
-    // The next process begins while the call of this one is open.
-    let again = allowance(&journal, limits, &world).await;
-    // As much was set aside for it as the call before it had used.
-    assert_eq!(again.used().micro_usd, 500_000);
     assert!(journal.open(None, 9).await.unwrap().len() == 1);
     turn.abort();
     // Tomorrow is another day.
     world.advance(std::time::Duration::from_secs(48 * 3600));
-    let tomorrow = allowance(&journal, limits, &world).await;
-    assert_eq!(tomorrow.used().micro_usd, 0);
+    assert_eq!(spent_today(&journal, &world).await, (0, 0));
 }
 
 #[tokio::test]
@@ -285,12 +279,11 @@ async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
     let tomorrow = (world.now() + chrono::Days::new(1)).date_naive();
     let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
     world.advance((midnight - world.now()).to_std().unwrap() - second);
-    let shared = allowance(&journal, day_of(1_000_000, 1_000), &world).await;
     let calls = vec![
         costing(Call::new().text("late").wait(&gate), 0.1),
         costing(Call::new().text("early"), 0.2),
     ];
-    let backends = RuntimeBackends::on_memory(&journal).with_allowance(Arc::clone(&shared) as _);
+    let backends = limited(&journal, 1_000_000);
     let mut setup = Setup::new(calls).backends(backends);
     setup.settings.reserve = micro_usd(1_000);
     setup.world = world.clone();
@@ -301,5 +294,46 @@ async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
     gate.open();
     assert!(soon(turn).await.unwrap().unwrap().success);
     assert!(fixture.run("second").await.success);
-    assert_eq!(shared.used().micro_usd, 300_000);
+    assert_eq!(spent_today(&journal, &world).await, (300_000, 0));
+}
+
+#[tokio::test]
+async fn a_used_up_day_names_the_time_at_which_it_renews() {
+    let journal = Arc::new(MemoryJournal::new());
+    let world = TestWorld::default();
+    let backends = limited(&journal, 100_000);
+    let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]).backends(backends);
+    setup.settings.reserve = micro_usd(1_000);
+    setup.world = world.clone();
+    let fixture = setup.build().await;
+    let refusal = async || fixture.runtime.day_budget_refusal(None).await.unwrap();
+    assert_eq!(refusal().await, None);
+    assert!(fixture.run("go").await.success);
+    let refused = refusal().await.unwrap();
+    let tomorrow = (world.now() + chrono::Days::new(1)).date_naive();
+    let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
+    assert_eq!((refused.name, refused.renews_at), ("day_usd", midnight));
+    assert!(is_over_budget(&fixture.run("more").await));
+    world.advance((midnight - world.now()).to_std().unwrap());
+    assert_eq!(refusal().await, None);
+}
+
+#[tokio::test]
+async fn a_removed_session_gives_nothing_of_the_day_back() {
+    let journal = Arc::new(MemoryJournal::new());
+    let world = TestWorld::default();
+    let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]);
+    setup = setup.backends(limited(&journal, 100_000));
+    setup.settings.reserve = micro_usd(1_000);
+    setup.world = world.clone();
+    let fixture = setup.build().await;
+    assert!(fixture.run("go").await.success);
+    fixture
+        .runtime
+        .remove_session(fixture.session)
+        .await
+        .unwrap();
+    assert_eq!(spent_today(&journal, &world).await, (100_000, 0));
+    let refused = fixture.runtime.day_budget_refusal(None).await.unwrap();
+    assert_eq!(refused.map(|refusal| refusal.name), Some("day_usd"));
 }

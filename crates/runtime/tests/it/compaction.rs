@@ -379,3 +379,50 @@ async fn a_summary_that_is_cut_off_is_on_record_and_replayed() {
         assert_eq!(divergence, None, "{is_stopped}");
     }
 }
+
+/// A turn whose history is shortened before its answer, which says `SUMMARY` only in the summary.
+async fn shortened_before(answer: Call) -> Fixture {
+    let calls = [
+        Call::answer(&said(3_000)),
+        Call::answer("SUMMARY of it"),
+        answer,
+    ];
+    let setup = Setup::new(calls).settings(|settings| {
+        settings.compaction = Some(CompactionSettings {
+            window_tokens: Some(1_500),
+            ..small()
+        });
+    });
+    let fixture = setup.build().await;
+    fixture.run(&said(1_500)).await;
+    fixture
+}
+
+#[tokio::test]
+async fn summary_text_is_not_streamed_as_the_answer() {
+    let fixture = shortened_before(Call::answer("the answer")).await;
+    let turn = fixture.run(&said(1_500)).await;
+    assert_eq!(turn.response, "the answer");
+    let events = fixture.events().await;
+    assert_eq!(count(&events, "context.compacted"), 1);
+    let mut deltas = events.iter().rev().filter_map(|event| match &event.data {
+        EventData::OutputMessageDelta(data) => Some(data.delta.as_str()),
+        _ => None,
+    });
+    assert_eq!(deltas.next(), Some("the answer"));
+}
+
+#[tokio::test]
+async fn summary_text_is_not_part_of_an_interrupted_answer() {
+    let gate = Gate::shut();
+    let fixture = shortened_before(Call::new().text("half an answer").wait(&gate)).await;
+    let turn = fixture.start(&said(1_500));
+    gate.reached(1).await;
+    let stopped = fixture.runtime.interrupt(fixture.session, None, None);
+    stopped.await.unwrap();
+    let turn = soon(turn).await.unwrap().unwrap();
+    assert_eq!(turn.response, "half an answer");
+    let messages = fixture.messages().await;
+    let last = messages.last().and_then(|message| message.text());
+    assert_eq!(last, Some("half an answer"));
+}

@@ -1,10 +1,12 @@
 //! What is recorded before anybody hears of it, and what goes on after a failure of the journal or the process.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
+use windlass_core::agent::Agent;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData, EventRequest, ToolStatus};
 use windlass_core::message::{InputMessage, Message};
@@ -12,10 +14,11 @@ use windlass_core::message_retriever::MessageRetriever;
 use windlass_core::tools::{
     SideEffectClass, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy, ToolResult,
 };
-use windlass_core::traits::EventEmitter;
-use windlass_core::typed_id::{EventId, MessageId, SessionId};
+use windlass_core::traits::{AgentStore, EventEmitter};
+use windlass_core::typed_id::{AgentId, EventId, MessageId, SessionId};
 use windlass_runtime::{
-    EventBus, Journal, MemoryJournal, RuntimeBackends, RuntimeMessageStore, StopReason,
+    EventBus, Journal, MemoryJournal, RuntimeAgentStore, RuntimeBackends, RuntimeMessageStore,
+    StopReason,
 };
 use windlass_store::StreamKey;
 
@@ -638,4 +641,133 @@ async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
     // Nobody died.
     let events = fixture.events().await;
     assert!(!types(&events).contains(&"turn.failed"));
+}
+
+/// Lets the next retry of a faulted thread begin.
+async fn let_it_retry(fixture: &Fixture, pause: Duration) {
+    fixture.world.asleep_for(pause).await;
+    fixture.world.forget();
+    fixture.world.advance(pause);
+}
+
+#[tokio::test]
+async fn a_queued_input_resumes_after_a_store_failure_without_another_message() {
+    let gate = Gate::shut();
+    let (fixture, journal) = on_spy([Call::new().text("one").wait(&gate).done()]).await;
+    let first = fixture.start("first");
+    gate.reached(1).await;
+    let queued = fixture.runtime.submit(fixture.session, "second").await;
+    queued.unwrap();
+    let events = fixture.runtime.subscribe_after(fixture.session, 0);
+    let mut events = events.await.unwrap();
+    // Room for the end of the first turn, and none for the beginning of the second.
+    journal.fail_after(1);
+    gate.open();
+    soon(first).await.unwrap().unwrap();
+    let_it_retry(&fixture, Duration::from_secs(5)).await;
+    for _ in 0..2 {
+        event(&mut events, "turn.completed").await;
+    }
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_in_between_is_no_crash_of_the_turn() {
+    let (fixture, journal) = on_spy([]).await;
+    journal.fail_after(1);
+    assert!(fixture.try_run("go").await.is_err());
+    for _ in 0..5 {
+        journal.fail_reads(1);
+        let unreadable = fixture.runtime.resume_open_turn(fixture.session);
+        let unreadable = soon(unreadable).await;
+        assert!(
+            matches!(unreadable, Err(AgentLoopError::StoreUnavailable(_))),
+            "{:?}",
+            unreadable.err()
+        );
+        journal.fail_after(2);
+        let turn = fixture.resume().await.unwrap();
+        assert!(soon(turn.wait()).await.is_err());
+    }
+    let turn = soon(fixture.resume().await.unwrap().wait()).await.unwrap();
+    assert!(turn.success, "{turn:?}");
+    fixture.assert_usable().await;
+}
+
+/// Agents whose store fails when it is told to.
+struct FailingAgents {
+    agents: Arc<dyn RuntimeAgentStore>,
+    failures: AtomicUsize,
+}
+
+#[async_trait]
+impl AgentStore for FailingAgents {
+    async fn get_agent(&self, id: AgentId) -> Result<Option<Agent>> {
+        let (set, get) = (Ordering::SeqCst, Ordering::SeqCst);
+        let fails = |left: usize| left.checked_sub(1);
+        match self.failures.fetch_update(set, get, fails) {
+            Ok(_) => Err(AgentLoopError::StoreUnavailable(
+                "disk I/O error".to_owned(),
+            )),
+            Err(_) => self.agents.get_agent(id).await,
+        }
+    }
+}
+
+#[async_trait]
+impl RuntimeAgentStore for FailingAgents {
+    async fn add_agent(&self, agent: Agent) -> Result<()> {
+        self.agents.add_agent(agent).await
+    }
+}
+
+async fn on_failing_agents(
+    calls: impl IntoIterator<Item = Call>,
+) -> (Fixture, Arc<SpyJournal>, Arc<FailingAgents>) {
+    let journal = SpyJournal::new(MemoryJournal::new());
+    let backends = RuntimeBackends::on_journal(Arc::clone(&journal) as _);
+    let agents = Arc::new(FailingAgents {
+        agents: Arc::clone(&backends.agent_store),
+        failures: AtomicUsize::new(0),
+    });
+    let backends = backends.with_agent_store(Arc::clone(&agents) as _);
+    let fixture = Setup::new(calls).backends(backends).build().await;
+    (fixture, journal, agents)
+}
+
+#[tokio::test]
+async fn a_store_that_fails_while_a_context_is_made_is_retried_and_no_crash() {
+    let (fixture, journal, agents) = on_failing_agents([]).await;
+    journal.fail_after(1);
+    assert!(fixture.try_run("go").await.is_err());
+    agents.failures.store(4, Ordering::SeqCst);
+    for pause in [5, 10, 20, 30, 30] {
+        let_it_retry(&fixture, Duration::from_secs(pause)).await;
+    }
+    let events = fixture.runtime.subscribe_after(fixture.session, 0);
+    event(&mut events.await.unwrap(), "turn.completed").await;
+    fixture.assert_sound().await;
+    assert_eq!(agents.failures.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_before_a_queued_turn_does_not_fail_that_turn() {
+    let gate = Gate::shut();
+    let (fixture, _, agents) =
+        on_failing_agents([Call::new().text("one").wait(&gate).done()]).await;
+    let first = fixture.start("first");
+    gate.reached(1).await;
+    let queued = fixture.runtime.submit(fixture.session, "second").await;
+    let queued = queued.unwrap();
+    agents.failures.store(1, Ordering::SeqCst);
+    gate.open();
+    soon(first).await.unwrap().unwrap();
+    assert!(soon(queued.wait()).await.is_err(), "the store has failed");
+    let events = fixture.runtime.subscribe_after(fixture.session, 0);
+    let mut events = events.await.unwrap();
+    let_it_retry(&fixture, Duration::from_secs(5)).await;
+    for _ in 0..2 {
+        event(&mut events, "turn.completed").await;
+    }
+    assert!(!types(&fixture.events().await).contains(&"turn.failed"));
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError};
 use windlass_core::events::EventData;
+use windlass_core::llm_driver_registry::LlmStreamEvent;
 use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::message::Message;
 use windlass_core::tools::{ToolExecutionResult, ToolHints, ToolPolicy};
 use windlass_core::traits::SessionStorageStore;
 use windlass_runtime::{
@@ -377,5 +379,61 @@ async fn a_secret_of_the_operator_is_in_no_result_that_comes_from_elsewhere() {
     soon(soon(answered).await.unwrap().wait()).await.unwrap();
     let records = records(&fixture).await;
     assert!(records.contains("[secret:TOKEN]"), "{records}");
+    assert!(!shows(&records, SECRET), "{records}");
+}
+
+fn reasoning(text: &str) -> LlmStreamEvent {
+    LlmStreamEvent::ReasonItem {
+        id: "r".to_owned(),
+        payload: json!({"type": "thinking", "thinking": text, "signature": "signed"}),
+    }
+}
+
+#[tokio::test]
+async fn reasoning_that_contains_a_secret_is_neither_stored_nor_sent_back() {
+    let fixture = with_storage(Setup::new([
+        set_secret(),
+        Call::new()
+            .say(reasoning("first, something harmless"))
+            .say(reasoning(&format!("the password is {SECRET}")))
+            .text("one")
+            .done(),
+        Call::new()
+            .say(reasoning("only harmless"))
+            .text("two")
+            .done(),
+    ]))
+    .build()
+    .await;
+    for _ in 0..3 {
+        fixture.run("go").await;
+    }
+    let records = records(&fixture).await;
+    assert!(!shows(&records, SECRET), "{records}");
+    let request = fixture.model.requests().pop().unwrap();
+    let items = |text: &str| {
+        let mut messages = request.history.iter();
+        let message = messages.find(|message| message.text() == Some(text));
+        message.unwrap().reasoning_items.len()
+    };
+    // The provider would refuse a changed block, and a sequence with a gap.
+    assert_eq!((items("one"), items("two")), (0, 1));
+}
+
+#[tokio::test]
+async fn a_secret_in_any_part_of_an_imported_message_is_masked() {
+    let storage = InMemorySessionStorageStore::new();
+    let fixture = Setup::new([])
+        .backends(RuntimeBackends::in_memory().with_storage_store(Arc::new(storage.clone())))
+        .build()
+        .await;
+    let stored = storage.set_secret(fixture.session, "db", SECRET);
+    stored.await.unwrap();
+    let mut message = Message::assistant("imported");
+    message.reasoning_items = vec![json!({"reasoning_content": SECRET})];
+    let messages = fixture.runtime.message_store();
+    let imported = messages.store_message(fixture.session, message);
+    imported.await.unwrap();
+    let records = records(&fixture).await;
     assert!(!shows(&records, SECRET), "{records}");
 }

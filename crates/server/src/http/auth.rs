@@ -9,12 +9,12 @@ use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::operations::RequiredScope;
 
-use super::query;
+use super::{answers, query};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::routes::required_scope;
 use crate::settings::Access;
-use crate::tokens::Caller;
+use crate::tokens::{Caller, TokenLookup};
 use crate::visitors::Visitor;
 
 /// Headers that carry a token as it is.
@@ -39,12 +39,9 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
     if required == RequiredScope::Anyone {
         return next.run(request).await;
     }
-    let Some(caller) = caller(&app.settings.access, request.headers()) else {
-        let refusal = match carried(request.headers()).iter().all(Vec::is_empty) {
-            true => unauthorized(),
-            false => unauthorized().saying(UNKNOWN_TOKEN),
-        };
-        return refusal.into_response();
+    let caller = match caller(&app.settings.access, request.headers()) {
+        Ok(caller) => caller,
+        Err(refusal) => return refusal.into_response(),
     };
     if let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
         && let Err(refusal) = visitor.admit(caller.token_id.as_deref())
@@ -56,39 +53,66 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
     if let Err(refusal) = app.check_scope(&caller, required, thread, path).await {
         return refusal.into_response();
     }
-    request.extensions_mut().insert(caller);
-    next.run(request).await
+    request.extensions_mut().insert(caller.clone());
+    let response = next.run(request).await;
+    answers::count(&app, &caller, response)
 }
 
 pub(super) fn unauthorized() -> ApiError {
     ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
 }
 
-/// Finds out who asks.
-pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
-    if matches!(access, Access::Open) {
-        return Some(Caller::operator());
-    }
-    carried(headers)
-        .iter()
-        .find_map(|secret| who_shows(access, secret))
+/// The tokens cannot be read, so no token can be judged.
+pub(crate) fn tokens_unavailable() -> ApiError {
+    ApiError::new(
+        ErrorCode::TokensUnavailable,
+        "the stored tokens cannot be read now; the daemon's log names the reason",
+    )
 }
 
-/// Finds out whose token it is; where nobody is asked, it is nobody's.
-pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Option<Caller> {
+/// Returns the client that a request authenticates as.
+pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    if matches!(access, Access::Open) {
+        return Ok(Caller::operator());
+    }
+    let secrets = carried(headers);
+    let mut is_unknown = false;
+    for secret in &secrets {
+        match who_shows(access, secret) {
+            Ok(Some(caller)) => return Ok(caller),
+            Ok(None) => {}
+            Err(TokensUnknown) => is_unknown = true,
+        }
+    }
+    Err(match secrets.iter().all(Vec::is_empty) {
+        true => unauthorized(),
+        false if is_unknown => tokens_unavailable(),
+        false => unauthorized().saying(UNKNOWN_TOKEN),
+    })
+}
+
+/// The stored tokens cannot be read.
+#[derive(Debug)]
+pub(crate) struct TokensUnknown;
+
+/// Returns the client that a token belongs to; `None` where it is not valid, or the daemon requires none.
+pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Result<Option<Caller>, TokensUnknown> {
     let (operator, stored) = match access {
-        Access::Open => return None,
+        Access::Open => return Ok(None),
         Access::Token(token) => (Some(token), None),
         Access::Tokens { operator, stored } => (operator.as_ref(), Some(stored)),
     };
     if operator.is_some_and(|token| token.is(secret)) {
-        return Some(Caller::operator());
+        return Ok(Some(Caller::operator()));
     }
-    let record = stored?.find(secret)?;
-    Some(Caller {
-        token_id: Some(record.id),
-        scope: record.scope,
-    })
+    match stored.map(|stored| stored.find(secret)) {
+        Some(TokenLookup::Present(record)) => Ok(Some(Caller {
+            token_id: Some(record.id),
+            scope: record.scope,
+        })),
+        Some(TokenLookup::Unknown) => Err(TokensUnknown),
+        Some(TokenLookup::Absent) | None => Ok(None),
+    }
 }
 
 /// Returns everything that a request shows as a token. A header that is no text is shown to nobody as one.

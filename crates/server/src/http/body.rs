@@ -12,24 +12,35 @@ use serde_json::{Value, json};
 use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
 use windlass_protocol::ErrorCode;
 
+use super::auth;
 use super::request::Ignored;
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::quotas::{Quota, Share};
 use crate::service::fields::{self, UnknownFields};
-use crate::tokens::Caller;
+use crate::settings::Access;
+use crate::tokens::{Caller, TokenLookup};
 
-/// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs.
+/// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs. A body
+/// may take minutes, so the caller's token is checked again when it is complete.
 pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> Result<Bytes> {
     let token = caller.and_then(|caller| caller.token_id.as_deref());
     let share = Share::none(app, token, Quota::BodyBytes);
     let limits = &app.settings.limits;
     let read = read(body, limits.body_bytes, share);
     let read = tokio::time::timeout(limits.body_time, read).await;
-    read.unwrap_or_else(|_| {
+    let bytes = read.unwrap_or_else(|_| {
         let text = "the body did not arrive in time";
         Err(ApiError::new(ErrorCode::RequestTimeout, text))
-    })
+    })?;
+    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.settings.access) {
+        match stored.by_id(token) {
+            TokenLookup::Present(_) => {}
+            TokenLookup::Absent => return Err(auth::unauthorized()),
+            TokenLookup::Unknown => return Err(auth::tokens_unavailable()),
+        }
+    }
+    Ok(bytes)
 }
 
 async fn read(body: Body, limit: usize, mut share: Share) -> Result<Bytes> {

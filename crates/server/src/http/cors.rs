@@ -5,8 +5,10 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::auth::TOKEN_HEADERS;
 use super::request;
+use crate::settings::Settings;
 
-/// Where clients live today.
+/// Where web clients of the API run by default. They are trusted only with a token: without one, every program that serves a page
+/// on such a port would control the daemon.
 const USUAL: [&str; 7] = [
     "http://localhost:3000",
     "http://127.0.0.1:3000",
@@ -17,22 +19,23 @@ const USUAL: [&str; 7] = [
     "https://tauri.localhost",
 ];
 
-/// The usual origins and those that the operator adds; never all.
-fn allowed(further: &[String]) -> impl Iterator<Item = &str> {
-    let further = further.iter();
-    let further = further.map(|origin| origin.trim().trim_end_matches('/'));
-    let origins = USUAL.into_iter().chain(further);
+/// The configured origins, and with a token the usual ones; never all.
+fn allowed(settings: &Settings) -> impl Iterator<Item = &str> {
+    let usual = USUAL.iter().filter(|_| !settings.access.is_open());
+    let configured = settings.cors_origins.iter();
+    let configured = configured.map(|origin| origin.trim().trim_end_matches('/'));
+    let origins = usual.copied().chain(configured);
     origins.filter(|origin| *origin != "*")
 }
 
 /// Tells whether a web page of that origin may connect.
-pub(crate) fn is_allowed(origin: &[u8], further: &[String]) -> bool {
-    allowed(further).any(|allowed| allowed.as_bytes() == origin)
+pub(crate) fn is_allowed(origin: &[u8], settings: &Settings) -> bool {
+    allowed(settings).any(|allowed| allowed.as_bytes() == origin)
 }
 
 /// Allows the origins what web pages need.
-pub(crate) fn layer(further: &[String]) -> CorsLayer {
-    let origins: Vec<HeaderValue> = allowed(further)
+pub(crate) fn layer(settings: &Settings) -> CorsLayer {
+    let origins: Vec<HeaderValue> = allowed(settings)
         .filter_map(|origin| HeaderValue::from_str(origin).ok())
         .collect();
     let tokens = TOKEN_HEADERS

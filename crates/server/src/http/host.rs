@@ -1,4 +1,5 @@
-//! What a web page may not do: reach the daemon under a name of its own, or change something from another origin.
+//! What a web page may not do: reach the daemon under a name of its own, change something from another origin, or call a
+//! daemon without tokens at all.
 //!
 //! A page can let its own name point to this machine, and a browser then sends requests here as if they were for that page. It cannot choose
 //! the `Host` that goes with them, so names that are not ours are refused before anything else.
@@ -21,11 +22,17 @@ pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -
             "the Host of the request is no name of this daemon; an operator can add it with --allow-host",
         ));
     }
-    let changes = ![Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
-    if changes && is_foreign_page(settings, host, headers) {
+    // A page cannot send a token that it does not know, so with tokens a read from elsewhere is harmless. Without tokens the
+    // origin is all there is. A preflight has no effect, and its answer lists no such origin.
+    let is_checked = match *method {
+        Method::OPTIONS => false,
+        Method::GET | Method::HEAD => settings.access.is_open(),
+        _ => true,
+    };
+    if is_checked && is_foreign_page(settings, host, headers) {
         return Err(ApiError::new(
             ErrorCode::Forbidden,
-            "pages of this origin may change nothing; an operator can add it with --cors-origin",
+            "requests from pages of this origin are refused; an operator can add it with --cors-origin",
         ));
     }
     Ok(())
@@ -59,5 +66,5 @@ fn is_foreign_page(settings: &Settings, host: Option<&str>, headers: &HeaderMap)
     let is_own = of_host
         .zip(host)
         .is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host));
-    !is_own && !cors::is_allowed(origin.as_bytes(), &settings.cors_origins)
+    !is_own && !cors::is_allowed(origin.as_bytes(), settings)
 }

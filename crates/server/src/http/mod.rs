@@ -1,10 +1,12 @@
 //! What every request passes on its way in and out.
 
+pub(crate) mod answers;
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod cors;
 pub(crate) mod host;
 pub(crate) mod idempotency;
+pub(crate) mod outflow;
 pub(crate) mod path;
 pub(crate) mod query;
 pub(crate) mod request;

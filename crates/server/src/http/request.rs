@@ -41,10 +41,10 @@ impl Ignored {
         noted.cloned().unwrap_or_default()
     }
 
-    pub(super) fn add<'a>(&self, fields: impl Iterator<Item = &'a str>) {
+    pub(super) fn add(&self, fields: impl Iterator<Item = String>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let short = fields.filter(|name| name.len() <= MAX_IGNORED_BYTES);
-        noted.extend(short.take(MAX_IGNORED).map(str::to_owned));
+        noted.extend(short.take(MAX_IGNORED));
     }
 
     fn header(&self) -> Option<HeaderValue> {

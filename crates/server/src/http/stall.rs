@@ -9,19 +9,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::outflow::Outflow;
+
 /// A connection that fails when a write makes no progress for too long.
 pub(crate) struct Stalling<T> {
     io: T,
     patience: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
+    outflow: Outflow,
 }
 
 impl<T> Stalling<T> {
-    pub(crate) fn new(io: T, patience: Duration) -> Self {
+    pub(crate) fn new(io: T, patience: Duration, outflow: Outflow) -> Self {
         Self {
             io,
             patience,
             waiting: None,
+            outflow,
         }
     }
 
@@ -81,6 +85,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stalling<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes when its own buffer is empty: the socket has accepted everything.
+        self.outflow.flushed();
         let polled = Pin::new(&mut self.io).poll_flush(cx);
         self.watch(cx, polled)
     }

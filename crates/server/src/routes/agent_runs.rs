@@ -1,6 +1,9 @@
 //! Agents that models start.
 
+use windlass_protocol::agent_runs::NudgeAgentRuns;
+
 use super::{Answer, Id, ok};
+use crate::http::body::{Nothing, Payload};
 use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
@@ -17,4 +20,16 @@ pub(super) async fn list(asked: Asked, query: Query) -> Answer {
 
 pub(super) async fn get(asked: Asked, Path(id): Id) -> Answer {
     ok(&asked.agent_run(&id).await?)
+}
+
+pub(super) async fn cancel(
+    asked: Asked,
+    Path((id, agent_id)): Path<(String, String)>,
+    _: Nothing,
+) -> Answer {
+    ok(&asked.cancel_agent_run(&id, &agent_id).await?)
+}
+
+pub(super) async fn nudge(asked: Asked, Path(id): Id, body: Payload<NudgeAgentRuns>) -> Answer {
+    ok(&asked.nudge_agent_runs(&id, body.0).await?)
 }

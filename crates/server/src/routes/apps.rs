@@ -4,6 +4,7 @@ use windlass_core::mcp::McpReach;
 use windlass_protocol::apps::SwitchSkill;
 
 use super::{Answer, Id, ok};
+use crate::error::ApiError;
 use crate::http::body::Payload;
 use crate::http::path::Path;
 use crate::http::query::Query;
@@ -27,6 +28,12 @@ pub(super) async fn servers(asked: Asked) -> Answer {
 
 pub(super) async fn tools(asked: Asked, query: Query) -> Answer {
     let reach = match query.flag("connect")? {
+        // Any page can make a browser send a GET, so one that starts programs must prove more than that it arrived.
+        true if asked.settings.access.is_open() => {
+            return Err(ApiError::query(
+                "connect=true starts programs, which a daemon without a token refuses; start it without --insecure",
+            ));
+        }
         true => McpReach::All,
         false => McpReach::Connected,
     };

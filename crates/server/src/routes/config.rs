@@ -23,6 +23,10 @@ pub(super) async fn providers(asked: Asked) -> Answer {
     ok(&asked.list_providers())
 }
 
+pub(super) async fn current_models(asked: Asked) -> Answer {
+    ok(&asked.list_models()?)
+}
+
 pub(super) async fn models(asked: Asked, Path(id): Id) -> Answer {
     ok(&asked.list_provider_models(&id)?)
 }

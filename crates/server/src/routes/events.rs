@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{Answer, Id};
 use crate::error::{ApiError, Result};
+use crate::http::outflow::Outflow;
 use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
@@ -18,7 +19,13 @@ use crate::view::Include;
 /// How many events a reader may ask to have again.
 const MAX_REPLAY: usize = 4096;
 
-pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, headers: HeaderMap) -> Answer {
+pub(super) async fn events(
+    asked: Asked,
+    Path(id): Id,
+    query: Query,
+    headers: HeaderMap,
+    outflow: Outflow,
+) -> Answer {
     let since = query.get("since_seq")?;
     let newest = query.get("replay_limit")?;
     let wanted = Wanted {
@@ -30,7 +37,7 @@ pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, headers: He
         return Err(ApiError::query("replay_limit cannot exceed 4096"));
     }
     let follower = asked.follow(&id, wanted).await?;
-    let (frames, response) = sse::channel();
+    let (frames, response) = sse::channel(outflow);
     tokio::spawn(sse::feed(follower, frames, asked.stopping.clone()));
     Ok(response)
 }

@@ -5,6 +5,7 @@ use windlass_protocol::fleet::CreateFleetRun;
 use super::{Answer, Id, accepted, created, ok};
 use crate::error::{ApiError, Result};
 use crate::http::body::{Nothing, Payload};
+use crate::http::outflow::Outflow;
 use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::service::Asked;
@@ -70,10 +71,10 @@ pub(super) async fn replay(asked: Asked, Path(id): Id, query: Query) -> Answer {
     ok(&asked.fleet_events(&id, after, limit).await?)
 }
 
-pub(super) async fn events(asked: Asked, Path(id): Id, query: Query) -> Answer {
+pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, outflow: Outflow) -> Answer {
     let (after, limit) = wanted(&query)?;
     let mut follower = asked.follow_fleet_run(&id, after, limit).await?;
-    let (frames, response) = sse::channel();
+    let (frames, response) = sse::channel(outflow);
     let stopping = asked.stopping.clone();
     let revoked = follower.revoked();
     tokio::spawn(async move {
@@ -81,11 +82,10 @@ pub(super) async fn events(asked: Asked, Path(id): Id, query: Query) -> Answer {
             while let Some(events) = follower.next().await {
                 for event in events {
                     let frame = sse::with_id(&event.cursor, &event.event, &event);
-                    if frames.send(frame).await.is_err() {
-                        return;
-                    }
+                    frames.send(frame).await?;
                 }
             }
+            Ok(())
         };
         tokio::select! {
             () = sse::until_stopped(&frames, &stopping, telling) => {}

@@ -36,7 +36,9 @@ const FEATURES: [&str; 13] = [
 const WORK: [&str; 2] = ["tasks", "automations"];
 
 fn features(app: &App) -> Vec<String> {
-    let work = WORK.iter().filter(|_| app.work.is_some());
+    let work = app.settings.work.as_ref();
+    let runs_tasks = work.is_some_and(|work| work.carries_out);
+    let work = WORK.iter().filter(|_| runs_tasks);
     let names = FEATURES.iter().chain(work);
     names.map(ToString::to_string).collect()
 }
@@ -56,6 +58,7 @@ pub(super) async fn ready(State(app): State<Shared>) -> Answer {
             "the daemon is stopping",
         ));
     }
+    app.loops.check()?;
     app.readiness.check(&*app.store).await?;
     ok(&Ready {
         status: "ready".to_owned(),
@@ -84,7 +87,11 @@ pub(super) async fn info(State(app): State<Shared>) -> Answer {
             environments: true,
             worker_runtime: app.work.is_some(),
         },
-        experimental: RuntimeExperimentalCapabilities { environments: true },
+        experimental: RuntimeExperimentalCapabilities {
+            environments: true,
+            agent_run_cancel: true,
+            agent_run_nudge: true,
+        },
         features: features(&app),
     })
 }

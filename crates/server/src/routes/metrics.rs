@@ -27,6 +27,7 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         ("connections", "gauge", "Connections that are open.", number(of.connections.load(Relaxed))),
         ("upkeeps_total", "counter", "Times that the store was looked after.", of.upkeeps.load(Relaxed)),
         ("upkeep_failures_total", "counter", "Times that looking after the store failed.", of.failed_upkeeps.load(Relaxed)),
+        ("unremovable_bytes_over_limit", "gauge", "Bytes by which rows that retention never removes exceed retention.max_bytes.", of.over_limit.load(Relaxed)),
         ("removed_records_total", "counter", "Records that the retention has removed.", of.removed.load(Relaxed)),
     ];
     // A figure that is not known is left out: none would be wrong.
@@ -49,6 +50,7 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         let _ = writeln!(text, "windlass_{name} {value}");
     }
     of_turns(&mut text, &turns);
+    of_loops(&mut text, app.loops.panics());
     if let Some(work) = &app.work {
         match work.tasks.counts().await {
             Ok(counts) => of_tasks(&mut text, &counts),
@@ -64,6 +66,17 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
         text,
         "# HELP windlass_{name} {help}\n# TYPE windlass_{name} {kind}"
     );
+}
+
+fn of_loops(text: &mut String, panics: Vec<(&'static str, u64)>) {
+    let help = "Panics of background loops since the start, by loop.";
+    head(text, "background_panics_total", "counter", help);
+    for (name, count) in panics {
+        let _ = writeln!(
+            text,
+            "windlass_background_panics_total{{loop=\"{name}\"}} {count}"
+        );
+    }
 }
 
 fn of_tasks(text: &mut String, counts: &TaskCounts) {

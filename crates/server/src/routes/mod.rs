@@ -21,9 +21,11 @@ mod usage;
 mod workspace;
 
 use axum::Router;
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::try_unfold;
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_protocol::ErrorCode;
@@ -33,10 +35,15 @@ use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::http::path::Path;
 use crate::http::{auth, cors, idempotency, request, whole};
+use crate::service::Asked;
+use crate::service::detail::DetailJson;
 
 use table::Routes;
 pub(crate) use table::required_scope;
 pub(crate) use threads::NEXT_CURSOR;
+
+/// The longest answer with items that is made in memory, in bytes.
+const SHORT_BYTES: usize = 64 * 1024;
 
 /// What a handler answers.
 type Answer<T = Response> = Result<T>;
@@ -50,6 +57,31 @@ fn json(status: StatusCode, value: &impl Serialize) -> Answer {
 
 fn ok(value: &impl Serialize) -> Answer {
     json(StatusCode::OK, value)
+}
+
+/// Answers with something that has items. What is short is made in memory; what is long takes one of the places of its token
+/// and is written as fast as the client reads.
+async fn with_items<F, M>(asked: &Asked, make: M) -> Answer
+where
+    M: Fn() -> F,
+    F: Future<Output = Result<DetailJson>>,
+{
+    let media = [("content-type", "application/json")];
+    let composing = asked.large_answers.compose().await;
+    if let Some(whole) = make().await?.whole(SHORT_BYTES).await? {
+        return Ok((media, whole).into_response());
+    }
+    drop(composing);
+    let place = asked.large_answers.take(&asked.app, &asked.caller).await?;
+    let app = Shared::clone(&asked.app);
+    let begun = (make().await?, place, app);
+    let chunks = try_unfold(begun, |(mut detail, place, app)| async {
+        let composing = app.large_answers.compose().await;
+        let chunk = detail.next().await?;
+        drop(composing);
+        Ok::<_, ApiError>(chunk.map(|chunk| (chunk, (detail, place, app))))
+    });
+    Ok((media, Body::from_stream(chunks)).into_response())
 }
 
 fn created(value: &impl Serialize) -> Answer {
@@ -76,6 +108,7 @@ fn routes() -> Routes {
         .add::<op::GetThread, _, _>(threads::detail)
         .add::<op::PatchThread, _, _>(threads::patch)
         .add::<op::DeleteThread, _, _>(threads::delete)
+        .add::<op::GetThreadContext, _, _>(threads::context)
         .add::<op::ExportThread, _, _>(events::export)
         .add::<op::ResumeThread, _, _>(threads::resume)
         .add::<op::ForkThread, _, _>(threads::fork)
@@ -90,6 +123,8 @@ fn routes() -> Routes {
         .add::<op::SteerTurn, _, _>(turns::steer)
         .add::<op::InterruptTurn, _, _>(turns::interrupt)
         .add::<op::SubmitToolResult, _, _>(turns::submit_result)
+        .add::<op::CancelAgentRun, _, _>(agent_runs::cancel)
+        .add::<op::NudgeAgentRuns, _, _>(agent_runs::nudge)
         .add::<op::ListSessions, _, _>(sessions::list)
         .add::<op::SaveSession, _, _>(sessions::save)
         .add::<op::UpdateSession, _, _>(sessions::update)
@@ -97,6 +132,7 @@ fn routes() -> Routes {
         .add::<op::GetSession, _, _>(sessions::get)
         .add::<op::PatchSession, _, _>(sessions::patch)
         .add::<op::DeleteSession, _, _>(sessions::delete)
+        .add::<op::GetSessionContext, _, _>(sessions::context)
         .add::<op::ResumeSession, _, _>(sessions::resume)
         .add::<op::ListSnapshots, _, _>(snapshots::list)
         .add::<op::RestoreSnapshot, _, _>(snapshots::restore)
@@ -138,6 +174,7 @@ fn routes() -> Routes {
         .add::<op::GetConfig, _, _>(config::get)
         .add::<op::SetConfig, _, _>(config::set)
         .add::<op::ReloadConfig, _, _>(config::reload)
+        .add::<op::ListModels, _, _>(config::current_models)
         .add::<op::ListProviders, _, _>(config::providers)
         .add::<op::ListProviderModels, _, _>(config::models)
         .add::<op::SwitchProvider, _, _>(config::switch)
@@ -159,7 +196,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .layer(from_fn_with_state(Shared::clone(app), idempotency::check))
         .layer(from_fn_with_state(Shared::clone(app), auth::check))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(cors::layer(&app.settings.cors_origins))
+        .layer(cors::layer(&app.settings))
         .layer(from_fn_with_state(Shared::clone(app), request::enter))
         .layer(from_fn_with_state(Shared::clone(app), whole::carry))
         .with_state(Shared::clone(app))

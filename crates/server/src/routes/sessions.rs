@@ -59,6 +59,10 @@ pub(super) async fn update(asked: Asked, body: Payload<UpdateSession>) -> Answer
     ok(&asked.update_session(body.0).await?)
 }
 
+pub(super) async fn context(asked: Asked, Path(id): Id) -> Answer {
+    ok(&asked.session_context(&id).await?)
+}
+
 pub(super) async fn get(asked: Asked, Path(id): Id, query: Query) -> Answer {
     let entries = query.get("entries")?.unwrap_or(MAX_ENTRIES);
     match query.flag("peek")? {

@@ -2,7 +2,6 @@
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use windlass_core::items::{Change, ItemKind, ItemStatus, ItemStep, change};
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::stream::{
@@ -13,26 +12,27 @@ use windlass_runtime::EventStream;
 
 use super::Answer;
 use crate::http::body::Payload;
+use crate::http::outflow::Outflow;
 use crate::service::Asked;
 use crate::service::one_shot::OneTurn;
+use crate::sse::{FrameSender, Gone};
 use crate::view::{self, Include};
 use crate::{ids, sse};
 
-pub(super) async fn one_shot(asked: Asked, body: Payload<OneShot>) -> Answer {
+pub(super) async fn one_shot(asked: Asked, outflow: Outflow, body: Payload<OneShot>) -> Answer {
     let OneTurn {
         started,
         turn_id,
         events,
         place,
     } = asked.one_shot(body.0).await?;
-    let (frames, response) = sse::channel();
+    let (frames, response) = sse::channel(outflow);
     let stopping = asked.stopping.clone();
     tokio::spawn(async move {
         let first = sse::named("turn.started", &started);
         let telling = async {
-            if frames.send(first).await.is_ok() {
-                tell(events, turn_id, &frames).await;
-            }
+            frames.send(first).await?;
+            tell(events, turn_id, &frames).await
         };
         tokio::select! {
             () = sse::until_stopped(&frames, &stopping, telling) => {}
@@ -43,7 +43,7 @@ pub(super) async fn one_shot(asked: Asked, body: Payload<OneShot>) -> Answer {
 }
 
 /// Tells a turn until its end, or until nobody listens.
-async fn tell(mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<Bytes>) {
+async fn tell(mut events: EventStream, turn_id: TurnId, frames: &FrameSender) -> Result<(), Gone> {
     while let Some(event) = events.next().await {
         if event.context.turn_id != Some(turn_id) {
             continue;
@@ -53,15 +53,13 @@ async fn tell(mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<By
         };
         let is_end = matches!(change, Change::TurnEnded(_));
         for frame in frames_of(&event, change) {
-            if frames.send(frame).await.is_err() {
-                return;
-            }
+            frames.send(frame).await?;
         }
         if is_end {
-            let _ = frames.send(sse::named("done", &json!({}))).await;
-            return;
+            return frames.send(sse::named("done", &json!({}))).await;
         }
     }
+    Ok(())
 }
 
 fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<Bytes> {

@@ -9,7 +9,7 @@ use windlass_protocol::{
 };
 use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 
-use super::{Answer, Id, created, json, ok};
+use super::{Answer, Id, created, json, ok, with_items};
 use crate::error::{ApiError, Result};
 use crate::http::body::{Optional, Payload};
 use crate::http::path::Path;
@@ -83,9 +83,13 @@ pub(super) async fn create(asked: Asked, body: Optional<CreateThread>) -> Answer
     created(&asked.create_thread(body.0).await?)
 }
 
+pub(super) async fn context(asked: Asked, Path(id): Id) -> Answer {
+    ok(&asked.thread_context(&id).await?)
+}
+
 pub(super) async fn detail(asked: Asked, Path(id): Id, query: Query) -> Answer {
     let newest = query.get("turns")?.unwrap_or(usize::MAX);
-    ok(&asked.thread_detail(&id, newest).await?)
+    with_items(&asked, || asked.thread_json(&id, newest)).await
 }
 
 pub(super) async fn patch(asked: Asked, Path(id): Id, body: Payload<PatchThread>) -> Answer {
@@ -101,6 +105,7 @@ pub(super) async fn delete(asked: Asked, Path(id): Id) -> Answer {
 /// did not take up by itself, goes on.
 pub(super) async fn resume(asked: Asked, Path(id): Id) -> Answer {
     let found = asked.find(&id).await?;
+    asked.check_open_turn(&found)?;
     asked.runtime.resume_open_turn(found.id).await?;
     ok(&found.thread)
 }

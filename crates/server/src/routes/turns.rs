@@ -6,7 +6,7 @@ use windlass_protocol::{
     DecideApproval, DynamicToolCallResult, StartTurn, SteerTurn, UserInputAnswers,
 };
 
-use super::{Answer, Id, created, ok};
+use super::{Answer, Id, created, ok, with_items};
 use crate::error::ApiError;
 use crate::http::body::{Nothing, Payload};
 use crate::http::path::Path;
@@ -20,7 +20,7 @@ pub(super) async fn start(asked: Asked, Path(id): Id, body: Payload<StartTurn>) 
 }
 
 pub(super) async fn detail(asked: Asked, Path((id, turn)): Ids) -> Answer {
-    ok(&asked.turn_detail(&id, &turn).await?)
+    with_items(&asked, || asked.turn_json(&id, &turn)).await
 }
 
 pub(super) async fn steer(asked: Asked, Path((id, turn)): Ids, body: Payload<SteerTurn>) -> Answer {

@@ -15,11 +15,12 @@ impl Gate for ServerGate {
     }
 
     fn judge(&self, token: &str) -> Option<Known> {
-        who_shows(&self.0, token.trim().as_bytes()).map(known)
+        let caller = who_shows(&self.0, token.trim().as_bytes());
+        caller.ok().flatten().map(known)
     }
 
     fn still_counts(&self, token_id: &str) -> bool {
-        matches!(&self.0, Access::Tokens { stored, .. } if stored.has(token_id))
+        self.0.has_token(token_id)
     }
 }
 
@@ -34,7 +35,7 @@ pub(super) fn known(Caller { token_id, scope }: Caller) -> Known {
 
 pub(super) fn has_token(access: &Access, agent_id: &str) -> bool {
     match access {
-        Access::Tokens { stored, .. } => stored.has_agent(agent_id),
+        Access::Tokens { stored, .. } => stored.by_agent(agent_id).is_present(),
         Access::Token(_) | Access::Open => false,
     }
 }

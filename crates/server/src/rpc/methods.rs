@@ -3,21 +3,23 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
 use windlass_protocol::operations::RequiredScope::{self, Agent, Owner};
-use windlass_rpc::{Answer, Methods, Peer, RpcError};
+use windlass_rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
 use windlass_runs::Role;
 
-use super::tools;
+use super::tools::{self, ToolExecutors};
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
+use crate::fanout::EventText;
 use crate::service::Asked;
 use crate::service::fields;
-use crate::service::follow::{Heard, Wanted};
+use crate::service::follow::{FollowedEvent, Heard, Wanted};
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope};
 
@@ -46,13 +48,23 @@ pub fn socket_methods() -> Vec<(&'static str, RequiredScope)> {
 }
 
 /// The methods, as connections reach them.
-pub(super) struct ThreadMethods(pub(super) Shared);
+pub(super) struct ThreadMethods {
+    app: Shared,
+    executors: Arc<ToolExecutors>,
+}
+
+impl ThreadMethods {
+    pub(super) fn new(app: Shared) -> Self {
+        let executors = Arc::default();
+        Self { app, executors }
+    }
+}
 
 #[async_trait::async_trait]
 impl Methods for ThreadMethods {
     async fn call(&self, peer: &Peer, method: &str, params: Map<String, Value>) -> Option<Answer> {
         let method = METHODS.iter().find(|known| known.0 == method)?;
-        let Self(app) = self;
+        let Self { app, executors } = self;
         let call = Call {
             peer: peer.clone(),
             asked: Asked {
@@ -63,6 +75,7 @@ impl Methods for ThreadMethods {
             method: method.0,
             thread: String::new(),
             params,
+            executors: Arc::clone(executors),
         };
         let span = tracing::error_span!("call", method = method.0);
         let answer = app.carry(answer(method, call).instrument(span)).await;
@@ -102,6 +115,8 @@ pub(super) struct Call {
     /// The thread that it is about; empty where it is about none.
     pub(super) thread: String,
     pub(super) params: Map<String, Value>,
+    /// The tools that connections execute.
+    pub(super) executors: Arc<ToolExecutors>,
 }
 
 impl Call {
@@ -168,15 +183,42 @@ async fn subscribe(mut call: Call) -> Answer {
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {
-            if let Heard::Event(event) = heard {
-                let params = json!({"thread_id": thread, "event": event});
-                if !peer.notify("threads.event", &params).await {
-                    return;
-                }
+            if let Heard::Event(event) = heard
+                && let Some(text) = event_notification(&thread, event)
+                && !peer.send_pieces(Box::new(text)).await
+            {
+                return;
             }
         }
     });
     Ok(answer)
+}
+
+/// Writes `threads.event` around an event. The id of a thread needs no escapes.
+fn event_notification(thread: &str, event: FollowedEvent) -> Option<NotifiedEvent> {
+    let head = r#"{"jsonrpc":"2.0","method":"threads.event","params":{"event":"#.to_owned();
+    let tail = format!(r#","thread_id":"{thread}"}}}}"#);
+    let mut text = event.text(head, &tail)?;
+    // It may wait for its turn.
+    text.release();
+    Some(NotifiedEvent(text))
+}
+
+struct NotifiedEvent(EventText);
+
+#[async_trait::async_trait]
+impl TextSource for NotifiedEvent {
+    async fn next_piece(&mut self) -> Option<TextPiece> {
+        let bytes = self.0.next().await?;
+        Some(TextPiece {
+            bytes: bytes.into(),
+            is_last: self.0.is_done(),
+        })
+    }
+
+    fn release(&mut self) {
+        self.0.release();
+    }
 }
 
 /// Waits for what comes next; `None` when the connection is gone, or nothing comes any more.

@@ -18,6 +18,7 @@ use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs, SystemClock};
 use crate::app::Shared;
 use crate::serve::StartError;
 use crate::settings::Access;
+use crate::supervise::{LoopFailed, supervise};
 
 pub use methods::socket_methods;
 
@@ -68,7 +69,7 @@ impl Rpc {
             gate: Box::new(gate::ServerGate(app.settings.access.clone())),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            methods: Box::new(methods::ThreadMethods(Shared::clone(app))),
+            methods: Box::new(methods::ThreadMethods::new(Shared::clone(app))),
         };
         Ok(Self {
             app: Shared::clone(app),
@@ -86,14 +87,22 @@ impl Rpc {
 
     /// Ends runs whose connections are lost, and removes old ones, until the server stops.
     pub(crate) fn watch_over(&self) {
-        let Self { app, hub, .. } = self.clone();
-        let stopping = app.stopping.clone();
-        tokio::spawn(stopping.run_until_cancelled_owned(end_lost_runs(hub.runs.clone())));
-        if let Some(age) = app.settings.rpc.keep_ended {
-            let stopping = app.stopping.clone();
-            tokio::spawn(stopping.run_until_cancelled_owned(tidy(hub.runs.clone(), age)));
+        let (age, runs) = (self.app.settings.rpc.keep_ended, self.hub.runs.clone());
+        let lost = runs.clone();
+        supervise(&self.app, "lost_runs", move |app| {
+            until_stopped(app, end_lost_runs(lost.clone()))
+        });
+        if let Some(age) = age {
+            supervise(&self.app, "old_runs", move |app| {
+                until_stopped(app, tidy(runs.clone(), age))
+            });
         }
     }
+}
+
+async fn until_stopped(app: Shared, running: impl Future<Output = ()>) -> Result<(), LoopFailed> {
+    app.stopping.run_until_cancelled(running).await;
+    Ok(())
 }
 
 async fn end_lost_runs(runs: Runs) {

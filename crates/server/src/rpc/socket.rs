@@ -5,6 +5,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
@@ -14,10 +15,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
-use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing};
+use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing, Queued, TextSource};
 
 use super::{Rpc, gate};
 use crate::tokens::Caller;
@@ -27,6 +29,8 @@ use crate::visitors::Visitor;
 const AHEAD: usize = 64;
 /// How many bytes are read at a time. Most messages are shorter, and the room is filled with zeros before each.
 const READ_BYTES: usize = 8 * 1024;
+/// How many bytes are collected before they are written.
+const WRITE_BYTES: usize = 16 * 1024;
 /// How long a client may take to hear why it is closed, and how much of what it still sends is thrown away.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 const THROWN_AWAY: u64 = 64 * 1024 * 1024;
@@ -49,11 +53,12 @@ where
     let limits = &rpc.hub.limits;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BYTES)
+        .write_buffer_size(WRITE_BYTES)
         .max_message_size(Some(limits.message_bytes))
         .max_frame_size(Some(limits.message_bytes));
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let (sink, mut stream) = socket.split();
-    let (outbox, outgoing) = Outbox::new(limits.queue);
+    let (outbox, outgoing) = Outbox::new(limits.queue, limits.queue_bytes);
     let (frames, received) = mpsc::channel(AHEAD);
     let mut connection = Connection::new(Arc::clone(&rpc.hub), outbox.clone());
     if let Some(caller) = shown {
@@ -177,7 +182,7 @@ async fn work(
 /// Writes what is to be said, and now and then asks for a sign of life. Returns the sink when everything is said.
 async fn write<S>(
     mut sink: Sink<S>,
-    mut outgoing: mpsc::Receiver<Outgoing>,
+    mut outgoing: mpsc::Receiver<Queued>,
     hurry: Arc<Notify>,
     ping: Duration,
 ) -> Option<Sink<S>>
@@ -201,9 +206,10 @@ where
         };
         // What waits goes out together.
         let mut next = message;
-        while let Some(message) = next {
-            match message {
+        while let Some(queued) = next {
+            match queued.message {
                 Outgoing::Text(text) => sink.feed(Message::text(text)).await.ok()?,
+                Outgoing::Pieces(source) => write_pieces(&mut sink, source).await?,
                 Outgoing::Close(code, reason) => {
                     let reason = cut(reason).into();
                     let code = CloseCode::from(code);
@@ -218,6 +224,31 @@ where
         if outgoing.is_closed() && outgoing.is_empty() {
             return Some(sink);
         }
+    }
+}
+
+/// Writes a text as the fragments of one message. Each piece is flushed before the next is made.
+async fn write_pieces<S>(sink: &mut Sink<S>, mut source: Box<dyn TextSource>) -> Option<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut kind = Data::Text;
+    loop {
+        let piece = source.next_piece().await?;
+        let frame = Frame::message(piece.bytes, OpCode::Data(kind), piece.is_last);
+        if piece.is_last {
+            // The caller flushes what waits together.
+            return sink.feed(Message::Frame(frame)).await.ok();
+        }
+        let mut sending = pin!(sink.send(Message::Frame(frame)));
+        match futures_util::poll!(sending.as_mut()) {
+            Poll::Ready(sent) => sent.ok()?,
+            Poll::Pending => {
+                source.release();
+                sending.await.ok()?;
+            }
+        }
+        kind = Data::Continue;
     }
 }
 

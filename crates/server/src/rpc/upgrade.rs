@@ -29,7 +29,7 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
     }
     // A browser lets any page connect anywhere and says which page it was; programs say nothing.
     if let Some(origin) = headers.get(header::ORIGIN)
-        && !cors::is_allowed(origin.as_bytes(), &rpc.app.settings.cors_origins)
+        && !cors::is_allowed(origin.as_bytes(), &rpc.app.settings)
     {
         return (StatusCode::FORBIDDEN, "this origin may not connect\n").into_response();
     }
@@ -54,7 +54,7 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
     };
     let shown = match &rpc.app.settings.access {
         Access::Open => None,
-        access => auth::caller(access, request.headers()),
+        access => auth::caller(access, request.headers()).ok(),
     };
     let upgrade = hyper::upgrade::on(&mut request);
     rpc.app.working.spawn({

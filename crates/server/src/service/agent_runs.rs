@@ -19,11 +19,11 @@ const PAGE: usize = 200;
 /// How many pages are looked through for one answer.
 const PAGES: usize = 16;
 /// The most levels of agents that are counted.
-const LEVELS: u32 = 16;
+pub(super) const LEVELS: u32 = 16;
 /// The longest objective that is shown, in characters; the thread has it whole.
 const OBJECTIVE: usize = 500;
 
-fn not_found(id: &str) -> ApiError {
+pub(super) fn not_found(id: &str) -> ApiError {
     ApiError::new(
         ErrorCode::AgentRunNotFound,
         format!("no agent that a model started has the id `{id}`"),
@@ -32,7 +32,7 @@ fn not_found(id: &str) -> ApiError {
 
 impl Asked {
     /// What belongs to others does not exist for an agent.
-    fn may_see_thread(&self, found: &FoundThread) -> bool {
+    pub(super) fn may_see_thread(&self, found: &FoundThread) -> bool {
         let agent = self.caller.agent();
         agent.is_none() || agent == found.thread.agent.as_deref()
     }
@@ -188,7 +188,7 @@ impl Asked {
     }
 }
 
-fn parent_of(found: &FoundThread) -> Option<SessionId> {
+pub(super) fn parent_of(found: &FoundThread) -> Option<SessionId> {
     let parent = found.thread.parent.as_ref()?;
     ids::parse_thread(&parent.thread_id)
 }

@@ -14,7 +14,8 @@ use super::Asked;
 use super::results::check_taken;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::remembered::{RememberedBook, RememberedError};
+use crate::json_file::JsonFileError;
+use crate::remembered::RememberedBook;
 
 impl Asked {
     /// Allows or refuses a call that waits for that.
@@ -118,7 +119,7 @@ struct ToKeep {
 }
 
 impl ToKeep {
-    fn keep(&self) -> std::result::Result<(), RememberedError> {
+    fn keep(&self) -> std::result::Result<(), JsonFileError> {
         self.book.add(&self.root, &self.cwd, &self.call)
     }
 }

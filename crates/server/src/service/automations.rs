@@ -132,6 +132,19 @@ impl Asked {
         }
     }
 
+    /// Finds an automation that clients can change.
+    async fn find_changeable(&self, id: &str) -> Result<Automation> {
+        let found = self.find_automation(id).await?;
+        if found.is_declared() {
+            let text = format!(
+                "the automation `{}` is declared in the configuration of the daemon; change [automations.{0}] there and reload it",
+                found.plan.name
+            );
+            return Err(ApiError::new(ErrorCode::AutomationDeclared, text));
+        }
+        Ok(found)
+    }
+
     /// Returns an automation.
     pub(crate) async fn automation(&self, id: &str) -> Result<AutomationRecord> {
         automation_record(&self.find_automation(id).await?)
@@ -144,7 +157,7 @@ impl Asked {
         request: PatchAutomation,
     ) -> Result<AutomationRecord> {
         let automations = &self.work()?.automations;
-        let before = self.find_automation(id).await?;
+        let before = self.find_changeable(id).await?;
         if request == PatchAutomation::default() {
             return Err(ApiError::new(
                 ErrorCode::NoChanges,
@@ -175,7 +188,7 @@ impl Asked {
 
     /// Removes an automation, and returns it as it was.
     pub(crate) async fn remove_automation(&self, id: &str) -> Result<AutomationRecord> {
-        let found = self.find_automation(id).await?;
+        let found = self.find_changeable(id).await?;
         self.work()?.automations.remove(found.id).await?;
         automation_record(&found)
     }
@@ -186,18 +199,18 @@ impl Asked {
         let automations = &self.work()?.automations;
         let run = automations.run_now(found.id, self.repeatable.as_deref());
         let run = run.await?;
-        Ok(run_record(&run))
+        Ok(run_record(self, &run))
     }
 
     /// Lets an automation run by itself no more.
     pub(crate) async fn pause_automation(&self, id: &str) -> Result<AutomationRecord> {
-        let found = self.find_automation(id).await?;
+        let found = self.find_changeable(id).await?;
         automation_record(&self.work()?.automations.pause(found.id).await?)
     }
 
     /// Lets an automation run by itself again.
     pub(crate) async fn resume_automation(&self, id: &str) -> Result<AutomationRecord> {
-        let found = self.find_automation(id).await?;
+        let found = self.find_changeable(id).await?;
         automation_record(&self.work()?.automations.resume(found.id).await?)
     }
 
@@ -209,7 +222,7 @@ impl Asked {
     ) -> Result<Vec<AutomationRunRecord>> {
         let found = self.find_automation(id).await?;
         let runs = self.work()?.automations.runs(found.id, None, limit).await?;
-        Ok(runs.iter().map(run_record).collect())
+        Ok(runs.iter().map(|run| run_record(self, run)).collect())
     }
 }
 

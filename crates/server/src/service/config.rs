@@ -137,7 +137,7 @@ impl Asked {
         let chosen = self.chosen();
         let models = &chosen.models;
         let is_own = models.provider.as_deref() == Some(chosen.provider());
-        let name = match is_own || models.id(value).is_some() || value == models.default {
+        let name = match is_own || models.names_provider(value) {
             true => value.to_owned(),
             false => format!("{}/{value}", chosen.provider()),
         };
@@ -199,7 +199,13 @@ impl Asked {
                 format!("the configuration cannot be used, and everything stays as it was: {why}");
             ApiError::new(ErrorCode::ConfigInvalid, text)
         })?;
+        if self.carries_work_out()
+            && let Some(work) = &self.work
+        {
+            work.automations.declare(reloaded.automations).await?;
+        }
         self.configure(reloaded.models, reloaded.providers).await;
+        self.retry_held_jobs().await;
         let message = match (
             reloaded.applied.is_empty(),
             reloaded.needs_restart.is_empty(),

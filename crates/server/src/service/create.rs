@@ -12,7 +12,6 @@ use super::{Asked, budget};
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
 use crate::settings::Access;
-use crate::store::KEPT_FOR;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 
@@ -93,8 +92,13 @@ impl Asked {
             (None, Some(first)) => first.cwd.display().to_string(),
             (None, None) => self.fixed.local.root.display().to_string(),
         };
-        let model = models.name(model)?;
+        let is_external = self.is_external(backend.as_deref());
+        let model = match is_external {
+            true => models.name_for_agent(model)?,
+            false => models.name(model)?,
+        };
         let provider = models.provider_of(&model).map(str::to_owned);
+        let qualified_model = models.qualified(&model).filter(|_| !is_external);
         let now = ids::time(Utc::now());
         Ok(Thread {
             schema_version: RECORD_SCHEMA_VERSION,
@@ -106,6 +110,7 @@ impl Asked {
                 .or_else(|| provider.clone()),
             model_provider: filled(request.model_provider).or(provider),
             model,
+            qualified_model,
             workspace,
             mode: request.mode.or(usual.mode).unwrap_or_default(),
             allow_shell: request.allow_shell.or(usual.allow_shell).unwrap_or(true),
@@ -131,8 +136,7 @@ impl Asked {
 
     /// Returns the agent of others that carries the turns of a thread with this backend. Names of APIs are the daemon's own loop.
     pub(super) fn carrier<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
-        let is_api = |name: &&str| self.settings.api_backends.contains_key(*name);
-        let carrier = backend.filter(|name| !is_api(name));
+        let carrier = backend.filter(|_| self.is_external(backend));
         // It works with the operator's login, and so not for everybody who can reach the port.
         if carrier.is_some() && matches!(self.settings.access, Access::Open) {
             return Err(ApiError::field(
@@ -141,6 +145,11 @@ impl Asked {
             ));
         }
         Ok(carrier)
+    }
+
+    /// Tells whether an external agent runs the turns of a thread with this backend.
+    pub(super) fn is_external(&self, backend: Option<&str>) -> bool {
+        backend.is_some_and(|name| !self.settings.api_backends.contains_key(name))
     }
 
     /// Checks that a backend is one that can carry turns here.
@@ -173,26 +182,19 @@ impl Asked {
         Ok(path.display().to_string())
     }
 
-    /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the
-    /// thread itself is proof, because it is named after the request.
+    /// Finds the thread that the same request has made already: its id derives from the request, however old it is.
     pub(super) async fn made_before(&self) -> Result<Option<FoundThread>> {
-        let Some(request) = &self.repeatable else {
-            return Ok(None);
-        };
-        let made = self.look_up(ids::made_by(request)).await?;
-        let since = ids::time(Utc::now() - KEPT_FOR);
-        Ok(made.filter(|made| made.thread.created_at > since))
+        match &self.repeatable {
+            Some(request) => self.look_up(ids::made_by(request)).await,
+            None => Ok(None),
+        }
     }
 
-    /// Names a new thread, after the request if that may come again.
-    pub(super) async fn new_thread_id(&self) -> Result<SessionId> {
-        if let Some(request) = &self.repeatable {
-            let named = ids::made_by(request);
-            if self.look_up(named).await?.is_none() {
-                return Ok(named);
-            }
-        }
-        Ok(SessionId::new())
+    /// Returns the id of a new thread: derived from the request if that has an idempotency key, else random. Call
+    /// [`made_before`](Self::made_before) first.
+    pub(super) fn new_thread_id(&self) -> SessionId {
+        let derived = self.repeatable.as_deref().map(ids::made_by);
+        derived.unwrap_or_default()
     }
 
     /// Takes room for one more thread.
@@ -207,7 +209,7 @@ impl Asked {
 
     /// Keeps a thread, with its first record.
     pub(super) async fn open_thread(&self, thread: Thread) -> Result<FoundThread> {
-        let id = self.new_thread_id().await?;
+        let id = self.new_thread_id();
         self.open_thread_as(id, thread).await
     }
 

@@ -4,21 +4,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{ErrorCode, Item, RuntimeEventEnvelope, Thread, Turn};
-use windlass_store::queries::TurnDetail;
+use windlass_store::StreamKey;
 
 use super::Asked;
 use super::follow::Wanted;
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::subscribers::Subscriber;
-use crate::threads::{FoundThread, told};
+use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
-/// How many records are read together.
+/// How many records are read together, and about how many of their bytes.
 const PAGE: usize = 256;
+const PAGE_BYTES: usize = 128 * 1024;
 
 /// The first line of an export.
 #[derive(Serialize)]
@@ -51,11 +53,13 @@ pub(crate) struct Export {
     /// The number of the event that was shown before.
     previous: u64,
     reader: Subscriber,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Asked {
     /// Begins to read a thread from one event on to its end.
     pub(crate) async fn export(&self, id: &str, wanted: Wanted) -> Result<Export> {
+        let place = self.large_answers.take(&self.app, &self.caller).await?;
         let found = self.find(id).await?;
         let shared = match wanted.since < found.shared() {
             true => Some(self.shared_part(&found).await?),
@@ -74,18 +78,21 @@ impl Asked {
                 shared,
             },
             reader: Subscriber::take(&self.app, &self.caller)?,
+            _place: place,
         })
     }
 
     async fn shared_part(&self, found: &FoundThread) -> Result<SharedTurns> {
-        let whole = self.queries.thread_detail(&found.row.stream, usize::MAX);
-        let turns = whole.await?.map_or_else(Vec::new, |whole| whole.turns);
-        let mut shared = SharedTurns::default();
-        let kept = |turn: &&TurnDetail| turn.row.is_shared && !turn.row.is_pruned;
-        for turn in turns.iter().filter(kept) {
-            let (turn, items) = told(found.id, turn);
-            shared.turns.push(turn);
-            shared.items.extend(items);
+        let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
+        open.turns.retain(|turn| turn.is_shared);
+        let mut shared = SharedTurns {
+            turns: open.shown_turns().collect(),
+            items: Vec::new(),
+        };
+        let head = open.found.row.seq;
+        let mut items = self.read_items(open.found.id, open.turns, head);
+        while let Some(item) = items.next().await? {
+            shared.items.push(item);
         }
         Ok(shared)
     }
@@ -118,12 +125,14 @@ impl Export {
             let text = "the export was cut off: the daemon stops, or the token was taken back";
             return Err(ApiError::new(ErrorCode::ShuttingDown, text));
         }
-        let runtime = &self.app.runtime;
-        let events = runtime
-            .events_since(self.session_id, self.read, PAGE)
+        let journal = self.app.runtime.journal();
+        let key = StreamKey::from(self.session_id);
+        let page = journal
+            .read_within(&key, self.read, PAGE, PAGE_BYTES)
             .await?;
         let head = self.head;
-        self.page = events
+        self.page = page
+            .events
             .into_iter()
             .filter(|event| event.seq() <= head)
             .collect();

@@ -11,13 +11,14 @@ use crate::error::{ApiError, Result};
 pub(crate) struct UnknownFields(Vec<String>);
 
 impl UnknownFields {
-    /// Returns the names at the top of the body.
-    pub(crate) fn top_level(&self) -> impl Iterator<Item = &str> {
+    /// Returns the names at the top of the body, as the client wrote them.
+    pub(crate) fn top_level(&self) -> impl Iterator<Item = String> {
         let names = self
             .0
             .iter()
             .filter_map(|pointer| pointer.strip_prefix('/'));
-        names.filter(|name| !name.contains('/'))
+        let names = names.filter(|name| !name.contains('/'));
+        names.map(|name| name.replace("~1", "/").replace("~0", "~"))
     }
 
     /// Refuses a body with an unknown field, except below fields of these names.
@@ -37,7 +38,10 @@ impl UnknownFields {
 
     /// Refuses fields that look like a limit of a task, which is not limited by any.
     pub(crate) fn refuse_limits(&self) -> Result<()> {
-        match self.top_level().find(|name| LIMITS.contains(name)) {
+        match self
+            .top_level()
+            .find(|name| LIMITS.contains(&name.as_str()))
+        {
             Some(name) => {
                 let text = format!(
                     "`{name}` does not limit a task; use the budgets of the daemon or of the token, `mode` and `allow_shell`"
@@ -98,5 +102,24 @@ fn pointer(path: &Path<'_>) -> String {
         Path::Some { parent }
         | Path::NewtypeStruct { parent }
         | Path::NewtypeVariant { parent } => pointer(parent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_protocol::SteerTurn;
+
+    use super::*;
+
+    #[test]
+    fn unknown_field_is_named_as_written_and_refused_by_its_pointer() {
+        let Value::Object(body) = json!({"prompt": "x", "a/b~c": 1}) else {
+            unreachable!();
+        };
+        let (_, unknown) = read::<SteerTurn>(body).unwrap();
+        assert_eq!(unknown.top_level().collect::<Vec<_>>(), ["a/b~c"]);
+        let refused = unknown.refuse(&[]).unwrap_err();
+        assert_eq!(refused.pointer(), Some("/a~1b~0c"));
     }
 }

@@ -6,20 +6,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::RuntimeEventEnvelope;
-use windlass_runtime::EventStream;
+use windlass_store::StreamKey;
 
 use super::Asked;
 use crate::app::{App, Shared};
 use crate::error::Result;
+use crate::fanout::{Cursor, EventText, Fanout, Step, WireRecord};
 use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
-/// How many records are looked at together, from the newest on.
+/// How many records are looked at together, from the newest on, and about how many of their bytes.
 const PAGE: u64 = 256;
+const PAGE_BYTES: usize = 128 * 1024;
 /// How long a follower waits in silence.
 const QUIET: Duration = Duration::from_secs(15);
 /// How far behind a follower is when it is told so.
@@ -37,7 +38,7 @@ pub(crate) struct Wanted {
 
 /// What a follower hears.
 pub(crate) enum Heard {
-    Event(Box<RuntimeEventEnvelope>),
+    Event(FollowedEvent),
     /// It asked for what comes after a number that is not reached; it follows from the head.
     PastEnd {
         since: u64,
@@ -56,12 +57,28 @@ pub(crate) enum Heard {
     Quiet,
 }
 
-/// Somebody who follows a thread. It reads the journal when it is asked for the next event, so a slow one holds nothing.
+/// An event, and the number of the one before it on the same stream.
+pub(crate) struct FollowedEvent {
+    pub(crate) record: Arc<WireRecord>,
+    previous: u64,
+    fanout: Arc<Fanout>,
+    include: Include,
+}
+
+impl FollowedEvent {
+    /// Writes the event between texts, linked with the one before it.
+    pub(crate) fn text(self, head: String, tail: &str) -> Option<EventText> {
+        let name = RuntimeEventEnvelope::PREVIOUS_SEQ;
+        let tail = format!(",\"{name}\":{}}}{tail}", self.previous);
+        EventText::new(self.fanout, self.include, self.record, head, tail)
+    }
+}
+
+/// A reader of a thread. It has a cursor and no events: each is read when the reader wants it.
 pub(crate) struct Follower {
     app: Shared,
     session_id: SessionId,
-    events: EventStream,
-    include: Include,
+    cursor: Cursor,
     /// The number of the event that was shown before.
     previous: u64,
     /// The newest number that was looked at.
@@ -75,8 +92,6 @@ pub(crate) struct Follower {
     turn: Option<TurnId>,
     /// Records before the next one that are no longer kept, and of which it was not told.
     pruned: Option<(u64, u64)>,
-    /// What comes after it was told something else.
-    held: Option<Arc<Event>>,
     subscriber: Subscriber,
 }
 
@@ -95,43 +110,55 @@ impl Follower {
                 self.is_replaying = false;
                 return Some(Heard::CaughtUp(self.head));
             }
-            let event = match self.held.take() {
-                Some(event) => event,
-                None => tokio::select! {
-                    biased;
-                    event = self.events.next() => event?,
-                    () = self.subscriber.revoked().cancelled() => return None,
-                    () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
-                },
+            let step = tokio::select! {
+                biased;
+                step = self.cursor.step() => step?,
+                () = self.subscriber.revoked().cancelled() => return None,
+                () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
             };
-            if let EventData::JournalPruned(gap) = &event.data {
-                let first = self.pruned.map_or(gap.first_sequence, |(first, _)| first);
-                self.pruned = Some((first, gap.last_sequence));
-                continue;
-            }
-            let turn = std::mem::replace(&mut self.turn, event.context.turn_id);
-            if let Some((first, last)) = self.pruned.take() {
-                // Within a turn only pieces of texts are removed, and a later record has each text whole.
-                let is_within = turn.is_some() && turn == self.turn;
-                if !is_within {
-                    self.held = Some(event);
-                    return Some(Heard::Pruned { first, last });
+            let record = match step {
+                Step::Record(record) => record,
+                Step::Pruned { first, last } => {
+                    let first = self.pruned.map_or(first, |(first, _)| first);
+                    self.pruned = Some((first, last));
+                    continue;
                 }
+            };
+            if let Some(notice) = self.notice(&record).await {
+                // The record comes again after the notice.
+                self.cursor.after = record.seq - 1;
+                return Some(notice);
             }
-            if event.seq() > self.seen {
-                self.seen = event.seq();
-                if self.seen.is_multiple_of(256) && self.lags().await {
-                    self.held = Some(event);
-                    return Some(Heard::Behind(self.head - self.seen));
-                }
-            }
-            if let Some(mut shown) = view::view(&event, self.include) {
-                shown.previous_seq = Some(self.previous);
-                self.previous = shown.seq;
+            if record.shown.is_some() {
+                let previous = std::mem::replace(&mut self.previous, record.seq);
                 self.app.counters.frames.fetch_add(1, Ordering::Relaxed);
-                return Some(Heard::Event(Box::new(shown)));
+                return Some(Heard::Event(FollowedEvent {
+                    record,
+                    previous,
+                    fanout: Arc::clone(&self.cursor.fanout),
+                    include: self.cursor.include,
+                }));
             }
         }
+    }
+
+    /// Returns what the reader must hear before a record.
+    async fn notice(&mut self, record: &WireRecord) -> Option<Heard> {
+        let turn = std::mem::replace(&mut self.turn, record.turn_id);
+        if let Some((first, last)) = self.pruned.take() {
+            // Within a turn only pieces of texts are removed, and a later record has each text whole.
+            let is_within = turn.is_some() && turn == self.turn;
+            if !is_within {
+                return Some(Heard::Pruned { first, last });
+            }
+        }
+        if record.seq > self.seen {
+            self.seen = record.seq;
+            if self.seen.is_multiple_of(256) && self.lags().await {
+                return Some(Heard::Behind(self.head - self.seen));
+            }
+        }
+        None
     }
 
     /// Returns what is cancelled when the token of who follows is taken back.
@@ -173,11 +200,12 @@ impl Asked {
             // What a fork shares is no event of it.
             None => (since.max(found.shared()), since),
         };
+        let journal = self.runtime.journal();
+        let fanout = self.fanouts.join(journal, session_id).await?;
         Ok(Follower {
             app: Shared::clone(&self.app),
             session_id,
-            events: self.runtime.subscribe_after(session_id, after).await?,
-            include,
+            cursor: Cursor::new(fanout, include, after),
             previous,
             seen: previous,
             head,
@@ -186,7 +214,6 @@ impl Asked {
             told_lag: None,
             turn: None,
             pruned: None,
-            held: None,
             subscriber,
         })
     }
@@ -208,22 +235,45 @@ impl App {
         let mut before = head;
         while before > begin {
             let after = before.saturating_sub(PAGE).max(begin);
-            let page = usize::try_from(before - after).unwrap_or(usize::MAX);
-            let events = self.runtime.events_since(id, after, page).await?;
-            let is_shown =
-                |event: &&Arc<Event>| event.seq() <= before && view::view(event, include).is_some();
-            for event in events.iter().rev().filter(is_shown) {
+            for last in self
+                .shown_between(id, after, before, include)
+                .await?
+                .into_iter()
+                .rev()
+            {
                 match left.checked_sub(1) {
                     Some(fewer) => left = fewer,
-                    None => {
-                        let last = event.seq();
-                        // With nothing to show again, what is not shown anyway is skipped too.
-                        return Ok((if newest == 0 { head } else { last }, last));
-                    }
+                    // With nothing to show again, what is not shown anyway is skipped too.
+                    None => return Ok((if newest == 0 { head } else { last }, last)),
                 }
             }
             before = after;
         }
         Ok((begin, since))
+    }
+
+    /// Returns the numbers of the events that are shown after one record and up to another.
+    async fn shown_between(
+        &self,
+        id: SessionId,
+        mut after: u64,
+        upto: u64,
+        include: Include,
+    ) -> Result<Vec<u64>> {
+        let (journal, key) = (self.runtime.journal(), StreamKey::from(id));
+        let mut shown = Vec::new();
+        while after < upto {
+            let limit = usize::try_from(upto - after).unwrap_or(usize::MAX);
+            let page = journal.read_within(&key, after, limit, PAGE_BYTES).await?;
+            let Some(last) = page.events.last() else {
+                break;
+            };
+            after = last.seq();
+            let wanted = page.events.iter();
+            let wanted = wanted.filter(|event| event.seq() <= upto);
+            let wanted = wanted.filter(|event| view::view(event, include).is_some());
+            shown.extend(wanted.map(|event| event.seq()));
+        }
+        Ok(shown)
     }
 }

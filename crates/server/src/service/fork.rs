@@ -63,8 +63,12 @@ impl Asked {
         if let Some(made) = self.made_before().await? {
             return Ok(made.thread);
         }
-        let model = request.model.as_deref();
-        let model = model.map(|name| self.chosen().models.name(Some(name)));
+        let chosen = self.chosen();
+        let is_external = self.is_external(parent.thread.backend.as_deref());
+        let model = request.model.as_deref().map(|name| match is_external {
+            true => chosen.models.name_for_agent(Some(name)),
+            false => chosen.models.name(Some(name)),
+        });
         let at = match &request.turn_id {
             Some(name) => ForkAt::Turn(self.turn_named(parent, name).await?.view.id),
             None => ForkAt::Latest,
@@ -108,9 +112,9 @@ impl Asked {
 
     /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.
     pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread> {
-        let id = self.new_thread_id().await?;
+        let id = self.new_thread_id();
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
-        let thread = Thread {
+        let mut thread = Thread {
             id: ids::thread(id),
             created_at: now.clone(),
             updated_at: now,
@@ -120,10 +124,12 @@ impl Asked {
             approvals_remembered: false,
             // The fork of an agent works for nobody.
             parent: None,
-            model: cut.model.unwrap_or(of_parent.model),
             mode: cut.mode.unwrap_or(of_parent.mode),
             ..of_parent
         };
+        if let Some(model) = cut.model {
+            self.chosen().models.set(&mut thread, model);
+        }
         let record = serde_json::to_value(&thread).map_err(ApiError::internal)?;
         let mut options = ForkOptions::new().id(id).record(record);
         if let Some(depth) = cut.depth {

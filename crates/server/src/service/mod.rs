@@ -3,14 +3,16 @@
 //! HTTP and the socket both read a request, call one of these functions and write down what it returns. A function says
 //! what it needs to know of the request; whether the caller may ask at all is settled before, by [`rules`].
 
+mod agent_control;
 mod agent_runs;
 mod approvals;
 mod automations;
 mod budget;
 mod compact;
 mod config;
+mod context;
 pub(crate) mod create;
-mod detail;
+pub(crate) mod detail;
 mod environments;
 pub(crate) mod export;
 pub(crate) mod fields;

@@ -117,7 +117,14 @@ impl Asked {
                     "the model is blank; name one, or `auto` for the configured one",
                 ));
             }
-            thread.model = self.chosen().models.name(Some(&model))?;
+            let chosen = self.chosen();
+            match self.is_external(thread.backend.as_deref()) {
+                true => thread.model = chosen.models.name_for_agent(Some(&model))?,
+                false => {
+                    let name = chosen.models.name(Some(&model))?;
+                    chosen.models.set(&mut thread, name);
+                }
+            }
         }
         if let Some(tools) = dynamic_tools {
             external::check(&tools, &self.builtin_tools)?;

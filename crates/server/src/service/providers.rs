@@ -1,7 +1,9 @@
 //! Who serves models.
 
 use windlass_protocol::ErrorCode;
-use windlass_protocol::config::{ProviderEntry, ProviderList, ProviderModel, ProviderModelList};
+use windlass_protocol::config::{
+    ModelList, ProviderEntry, ProviderList, ProviderModel, ProviderModelList,
+};
 
 use super::Asked;
 use crate::chosen::Chosen;
@@ -20,6 +22,18 @@ impl Asked {
             entry.default_model = bare.unwrap_or(usual).to_owned();
         }
         ProviderList { current, providers }
+    }
+
+    /// Lists the models of the provider that serves threads whose clients name no model.
+    pub(crate) fn list_models(&self) -> Result<ModelList> {
+        let chosen = self.chosen();
+        let provider = self.provider(&chosen, chosen.provider())?;
+        let listed = self.list_provider_models(&provider.id)?;
+        Ok(ModelList {
+            provider: provider.id.clone(),
+            provider_display_name: provider.display_name.clone(),
+            models: listed.models.into_iter().map(|model| model.id).collect(),
+        })
     }
 
     /// Lists the models of a provider that are configured, and its usual one.

@@ -153,6 +153,8 @@ impl Asked {
             return self.input(thread, &prompt, request);
         };
         let (model_id, model) = self.model_again(thread, &recorded, request)?;
+        let named = request.model.as_deref();
+        let named = named.and_then(|name| self.chosen().models.qualified(name));
         let narrowed = self.environment_again(recorded.environment)?;
         // A summary of other words would be a wrong one.
         let summary = recorded.request.input_summary.clone();
@@ -161,7 +163,7 @@ impl Asked {
             model,
             environment: Some(narrowed.environment),
             input_summary,
-            labels: self.labels(thread),
+            labels: self.labels(thread, named),
             ..self.allowed_again(thread, recorded.request, narrowed.idle_tools)?
         };
         let controls = Controls {
@@ -186,18 +188,27 @@ impl Asked {
         let chosen = self.chosen();
         let models = &chosen.models;
         let named = |name: &str| (models.id(name), models.other_name(name));
+        if self.is_external(thread.backend.as_deref()) {
+            let recorded = recorded.request.model.as_deref();
+            let wished = request.model.as_deref().or(recorded);
+            return Ok(named(
+                &models.name_for_agent(wished.or(Some(&thread.model)))?,
+            ));
+        }
         let other = recorded.request.model.as_deref();
         match (&request.model, recorded.controls.model_id, other) {
-            (Some(name), ..) => Ok(named(&models.name(Some(name))?)),
-            (None, None, Some(other)) => Ok(named(&models.still(other)?)),
-            (None, None, None) => Ok(named(&models.still(&thread.model)?)),
-            (None, Some(id), _) if models.known.values().any(|known| *known == id) => {
-                Ok((Some(id), None))
+            (Some(name), ..) => Ok(named(&models.of_turn(thread, Some(name))?)),
+            (None, None, other) => Ok(named(&models.of_turn(thread, other)?)),
+            (None, Some(id), other) if models.reaches(id) => {
+                Ok((Some(id), other.map(str::to_owned)))
             }
-            (None, Some(_), _) => Err(ApiError::field(
-                "/model",
-                "the model of the turn is no longer configured; name another",
-            )),
+            (None, Some(_), _) => {
+                models.of_turn(thread, None)?;
+                Err(ApiError::field(
+                    "/model",
+                    "the model of the turn is no longer configured; name another",
+                ))
+            }
         }
     }
 

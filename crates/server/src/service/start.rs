@@ -8,6 +8,7 @@ use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
+use windlass_store::queries::TurnRow;
 
 use super::{Asked, budget};
 use crate::error::{ApiError, Result};
@@ -57,9 +58,10 @@ impl Asked {
         let carrier = self.carrier(thread.backend.as_deref())?;
         let chosen = self.chosen();
         let models = &chosen.models;
-        let model = match request.model.as_deref() {
-            None => models.still(&thread.model)?,
-            wished => models.name(wished)?,
+        let wished = request.model.as_deref();
+        let model = match carrier {
+            Some(_) => models.name_for_agent(wished.or(Some(&thread.model)))?,
+            None => models.of_turn(thread, wished)?,
         };
         let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
@@ -81,7 +83,7 @@ impl Asked {
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
             environment: Some(narrowed.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
-            labels: self.labels(thread),
+            labels: self.labels(thread, models.qualified(&model)),
             backend: carrier.map(str::to_owned),
             owner: thread.agent.clone(),
             budgets: budget::of_turn(thread, request.budget)?,
@@ -104,36 +106,55 @@ impl Asked {
         })
     }
 
-    /// What is kept on the records of a turn.
-    pub(super) fn labels(&self, thread: &Thread) -> Option<TurnLabels> {
+    /// Returns what is recorded with a turn that this model answers. A client's own word for the thread's provider stands for it here too.
+    pub(super) fn labels(&self, thread: &Thread, model: Option<String>) -> Option<TurnLabels> {
+        let provider = |name: &Option<String>| {
+            let name = name.as_deref()?.split('/').next();
+            name.map(str::to_owned)
+        };
+        let answering = provider(&model);
+        let is_own = answering.is_none() || answering == provider(&thread.qualified_model);
         Some(TurnLabels {
-            provider: thread.model_provider.clone(),
-            request_digest: self.repeatable.clone(),
+            provider: match is_own || thread.qualified_model.is_none() {
+                true => thread.model_provider.clone(),
+                false => answering,
+            },
+            request_digest: None,
         })
     }
 
-    /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
-    /// process for example; the turn itself is proof.
+    /// Finds the turn that the same request has started already: its id derives from the request, however old it is.
     pub(super) async fn started_before(
         &self,
         found: &FoundThread,
     ) -> Result<Option<ThreadAndTurn>> {
-        let (Some(request), Some(latest)) = (&self.repeatable, &found.row.latest) else {
+        let Some(request) = &self.repeatable else {
             return Ok(None);
         };
-        let labels = latest.labels.as_ref();
-        if labels.and_then(|labels| labels.request_digest.as_ref()) != Some(request) {
+        let id = ids::turn_of(request);
+        let Some(row) = self.queries.turn(&found.row.stream, id).await? else {
             return Ok(None);
-        }
-        let turn = self
-            .as_started(found.id, latest.id, latest.first_seq)
-            .await?;
-        let thread = found.thread.clone();
+        };
         Ok(Some(ThreadAndTurn {
-            thread,
-            turn,
+            turn: self.as_started(found.id, &row).await?,
+            thread: found.thread.clone(),
             files: None,
         }))
+    }
+
+    /// Refuses to resume the open turn of a thread whose provider this daemon cannot reach.
+    pub(crate) fn check_open_turn(&self, found: &FoundThread) -> Result<()> {
+        let Some(open) = found.row.open_turn() else {
+            return Ok(());
+        };
+        if self.is_external(found.thread.backend.as_deref()) {
+            return Ok(());
+        }
+        let labels = open.labels.as_ref();
+        let provider = labels.and_then(|labels| labels.provider.as_deref());
+        self.chosen()
+            .models
+            .check_open_turn(&found.thread, provider)
     }
 
     /// Refuses turns once the daemon stops.
@@ -155,15 +176,14 @@ impl Asked {
         work: TurnPurpose,
     ) -> Result<(TurnId, ThreadAndTurn)> {
         self.check_serving()?;
+        let options = TurnOptions {
+            on_busy: OnBusy::Refuse,
+            turn_id: self.repeatable.as_deref().map(ids::turn_of),
+            ..TurnOptions::default()
+        };
         let handle = match work {
-            TurnPurpose::Answer => {
-                let options = TurnOptions {
-                    on_busy: OnBusy::Refuse,
-                    ..TurnOptions::default()
-                };
-                self.runtime.submit_with(id, input, options).await?
-            }
-            TurnPurpose::Compact => self.runtime.compact(id, input).await?,
+            TurnPurpose::Answer => self.runtime.submit_with(id, input, options).await?,
+            TurnPurpose::Compact => self.runtime.compact_with(id, input, options).await?,
         };
         let first = handle.first_event().and_then(|event| started(event));
         let (turn, at) =
@@ -178,15 +198,14 @@ impl Asked {
         Ok((handle.turn_id(), begun))
     }
 
-    /// Shows a turn as its first record does, however far it has come meanwhile.
-    async fn as_started(&self, id: SessionId, turn_id: TurnId, first_seq: u64) -> Result<Turn> {
-        let before = first_seq.saturating_sub(1);
+    /// Shows a turn as its first record does, however far it has come meanwhile; as it is now where retention has removed
+    /// that record.
+    async fn as_started(&self, id: SessionId, row: &TurnRow) -> Result<Turn> {
+        let before = row.first_seq.saturating_sub(1);
         let events = self.runtime.events_since(id, before, 1).await?;
         let first = events.first().and_then(|event| started(event));
-        match first {
-            Some((turn, _)) if turn.id == turn_id.to_string() => Ok(turn),
-            _ => Err(ApiError::internal("the first record of a turn is not kept")),
-        }
+        let shown = first.filter(|(turn, _)| turn.id == row.view.id.to_string());
+        Ok(shown.map_or_else(|| view::turn(&row.view), |(turn, _)| turn))
     }
 }
 

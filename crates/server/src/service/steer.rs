@@ -67,12 +67,13 @@ impl Asked {
                 )),
                 _ => Err(no_active_turn(found)),
             },
+            _ if found.row.open_turn().is_none() => Err(no_active_turn(found)),
             _ => Err(not_active(found, turn_id)),
         }
     }
 
     /// An agent may not tell a turn what to do that somebody else has begun without approvals, where its thread has them.
-    async fn check_trusted(&self, found: &FoundThread, turn_id: TurnId) -> Result<()> {
+    pub(super) async fn check_trusted(&self, found: &FoundThread, turn_id: TurnId) -> Result<()> {
         let thread = &found.thread;
         if self.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
             return Ok(());

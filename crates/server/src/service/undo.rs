@@ -127,8 +127,10 @@ pub(super) fn refused(error: CheckpointError) -> ApiError {
             ApiError::new(ErrorCode::FilesChanged, text).with(details)
         }
         CheckpointError::Busy { .. } => ApiError::new(ErrorCode::FilesBusy, text),
-        CheckpointError::Partly { path, .. } => ApiError::new(ErrorCode::FilesNotRestored, text)
-            .with(json!({ "path": path.display().to_string() })),
+        CheckpointError::RolledBack { path, .. } | CheckpointError::Partly { path, .. } => {
+            ApiError::new(ErrorCode::FilesNotRestored, text)
+                .with(json!({ "path": path.display().to_string() }))
+        }
         CheckpointError::Io { .. } => ApiError::internal(text),
         CheckpointError::TooLarge { .. }
         | CheckpointError::NotKept { .. }

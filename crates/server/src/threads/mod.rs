@@ -1,6 +1,7 @@
 //! Threads as the read model has them when a request asks. Nothing of them stays in memory.
 
 mod conversation;
+mod items;
 
 use serde::Deserialize;
 use windlass_core::typed_id::SessionId;
@@ -12,6 +13,7 @@ use crate::error::{ApiError, Result};
 use crate::ids::{self, Renamed};
 
 pub(crate) use conversation::told;
+pub(crate) use items::{ItemReader, turn_of};
 
 /// A thread as it was recorded at one moment.
 pub(crate) struct FoundThread {

@@ -4,43 +4,16 @@
 //! that runs. The file is replaced as a whole, and read again when it is another one than before, so what was revoked
 //! is refused with the next request.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{TokenScope, Tokens};
-use crate::whole_file::{FileVersion, open_private, read_own, replace};
+use super::{TokenLookup, TokenScope, Tokens};
+use crate::json_file::{FileState, JsonContents, JsonFile, JsonFileError};
 
 const FILE: &str = "tokens.json";
-const LOCK: &str = "tokens.lock";
-const VERSION: u32 = 1;
-
-/// Why tokens cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenBookError {
-    /// The file cannot be used.
-    #[error("cannot {doing} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The file does not hold tokens.
-    #[error("{} does not hold tokens that this program can read: {why}; it was left as it is", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-}
 
 /// What is kept of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,31 +31,41 @@ pub struct TokenRecord {
     digest: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Contents {
     version: u32,
     tokens: Vec<TokenRecord>,
 }
 
-#[derive(Debug, Default)]
-struct TokenCache {
-    mark: Option<FileVersion>,
-    tokens: Vec<(blake3::Hash, TokenRecord)>,
+impl Default for Contents {
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            tokens: Vec::new(),
+        }
+    }
+}
+
+impl JsonContents for Contents {
+    const VERSION: u32 = 1;
+    const WHAT: &'static str = "tokens";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
 }
 
 /// The tokens of a data directory.
 #[derive(Debug)]
 pub struct TokenBook {
-    directory: PathBuf,
-    known: RwLock<TokenCache>,
+    file: JsonFile<Contents>,
 }
 
 impl TokenBook {
     /// Looks after the tokens of a directory, which must be there.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
-            directory: directory.into(),
-            known: RwLock::default(),
+            file: JsonFile::new(directory.into().join(FILE)),
         }
     }
 
@@ -91,7 +74,7 @@ impl TokenBook {
         &self,
         scope: TokenScope,
         name: Option<String>,
-    ) -> Result<(TokenRecord, String), TokenBookError> {
+    ) -> Result<(TokenRecord, String), JsonFileError> {
         let random = || Uuid::new_v4().simple().to_string();
         let secret = format!("wl_{}{}", random(), random());
         let record = TokenRecord {
@@ -101,118 +84,55 @@ impl TokenBook {
             created_at: Utc::now(),
             digest: blake3::hash(secret.as_bytes()).to_hex().to_string(),
         };
-        self.change(|tokens| tokens.push(record.clone()))?;
+        self.file
+            .update(|contents| contents.tokens.push(record.clone()))?;
         Ok((record, secret))
     }
 
     /// Lists the tokens, oldest first.
-    pub fn list(&self) -> Result<Vec<TokenRecord>, TokenBookError> {
-        let path = self.directory.join(FILE);
-        let text = read_own(&path).map_err(|source| cannot("read", &path, source))?;
-        let Some(text) = text else {
-            return Ok(Vec::new());
-        };
-        let unreadable = |why: String| TokenBookError::Unreadable {
-            path: path.clone(),
-            why,
-        };
-        let contents: Contents =
-            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-        match contents.version {
-            VERSION => Ok(contents.tokens),
-            version => Err(unreadable(format!("it has version {version}"))),
-        }
+    pub fn list(&self) -> Result<Vec<TokenRecord>, JsonFileError> {
+        let contents = self.file.try_read()?;
+        Ok(contents.unwrap_or_default().tokens)
     }
 
     /// Revokes a token; tells whether it was there.
-    pub fn revoke(&self, id: &str) -> Result<bool, TokenBookError> {
-        self.change(|tokens| {
+    pub fn revoke(&self, id: &str) -> Result<bool, JsonFileError> {
+        self.file.update(|Contents { tokens, .. }| {
             let before = tokens.len();
             tokens.retain(|token| token.id != id);
             tokens.len() < before
         })
     }
 
-    fn change<T>(
-        &self,
-        change: impl FnOnce(&mut Vec<TokenRecord>) -> T,
-    ) -> Result<T, TokenBookError> {
-        let lock = self.directory.join(LOCK);
-        let held = open_private(&lock);
-        let held = held.map_err(|source| cannot("open", &lock, source))?;
-        held.lock()
-            .map_err(|source| cannot("lock", &lock, source))?;
-        let mut tokens = self.list()?;
-        let result = change(&mut tokens);
-        let version = VERSION;
-        let path = self.directory.join(FILE);
-        let contents = serde_json::to_vec_pretty(&Contents { version, tokens });
-        let written = contents
-            .map_err(io::Error::other)
-            .and_then(|contents| replace(&path, &contents));
-        written.map_err(|source| cannot("write", &path, source))?;
-        Ok(result)
-    }
-
-    /// Returns what the file says, and reads it if it is another one. What cannot be read lets nobody in.
-    fn known(&self) -> RwLockReadGuard<'_, TokenCache> {
-        let mark = FileVersion::of(&self.directory.join(FILE));
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.mark == mark {
-            return known;
-        }
-        drop(known);
-        // What could not be read is read again the next time.
-        let (mark, tokens) = match self.list() {
-            Ok(tokens) => (mark, tokens),
-            Err(error) => {
-                tracing::error!(%error, "stored tokens do not count now");
-                (None, Vec::new())
+    fn look_up(&self, is_it: impl Fn(&TokenRecord) -> bool) -> TokenLookup {
+        match &*self.file.current() {
+            FileState::Unknown(_) => TokenLookup::Unknown,
+            FileState::Absent => TokenLookup::Absent,
+            FileState::Present(contents) => {
+                // All are compared, whichever it is.
+                let matching = contents.tokens.iter().filter(|token| is_it(token));
+                match matching.last() {
+                    Some(token) => TokenLookup::Present(token.clone()),
+                    None => TokenLookup::Absent,
+                }
             }
-        };
-        let digested = |record: TokenRecord| {
-            let digest = blake3::Hash::from_hex(&record.digest).ok()?;
-            Some((digest, record))
-        };
-        let tokens = tokens.into_iter().filter_map(digested).collect();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        *known = TokenCache { mark, tokens };
-        drop(known);
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+        }
     }
 }
 
 impl Tokens for TokenBook {
-    fn has(&self, id: &str) -> bool {
-        let known = self.known();
-        known.tokens.iter().any(|(_, record)| record.id == id)
+    fn by_id(&self, id: &str) -> TokenLookup {
+        self.look_up(|token| token.id == id)
     }
 
-    fn has_agent(&self, agent_id: &str) -> bool {
-        let known = self.known();
-        let mut scopes = known.tokens.iter().map(|(_, record)| &record.scope);
-        scopes.any(|scope| matches!(scope, TokenScope::Agent(id) if id == agent_id))
+    fn by_agent(&self, agent_id: &str) -> TokenLookup {
+        self.look_up(|token| matches!(&token.scope, TokenScope::Agent(id) if id == agent_id))
     }
 
-    /// All are looked at, whichever it is.
-    fn find(&self, secret: &[u8]) -> Option<TokenRecord> {
+    fn find(&self, secret: &[u8]) -> TokenLookup {
         let digest = blake3::hash(secret);
-        let known = self.known();
-        let mut found = None;
-        for (of, record) in &known.tokens {
-            if *of == digest {
-                found = Some(record);
-            }
-        }
-        found.cloned()
-    }
-}
-
-fn cannot(doing: &'static str, path: &Path, source: io::Error) -> TokenBookError {
-    TokenBookError::Io {
-        doing,
-        path: path.to_owned(),
-        source,
+        // Digests are compared in constant time.
+        self.look_up(|token| blake3::Hash::from_hex(&token.digest).is_ok_and(|of| of == digest))
     }
 }
 
@@ -227,12 +147,15 @@ mod tests {
     fn a_token_counts_until_it_is_revoked_and_its_secret_is_nowhere() {
         let directory = tempfile::tempdir().unwrap();
         let book = TokenBook::new(directory.path());
-        assert_eq!(book.find(b"anything"), None);
+        assert_eq!(book.find(b"anything"), TokenLookup::Absent);
         let named = Some("bridge".to_owned());
         let (record, secret) = book.create(TokenScope::Client, named).unwrap();
         let (other, _) = book.create(TokenScope::Admin, None).unwrap();
-        assert_eq!(book.find(secret.as_bytes()), Some(record.clone()));
-        assert_eq!(book.find(b"anything"), None);
+        assert_eq!(
+            book.find(secret.as_bytes()),
+            TokenLookup::Present(record.clone())
+        );
+        assert_eq!(book.find(b"anything"), TokenLookup::Absent);
         let file = directory.path().join(FILE);
         let text = fs::read_to_string(&file).unwrap();
         assert!(!text.contains(&secret), "{text}");
@@ -243,7 +166,7 @@ mod tests {
         let beside = TokenBook::new(directory.path());
         assert!(beside.revoke(&record.id).unwrap());
         assert!(!beside.revoke(&record.id).unwrap());
-        assert_eq!(book.find(secret.as_bytes()), None);
+        assert_eq!(book.find(secret.as_bytes()), TokenLookup::Absent);
         assert_eq!(book.list().unwrap(), [other]);
     }
 
@@ -251,10 +174,11 @@ mod tests {
     fn a_file_that_is_no_book_lets_nobody_in_and_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let book = TokenBook::new(directory.path());
-        let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
+        let (record, secret) = book.create(TokenScope::Admin, None).unwrap();
         for text in ["{", r#"{"version": 2, "tokens": []}"#] {
             fs::write(directory.path().join(FILE), text).unwrap();
-            assert_eq!(book.find(secret.as_bytes()), None);
+            assert_eq!(book.find(secret.as_bytes()), TokenLookup::Unknown);
+            assert_eq!(book.by_id(&record.id), TokenLookup::Unknown);
             assert!(book.create(TokenScope::Admin, None).is_err());
             let left = fs::read_to_string(directory.path().join(FILE)).unwrap();
             assert_eq!(left, text);
@@ -268,9 +192,8 @@ mod tests {
         let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
         let file = directory.path().join(FILE);
         let is_known = || {
-            TokenBook::new(directory.path())
-                .find(secret.as_bytes())
-                .is_some()
+            let book = TokenBook::new(directory.path());
+            matches!(book.find(secret.as_bytes()), TokenLookup::Present(_))
         };
         assert!(is_known());
         for mode in [0o620, 0o602] {

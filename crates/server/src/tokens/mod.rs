@@ -3,19 +3,38 @@
 mod book;
 mod scope;
 
-pub use book::{TokenBook, TokenBookError, TokenRecord};
+pub use book::{TokenBook, TokenRecord};
 pub use scope::{BadScope, TokenScope};
 
 /// Tokens that are stored somewhere. Whoever looks sees at once what was made or revoked, also by others.
 pub trait Tokens: std::fmt::Debug + Send + Sync {
     /// Finds the token of a secret.
-    fn find(&self, secret: &[u8]) -> Option<TokenRecord>;
+    fn find(&self, secret: &[u8]) -> TokenLookup;
 
-    /// Tells whether a token is there.
-    fn has(&self, id: &str) -> bool;
+    /// Finds a token by its id.
+    fn by_id(&self, id: &str) -> TokenLookup;
 
-    /// Tells whether an agent has a token.
-    fn has_agent(&self, agent_id: &str) -> bool;
+    /// Finds a token of an agent.
+    fn by_agent(&self, agent_id: &str) -> TokenLookup;
+}
+
+/// The answer to a question about a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenLookup {
+    /// It is valid.
+    Present(TokenRecord),
+    /// There is no such token, or it was revoked.
+    Absent,
+    /// The tokens cannot be read now. Such a token admits no request; work of its owner is held and not refused.
+    Unknown,
+}
+
+impl TokenLookup {
+    /// Returns whether the token is known to be valid.
+    #[must_use]
+    pub const fn is_present(&self) -> bool {
+        matches!(self, Self::Present(_))
+    }
 }
 
 /// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.

@@ -21,12 +21,12 @@ use windlass_protocol::{EventPayload, RuntimeEventEnvelope, Status};
 use crate::ids;
 
 pub(crate) use item::item;
-pub(crate) use shared::rename;
-pub(crate) use turn::{status, turn, waiting_for};
+pub(crate) use shared::{rename, rename_item};
+pub(crate) use turn::{status, turn, unapproved, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
 /// Numbered events that a stream shows only when it is asked to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Include {
     /// Output of tools while they run.
     pub tool_output: bool,

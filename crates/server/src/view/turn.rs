@@ -4,7 +4,8 @@ use windlass_core::events as core;
 use windlass_core::items::{TurnStatus, TurnView, WaitKind as CoreWait};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_protocol::{
-    RECORD_SCHEMA_VERSION, Status, TokenUsage, Turn, TurnEnvironmentParams, WaitKind,
+    RECORD_SCHEMA_VERSION, Status, TokenUsage, Turn, TurnEnvironmentParams, UnapprovedCalls,
+    WaitKind,
 };
 use windlass_runtime::PROCESS_STOPPED;
 
@@ -65,7 +66,16 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
         environment: outline.environment.as_ref().map(environment),
         waiting_for: waiting_for(view),
         resumed_count: Some(outline.resumed_count).filter(|count| *count > 0),
+        unapproved_calls: unapproved(view.unapproved),
     }
+}
+
+/// Shows calls that did not run for want of an approval, where there are any.
+pub(crate) fn unapproved(calls: windlass_core::items::UnapprovedCalls) -> Option<UnapprovedCalls> {
+    (!calls.is_empty()).then_some(UnapprovedCalls {
+        refused: calls.refused,
+        timed_out: calls.timed_out,
+    })
 }
 
 /// Tells whom a turn waits for.

@@ -7,7 +7,7 @@ use windlass_core::items::{Wait, WaitChange};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::events::{
     ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload,
-    ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallTimeoutPayload,
+    ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus, ToolCallTimeoutPayload,
     UserInputAnsweredPayload, UserInputCanceledPayload, UserInputRequiredPayload,
 };
 use windlass_protocol::{
@@ -94,7 +94,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 call_id: call_id(),
                 item_id: item_id(),
                 result_accepted: true,
-                status: "resolved".to_owned(),
+                status: ToolCallStatus::Resolved,
                 success: data.success,
                 thread_id: thread_id(),
                 turn_id: turn_id(),
@@ -104,7 +104,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
             EventPayload::ToolCallTimeout(Box::new(ToolCallTimeoutPayload {
                 call_id: call_id(),
                 item_id: item_id(),
-                status: "timeout".to_owned(),
+                status: ToolCallStatus::Timeout,
                 thread_id: thread_id(),
                 timeout_secs: seconds(data.timeout_ms),
                 turn_id: turn_id(),
@@ -116,13 +116,27 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 item_id: item_id(),
                 reason: data.reason.clone(),
                 recovered: (data.reason == PROCESS_RESTART).then_some(true),
-                status: "canceled".to_owned(),
+                status: ToolCallStatus::Canceled,
                 terminal: true,
                 thread_id: thread_id(),
                 turn_id: turn_id(),
             }))
         }
-        Wait::ApprovalRequired(data) => approval_required(pending_approval(change, data)),
+        Wait::ApprovalRequired(data) => {
+            let pending = pending_approval(change, data);
+            EventPayload::ApprovalRequired(Box::new(ApprovalRequiredPayload {
+                approval_id: approval_id(),
+                call_id: call_id(),
+                summary: pending.description.clone(),
+                description: pending.description,
+                expires_at: pending.expires_at,
+                id: pending.id,
+                intent_summary: pending.intent_summary,
+                item_id: item_id(),
+                tool_name: pending.tool_name,
+                turn_id: pending.turn_id,
+            }))
+        }
         Wait::ApprovalDecided(data) => {
             let for_project = data.project == Some(true);
             let timed_out = data.timed_out == Some(true);
@@ -149,9 +163,9 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
             let pending = pending_input(change, data);
             EventPayload::UserInputRequired(Box::new(UserInputRequiredPayload {
                 expires_at: pending.expires_at,
-                input_id: Some(pending.id.clone()),
+                input_id: pending.id.clone(),
                 id: pending.id,
-                item_id: pending.item_id,
+                item_id: item_id(),
                 request: pending.request,
                 turn_id: pending.turn_id,
             }))
@@ -170,19 +184,4 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
             }))
         }
     })
-}
-
-fn approval_required(pending: PendingApproval) -> EventPayload {
-    EventPayload::ApprovalRequired(Box::new(ApprovalRequiredPayload {
-        approval_id: pending.approval_id,
-        call_id: pending.call_id,
-        summary: pending.description.clone(),
-        description: pending.description,
-        expires_at: pending.expires_at,
-        id: pending.id,
-        intent_summary: pending.intent_summary,
-        item_id: pending.item_id,
-        tool_name: pending.tool_name,
-        turn_id: pending.turn_id,
-    }))
 }

@@ -1,5 +1,6 @@
 //! Why work is refused, as clients hear it.
 
+use serde_json::json;
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::ErrorCode;
 use windlass_work::WorkError;
@@ -15,6 +16,8 @@ impl From<WorkError> for ApiError {
             }
             WorkError::Rule(_) => Self::new(ErrorCode::InvalidSchedule, text),
             WorkError::TooMany { what, limit } => Self::limit(what, limit),
+            WorkError::TooManyBytes { what, limit } => Self::new(ErrorCode::LimitReached, text)
+                .with(json!({"limit_bytes": limit, "of": what})),
             WorkError::NotFound {
                 what: "automation", ..
             } => Self::new(ErrorCode::AutomationNotFound, text),

@@ -14,9 +14,10 @@ use windlass_work::{Automations, Clock, Fleet, SystemClock, Tasks, WorkError, Wo
 use crate::app::{App, Shared};
 use crate::settings::Settings;
 use crate::store::{KEPT_FOR, WireStore};
+use crate::supervise::{LoopFailed, supervise};
 
-pub(crate) use hands::{ThreadHands, thread_for};
-pub(crate) use view::{automation_record, run_record, task_status};
+pub(crate) use hands::{ThreadHands, interrupt_cancelled, thread_for};
+pub(crate) use view::{automation_record, job_hold, run_record, task_status};
 
 /// What is to be done, and when.
 pub(crate) struct Work {
@@ -44,6 +45,9 @@ impl Work {
         let fleet = Fleet::open(store.clone(), Arc::clone(&clock), settings.fleet).await?;
         let of_automations = settings.automations.clone();
         let automations = Automations::open(store, clock, tasks.clone(), of_automations).await?;
+        if settings.carries_out {
+            automations.declare(settings.declared.clone()).await?;
+        }
         Ok(Some(Self {
             tasks,
             automations,
@@ -52,23 +56,50 @@ impl Work {
     }
 }
 
-/// Carries work out until the server stops. What runs then is found again at the next start, by its ids.
-pub(crate) async fn carry_out(app: Shared) {
-    let Some(work) = &app.work else {
-        return;
-    };
-    if !app.carries_work_out() {
-        return;
+/// Starts the loops that run jobs until the server stops, and returns how to wait for them. What runs at the stop is found again at the
+/// next start, by its ids.
+pub(crate) fn run_jobs(app: &Shared) -> impl Future<Output = ()> + use<> {
+    let mut loops = Vec::new();
+    if app.work.is_some() && app.carries_work_out() {
+        for (name, job) in [
+            ("tasks", Job::Tasks),
+            ("fleet", Job::Fleet),
+            ("automations", Job::Automations),
+        ] {
+            loops.push(supervise(app, name, move |app| run_loop(app, job)));
+        }
     }
-    let hands = Arc::new(ThreadHands::new(&app));
-    let of_fleet = Arc::clone(&hands);
-    let replaced = tokio::select! {
-        replaced = work.tasks.run(hands) => replaced,
-        replaced = work.fleet.run(of_fleet) => replaced,
-        replaced = work.automations.run() => replaced,
-        () = app.stopping.cancelled() => return,
+    async {
+        for one in loops {
+            let _ = one.await;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Job {
+    Tasks,
+    Fleet,
+    Automations,
+}
+
+/// Runs the jobs of one kind. It ends early only when another process has claimed them.
+async fn run_loop(app: Shared, job: Job) -> Result<(), LoopFailed> {
+    let Some(work) = &app.work else {
+        return Ok(());
     };
-    tracing::error!(error = %replaced, "tasks and automations are not carried out any more");
+    let hands = Arc::new(ThreadHands::new(&app));
+    let running = async {
+        match job {
+            Job::Tasks => work.tasks.run(hands).await,
+            Job::Fleet => work.fleet.run(hands).await,
+            Job::Automations => work.automations.run().await,
+        }
+    };
+    tokio::select! {
+        replaced = running => Err(LoopFailed(replaced.to_string())),
+        () = app.stopping.cancelled() => Ok(()),
+    }
 }
 
 impl App {
@@ -76,6 +107,18 @@ impl App {
     pub(crate) fn carries_work_out(&self) -> bool {
         let settings = self.settings.work.as_ref();
         settings.is_some_and(|settings| settings.carries_out)
+    }
+
+    /// Tries held jobs at once: what they wait for may be there.
+    pub(crate) async fn retry_held_jobs(&self) {
+        let Some(work) = &self.work else {
+            return;
+        };
+        for retried in [work.tasks.retry_held().await, work.fleet.retry_held().await] {
+            if let Err(error) = retried {
+                tracing::warn!(%error, "held jobs are tried again later");
+            }
+        }
     }
 
     /// Forgets tasks and runs that ended long ago.

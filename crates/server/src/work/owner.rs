@@ -7,12 +7,18 @@ use windlass_protocol::ErrorCode;
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
+use crate::http::auth::tokens_unavailable;
 use crate::settings::Access;
-use crate::tokens::{Caller, TokenScope};
+use crate::tokens::{Caller, TokenLookup, TokenScope};
 
 const OPERATOR: &str = "operator";
 const TOKEN: &str = "token:";
 const AGENT: &str = "agent:";
+
+/// Returns the agent that owns a job, if an agent does.
+pub(super) fn agent_of(owner: &str) -> Option<&str> {
+    owner.strip_prefix(AGENT)
+}
 
 impl Caller {
     /// Names the caller as the owner of work.
@@ -39,8 +45,16 @@ impl App {
             Access::Open => true,
             Access::Token(_) => agent.or(token).is_none(),
             Access::Tokens { stored, .. } => {
-                agent.is_none_or(|agent| stored.has_agent(agent))
-                    && token.is_none_or(|token| stored.has(token))
+                let lookup = match (agent, token) {
+                    (Some(agent), _) => Some(stored.by_agent(agent)),
+                    (None, Some(token)) => Some(stored.by_id(token)),
+                    (None, None) => None,
+                };
+                match lookup {
+                    Some(TokenLookup::Unknown) => return Err(tokens_unavailable()),
+                    Some(lookup) => lookup.is_present(),
+                    None => true,
+                }
             }
         };
         if !is_good {

@@ -3,15 +3,16 @@
 use chrono::{DateTime, Utc};
 use windlass_core::items::{Item, ItemKind, ItemStatus};
 use windlass_protocol::{
-    AutomationRecord, AutomationRunRecord, AutomationStatus, MissedRuns, Mode, TaskChecklist,
-    TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry, WaitKind,
+    AutomationRecord, AutomationRunRecord, AutomationStatus, HoldCause, JobHold, MissedRuns, Mode,
+    TaskChecklist, TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus,
+    TimelineEntry, UnapprovedCalls, WaitKind,
 };
-use windlass_work::{Automation, RunWithTask, Task, WorkSpec};
+use windlass_work::{ActiveHold, Automation, RunWithTask, Task, WorkSpec};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::view::waiting_for;
+use crate::view::{unapproved, waiting_for};
 
 /// The version of these records.
 const VERSION: u32 = 1;
@@ -53,8 +54,8 @@ fn duration_ms(task: &Task) -> Option<u64> {
     u64::try_from(took.num_milliseconds()).ok()
 }
 
-fn error(task: &Task) -> Option<String> {
-    match (task.end(), task.waits_for_room()) {
+fn error(task: &Task, held: Option<&JobHold>) -> Option<String> {
+    match (task.end(), held) {
         (Some(end), _) => end.error.clone(),
         (None, Some(held)) => Some(held.reason.clone()),
         (None, None) => task.attempts.iter().rev().find_map(|one| one.error.clone()),
@@ -64,6 +65,29 @@ fn error(task: &Task) -> Option<String> {
 fn thread_id(task: &Task) -> Option<String> {
     let has_begun = task.attempt() > 0;
     has_begun.then(|| ids::thread(task.thread_id()))
+}
+
+fn unapproved_calls(task: &Task) -> Option<UnapprovedCalls> {
+    unapproved(task.end()?.unapproved)
+}
+
+/// Shows why a job is held.
+pub(crate) fn job_hold(hold: ActiveHold) -> JobHold {
+    JobHold {
+        cause: match hold.cause {
+            windlass_work::HoldCause::NoRoom => HoldCause::NoRoom,
+            windlass_work::HoldCause::Budget => HoldCause::Budget,
+            windlass_work::HoldCause::Configuration => HoldCause::Configuration,
+            windlass_work::HoldCause::Environment => HoldCause::Environment,
+            windlass_work::HoldCause::Token => HoldCause::Token,
+            windlass_work::HoldCause::Store => HoldCause::Store,
+            windlass_work::HoldCause::Shutdown => HoldCause::Shutdown,
+            windlass_work::HoldCause::Fault => HoldCause::Fault,
+        },
+        reason: hold.reason,
+        tried_at: ids::time(hold.at),
+        retry_at: hold.retry_at.map(ids::time),
+    }
 }
 
 /// What a task works with.
@@ -116,16 +140,24 @@ impl App {
         Ok(turn.and_then(|turn| waiting_for(&turn.view)))
     }
 
+    /// Returns why a task does not run now.
+    fn hold_of(&self, task: &Task) -> Option<JobHold> {
+        let hold = self.work.as_ref()?.tasks.hold_of(task);
+        hold.map(job_hold)
+    }
+
     /// Shows a task in a list.
     pub(crate) async fn task_summary(&self, task: &Task) -> Result<TaskSummary> {
         let with = self.works_with(task).await?;
-        Ok(summary(task, with, self.task_waits_for(task).await?))
+        let waiting_for = self.task_waits_for(task).await?;
+        Ok(summary(task, with, waiting_for, self.hold_of(task)))
     }
 
     /// Shows a whole task, with what its thread says of the newest attempt.
     pub(crate) async fn task_record(&self, task: &Task) -> Result<TaskRecord> {
         let stream = task.thread_id().into();
-        let (mut events, mut tool_calls, mut timeline) = (0, Vec::new(), own_timeline(task));
+        let (mut events, mut tool_calls, mut timeline) =
+            (0, Vec::new(), own_timeline(task, self.hold_of(task)));
         // It is made a moment after the attempt has begun, and somebody may remove it.
         let mut has_thread = false;
         if let Some(turn_id) = task.turn_id() {
@@ -142,7 +174,8 @@ impl App {
         timeline.sort_by_key(|(at, _)| *at);
         let with = self.works_with(task).await?;
         let allow_shell = with.allow_shell;
-        let summary = summary(task, with, self.task_waits_for(task).await?);
+        let waiting_for = self.task_waits_for(task).await?;
+        let summary = summary(task, with, waiting_for, self.hold_of(task));
         let (spec, end) = (&task.spec, task.end());
         let root = || self.fixed.local.root.display().to_string();
         Ok(TaskRecord {
@@ -178,11 +211,18 @@ impl App {
             attempt_count: task.attempt(),
             max_attempts: spec.max_attempts,
             backend: spec.backend.clone(),
+            held: summary.held,
+            unapproved_calls: summary.unapproved_calls,
         })
     }
 }
 
-fn summary(task: &Task, with: WorksWith, waiting_for: Option<Vec<WaitKind>>) -> TaskSummary {
+fn summary(
+    task: &Task,
+    with: WorksWith,
+    waiting_for: Option<Vec<WaitKind>>,
+    held: Option<JobHold>,
+) -> TaskSummary {
     TaskSummary {
         id: task.id.to_string(),
         status: task_status(task.status()),
@@ -194,9 +234,11 @@ fn summary(task: &Task, with: WorksWith, waiting_for: Option<Vec<WaitKind>>) -> 
         started_at: started_at(task).map(ids::time),
         ended_at: task.end().map(|end| ids::time(end.at)),
         duration_ms: duration_ms(task),
-        error: error(task),
+        error: error(task, held.as_ref()),
         thread_id: thread_id(task),
         turn_id: task.turn_id().map(|turn| turn.to_string()),
+        held,
+        unapproved_calls: unapproved_calls(task),
     }
 }
 
@@ -213,7 +255,7 @@ fn entry(at: DateTime<Utc>, kind: &str, summary: impl Into<String>) -> Happened 
 }
 
 /// What happened to the task itself.
-fn own_timeline(task: &Task) -> Vec<Happened> {
+fn own_timeline(task: &Task, held: Option<JobHold>) -> Vec<Happened> {
     let mut timeline = vec![entry(task.created_at, "queued", "It was queued")];
     for (number, attempt) in (1..).zip(&task.attempts) {
         let text = format!("Attempt {number} began");
@@ -223,9 +265,15 @@ fn own_timeline(task: &Task) -> Vec<Happened> {
             timeline.push(entry(at, "attempt_failed", text));
         }
     }
-    if let Some(held) = task.waits_for_room() {
-        let text = format!("It waits for room: {}", short(&held.reason));
-        timeline.push(entry(held.at, "waiting", text));
+    if let Some(held) = held {
+        let text = format!("It is held: {}", short(&held.reason));
+        let waiting = TimelineEntry {
+            timestamp: held.tried_at,
+            kind: "waiting".to_owned(),
+            summary: text,
+            detail_path: None,
+        };
+        timeline.push((Utc::now(), waiting));
     }
     if let Some(at) = task.cancel_requested_at {
         timeline.push(entry(at, "cancel_requested", "It was called off"));
@@ -309,8 +357,9 @@ pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRec
 
 /// Shows a run, which is where its task is. One whose task the queue did not take has failed; one whose task is not kept any more
 /// had its end.
-pub(crate) fn run_record(found: &RunWithTask) -> AutomationRunRecord {
+pub(crate) fn run_record(app: &App, found: &RunWithTask) -> AutomationRunRecord {
     let (run, task) = (&found.run, found.task.as_ref());
+    let held = task.and_then(|task| app.hold_of(task));
     let status = match (task, &run.error) {
         (Some(task), _) => task_status(task.status()),
         (None, Some(_)) => TaskStatus::Failed,
@@ -329,6 +378,8 @@ pub(crate) fn run_record(found: &RunWithTask) -> AutomationRunRecord {
         task_id: task.map(|task| task.id.to_string()),
         thread_id: task.and_then(thread_id),
         turn_id: task.and_then(Task::turn_id).map(|turn| turn.to_string()),
-        error: run.error.clone().or_else(|| task.and_then(error)),
+        error: (run.error.clone()).or_else(|| error(task?, held.as_ref())),
+        held,
+        unapproved_calls: task.and_then(unapproved_calls),
     }
 }

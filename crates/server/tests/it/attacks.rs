@@ -79,11 +79,7 @@ async fn a10_a_foreign_page_changes_nothing_also_without_a_body() {
         assert_eq!(reply.status, 403, "{name}: {value}");
         assert_eq!(reply.code(), "forbidden");
     }
-    for (name, value) in [
-        ("origin", own.as_str()),
-        ("origin", "http://localhost:3000"),
-        ("sec-fetch-site", "same-origin"),
-    ] {
+    for (name, value) in [("origin", own.as_str()), ("sec-fetch-site", "same-origin")] {
         let reply = daemon
             .client
             .with(name, value)
@@ -355,4 +351,86 @@ async fn a20_one_agent_does_not_make_all_threads() {
     }
     other.post("/v1/threads", json!({})).await.expect(201);
     home.daemon.thread(json!({})).await;
+}
+
+#[tokio::test]
+async fn token_revoked_while_a_body_arrives_is_rejected() {
+    let home = Home::start().await;
+    for keyed in ["", "idempotency-key: once\r\n"] {
+        let (id, secret) = home.token("client");
+        let thread = home.daemon.thread(json!({})).await;
+        let body = r#"{"prompt":"hello"}"#;
+        let head = format!(
+            "POST {thread}/turns HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {secret}\r\n{keyed}\
+             connection: close\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(home.daemon.client.address)
+            .await
+            .unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server asks for the body only after it has accepted the token.
+        let mut asked = [0; 12];
+        soon(stream.read_exact(&mut asked)).await.unwrap();
+        assert_eq!(&asked, b"HTTP/1.1 100");
+        stream.write_all(&body.as_bytes()[..5]).await.unwrap();
+        assert!(home.tokens.revoke(&id).unwrap());
+        stream.write_all(&body.as_bytes()[5..]).await.unwrap();
+        let mut answer = Vec::new();
+        soon(stream.read_to_end(&mut answer)).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("HTTP/1.1 401"), "{keyed:?}: {answer}");
+        let detail = home.daemon.detail(&thread).await;
+        assert_eq!(detail["turns"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn open_daemon_trusts_no_page_that_is_not_configured() {
+    let setup = Setup::settings(|settings| {
+        settings.access = Access::Open;
+        settings.cors_origins = vec!["http://dashboard.example".to_owned()];
+    });
+    let daemon = setup.start().await;
+    let own = format!("http://{}", daemon.client.address);
+    for (name, value, status) in [
+        ("origin", "http://localhost:3000", 403),
+        ("origin", "tauri://localhost", 403),
+        ("origin", "null", 403),
+        ("sec-fetch-site", "cross-site", 403),
+        ("sec-fetch-site", "same-site", 403),
+        ("origin", own.as_str(), 200),
+        ("origin", "http://dashboard.example", 200),
+        ("sec-fetch-site", "same-origin", 200),
+        ("sec-fetch-site", "none", 200),
+    ] {
+        let client = daemon.client.with(name, value);
+        for path in ["/v1/threads", "/v1/apps/mcp/tools"] {
+            let reply = client.get(path).await;
+            assert_eq!(reply.status, status, "{name}: {value}: {path}");
+        }
+        let reply = client.post("/v1/threads", json!({})).await;
+        let expected = if status == 200 { 201 } else { 403 };
+        assert_eq!(reply.status, expected, "{name}: {value}");
+    }
+    let connect = daemon.client.get("/v1/apps/mcp/tools?connect=true").await;
+    assert_eq!(connect.status, 400, "a GET starts no program");
+    let page = daemon.client.with("origin", "http://localhost:3000");
+    let preflight = page
+        .with("access-control-request-method", "POST")
+        .raw("OPTIONS", "/v1/threads", None)
+        .await;
+    assert_eq!(preflight.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test]
+async fn page_of_a_known_origin_still_reads_with_a_token() {
+    let daemon = Daemon::start().await;
+    let page = daemon.client.with("origin", "http://localhost:3000");
+    let reply = page.get("/v1/threads").await;
+    assert_eq!(
+        reply.header("access-control-allow-origin"),
+        Some("http://localhost:3000")
+    );
+    reply.expect(200);
 }

@@ -61,21 +61,100 @@ async fn whoever_interrupts_a_turn_interrupts_the_threads_of_its_agents() {
     let daemon = start().await;
     let thread = daemon.thread(json!({})).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SPAWN SLOW"})).await;
-    let child = loop {
-        let others = others(&daemon, &thread).await;
-        if let Some(child) = others.first().filter(|child| child["turns"][0].is_object()) {
-            break format!("/v1/threads/{}", child["thread"]["id"].as_str().unwrap());
-        }
-        tokio::task::yield_now().await;
-    };
+    let child = running_agent(&daemon, &thread).await;
     let path = format!("{turn}/interrupt");
     daemon.client.post(&path, json!({})).await;
+    until_interrupted(&daemon, &child).await;
+}
+
+/// Returns the id of the thread of an agent that has begun its turn.
+async fn running_agent(daemon: &Daemon, thread: &str) -> String {
     loop {
-        let status = daemon.detail(&child).await["turns"][0]["status"].clone();
+        let others = others(daemon, thread).await;
+        if let Some(child) = others.first().filter(|child| child["turns"][0].is_object()) {
+            return child["thread"]["id"].as_str().unwrap().to_owned();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn until_interrupted(daemon: &Daemon, child: &str) {
+    loop {
+        let detail = daemon.detail(&format!("/v1/threads/{child}")).await;
+        let status = detail["turns"][0]["status"].clone();
         if status == "interrupted" {
             break;
         }
         assert_ne!(status, "completed");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn an_agent_is_cancelled_by_the_thread_that_it_works_for_and_by_no_other() {
+    let daemon = start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "SPAWN SLOW"})).await;
+    let agent = running_agent(&daemon, &thread).await;
+    let other = daemon.thread(json!({})).await;
+    let cancel = async |thread: &str, agent: &str| {
+        let path = format!("{thread}/agent-runs/{agent}/cancel");
+        daemon.client.post(&path, json!({})).await
+    };
+    for (thread, agent) in [(&other, agent.as_str()), (&thread, "thr_none")] {
+        let refused = cancel(thread, agent).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (404, "agent_run_not_found")
+        );
+    }
+    let cancelled = cancel(&thread, &agent).await.expect(200);
+    assert_eq!(cancelled["thread_id"], agent);
+    until_interrupted(&daemon, &agent).await;
+    // The turn that it worked for reads that, and completes.
+    events.until("turn.completed").await;
+    let late = cancel(&thread, &agent).await;
+    assert_eq!((late.status, late.code().as_str()), (409, "no_active_turn"));
+}
+
+#[tokio::test]
+async fn a_nudge_steers_the_turn_once_until_its_model_has_read_it() {
+    let daemon = start().await;
+    let thread = daemon.thread(json!({})).await;
+    let id = thread.trim_start_matches("/v1/threads/");
+    let nudge = async |agents: Value| {
+        let path = format!("{thread}/agent-runs/nudge");
+        daemon
+            .client
+            .post(&path, json!({"agent_ids": agents}))
+            .await
+    };
+    let idle = nudge(json!(["thr_none"])).await;
+    assert_eq!((idle.status, idle.code().as_str()), (409, "no_active_turn"));
+    let mut events = daemon.events(&thread, 0).await;
+    let turn = daemon.turn(&thread, json!({"prompt": "SPAWN SLOW"})).await;
+    let agent = running_agent(&daemon, &thread).await;
+    let empty = nudge(json!([])).await;
+    assert_eq!(
+        (empty.status, empty.code().as_str()),
+        (422, "invalid_field")
+    );
+    let unknown = nudge(json!(["thr_none"])).await;
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (404, "agent_run_not_found")
+    );
+    for coalesced in [false, true, true] {
+        let nudged = nudge(json!([agent, agent])).await.expect(200);
+        let turn_id = turn.rsplit('/').next().unwrap();
+        let expected = json!({"accepted": true, "coalesced": coalesced, "thread_id": id,
+            "turn_id": turn_id, "agent_ids": [agent]});
+        assert_eq!(nudged, expected);
+    }
+    let path = format!("{thread}/agent-runs/{agent}/cancel");
+    daemon.client.post(&path, json!({})).await.expect(200);
+    let frames = events.until("turn.completed").await;
+    let steered = frames.iter().filter(|frame| frame.event == "turn.steered");
+    assert_eq!(steered.count(), 1);
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass_protocol::config::ProviderEntry;
 use windlass_server::{
-    Access, Models, Reload, Reloaded, Settings, TokenBook, TokenScope, UnknownModels,
+    Access, ModelProvider, Models, Reload, Reloaded, Settings, TokenBook, TokenScope, UnknownModels,
 };
 
 use crate::support::{Client, Daemon, Setup, other_model, soon, text};
@@ -23,6 +23,11 @@ fn providers(settings: &mut Settings) {
     };
     settings.config.providers = vec![entry("far", true), entry("keyless", false)];
     let known = [("far/far-usual".to_owned(), other_model())];
+    let far = ModelProvider {
+        id: Some(other_model()),
+        key_variables: vec!["FAR_KEY".to_owned()],
+    };
+    settings.models.providers = [("far".to_owned(), far)].into();
     settings.models.known = known.into();
 }
 

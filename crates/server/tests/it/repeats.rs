@@ -355,6 +355,30 @@ async fn r8_work_whose_answer_was_lost_is_made_once() {
 }
 
 #[tokio::test]
+async fn repeated_turn_start_is_recognised_after_later_turns() {
+    for (verb, body, status) in [
+        ("turns", json!({"prompt": "first"}), 201),
+        ("compact", json!({}), 202),
+    ] {
+        let daemon = forgetful().await;
+        let thread = daemon.thread(json!({})).await;
+        daemon.say(&thread, "something").await;
+        let since = daemon.detail(&thread).await["latest_seq"].as_u64().unwrap();
+        let mut events = daemon.events(&thread, since).await;
+        let keyed = daemon.client.with("idempotency-key", "k");
+        let path = format!("{thread}/{verb}");
+        assert_eq!(keyed.post(&path, body.clone()).await.status, 503, "{verb}");
+        let ended = events.until("turn.completed").await;
+        let lost = ended.last().unwrap().data["turn_id"].clone();
+        daemon.say(&thread, "second").await;
+        let turns = daemon.detail(&thread).await["turns"].clone();
+        let repeated = keyed.post(&path, body).await.expect(status);
+        assert_eq!(repeated["turn"]["id"], lost, "{verb}");
+        assert_eq!(daemon.detail(&thread).await["turns"], turns, "{verb}");
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_retry_leaves_a_fork_alone_that_is_used_since() {
     let daemon = forgetful().await;
     let thread = daemon.thread(json!({})).await;
@@ -365,12 +389,13 @@ async fn a_repeated_retry_leaves_a_fork_alone_that_is_used_since() {
     let list = daemon.client.get("/v1/threads").await.expect(200);
     let fork = ids(&list).into_iter().find(|id| !thread.ends_with(id));
     let fork = format!("/v1/threads/{}", fork.unwrap());
-    daemon.events(&fork, 0).await.until("turn.completed").await;
+    let first = daemon.events(&fork, 0).await.until("turn.completed").await;
+    let first = first.last().unwrap().data["turn_id"].clone();
     let body = json!({"prompt": "SILENT please"});
     let turn = daemon.client.post(&format!("{fork}/turns"), body).await;
     let turn = turn.expect(201)["turn"]["id"].clone();
     let repeated = keyed.post(&path, json!({})).await;
-    assert_eq!(repeated.status, 409, "{:?}", repeated.body);
+    assert_eq!(repeated.expect(201)["turn"]["id"], first);
     let detail = daemon.detail(&fork).await;
     assert_eq!(
         detail["turns"].as_array().unwrap().last().unwrap()["id"],

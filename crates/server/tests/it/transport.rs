@@ -518,3 +518,33 @@ async fn a_failure_inside_tells_its_request_and_nothing_else() {
     assert!(reply.header("access-control-allow-origin").is_some());
     assert!(!reply.body.windows(6).any(|word| word == b"secret"));
 }
+
+#[tokio::test]
+async fn five_hundred_connections_wait_for_a_busy_server() {
+    // Nothing accepts: each connection must fit into the queue of the listener.
+    let listener = windlass_server::listen("127.0.0.1", 0).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..500 {
+        waiting.push(soon(TcpStream::connect(address)).await.unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_simultaneous_requests_are_all_answered() {
+    let daemon = Daemon::start().await;
+    let begin = std::sync::Arc::new(tokio::sync::Barrier::new(500));
+    let requests = (0..500).map(|number| {
+        let (client, begin) = (daemon.client.clone(), std::sync::Arc::clone(&begin));
+        tokio::spawn(async move {
+            begin.wait().await;
+            match number % 2 {
+                0 => client.get("/v1/threads").await.status,
+                _ => client.anonymous().get("/health").await.status,
+            }
+        })
+    });
+    for request in requests.collect::<Vec<_>>() {
+        assert_eq!(request.await.unwrap(), 200);
+    }
+}

@@ -136,6 +136,31 @@ async fn r32_an_interrupt_takes_effect_while_an_approval_is_pending() {
 }
 
 #[tokio::test]
+async fn steer_and_interrupt_of_any_turn_are_refused_alike_while_none_runs() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let check = async |turn: &str| {
+        let steer = json!({"prompt": "x"});
+        let steered = daemon.client.post(&format!("{turn}/steer"), steer).await;
+        let interrupted = format!("{turn}/interrupt");
+        let interrupted = daemon.client.raw("POST", &interrupted, None).await;
+        for answer in [steered, interrupted] {
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (409, "no_active_turn"),
+                "{turn}"
+            );
+        }
+    };
+    check(&format!("{thread}/turns/turn_bogus")).await;
+    daemon.say(&thread, "hello").await;
+    let detail = daemon.detail(&thread).await;
+    let ended = detail["thread"]["latest_turn_id"].as_str().unwrap();
+    check(&format!("{thread}/turns/{ended}")).await;
+    check(&format!("{thread}/turns/turn_bogus")).await;
+}
+
+#[tokio::test]
 async fn r33_a_turn_that_was_told_to_stop_cannot_be_steered() {
     let daemon = Daemon::start().await;
     let thread = daemon.thread(json!({})).await;

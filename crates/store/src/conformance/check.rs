@@ -8,6 +8,7 @@ use std::sync::Arc;
 use windlass_core::error::AgentLoopError;
 
 use crate::journal::JournalError;
+use crate::ledger::LedgerError;
 use crate::queries::QueryError;
 
 pub(super) type Outcome = Result<(), Violation>;
@@ -51,6 +52,12 @@ impl From<AgentLoopError> for Violation {
 
 impl From<JournalError> for Violation {
     fn from(error: JournalError) -> Self {
+        Self(format!("an operation failed that must succeed: {error}"))
+    }
+}
+
+impl From<LedgerError> for Violation {
+    fn from(error: LedgerError) -> Self {
         Self(format!("an operation failed that must succeed: {error}"))
     }
 }

@@ -142,6 +142,7 @@ mod rules {
                 first_seq: seq,
                 records: vec![Arc::new(event)],
                 puts,
+                ..Batch::default()
             }
         };
         let puts = vec![put("a", Some("1")), put("b", Some("2"))];

@@ -18,6 +18,7 @@ mod check;
 mod files;
 mod host_records;
 mod journal;
+mod ledger;
 mod queries;
 mod runs;
 mod storage;
@@ -33,6 +34,7 @@ pub use check::{Check, Violation, Violations};
 pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
 pub use host_records::{HOST_RECORD_CHECKS, Hosted};
 pub use journal::{JOURNAL_CHECKS, gaps};
+pub use ledger::{LEDGER_CHECKS, Settled};
 pub use queries::{QUERY_CHECKS, Stored};
 pub use runs::RUN_CHECKS;
 pub use storage::STORAGE_CHECKS;
@@ -72,6 +74,11 @@ pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Vio
 /// Checks what a host keeps beside its sessions; `make` gives an empty store for each rule. Run it inside a tokio runtime.
 pub async fn host_records(make: impl AsyncFn() -> Arc<Hosted>) -> Result<(), Violations> {
     check::all_of(HOST_RECORD_CHECKS.iter(), make).await
+}
+
+/// Checks a spending ledger; `make` gives an empty store for each rule. Run it inside a tokio runtime.
+pub async fn ledger(make: impl AsyncFn() -> Arc<Settled>) -> Result<(), Violations> {
+    check::all_of(LEDGER_CHECKS.iter(), make).await
 }
 
 /// Checks a log of runs; `make` gives an empty one for each rule. Run it inside a tokio runtime.

@@ -20,6 +20,8 @@ use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
 use super::{Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus};
 use crate::cursor::Cursors;
 use crate::host_records::MemoryHostRecords;
+use crate::ledger::MemoryLedger;
+use crate::queries::usage::{RetainedUsage, TurnUsage};
 use feed::Feed;
 use rows::Places;
 use stream::Stream;
@@ -55,6 +57,7 @@ pub struct MemoryJournal {
     cursors: Cursors,
     feed: Feed,
     host_records: Arc<MemoryHostRecords>,
+    ledger: Arc<MemoryLedger>,
     /// Where turns stand among all runs.
     places: Places,
     streams: RwLock<Streams>,
@@ -65,6 +68,8 @@ struct Streams {
     next: u64,
     by_key: HashMap<StreamKey, u64>,
     by_number: HashMap<u64, Arc<Mutex<Stream>>>,
+    /// The usage of removed streams.
+    retained: RetainedUsage,
 }
 
 /// A panic elsewhere leaves whole records behind, so a poisoned lock is still good.
@@ -93,6 +98,7 @@ impl MemoryJournal {
             cursors: Cursors::new(*Uuid::now_v7().as_bytes()),
             feed: Feed::default(),
             host_records: Arc::default(),
+            ledger: Arc::default(),
             places: Places::default(),
             streams: RwLock::default(),
         }
@@ -102,6 +108,12 @@ impl MemoryJournal {
     #[must_use]
     pub fn host_records(&self) -> Arc<MemoryHostRecords> {
         Arc::clone(&self.host_records)
+    }
+
+    /// Returns the ledger that its appends settle in.
+    #[must_use]
+    pub fn ledger(&self) -> Arc<MemoryLedger> {
+        Arc::clone(&self.ledger)
     }
 
     fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<Stream>>> {
@@ -120,6 +132,18 @@ impl MemoryJournal {
         };
         for (number, stream) in streams {
             look(number, &mut lock(&stream));
+        }
+    }
+
+    /// Goes through the usage of all turns that have ended, those of removed streams included.
+    pub(crate) fn each_usage(&self, mut look: impl FnMut(&TurnUsage)) {
+        let streams: Vec<_> = {
+            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            streams.retained.turns().for_each(&mut look);
+            streams.by_number.values().cloned().collect()
+        };
+        for stream in streams {
+            lock(&stream).each_usage(&mut look);
         }
     }
 
@@ -190,6 +214,9 @@ impl Journal for MemoryJournal {
             if !batch.puts.is_empty() {
                 let at = batch.records.last().map_or_else(Utc::now, |event| event.ts);
                 self.host_records.apply(batch.puts, at);
+            }
+            if !batch.settlements.is_empty() {
+                self.ledger.settle(&batch.settlements);
             }
             for record in self.feed.add(&stream.key, batch.records) {
                 stream.push(record, &self.places);
@@ -265,7 +292,12 @@ impl Journal for MemoryJournal {
             let Some(number) = streams.by_key.remove(key) else {
                 return Ok(false);
             };
-            streams.by_number.remove(&number)
+            let stream = streams.by_number.remove(&number);
+            if let Some(stream) = &stream {
+                let usage = lock(stream).take_usage().into_iter();
+                usage.for_each(|usage| streams.retained.add(usage));
+            }
+            stream
         };
         if let Some(stream) = stream {
             let mut stream = lock(&stream);

@@ -15,6 +15,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 
 use crate::cursor::CursorError;
 use crate::host_records::Put;
+use crate::ledger::Settlement;
 
 pub use feed::{FeedEntry, FeedPage, all_events};
 pub use memory::{EventSink, MemoryJournal, Retention};
@@ -68,6 +69,8 @@ pub struct Batch {
     pub records: Vec<Arc<Event>>,
     /// What the host keeps of them: it becomes durable with the records, or not at all.
     pub puts: Vec<Put>,
+    /// What the steps that end with them have spent: charged with the records, or not at all.
+    pub settlements: Vec<Settlement>,
 }
 
 /// A part of a stream.
@@ -176,6 +179,19 @@ pub trait Journal: Send + Sync {
         after: u64,
         limit: usize,
     ) -> Result<Page, JournalError>;
+
+    /// Like [`read`](Self::read), and stops after the event with which the stored bytes reach `max_bytes`; it returns at
+    /// least one event where there is one. A journal that holds its events in memory and shares them need not count.
+    async fn read_within(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Page, JournalError> {
+        let _ = max_bytes;
+        self.read(stream, after, limit).await
+    }
 
     /// Returns records of all streams behind a place in the feed, from its beginning without one, at most `limit`. Each record comes
     /// once, with the stream that it was appended to, and those of a stream in its order; what a fork shares came with its

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use windlass_core::runs::turn_of_run;
 use windlass_core::typed_id::{ExecId, TurnId};
 
+use super::usage::TurnUsage;
 use super::{
-    Counts, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow,
-    ThreadState, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
+    Counts, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadOutline, ThreadQuery,
+    ThreadRow, ThreadState, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
 use crate::cursor::{CursorError, List};
 use crate::journal::memory::stream::Stream;
@@ -51,6 +52,19 @@ impl MemoryQueries {
         let each = |number, stream: &mut Stream| of(number, stream, &mut found);
         self.journal.each_stream(each);
         found
+    }
+
+    fn outline(&self, stream: &mut Stream, newest: usize) -> Option<ThreadOutline> {
+        let thread = stream.rows().thread().cloned()?;
+        let mut turns = turns_of(stream);
+        let older = turns.len().saturating_sub(newest);
+        let turns = turns.split_off(older);
+        let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
+        Some(ThreadOutline {
+            older: (older > 0).then(|| self.cursor(List::Turns, (0, first))),
+            thread,
+            turns,
+        })
     }
 
     fn turn_runs(&self, filter: &RunFilter) -> Vec<RunRow> {
@@ -144,19 +158,24 @@ impl Queries for MemoryQueries {
         newest: usize,
     ) -> Result<Option<ThreadDetail>, QueryError> {
         let detail = |stream: &mut Stream| {
-            let thread = stream.rows().thread().cloned()?;
-            let mut rows = turns_of(stream);
-            let older = rows.len().saturating_sub(newest);
-            let rows = rows.split_off(older);
-            let first = rows.first().map_or(thread.seq + 1, |row| row.first_seq);
-            let details = rows.into_iter().map(|row| stream.detail(row));
+            let outline = self.outline(stream, newest)?;
+            let details = outline.turns.into_iter().map(|row| stream.detail(row));
             Some(ThreadDetail {
-                thread,
                 turns: details.collect(),
-                older: (older > 0).then(|| self.cursor(List::Turns, (0, first))),
+                thread: outline.thread,
+                older: outline.older,
             })
         };
         Ok(self.journal.look_at(stream, detail).flatten())
+    }
+
+    async fn thread_outline(
+        &self,
+        stream: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadOutline>, QueryError> {
+        let outline = |stream: &mut Stream| self.outline(stream, newest);
+        Ok(self.journal.look_at(stream, outline).flatten())
     }
 
     async fn waits(&self, stream: Option<&StreamKey>) -> Result<Vec<WaitRow>, QueryError> {
@@ -179,10 +198,8 @@ impl Queries for MemoryQueries {
 
     async fn usage(&self, query: UsageQuery) -> Result<UsageReport, QueryError> {
         let mut report = UsageReport::default();
-        self.journal.each_stream(|_, stream| {
-            let turns = stream.rows().turns();
-            turns.for_each(|turn| report.add_turn(&query, turn));
-        });
+        let add = |turn: &TurnUsage| report.add_turn(&query, turn);
+        self.journal.each_usage(add);
         Ok(report)
     }
 

@@ -20,8 +20,8 @@ pub use error::QueryError;
 pub use memory::MemoryQueries;
 pub use questions::{Include, Order, ThreadQuery, ThreadState, TurnQuery};
 pub use rows::{
-    Counts, LatestTurn, Listed, Origin, RunRow, ThreadDetail, ThreadRecord, ThreadRow, TurnDetail,
-    TurnRow, TurnRun, WaitRow,
+    Counts, LatestTurn, Listed, Origin, RunRow, ThreadDetail, ThreadOutline, ThreadRecord,
+    ThreadRow, TurnDetail, TurnRow, TurnRun, WaitRow,
 };
 pub use usage::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
@@ -54,6 +54,14 @@ pub trait Queries: Send + Sync {
         turn_id: TurnId,
     ) -> Result<Option<TurnDetail>, QueryError>;
 
+    /// Returns a thread with its newest turns, without their items, all as of one record: [`ThreadRow::seq`]. Reads no
+    /// records of turns that have ended.
+    async fn thread_outline(
+        &self,
+        stream: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadOutline>, QueryError>;
+
     /// Returns a thread with its newest turns and their items, all as of one record: [`ThreadRow::seq`]. The turn that is
     /// open is the newest, so what waits for somebody is in its log.
     async fn thread_detail(
@@ -68,8 +76,8 @@ pub trait Queries: Send + Sync {
     /// Finds a wait by the call that waits, or did: one that is over is found too, so that a repeated answer can be told.
     async fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, QueryError>;
 
-    /// Sums what turns used that ended in a time. What a fork shares counts for its parent alone. Where rows outlive the records that
-    /// retention takes out, those turns still count.
+    /// Sums what turns used that ended in a time. What a fork shares counts for its parent alone. Turns whose records retention has
+    /// taken out still count, and so do those of removed threads.
     async fn usage(&self, query: UsageQuery) -> Result<UsageReport, QueryError>;
 
     /// Lists runs of both kinds, the one that began last first. What a fork shares is a run of its parent alone, and a turn whose

@@ -326,7 +326,18 @@ pub struct TurnDetail {
     pub pruned: Vec<RangeInclusive<u64>>,
 }
 
-/// A thread with its newest turns.
+/// A thread with its newest turns, without their items.
+#[derive(Debug, Clone)]
+pub struct ThreadOutline {
+    /// The thread.
+    pub thread: ThreadRow,
+    /// The turns, oldest first.
+    pub turns: Vec<TurnRow>,
+    /// Where older ones are, for [`turns`](super::Queries::turns) with the newest first; `None` where these are all.
+    pub older: Option<String>,
+}
+
+/// A thread with its newest turns and their items.
 #[derive(Debug, Clone)]
 pub struct ThreadDetail {
     /// The thread.

@@ -1,10 +1,12 @@
 //! What turns used, summed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use chrono::{DateTime, Utc};
 
 use super::rows::TurnRow;
+use crate::journal::StreamKey;
 
 /// By what usage is put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +69,10 @@ pub struct UsageSum {
 }
 
 impl UsageSum {
-    /// Takes a turn that has ended; `None` while it has not.
-    pub(crate) fn of(turn: &TurnRow) -> Option<Self> {
-        turn.view.ended_at?;
+    fn of(turn: &TurnRow) -> Self {
         let usage = turn.view.usage.unwrap_or_default();
         let cost = usage.actual_cost_usd.or(usage.estimated_cost_usd);
-        Some(Self {
+        Self {
             turns: 1,
             input_tokens: usage.input_tokens.into(),
             output_tokens: usage.output_tokens.into(),
@@ -81,7 +81,7 @@ impl UsageSum {
             reasoning_tokens: usage.reasoning_tokens.unwrap_or_default().into(),
             cost_usd: cost.unwrap_or_default(),
             priced_turns: cost.is_some().into(),
-        })
+        }
     }
 
     /// Adds another sum.
@@ -114,19 +114,85 @@ impl UsageReport {
     }
 
     /// Adds a turn, if it ended in the time.
-    pub(crate) fn add_turn(&mut self, query: &UsageQuery, turn: &TurnRow) {
+    pub(crate) fn add_turn(&mut self, query: &UsageQuery, turn: &TurnUsage) {
         let (first, last) = query.range();
-        let ended_at = turn.view.ended_at.map(|at| at.timestamp_micros());
-        let is_meant = ended_at.is_some_and(|at| (first..=last).contains(&at));
-        if let Some(sum) = UsageSum::of(turn).filter(|_| is_meant) {
-            let key = match query.by {
-                UsageBy::Day => day(ended_at.unwrap_or_default()),
-                UsageBy::Model => turn.model().to_owned(),
-                UsageBy::Provider => turn.provider().to_owned(),
-                UsageBy::Thread => turn.stream.to_string(),
-            };
-            self.add(key, &sum);
+        if !(first..=last).contains(&turn.ended_at) {
+            return;
         }
+        let key = match query.by {
+            UsageBy::Day => day(turn.ended_at),
+            UsageBy::Model => turn.model.clone(),
+            UsageBy::Provider => turn.provider.clone(),
+            UsageBy::Thread => turn.thread.to_string(),
+        };
+        self.add(key, &turn.sum);
+    }
+}
+
+/// The usage of one turn, or of several of the same day, thread, model and provider.
+#[derive(Debug, Clone)]
+pub(crate) struct TurnUsage {
+    pub(crate) thread: StreamKey,
+    /// In microseconds.
+    pub(crate) ended_at: i64,
+    pub(crate) model: String,
+    pub(crate) provider: String,
+    pub(crate) sum: UsageSum,
+}
+
+impl TurnUsage {
+    /// Returns the usage of a turn that has ended.
+    pub(crate) fn of(turn: &TurnRow) -> Option<Self> {
+        Some(Self::at(turn, turn.view.ended_at?))
+    }
+
+    /// Returns the usage of a turn whose thread is removed; an open turn ends with it.
+    pub(crate) fn at_removal(turn: &TurnRow, at: DateTime<Utc>) -> Option<Self> {
+        let is_used = turn.view.usage.is_some();
+        Self::of(turn).or_else(|| is_used.then(|| Self::at(turn, at)))
+    }
+
+    fn at(turn: &TurnRow, ended_at: DateTime<Utc>) -> Self {
+        Self {
+            thread: turn.stream.clone(),
+            ended_at: ended_at.timestamp_micros(),
+            model: turn.model().to_owned(),
+            provider: turn.provider().to_owned(),
+            sum: UsageSum::of(turn),
+        }
+    }
+}
+
+/// The usage of turns whose rows are gone: one entry for each day, thread, model and provider, at the end of the last of its turns. So
+/// it stays small, however many turns there were, and a query by time is exact to the day.
+#[derive(Debug, Default)]
+pub(crate) struct RetainedUsage(BTreeMap<(String, StreamKey, String, String), TurnUsage>);
+
+impl RetainedUsage {
+    pub(crate) fn add(&mut self, turn: TurnUsage) {
+        let key = (
+            day(turn.ended_at),
+            turn.thread.clone(),
+            turn.model.clone(),
+            turn.provider.clone(),
+        );
+        match self.0.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(turn)),
+            Entry::Occupied(mut entry) => {
+                let entry = entry.get_mut();
+                entry.sum.add(&turn.sum);
+                entry.ended_at = entry.ended_at.max(turn.ended_at);
+            }
+        }
+    }
+
+    pub(crate) fn turns(&self) -> impl Iterator<Item = &TurnUsage> {
+        self.0.values()
+    }
+
+    /// Takes all entries out.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = TurnUsage> + use<> {
+        std::mem::take(&mut self.0).into_values()
     }
 }
 

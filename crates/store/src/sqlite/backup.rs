@@ -1,30 +1,33 @@
 //! Copying the database while it is used.
 //!
 //! SQLite copies, from one state that it keeps in view until the copy is done, so writers go on and the copy is that state
-//! exactly. It is made beside its place and gets its name when it is whole, durable and looked at: a backup that is there is a
+//! exactly, without free pages. It is made beside its place and gets its name when it is whole, durable and looked at: a backup that is there is a
 //! whole one. It is a data directory of its own: a store opens on it.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
-use rusqlite::Connection;
-use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, ErrorCode};
 
 use super::SqliteStore;
 use super::counter::Count;
 use super::error::{Fault, SqliteError};
 use super::inspect::{damage, read_identity};
 use super::manifest::{DATABASE, FORMAT, Manifest};
+use super::numbers::uint;
 use super::schema;
 use super::staging::{
     FileTrouble, MARK, Staging, above, beside, copy, location, measure, private, put_counter,
     sync_directory,
 };
 
-/// How many pages are copied between two words about it.
-const PAGES: i32 = 1024;
+/// How often progress is measured.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +50,10 @@ pub enum BackupError {
     Store(#[from] SqliteError),
 }
 
-/// How far a backup is.
+/// How far a backup or a compaction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupProgress {
-    /// How many pages were copied.
+    /// How many pages were written.
     pub done: u64,
     /// How many there are.
     pub total: u64,
@@ -88,7 +91,7 @@ fn back_up(
     reader: &Connection,
     destination: &Path,
     files: &[PathBuf],
-    progress: impl FnMut(BackupProgress),
+    progress: impl FnMut(BackupProgress) + Send,
 ) -> Result<BackupReport, BackupError> {
     if !is_free(destination) {
         return Err(BackupError::Exists(destination.to_owned()));
@@ -133,51 +136,43 @@ fn is_free(destination: &Path) -> bool {
     }
 }
 
-/// Copies what a reader sees at this moment; returns who the database is, and the version of its tables.
+/// Copies what a reader sees at this moment, without free pages; returns who the database is, and the version of its tables.
 fn copy_database(
     reader: &Connection,
     directory: &Path,
-    mut progress: impl FnMut(BackupProgress),
+    progress: impl FnMut(BackupProgress) + Send,
 ) -> Result<(Count, u32), BackupError> {
     let fault = |error: rusqlite::Error| SqliteError::from(Fault::from(error));
     let path = directory.join(DATABASE);
-    private()
-        .open(&path)
-        .map_err(FileTrouble::of("make", &path))?;
-    let seen = reader.unchecked_transaction().map_err(fault)?;
-    let identity = read_identity(&seen).map_err(SqliteError::from)?;
-    let identity = identity.ok_or_else(|| location(directory).cut_off())?;
-    let schema = schema::version(&seen).map_err(SqliteError::from)?;
-
-    let mut target = Connection::open(&path).map_err(fault)?;
-    // A copy that is cut off is thrown away whole, and its end is synced by the one who measures it.
-    for (pragma, value) in [("journal_mode", "MEMORY"), ("synchronous", "OFF")] {
-        target.pragma_update(None, pragma, value).map_err(fault)?;
-    }
-    {
-        let backup = Backup::new(&seen, &mut target).map_err(fault)?;
-        loop {
-            match backup.step(PAGES).map_err(fault)? {
-                StepResult::Done => break,
-                StepResult::More => {}
-                _ => {
-                    let why = "another program holds the database; stop it, then try again";
-                    return Err(SqliteError::Unavailable(why.to_owned()).into());
-                }
+    let trouble = |error| FileTrouble::of("make", &path)(error);
+    let name = path.to_str();
+    let name = name.ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
+    private().open(&path).map_err(trouble)?;
+    let page_size = pages(reader, "page_size").map_err(fault)?.max(1);
+    let total = pages(reader, "page_count").map_err(fault)?;
+    let total = total.saturating_sub(pages(reader, "freelist_count").map_err(fault)?);
+    let measure = || fs::metadata(&path).map_or(0, |file| file.len() / page_size);
+    let copied = watched(measure, total, progress, || {
+        reader.execute("VACUUM INTO ?1", [name])
+    });
+    match copied {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+            let mut findings = damage(reader);
+            if findings.is_empty() {
+                findings.push(error.to_string());
             }
-            let pages = backup.progress();
-            let count = |pages: i32| u64::try_from(pages).unwrap_or(0);
-            progress(BackupProgress {
-                done: count(pages.pagecount - pages.remaining),
-                total: count(pages.pagecount),
-            });
+            return Err(BackupError::Damaged(findings));
         }
-    }
-    drop(seen);
+        copied => copied.map_err(fault)?,
+    };
+    let target = Connection::open(&path).map_err(fault)?;
     // One file without a log, which can be read where nothing can be written.
     target
         .pragma_update(None, "journal_mode", "DELETE")
         .map_err(fault)?;
+    let identity = read_identity(&target).map_err(SqliteError::from)?;
+    let identity = identity.ok_or_else(|| location(directory).cut_off())?;
+    let schema = schema::version(&target).map_err(SqliteError::from)?;
     let findings = damage(&target);
     target.close().map_err(|(_, error)| fault(error))?;
     match findings.is_empty() {
@@ -190,6 +185,31 @@ fn copy_database(
         )),
         false => Err(BackupError::Damaged(findings)),
     }
+}
+
+fn pages(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    connection.pragma_query_value(None, pragma, |row| uint(row, 0))
+}
+
+/// Does something that SQLite does in one statement, and measures meanwhile how far it is.
+pub(super) fn watched<T>(
+    measure: impl Fn() -> u64 + Send,
+    total: u64,
+    mut progress: impl FnMut(BackupProgress) + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let done = measure().min(total);
+                progress(BackupProgress { done, total });
+            }
+        });
+        let done = work();
+        drop(end);
+        done
+    })
 }
 
 fn put_in_place(staging: Staging, destination: &Path) -> Result<(), BackupError> {

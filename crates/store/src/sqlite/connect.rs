@@ -75,6 +75,7 @@ impl Location {
         let uri = format!("{}?modeof={}", uri(&self.database()), escaped(&self.lock()));
         let connection = Connection::open_with_flags(uri, flags)?;
         connection.busy_timeout(BUSY)?;
+        return_pages(&connection)?;
         sync_fully(&connection)?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -89,6 +90,14 @@ impl Location {
             let pages = (bytes / page.max(1)).max(1);
             connection.pragma_update(None, "max_page_count", pages.cast_signed())?;
         }
+        Ok(connection)
+    }
+
+    /// Opens a connection that rewrites the whole database. What it sorts is in files: memory may have no room for it.
+    pub(crate) fn connect_to_compact(&self) -> Result<Connection, Fault> {
+        let connection = self.connect_to_write_back()?;
+        connection.busy_timeout(BUSY)?;
+        return_pages(&connection)?;
         Ok(connection)
     }
 
@@ -186,6 +195,12 @@ pub(crate) enum DatabaseFile {
 pub(crate) enum Freshness {
     Changes,
     NoChanges,
+}
+
+/// Lets free pages be returned to the file system a few at a time. SQLite applies it to a database without tables, or when the
+/// whole database is rewritten.
+fn return_pages(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")
 }
 
 /// Lets a commit wait until it would survive a power cut, also where the system makes a difference between a file that

@@ -33,7 +33,7 @@ const WITH_FORKS: u32 = 2;
 const PLAIN: u32 = 1;
 
 /// What names of streams of work begin with.
-const OF_WORK: &str = "work:";
+pub(super) const OF_WORK: &str = "work:";
 
 /// One line of an export.
 #[derive(Debug, Serialize, Deserialize)]

@@ -66,6 +66,7 @@ impl Fork {
             records: encode(&records)?,
             events: Vec::new(),
             puts: Vec::new(),
+            settlements: Vec::new(),
         };
         append.run(work)?;
         Ok(head)

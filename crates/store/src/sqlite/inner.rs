@@ -17,6 +17,7 @@ pub(crate) struct Inner {
     pub(crate) chain: Chain,
     pub(crate) vault: SecretCipher,
     pub(crate) retention: SqliteRetention,
+    pub(crate) expendable_records: &'static [&'static str],
     pub(crate) readers: Arc<Readers>,
     pub(crate) doorbells: Arc<Doorbells>,
     /// The rows that are newer than the tables.

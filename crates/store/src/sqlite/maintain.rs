@@ -9,24 +9,16 @@ use rusqlite::Connection;
 use windlass_core::error::AgentLoopError;
 
 use super::SqliteStore;
-use super::condense::{condense, next_stream};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::numbers::uint;
 use super::prune::{put_note, steps};
 use super::queries::row_writer::step;
-use super::runs::forget_ended;
-use super::sweep::{self, Plan, SweepMark, Swept, Until, old_chunks, old_turns, oldest_streams};
+use super::removing;
+use super::sweep::{self, Plan, SweepMark, Swept, Until, old_chunks, old_turns};
 use super::writer::Work;
-use super::{queries, removing};
 use crate::journal::{JournalError, StreamKey};
-use crate::runs::is_run_stream;
-use crate::upkeep::{Upkeep, Upkept};
-
-/// How many rows of turns one commit forgets.
-const FORGET: u64 = 128;
-/// How many runs one commit forgets.
-const FORGET_RUNS: usize = 8;
+use crate::upkeep::{OverLimit, Upkeep, Upkept};
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +29,8 @@ pub struct Maintained {
     pub records: u64,
     /// Streams that were left alone because they are damaged.
     pub findings: Vec<Finding>,
+    /// Set where `max_bytes` cannot be met. Then no record of a session was removed for it.
+    pub over_limit: Option<OverLimit>,
 }
 
 #[async_trait]
@@ -50,6 +44,7 @@ impl Upkeep for SqliteStore {
             chunks: done.chunks,
             stored_bytes: self.used_bytes().await.map_err(failed)?,
             findings: done.findings.iter().map(ToString::to_string).collect(),
+            over_limit: done.over_limit,
         })
     }
 
@@ -74,7 +69,8 @@ impl SqliteStore {
     /// Removes what the retention of this store does not keep. Open turns, the newest record of a stream and what forks share
     /// always stay.
     ///
-    /// Nobody calls this but the host: the store has no clock of its own. The freed room is used again.
+    /// The host calls this: the store has no clock of its own. Some free pages stay for new records, the rest is returned to the
+    /// file system when the log is [written back](Self::write_back).
     pub async fn maintain(&self, now: DateTime<Utc>) -> Result<Maintained, SqliteError> {
         let retention = self.inner.retention;
         let now = now.timestamp_millis();
@@ -90,8 +86,11 @@ impl SqliteStore {
             done.records += self.sweep(sweep, now, &mut done.findings).await?;
         }
         if let Some(limit) = retention.max_bytes {
-            done.records += self.shrink(limit, now, &mut done.findings).await?;
+            let shrunk = self.shrink(limit, now, &mut done.findings).await?;
+            done.records += shrunk.records;
+            done.over_limit = shrunk.over_limit;
         }
+        self.return_free_pages().await?;
         Ok(done)
     }
 
@@ -163,7 +162,7 @@ impl SqliteStore {
         }
     }
 
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, SqliteError> {
@@ -172,7 +171,7 @@ impl SqliteStore {
 
     /// Takes out of one stream what is found there, again and again until nothing more is. A stream that is damaged, or was removed
     /// meanwhile, is left alone.
-    async fn prune(
+    pub(super) async fn prune(
         &self,
         stream: &Swept,
         find: impl Fn(&Connection, &Swept) -> Result<Plan, Fault> + Copy + Send + 'static,
@@ -218,106 +217,6 @@ impl SqliteStore {
             stream.note(plan.note);
         }
     }
-
-    /// Takes out what is oldest until few enough bytes are used, or nothing is left that may go. What outlives records goes before
-    /// any further record does.
-    async fn shrink(
-        &self,
-        limit: u64,
-        now: i64,
-        findings: &mut Vec<Finding>,
-    ) -> Result<u64, SqliteError> {
-        self.condense(limit).await?;
-        let mut pruned = 0;
-        let mut after = 0;
-        while self.used_bytes().await? > limit {
-            let oldest = self
-                .read(move |reader| oldest_streams(reader, after))
-                .await?;
-            let Some((streams, last)) = oldest else {
-                break;
-            };
-            after = last;
-            let (runs, sessions): (Vec<_>, Vec<_>) = streams
-                .into_iter()
-                .partition(|stream| is_run_stream(&stream.key));
-            for some in runs.chunks(FORGET_RUNS) {
-                if self.used_bytes().await? <= limit {
-                    return Ok(pruned);
-                }
-                let keys = some.iter().map(|run| run.key.clone());
-                pruned += self.forget_runs(keys.collect()).await?;
-            }
-            for stream in sessions {
-                if self.used_bytes().await? <= limit {
-                    return Ok(pruned);
-                }
-                let find = move |reader: &Connection, of: &Swept| {
-                    old_turns(reader, of, Until::Position(last))
-                };
-                pruned += self.prune(&stream, find, true, now, findings).await?.pruned;
-            }
-        }
-        self.condense(limit).await?;
-        let used = self.used_bytes().await?;
-        if used > limit {
-            tracing::warn!(
-                used,
-                limit,
-                "the store stays over its limit: nothing is left that may go"
-            );
-        }
-        Ok(pruned)
-    }
-
-    /// Removes those of some runs that have ended; returns how many records they had.
-    async fn forget_runs(&self, keys: Vec<StreamKey>) -> Result<u64, SqliteError> {
-        let writer = self.inner.writer()?;
-        let forget = move |work: &mut Work<'_>| {
-            let mut records = 0;
-            for key in &keys {
-                records += forget_ended(work, key)?;
-            }
-            Ok((records, work.state.is_removing))
-        };
-        let (records, mut is_more) = writer.write(forget).await?;
-        while is_more {
-            is_more = writer.write(removing::step).await?;
-        }
-        Ok(records)
-    }
-
-    /// Takes out digests of pruned records, and rows of their turns, until few enough bytes are used.
-    async fn condense(&self, limit: u64) -> Result<(), SqliteError> {
-        let mut stream = 0;
-        while self.used_bytes().await? > limit {
-            let next = self.read(move |reader| next_stream(reader, stream)).await?;
-            let Some(next) = next else {
-                return Ok(());
-            };
-            stream = next;
-            let mut after = Some(0);
-            while let Some(from) = after {
-                let writer = self.inner.writer()?;
-                after = writer
-                    .write(move |work| condense(work.connection, stream, from))
-                    .await?;
-            }
-            self.forget_rows(stream).await?;
-        }
-        Ok(())
-    }
-
-    async fn forget_rows(&self, stream: u64) -> Result<(), SqliteError> {
-        let writer = self.inner.writer()?;
-        let mut is_more = true;
-        while is_more {
-            let forget =
-                move |work: &mut Work<'_>| queries::forget(work.connection, stream, FORGET);
-            is_more = writer.write(forget).await? == FORGET;
-        }
-        Ok(())
-    }
 }
 
 /// What a sweep looks for: what is older than a time.
@@ -329,8 +228,8 @@ enum Sweep {
 
 /// What was done about a stream.
 #[derive(Debug, Default)]
-struct Pruned {
-    pruned: u64,
+pub(super) struct Pruned {
+    pub(super) pruned: u64,
     /// What is left to be noted.
     note: Option<SweepMark>,
 }

@@ -9,6 +9,7 @@ mod backup;
 mod commit_thread;
 mod commit_times;
 mod committer;
+mod compact;
 mod condense;
 mod connect;
 mod counter;
@@ -25,6 +26,7 @@ mod inner;
 mod inspect;
 mod journal;
 mod kept;
+mod ledger;
 mod maintain;
 mod manifest;
 mod numbers;
@@ -44,6 +46,7 @@ mod rights;
 mod runs;
 mod schema;
 mod secrets;
+mod shrink;
 mod spans;
 mod staging;
 mod storage;
@@ -57,16 +60,19 @@ use std::sync::Arc;
 
 pub use crate::durable::chain::ChainKey;
 pub use backup::{BackupError, BackupProgress, BackupReport};
+pub use compact::CompactReport;
 pub use error::SqliteError;
 pub use export::ExportReport;
 pub use files::SqliteSessionFileStore;
 pub use findings::Finding;
 pub use host_records::SqliteHostRecords;
-pub use import::ImportReport;
+pub use import::{ImportReport, ImportedRecords};
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
+pub use ledger::SqliteLedger;
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use owner::while_unowned;
 pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
 pub use records::SqliteRecords;
 pub use restore::{
@@ -133,6 +139,14 @@ impl SqliteStore {
     #[must_use]
     pub fn host_records(&self) -> SqliteHostRecords {
         SqliteHostRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the spending ledger.
+    #[must_use]
+    pub fn ledger(&self) -> SqliteLedger {
+        SqliteLedger {
             inner: Arc::clone(&self.inner),
         }
     }

@@ -24,6 +24,9 @@ pub struct SqliteOptions {
     pub check: OpenCheck,
     /// How big the database may grow; `None` is as big as the disk allows.
     pub max_bytes: Option<u64>,
+    /// Kinds of [host records](crate::HostRecord) that `retention.max_bytes` removes, the oldest first, before any record of a
+    /// session. Records of other kinds are never removed by retention.
+    pub expendable_records: &'static [&'static str],
 }
 
 /// What is removed of ended turns; `None` keeps it.
@@ -72,6 +75,7 @@ impl SqliteOptions {
             on_lost_commits: OnLostCommits::default(),
             check: OpenCheck::default(),
             max_bytes: None,
+            expendable_records: &[],
         }
     }
     /// Sets the key of the chain.
@@ -97,6 +101,11 @@ impl SqliteOptions {
     /// Sets how much is looked at first.
     pub fn with_check(mut self, check: OpenCheck) -> Self {
         self.check = check;
+        self
+    }
+    /// Sets the kinds of host records that go before the records of sessions.
+    pub fn with_expendable_records(mut self, kinds: &'static [&'static str]) -> Self {
+        self.expendable_records = kinds;
         self
     }
     /// Sets how big the database may grow.

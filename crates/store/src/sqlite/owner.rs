@@ -59,6 +59,17 @@ impl Owner {
     }
 }
 
+/// Does something while no process can have a store for writing; `None` if there is no store, or a process has it. Nothing is written.
+pub fn while_unowned<T>(directory: &Path, work: impl FnOnce() -> T) -> Option<T> {
+    let directory = directory.to_owned();
+    let file = File::open(Location { directory }.lock()).ok()?;
+    file.try_lock().ok()?;
+    let owner = Owner { file };
+    let done = work();
+    drop(owner);
+    Some(done)
+}
+
 fn holder(path: &Path) -> String {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(32).read_to_string(&mut text));

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use windlass_core::agent::Agent;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
-use windlass_core::session::Session;
+use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
@@ -49,11 +49,21 @@ fn get<T: DeserializeOwned>(
     table: &str,
     id: Uuid,
 ) -> std::result::Result<Option<T>, Fault> {
-    let text: Option<String> = connection
+    let text = text(connection, table, id)?;
+    text.map(|text| parse(table, &text)).transpose()
+}
+
+/// Reads the JSON of a record.
+pub(super) fn text(
+    connection: &Connection,
+    table: &str,
+    id: Uuid,
+) -> std::result::Result<Option<String>, Fault> {
+    let text = connection
         .prepare_cached(&format!("SELECT record FROM {table} WHERE id = ?1"))?
         .query_row([id.as_bytes()], |row| row.get(0))
         .optional()?;
-    text.map(|text| parse(table, &text)).transpose()
+    Ok(text)
 }
 
 fn select<T: DeserializeOwned>(
@@ -192,6 +202,12 @@ impl Records for SqliteRecords {
 
     async fn add_session(&self, session: Session) -> Result<()> {
         self.write(move |work| put_session(work, &session)).await
+    }
+    async fn set_subagent_status(&self, id: SessionId, status: SubagentStatus) -> Result<bool> {
+        let changed = self.modify_session(id, move |session| {
+            session.subagent_status = Some(status);
+        });
+        Ok(changed.await?.is_some())
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         self.write(move |work| delete(work, "sessions", id.uuid()))

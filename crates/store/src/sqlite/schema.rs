@@ -20,7 +20,7 @@ type Step = &'static str;
 
 /// The steps from one version to the next. Until the first release the first one is changed in place; a step that has been
 /// released never is: later ones build on it.
-const STEPS: &[Step] = &[include_str!("schema/1.sql")];
+pub(crate) const STEPS: &[Step] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
@@ -179,7 +179,7 @@ mod tests {
         };
         let _owner = Owner::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, STEPS).unwrap();
+        migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
         let whole = fs::read(location.database()).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
         fs::write(&backup, &whole[..whole.len() / 2]).unwrap();
@@ -201,5 +201,45 @@ mod tests {
         assert!(migrate_by(&mut connection, &location, &steps).is_err());
         assert_eq!(version(&connection).unwrap(), 1);
         assert!(connection.prepare("SELECT * FROM two").is_err());
+    }
+
+    #[test]
+    fn the_spending_of_turns_is_taken_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let _owner = Owner::take(&location).unwrap();
+        let mut connection = location.connect_to_write(None).unwrap();
+        migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
+        const DAY: i64 = 86_400_000_000;
+        for (place, agent, ended_at, cost) in [
+            (1, "", Some(3 * DAY), Some(0.1)),
+            (2, "", Some(3 * DAY + 5), None),
+            (3, "bot", Some(4 * DAY - 1), Some(0.000_000_2)),
+            (4, "", None, None),
+        ] {
+            let tokens = ended_at.map(|_| 10);
+            connection
+                .execute(
+                    "INSERT INTO turns (place, stream, turn, first, seq, agent, intent, status, steps, ended_at, model, \
+                     provider, input_tokens, output_tokens, cost, view) \
+                     VALUES (?1, 1, x'00', 1, 1, ?2, '', 0, 0, ?3, 'm', 'p', ?4, ?4, ?5, '')",
+                    (place, agent, ended_at, tokens, cost),
+                )
+                .unwrap();
+        }
+        migrate(&mut connection, &location).unwrap();
+        let mut statement = connection
+            .prepare("SELECT day, owner, tokens, micro_usd FROM spending ORDER BY owner")
+            .unwrap();
+        let rows = statement.query_map([], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        });
+        let rows: Vec<(i64, String, i64, i64)> = rows.unwrap().map(Result::unwrap).collect();
+        let expected = [(3, "", 40, 100_000), (3, "bot", 20, 1)];
+        let expected =
+            expected.map(|(day, owner, tokens, usd)| (day, owner.to_owned(), tokens, usd));
+        assert_eq!(rows, expected);
     }
 }

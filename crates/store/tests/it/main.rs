@@ -4,6 +4,7 @@
 mod guards;
 mod host_records;
 mod journal;
+mod ledger;
 #[cfg(target_os = "linux")]
 mod memory_scan;
 mod queries;

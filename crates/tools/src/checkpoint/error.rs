@@ -88,7 +88,20 @@ pub enum CheckpointError {
         /// Where it was.
         root: PathBuf,
     },
-    /// A restore went only a part of its way. It can be asked for again.
+    /// A restore failed, and the files are as they were before it.
+    #[error(
+        "cannot {doing} {}: {source}; nothing was restored: remove the cause and ask again",
+        path.display()
+    )]
+    RolledBack {
+        /// What was tried.
+        doing: &'static str,
+        /// With what, below the root.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A restore failed, and could not be rolled back. It can be asked for again.
     #[error(
         "the files were restored only in part: cannot {doing} {}: {source}; remove the cause and ask again",
         path.display()

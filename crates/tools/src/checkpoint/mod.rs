@@ -9,6 +9,7 @@ mod blobs;
 mod error;
 mod guard;
 mod index;
+mod intent;
 mod manifest;
 mod own;
 mod path_text;
@@ -20,6 +21,8 @@ mod scan;
 mod tests;
 mod turns;
 mod undo;
+#[cfg(test)]
+mod undo_tests;
 
 use std::collections::HashMap;
 use std::io;
@@ -37,6 +40,7 @@ pub use turns::{Changing, ChangingTurn};
 pub use undo::{CutOffCalls, UndoneTurn};
 
 use blobs::digest_of;
+use intent::{Intent, Intents, RootSteps};
 use manifest::Manifest;
 use restore::{Plan, Step};
 use room::Room;
@@ -44,7 +48,6 @@ use turns::{Active, Known};
 
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
-use windlass_core::turn_environment::TurnEnvironment;
 
 /// How much is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +84,7 @@ pub struct Checkpoints {
 struct Shared {
     directory: PathBuf,
     limits: CheckpointLimits,
+    intents: Intents,
     /// One for each root, while something is done in it.
     rooms: Mutex<HashMap<PathBuf, Arc<Mutex<Room>>>>,
     /// Taken to write by who removes what nobody needs, and to read by everybody else; before all other locks, and once.
@@ -111,10 +115,12 @@ impl Checkpoints {
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&directory)?;
         let known = Mutex::new(Self::open_known(&directory)?);
+        let intents = Intents::open(&directory)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 directory,
                 limits,
+                intents,
                 rooms: Mutex::default(),
                 sweep: RwLock::default(),
                 stored: Mutex::default(),
@@ -139,7 +145,7 @@ impl Checkpoints {
     ) -> Result<CheckpointId, CheckpointError> {
         let room = self.room(entered, at.root_path());
         let mut room = lock(&room);
-        room.finish(at, &self.shared.limits)?;
+        self.finish(&room, at)?;
         let mut written = 0;
         let taken = room.take(at, &self.shared.limits, &mut written);
         // Also of what came to nothing something may have been written.
@@ -171,7 +177,7 @@ impl Checkpoints {
         let _working = self.work_alone(&[at.root_path()])?;
         let entered = self.enter();
         let (from, to) = self.manifests(&entered, at.root_path(), from, to)?;
-        self.carry_out(&entered, at, restore::steps(&from, &to))
+        self.restore_all(&entered, vec![(at, restore::steps(&from, &to))])
     }
 
     fn manifests(
@@ -195,50 +201,99 @@ impl Checkpoints {
     ) -> Result<Vec<PathBuf>, CheckpointError> {
         let room = self.room(entered, at.root_path());
         let room = lock(&room);
-        room.finish(at, &self.shared.limits)?;
+        self.finish(&room, at)?;
         let plan = Plan::of(steps.to_vec());
         Ok(room.hand(at, &self.shared.limits).foreign(&plan.steps))
     }
 
-    /// Does what it takes, unless somebody else changed something.
-    fn carry_out(
+    /// Restores in all workspaces, which are in the order of their roots, or in none. Nothing is touched if a path was changed by
+    /// something else.
+    fn restore_all(
         &self,
         entered: &Entered<'_>,
-        at: &ResolvedWorkspace,
-        steps: Vec<Step>,
+        plans: Vec<(&ResolvedWorkspace, Vec<Step>)>,
     ) -> Result<Restored, CheckpointError> {
-        if !at.policy().write {
+        if let Some((at, _)) = plans.iter().find(|(at, _)| !at.policy().write) {
             let id = at.id().to_owned();
             return Err(CheckpointError::ReadOnly { id });
         }
-        let room = self.room(entered, at.root_path());
-        let room = lock(&room);
-        room.finish(at, &self.shared.limits)?;
-        room.restore(at, &self.shared.limits, Plan::of(steps))
+        let rooms = self.rooms(entered, plans.iter().map(|(at, _)| at.root_path()));
+        let rooms: Vec<_> = rooms.iter().map(|room| lock(room)).collect();
+        let mut hands = Vec::new();
+        let mut foreign = Vec::new();
+        let mut left = Vec::new();
+        for (room, (at, steps)) in rooms.iter().zip(plans) {
+            self.finish(room, at)?;
+            let plan = Plan::of(steps);
+            let hand = room.hand(at, &self.shared.limits);
+            foreign.extend(hand.foreign(&plan.steps));
+            hand.check_content(&plan.steps)?;
+            left.extend(plan.left);
+            hands.push((hand, plan.steps));
+        }
+        if !foreign.is_empty() {
+            return Err(CheckpointError::ForeignEdits { paths: foreign });
+        }
+        let roots = hands.iter().map(|(hand, steps)| RootSteps {
+            root: hand.at.root_path().to_owned(),
+            steps: steps.clone(),
+        });
+        let intent = self.shared.intents.begin(roots.collect())?;
+        let restored = restore::apply_all(&hands);
+        self.shared.intents.end(&intent)?;
+        let mut restored = restored?;
+        restored.left.extend(left);
+        restored.left.sort();
+        Ok(restored)
     }
 
-    /// Finishes the restores in which an earlier process was killed. What cannot be finished is told in the log, and left.
+    /// Finishes the restores of a workspace in which an earlier process was killed. What was changed since stays as it is.
+    fn finish(&self, room: &Room, at: &ResolvedWorkspace) -> Result<(), CheckpointError> {
+        let root = at.root_path();
+        self.shared.intents.finish_root(root, |steps| {
+            let hand = room.hand(at, &self.shared.limits);
+            log_finished(&[root], restore::apply_all(&[(hand, steps)]));
+        })
+    }
+
+    /// Finishes the restores in which an earlier process was killed, each in all of its roots. What cannot be finished is rolled
+    /// back. A restore with a root that no environment has is logged and left until one has it.
     pub fn finish_restores(&self, environments: &Environments) {
-        for environment in environments.list() {
-            let entered = self.enter();
-            let room = self.room(&entered, environment.root());
-            let room = lock(&room);
-            if !room.is_restoring() {
-                continue;
+        let open = match self.shared.intents.open_ones() {
+            Ok(open) => open,
+            Err(error) => {
+                return tracing::warn!(%error, "interrupted restores of files are not finished");
             }
-            let turn = TurnEnvironment::new(environment.id(), "");
-            let done = environments
-                .resolve(Some(&turn))
-                .map_err(|error| error.to_string())
-                .and_then(|at| {
-                    let done = room.finish(&at, &self.shared.limits);
-                    done.map_err(|error| error.to_string())
-                });
-            if let Err(error) = done {
-                let root = environment.root().display();
-                tracing::warn!(%root, %error, "a restore of files that was interrupted is not finished");
+        };
+        for (path, intent) in open {
+            let finished = self.finish_intent(environments, intent);
+            let ended = finished.and_then(|()| {
+                let ended = self.shared.intents.end(&path);
+                ended.map_err(|error| error.to_string())
+            });
+            if let Err(error) = ended {
+                tracing::warn!(%error, "an interrupted restore of files is not finished");
             }
         }
+    }
+
+    fn finish_intent(&self, environments: &Environments, intent: Intent) -> Result<(), String> {
+        let mut workspaces = Vec::new();
+        for RootSteps { root, .. } in &intent.roots {
+            let at = undo::resolved(environments, root, &[]);
+            workspaces.push(at.map_err(|error| error.to_string())?);
+        }
+        let entered = self.enter();
+        let roots: Vec<&Path> = intent.roots.iter().map(|it| it.root.as_path()).collect();
+        let rooms = self.rooms(&entered, roots.iter().copied());
+        let rooms: Vec<_> = rooms.iter().map(|room| lock(room)).collect();
+        let steps = intent.roots.iter().map(|it| it.steps.clone());
+        let hands = rooms.iter().zip(&workspaces).zip(steps);
+        let hands: Vec<_> = hands
+            .map(|((room, at), steps)| (room.hand(at, &self.shared.limits), steps))
+            .collect();
+        log_finished(&roots, restore::apply_all(&hands));
+        Ok(())
     }
 
     /// Returns where the store is.
@@ -263,11 +318,31 @@ impl Checkpoints {
         Arc::clone(room)
     }
 
+    fn rooms<'a>(
+        &self,
+        entered: &Entered<'_>,
+        roots: impl Iterator<Item = &'a Path>,
+    ) -> Vec<Arc<Mutex<Room>>> {
+        roots.map(|root| self.room(entered, root)).collect()
+    }
+
     /// A root has its own directory, named by its path.
     fn room_path(&self, root: &Path) -> PathBuf {
         let name = digest_of(root.as_os_str().as_encoded_bytes());
         let rooms = retention::rooms_of(&self.shared.directory);
         rooms.join(name.get(..32).unwrap_or(&name))
+    }
+}
+
+fn log_finished(roots: &[&Path], finished: Result<Restored, CheckpointError>) {
+    match finished {
+        Ok(restored) => {
+            let left = restored.left.len();
+            tracing::info!(?roots, left, "an interrupted restore of files was finished");
+        }
+        Err(error) => {
+            tracing::warn!(?roots, %error, "an interrupted restore of files could not be finished");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! Bringing files back. Everything is compared before anything is touched; then the list of steps is written down, the steps are done, and the list is
-//! taken away. Each step looks again at what is there, so that one that was done before does nothing: after a kill in the middle the list is gone through
-//! once more.
+//! Bringing files back. Everything is compared before anything is touched; then the steps in all roots are recorded, done, and the record is removed.
+//! Each step looks again at what is there, so that one that was done before does nothing: after a kill in the middle all steps are done once more. After
+//! a failure in the middle they are done in reverse.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -45,6 +45,14 @@ impl Step {
         match (&self.from, &self.to) {
             (Some(Entry::Unseen), None) => false,
             (_, to) => to.as_ref().is_none_or(Entry::is_kept),
+        }
+    }
+
+    fn reversed(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            from: self.to.clone(),
+            to: self.from.clone(),
         }
     }
 
@@ -226,6 +234,16 @@ impl Hand<'_> {
         Ok(restored)
     }
 
+    /// Does steps in reverse; returns whether each path is again as the turn left it.
+    fn roll_back(&self, steps: &[Step]) -> Result<bool, CheckpointError> {
+        self.apply(Plan::of(steps.iter().map(Step::reversed).collect()))?;
+        let is_back = |step: &Step| {
+            let now = self.now(&step.path);
+            now.is_some_and(|now| now.is(step.from.as_ref()))
+        };
+        Ok(steps.iter().all(is_back))
+    }
+
     /// Takes away what is in the way; tells whether it is gone.
     fn remove(&self, step: &Step) -> io::Result<bool> {
         let Some(name) = step.path.file_name() else {
@@ -242,7 +260,7 @@ impl Hand<'_> {
             Some(now) => return Ok(now.is(step.to.as_ref())),
             None => return Ok(false),
         }
-        act();
+        act()?;
         if !step.from.as_ref().is_some_and(Entry::is_directory) {
             parent.remove_file(name)?;
             return Ok(true);
@@ -273,7 +291,7 @@ impl Hand<'_> {
             Some(now) if !step.goes_first() && step.may_find(&now) => {}
             _ => return Ok(false),
         }
-        act();
+        act().map_err(&failed)?;
         match to {
             Entry::Directory { .. } => parent.create_dir(name).map_err(&failed)?,
             Entry::Link { target } => {
@@ -298,7 +316,7 @@ impl Hand<'_> {
     fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
         match self.directory(path)? {
             Some(directory) => {
-                act();
+                act()?;
                 directory.set_permissions(".", Permissions::from_mode(mode))
             }
             None => Ok(()),
@@ -363,8 +381,46 @@ impl Hand<'_> {
     }
 }
 
+/// Does the steps in all roots, or in none: after a failure the steps that were done are taken back.
+pub(super) fn apply_all(roots: &[(Hand<'_>, Vec<Step>)]) -> Result<Restored, CheckpointError> {
+    let mut restored = Restored::default();
+    for (hand, steps) in roots {
+        match hand.apply(Plan::of(steps.clone())) {
+            Ok(more) => {
+                restored.changed.extend(more.changed);
+                restored.left.extend(more.left);
+            }
+            Err(error) => return Err(roll_back_all(roots, error)),
+        }
+    }
+    Ok(restored)
+}
+
+fn roll_back_all(roots: &[(Hand<'_>, Vec<Step>)], error: CheckpointError) -> CheckpointError {
+    let mut is_back = true;
+    for (hand, steps) in roots {
+        is_back &= hand.roll_back(steps).unwrap_or_else(|error| {
+            let root = hand.at.root_path().display();
+            tracing::warn!(%root, %error, "a restore that failed could not be rolled back");
+            false
+        });
+    }
+    match error {
+        CheckpointError::Partly {
+            doing,
+            path,
+            source,
+        } if is_back => CheckpointError::RolledBack {
+            doing,
+            path,
+            source,
+        },
+        error => error,
+    }
+}
+
 fn rename(parent: &Dir, temporary: &str, name: &OsStr) -> io::Result<()> {
-    act();
+    act()?;
     parent.rename(temporary, parent, name)
 }
 
@@ -377,8 +433,13 @@ fn partly(doing: &'static str, step: &Step) -> impl Fn(io::Error) -> CheckpointE
     }
 }
 
-/// Something is about to be changed. Tests end the work here.
-pub(super) fn act() {
+/// Something is about to be changed. Tests fail or kill the restore here.
+#[cfg_attr(
+    not(test),
+    expect(clippy::unnecessary_wraps, reason = "tests return errors")
+)]
+fn act() -> io::Result<()> {
     #[cfg(test)]
-    super::tests::act();
+    super::tests::act()?;
+    Ok(())
 }

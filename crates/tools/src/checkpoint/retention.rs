@@ -70,7 +70,17 @@ impl Checkpoints {
                 needed.entry(room).or_default().extend(names);
             }
         }
+        // A restore that is to be finished needs the content of its roots.
+        let restores = self.shared.intents.open_ones()?;
+        let restoring: HashSet<PathBuf> = restores
+            .iter()
+            .flat_map(|(_, intent)| &intent.roots)
+            .map(|it| self.room_path(&it.root))
+            .collect();
         for room in entries(&rooms_of(directory)).map_err(&failed)? {
+            if restoring.contains(&room.path()) {
+                continue;
+            }
             let needed = needed.remove(&room.path()).unwrap_or_default();
             self.sweep_room(&room.path(), &needed).map_err(&failed)?;
         }
@@ -113,10 +123,6 @@ impl Checkpoints {
             name.is_some_and(|name| needed.contains(name))
         };
         let room = Room::open(directory.to_owned(), Path::new(""));
-        // A restore that is to be finished needs what it needs.
-        if room.is_restoring() {
-            return Ok(());
-        }
         // What is known of files goes first: it must not name what is gone.
         let mut open = lock(&self.shared.rooms);
         let of_open = open

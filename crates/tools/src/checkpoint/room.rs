@@ -1,6 +1,5 @@
 //! What is kept of one workspace.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::blobs::{Blobs, Put, Sync, digest_of, write_whole};
 use super::index::Index;
 use super::manifest::{CheckpointId, Manifest};
-use super::restore::{Hand, Plan, Restored, Step};
+use super::restore::Hand;
 use super::scan::{Found, Scan};
 use super::{CheckpointError, CheckpointLimits, path_text};
 use crate::workspace::ResolvedWorkspace;
@@ -24,13 +23,6 @@ pub(super) struct Room {
     pub(super) manifests: Blobs,
     /// Read from the disk when it is needed first.
     index: Option<Index>,
-}
-
-/// A restore that has begun.
-#[derive(Serialize, Deserialize)]
-struct Restoring {
-    version: u32,
-    steps: Vec<Step>,
 }
 
 /// Which workspace a room is for; people and sweeps read it.
@@ -54,10 +46,6 @@ impl Room {
 
     fn index_path(&self) -> PathBuf {
         self.directory.join("index.json")
-    }
-
-    fn restoring_path(&self) -> PathBuf {
-        self.directory.join("restoring.json")
     }
 
     /// Keeps what is there now. Adds how many bytes that took, also where it fails.
@@ -117,10 +105,6 @@ impl Room {
         })
     }
 
-    pub(super) fn is_restoring(&self) -> bool {
-        self.restoring_path().exists()
-    }
-
     pub(super) fn hand<'a>(
         &'a self,
         at: &'a ResolvedWorkspace,
@@ -131,65 +115,6 @@ impl Room {
             limits,
             blobs: &self.blobs,
         }
-    }
-
-    /// Restores, once nothing speaks against it.
-    pub(super) fn restore(
-        &self,
-        at: &ResolvedWorkspace,
-        limits: &CheckpointLimits,
-        plan: Plan,
-    ) -> Result<Restored, CheckpointError> {
-        let hand = self.hand(at, limits);
-        let foreign = hand.foreign(&plan.steps);
-        if !foreign.is_empty() {
-            return Err(CheckpointError::ForeignEdits { paths: foreign });
-        }
-        hand.check_content(&plan.steps)?;
-        let path = self.restoring_path();
-        let restoring = Restoring {
-            version: VERSION,
-            steps: plan.steps.clone(),
-        };
-        let written = serde_json::to_vec(&restoring).map_err(io::Error::from);
-        let written = written.and_then(|bytes| write_whole(&path, &bytes, Sync::Yes));
-        written.map_err(CheckpointError::io("write", &path))?;
-        let restored = hand.apply(plan);
-        // Also after a failure: each path is as it was before or after, so the same can be asked for again.
-        fs::remove_file(&path).map_err(CheckpointError::io("remove", &path))?;
-        restored
-    }
-
-    /// Finishes a restore in which a process was killed. What was changed since stays as it is.
-    pub(super) fn finish(
-        &self,
-        at: &ResolvedWorkspace,
-        limits: &CheckpointLimits,
-    ) -> Result<(), CheckpointError> {
-        let path = self.restoring_path();
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(CheckpointError::io("read", &path)(error)),
-        };
-        let restoring: Restoring = serde_json::from_slice(&bytes)
-            .ok()
-            .filter(|restoring: &Restoring| restoring.version == VERSION)
-            .ok_or_else(|| CheckpointError::Damaged { path: path.clone() })?;
-        let steps = Plan::of(restoring.steps);
-        let restored = self.hand(at, limits).apply(steps);
-        fs::remove_file(&path).map_err(CheckpointError::io("remove", &path))?;
-        match restored {
-            Ok(restored) => {
-                let (root, left) = (at.root_path().display(), restored.left.len());
-                tracing::info!(%root, left, "a restore of files was finished");
-            }
-            Err(error) => {
-                let root = at.root_path().display();
-                tracing::warn!(%root, %error, "a restore of files could not be finished");
-            }
-        }
-        Ok(())
     }
 
     /// Forgets what is known of files whose content goes.

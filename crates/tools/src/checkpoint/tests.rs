@@ -15,14 +15,22 @@ use super::*;
 use crate::environments::{Environment, Policy};
 
 thread_local! {
-    static ACTIONS_LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    pub(super) static ACTIONS_LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    /// Actions before one that the system refuses; the later ones succeed.
+    pub(super) static ACTIONS_BEFORE_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// The process is killed before the action that is one too many: nothing is cleaned up.
-pub(super) fn act() {
+pub(super) fn act() -> io::Result<()> {
     match ACTIONS_LEFT.get() {
         Some(0) => panic!("killed"),
         left => ACTIONS_LEFT.set(left.map(|left| left - 1)),
+    }
+    let left = ACTIONS_BEFORE_FAILURE.get();
+    ACTIONS_BEFORE_FAILURE.set(left.and_then(|left| left.checked_sub(1)));
+    match left {
+        Some(0) => Err(io::ErrorKind::StorageFull.into()),
+        _ => Ok(()),
     }
 }
 
@@ -118,9 +126,9 @@ impl Place {
 }
 
 /// What is where: a file with its mode, a link with its target, a directory.
-type Tree = BTreeMap<PathBuf, (char, u32, Vec<u8>)>;
+pub(super) type Tree = BTreeMap<PathBuf, (char, u32, Vec<u8>)>;
 
-fn gather(root: &Path, below: &Path, tree: &mut Tree) {
+pub(super) fn gather(root: &Path, below: &Path, tree: &mut Tree) {
     for entry in fs::read_dir(root.join(below)).unwrap() {
         let entry = entry.unwrap();
         let path = below.join(entry.file_name());

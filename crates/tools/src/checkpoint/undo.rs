@@ -100,13 +100,7 @@ impl Checkpoints {
             cut_off.dedup();
             return Err(CheckpointError::CutOff { paths: cut_off });
         }
-        let mut restored = Restored::default();
-        for (at, steps) in plans {
-            let more = self.carry_out(&entered, at, steps)?;
-            restored.changed.extend(more.changed);
-            restored.left.extend(more.left);
-        }
-        Ok(restored)
+        self.restore_all(&entered, plans)
     }
 
     fn calls_of(&self, turn: UndoneTurn) -> Result<Vec<CallRecord>, CheckpointError> {

@@ -1,6 +1,7 @@
 //! A server that is a program: one JSON message a line.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +52,11 @@ pub(super) async fn start(
     let complaints = Arc::new(Output::new(COMPLAINTS, 0));
     let kept = Arc::clone(&complaints);
     let made = tokio::task::spawn_blocking(move || {
-        let place = shell.place_of(&environments, turn.as_ref(), None)?;
+        let mut place = shell.place_of(&environments, turn.as_ref(), None)?;
+        if let Some(home) = &shell.home {
+            let path = shell.variables.get("PATH").map_or("", String::as_str);
+            home.open_program(&mut place.bounds, path, Path::new(&command));
+        }
         let mut program = place.program(command, Arc::clone(&kept));
         program.variables = shell.variables_in(&program.bounds);
         let own = server.env.into_iter();

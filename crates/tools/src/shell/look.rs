@@ -163,7 +163,7 @@ impl Look {
                 directory: self.directory,
             });
         }
-        let bounds = Bounds {
+        let mut bounds = Bounds {
             root: real.clone(),
             cwd: real,
             is_writable: false,
@@ -172,8 +172,13 @@ impl Look {
             hidden: Arc::new(hidden),
             held: Vec::new(),
             network: Network::None,
+            private_home: None,
+            has_terminals: false,
             scratch: None,
         };
+        if let Some(home) = &settings.home {
+            home.hide(&mut bounds);
+        }
         let mut program = Program::new(self.program, confinement, bounds, handle, output);
         program.arguments = self.arguments;
         let variables = self.variables.into_iter();

@@ -4,6 +4,8 @@ mod background;
 mod edges;
 mod error;
 mod filtered;
+mod home;
+mod home_programs;
 mod look;
 mod output_tool;
 mod place;
@@ -25,6 +27,8 @@ use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::SessionId;
 
+pub use home::{HomeAccess, HomePathError, UserHome};
+pub use home_programs::SHARED_HOME_DIRECTORIES;
 pub use look::{Look, LookError, LookOutput};
 pub use place::PlaceRefused;
 pub(crate) use run::code_and_signal;

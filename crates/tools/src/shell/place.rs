@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tempfile::TempDir;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_process::{Bounds, Confinement, Network, Place};
 
@@ -52,22 +53,32 @@ impl ShellSettings {
             let made = named.prefix("windlass-").tempdir_in(&self.scratch);
             made.map_err(ShellError::io("make a temporary directory"))
         });
+        let scratch = scratch.transpose()?;
         let root = at.root().as_fd().try_clone_to_owned();
+        let mut bounds = Bounds {
+            root: at.root_path().to_owned(),
+            cwd: at.root_path().join(cwd),
+            is_writable: at.policy().write,
+            also_writable: Vec::new(),
+            also_seen: Vec::new(),
+            hidden: Arc::clone(at.hidden()),
+            held: roots_inside(environments, at.root_path()),
+            network: at.policy().network,
+            private_home: None,
+            has_terminals: self.has_terminals,
+            scratch: None,
+        };
+        if let Some(home) = &self.home {
+            home.hide(&mut bounds);
+            let scratch = scratch.as_ref().map(TempDir::path);
+            let private = home.private(confinement, &bounds, scratch);
+            bounds.private_home = private.map_err(ShellError::io("make a home directory"))?;
+        }
         Ok(Place {
             confinement,
-            bounds: Bounds {
-                root: at.root_path().to_owned(),
-                cwd: at.root_path().join(cwd),
-                is_writable: at.policy().write,
-                also_writable: Vec::new(),
-                also_seen: Vec::new(),
-                hidden: Arc::clone(at.hidden()),
-                held: roots_inside(environments, at.root_path()),
-                network: at.policy().network,
-                scratch: None,
-            },
+            bounds,
             root: root.map_err(ShellError::io("open the environment's root"))?,
-            scratch: scratch.transpose()?,
+            scratch,
             limits: self.limits(),
             owner: self.owner.clone(),
             records: self.records.clone(),
@@ -77,10 +88,9 @@ impl ShellSettings {
     /// Returns the variables of a program; none of ours are among them.
     pub(crate) fn variables_in(&self, bounds: &Bounds) -> BTreeMap<OsString, OsString> {
         let scratch = bounds.scratch.as_deref().unwrap_or(Path::new("/tmp"));
-        let mut variables: BTreeMap<OsString, OsString> = BTreeMap::from([
-            ("HOME".into(), scratch.into()),
-            ("TERM".into(), "dumb".into()),
-        ]);
+        let home = bounds.private_home.as_deref().unwrap_or(scratch);
+        let mut variables: BTreeMap<OsString, OsString> =
+            BTreeMap::from([("HOME".into(), home.into()), ("TERM".into(), "dumb".into())]);
         let set = self.variables.iter();
         variables.extend(set.map(|(name, value)| (name.into(), value.into())));
         variables.insert("TMPDIR".into(), scratch.into());

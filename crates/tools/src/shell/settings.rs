@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::home::UserHome;
 use windlass_process::{Confinement, Ladder, Limits, Records};
 
 /// The variables that commands may get of the host's; everything else stays behind.
 pub const ALLOWED_VARIABLES: &[&str] = &[
     "COLORTERM",
-    "HOME",
     "LANG",
     "LANGUAGE",
     "LC_ALL",
@@ -45,6 +45,11 @@ pub struct ShellSettings {
     pub scratch: PathBuf,
     /// The ways to confine commands, best first; the first that works here is taken.
     pub ways: Vec<Confinement>,
+    /// The user's home, of which commands see only what it opens; without it they may read all of the home, and have an empty one of their own.
+    pub home: Option<UserHome>,
+    /// Whether commands may make pseudo-terminals under Landlock; off by default, because they reach the user's other terminals then
+    /// too, and could read what is typed there. In bubblewrap they always may.
+    pub has_terminals: bool,
     /// The shell that reads the commands.
     pub shell: PathBuf,
     /// How long a command may take when the model does not say.
@@ -94,6 +99,8 @@ impl Default for ShellSettings {
             records: None,
             scratch: PathBuf::from("/tmp"),
             ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
+            home: None,
+            has_terminals: false,
             shell: shell.to_owned(),
             timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(3600),

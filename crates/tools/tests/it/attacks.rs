@@ -14,7 +14,7 @@ use windlass_tools::{Confinement, Environment, Environments, FilesCapability, Po
 use crate::support::{Place, sandboxes, with_network};
 
 /// Runs a program of Python in a place; `None` where there is no Python.
-async fn python(place: &Place, program: &str) -> Option<Value> {
+pub(crate) async fn python(place: &Place, program: &str) -> Option<Value> {
     let found = place.shell("command -v python3").await.unwrap();
     if found["exit_code"] != 0 {
         skipped("attacks", "there is no python3");

@@ -11,8 +11,10 @@ mod example;
 mod hidden;
 #[cfg(target_os = "linux")]
 mod hidden_from_commands;
+mod home;
 mod host_access;
 #[cfg(target_os = "linux")]
+mod kernel_objects;
 mod look;
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 mod mcp;

@@ -1,6 +1,6 @@
 //! Tool calls: which start now, which wait, and what follows from a result.
 
-use windlass_core::approval_rules::{ApprovalAction, call_digest};
+use windlass_core::approval_rules::ApprovalAction;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ActCompletedData, ActStartedData, ApprovalRequiredData, ToolCallRequestedData, ToolCallSummary,
@@ -21,6 +21,15 @@ use crate::state::{Act, Call, CallState};
 pub(super) const REFUSED_BY_RULE: &str = "refused: the operator's approval rules do not allow this call; nobody was asked. Do it in another way, \
     or say what you would need";
 
+/// How a call ends.
+struct CallEnd {
+    status: ToolStatus,
+    result: ToolResult,
+    duration_ms: Option<u64>,
+    /// Whether it did not run.
+    refused: bool,
+}
+
 /// Names the question that a step asks.
 pub(super) fn question_of(exec_id: ExecId) -> String {
     format!("input_{}", exec_id.uuid().as_simple())
@@ -36,8 +45,7 @@ impl Draft<'_> {
         for (call, RequestedCall { refusal, .. }) in calls.iter().zip(requested) {
             if let Some(refusal) = refusal {
                 self.open_call(call);
-                let result = ToolResult::failure(&call.call.id, refusal);
-                self.close_call(call.exec_id, ToolStatus::Error, result, None);
+                self.refuse_call(call, refusal);
             }
         }
         self.advance();
@@ -65,7 +73,15 @@ impl Draft<'_> {
                     },
                 );
             }
-            None => self.close_call(exec_id, outcome.status, outcome.result, outcome.duration_ms),
+            None => {
+                let end = CallEnd {
+                    status: outcome.status,
+                    result: outcome.result,
+                    duration_ms: outcome.duration_ms,
+                    refused: outcome.refused,
+                };
+                self.end_call(exec_id, end);
+            }
         }
         self.advance();
         Ok(())
@@ -73,7 +89,8 @@ impl Draft<'_> {
 
     /// Starts what may start; when every call has its result, goes on to the next model call.
     pub(super) fn advance(&mut self) {
-        self.start_ready_calls();
+        // A call that is refused makes room for others of its class.
+        while self.start_ready_calls() {}
         let Some(turn) = self.turn() else { return };
         if let Some(act) = turn.act().filter(|act| act.is_done()) {
             let (tool_call_count, success_count) = (act.calls.len(), successes(act));
@@ -94,11 +111,13 @@ impl Draft<'_> {
         }
     }
 
-    /// Calls of one class run one after the other in their order; all others at once, up to the plan's number.
-    fn start_ready_calls(&mut self) {
+    /// Calls of one class run one after the other in their order; all others at once, up to the plan's number. Tells whether
+    /// one was refused after it had taken its class.
+    fn start_ready_calls(&mut self) -> bool {
         let Some(act) = self.turn().and_then(|turn| turn.act()) else {
-            return;
+            return false;
         };
+        let mut has_refused = false;
         let calls = act.calls.clone();
         let mut busy_classes: Vec<&str> = Vec::new();
         // A call that may run once it is allowed keeps its place. All count before any starts: a call that waited
@@ -132,8 +151,7 @@ impl Draft<'_> {
             let action = self.plan().approvals.action_on(&call.call, policy);
             if action == ApprovalAction::Deny {
                 self.open_call(call);
-                let result = ToolResult::failure(&call.call.id, REFUSED_BY_RULE);
-                self.close_call(call.exec_id, ToolStatus::Error, result, None);
+                self.refuse_call(call, REFUSED_BY_RULE);
                 continue;
             }
             if let Some(refusal) = self.refused_by_budget() {
@@ -162,8 +180,8 @@ impl Draft<'_> {
                     let text = format!(
                         "{max_outside} calls wait for their results already, which is the limit; make fewer at a time"
                     );
-                    let result = ToolResult::failure(&call.call.id, text);
-                    self.close_call(call.exec_id, ToolStatus::Error, result, None);
+                    self.refuse_call(call, text);
+                    has_refused = true;
                 }
                 ToolPolicy::ClientSide => {
                     outside += 1;
@@ -171,17 +189,24 @@ impl Draft<'_> {
                 }
             }
         }
+        has_refused
+    }
+
+    /// Ends a call that does not run.
+    fn refuse_call(&mut self, call: &Call, why: impl Into<String>) {
+        let end = CallEnd {
+            status: ToolStatus::Error,
+            result: ToolResult::failure(&call.call.id, why),
+            duration_ms: None,
+            refused: true,
+        };
+        self.end_call(call.exec_id, end);
     }
 
     /// Tells whether somebody allowed this very call for good. A rule that refuses it has been asked before.
     fn is_remembered(&self, call: &Call) -> bool {
         let allowed = self.turn().map_or(&[][..], |turn| &turn.allowed);
-        let remembered = &self.plan().remembered;
-        if allowed.is_empty() && remembered.is_empty() {
-            return false;
-        }
-        let digest = call_digest(&call.call);
-        allowed.contains(&digest) || remembered.contains(&digest.to_string())
+        self.plan().remembers(allowed, &call.call)
     }
 
     fn open_call(&mut self, call: &Call) {
@@ -241,6 +266,22 @@ impl Draft<'_> {
         result: ToolResult,
         duration_ms: Option<u64>,
     ) {
+        let end = CallEnd {
+            status,
+            result,
+            duration_ms,
+            refused: false,
+        };
+        self.end_call(exec_id, end);
+    }
+
+    fn end_call(&mut self, exec_id: ExecId, end: CallEnd) {
+        let CallEnd {
+            status,
+            result,
+            duration_ms,
+            refused,
+        } = end;
         let Some(call) = self.call(exec_id) else {
             return;
         };
@@ -279,6 +320,7 @@ impl Draft<'_> {
             private,
             approval,
             origin: is_observed.then_some(ToolOrigin::Observed),
+            refused: refused.then_some(true),
         };
         self.record_step(exec_id, data);
     }

@@ -5,7 +5,7 @@ use windlass_core::backend::{
 };
 use windlass_core::events::{
     BackendEstablishedData, BackendNoticeData, BackendNoticeKind, BackendPrompt,
-    BackendSessionChosenData, BackendStartedData, BackendSteeredData, ToolOrigin,
+    BackendSessionChosenData, BackendStartedData, BackendSteeredData, BackendUsageData, ToolOrigin,
     ToolOutputDeltaData, ToolStartedData, ToolStatus,
 };
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolResult};
@@ -104,6 +104,9 @@ impl Draft<'_> {
             });
         };
         told.extend(turn.steered.iter().map(|message| message.id));
+        if let Some(failure) = self.run_failure() {
+            return self.fail_turn(&failure);
+        }
         let data = BackendStartedData {
             backend: plan.name.clone(),
             iteration,
@@ -167,6 +170,7 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         let run = self.running_backend(exec_id)?;
         let (part, is_established) = (run.part.exec_id, run.is_established);
+        let reported = run.usage;
         if let Some(failure) = self.quota_failure().filter(|_| adds_more(&event)) {
             self.end_full_run(&failure);
             return Ok(());
@@ -209,8 +213,12 @@ impl Draft<'_> {
             BackendEvent::PermissionWithdrawn { request_id } => {
                 self.withdraw(exec_id, &request_id)?
             }
-            // The end of the run tells all of it.
-            BackendEvent::Usage(_) => {}
+            BackendEvent::Usage(usage) => {
+                let usage = usage.to_token_usage();
+                if reported != Some(usage) {
+                    self.record_step(exec_id, BackendUsageData { usage });
+                }
+            }
             BackendEvent::Notice(notice) => {
                 let (kind, message) = in_words(notice);
                 self.record(BackendNoticeData { kind, message });

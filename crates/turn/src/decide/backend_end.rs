@@ -211,12 +211,13 @@ impl Draft<'_> {
         };
         let error = outcome.and_then(|outcome| outcome.result.as_ref().err());
         let usage = outcome.and_then(|outcome| outcome.usage);
+        let usage = usage.map(|usage| usage.to_token_usage()).or(run.usage);
         let data = BackendCompletedData {
             backend,
             end: *end,
             session_id,
             totals: (totals != SessionTotals::default()).then_some(totals),
-            usage: usage.map(|usage| usage.to_token_usage()),
+            usage,
             error: error.map(|error| error.to_string()),
             error_kind: error.map(|error| error.kind),
             duration_ms: Some(millis(run.started_at, self.now())),
@@ -269,8 +270,10 @@ fn code(kind: BackendErrorKind) -> &'static str {
         BackendErrorKind::ResumeRefused => "backend_resume_refused",
         BackendErrorKind::TurnLimit => "backend_turn_limit",
         BackendErrorKind::Budget => "backend_budget",
+        BackendErrorKind::BudgetRefused => "budget_exceeded",
         BackendErrorKind::Inactive => "backend_inactive",
         BackendErrorKind::TimeOver => "backend_time_over",
+        BackendErrorKind::OutputLimit => "backend_output_limit",
         BackendErrorKind::Cancelled => "backend_cancelled",
         BackendErrorKind::Killed(_) => "backend_killed",
         BackendErrorKind::Protocol => "backend_protocol",

@@ -19,7 +19,11 @@ pub(super) enum Unchanged<'a> {
 }
 
 impl Draft<'_> {
-    pub(super) fn compact(&mut self, message: InputMessage) -> Result<(), Rejected> {
+    pub(super) fn compact(
+        &mut self,
+        named: Option<TurnId>,
+        message: InputMessage,
+    ) -> Result<(), Rejected> {
         if let Some(turn) = self.turn() {
             return Err(match turn.waiting_for() {
                 Some(waiting_for) => Rejected::Waiting {
@@ -34,7 +38,7 @@ impl Draft<'_> {
         }
         self.check_room()?;
         check_input(&message)?;
-        let turn_id = TurnId::from_uuid(self.new_uuid());
+        let turn_id = named.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
         let message = self.new_message(message);
         self.repair();
         self.turn_id = Some(turn_id);

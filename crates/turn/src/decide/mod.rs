@@ -34,7 +34,7 @@ impl Thread {
             } => draft.submit(message, on_busy, timeout, turn_id)?,
             Input::Begin { turn_id, failure } => draft.begin_queued(turn_id, failure)?,
             Input::Steer { turn_id, message } => draft.steer(turn_id, message)?,
-            Input::Compact { message } => draft.compact(message)?,
+            Input::Compact { message, turn_id } => draft.compact(turn_id, message)?,
             Input::Import { message } => draft.import(message)?,
             Input::Interrupt { turn_id, reason } => draft.interrupt(turn_id, reason)?,
             Input::ModelFinished { exec_id, answer } => draft.model_finished(exec_id, *answer)?,

@@ -117,7 +117,7 @@ impl Draft<'_> {
         let turn = self.turn();
         let mut settled = turn.into_iter().flat_map(|turn| &turn.settled);
         let decided = settled
-            .find(|settled| settled.call == digest)
+            .find(|settled| settled.is_about(digest))
             .map(|it| it.is_allowed);
         let data = ApprovalRequiredData {
             digest: Digest128::of_json(&asked.arguments).to_string(),

@@ -106,11 +106,7 @@ impl Draft<'_> {
     /// Does the first step of a turn.
     pub(super) fn start_work(&mut self) {
         match self.plan().backend {
-            // What a backend uses is known when it has ended.
-            Some(_) => match self.run_failure() {
-                Some(failure) => self.fail_turn(&failure),
-                None => self.begin_backend(),
-            },
+            Some(_) => self.begin_backend(),
             None => self.start_reason(),
         }
     }

@@ -10,9 +10,11 @@ use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
 
-/// A turn that brings the process down this often, with no tool call coming to its end in between, fails at the restart
+/// A turn that brings the process down this often, with no tool call running to its end in between, fails at the restart
 /// that follows.
 const MAX_CRASHES: u32 = 3;
+/// A turn that brings the process down this often in all fails, whatever its calls did in between.
+const MAX_TOTAL_CRASHES: u32 = 10;
 const OUTCOME_UNKNOWN: &str =
     "the process stopped while this call ran: its outcome is unknown; it was not repeated";
 
@@ -33,8 +35,13 @@ impl Draft<'_> {
             return;
         }
         self.close_lost_calls();
-        if self.turn().is_some_and(|turn| turn.crashes >= MAX_CRASHES) {
-            let often = format!("The process stopped {MAX_CRASHES} times while this turn ran");
+        let crashes = self.turn().and_then(|turn| match turn {
+            turn if turn.crashes >= MAX_CRASHES => Some(turn.crashes),
+            turn if turn.total_crashes >= MAX_TOTAL_CRASHES => Some(turn.total_crashes),
+            _ => None,
+        });
+        if let Some(crashes) = crashes {
+            let often = format!("The process stopped {crashes} times while this turn ran");
             return self.give_up(&failure("crashed", &often));
         }
         match self.turn().map(|turn| &turn.phase) {

@@ -76,20 +76,14 @@ impl Draft<'_> {
     /// How many tokens the next request has: what the provider counted in the last one, and an estimate of what came since.
     fn needed_tokens(&self, plan: &CompactionPlan) -> u64 {
         let context = self.thread.context();
-        let measured = self.thread.measured;
-        let measured = measured.filter(|measured| measured.messages <= context.len());
-        let (known, from) = match measured {
-            None => (plan.prompt_tokens, 0),
-            Some(it) => {
-                let since = context.page(it.messages, context.len());
-                let found = tokens_of_found(since, self.plan());
-                (it.tokens.saturating_add(found), it.messages)
-            }
-        };
+        let found = self.thread.measured_context().map_or(0, |it| {
+            let since = context.page(it.messages, context.len());
+            tokens_of_found(since, self.plan())
+        });
+        let known = self.thread.context_tokens(plan).saturating_add(found);
         let steered = self.turn().into_iter().flat_map(|turn| &turn.steered);
-        let later = context.page(from, context.len()).chain(steered);
-        let later = later.map(|message| plan.tokens_of(message));
-        later.fold(known, u64::saturating_add)
+        let steered = steered.map(|message| plan.tokens_of(message));
+        steered.fold(known, u64::saturating_add)
     }
 
     /// How many of the newest messages stay whole. The newest of all, with the calls that it answers, stays if half of the room is enough for it: what was

@@ -223,6 +223,7 @@ impl World {
             uuid,
             plan: &self.plan,
             tail: tail.as_ref(),
+            mask: None,
         };
         f(&self.thread, &moment)
     }
@@ -386,6 +387,7 @@ impl World {
             },
             Step::Compact => Input::Compact {
                 message: InputMessage::user("it is long"),
+                turn_id: None,
             },
             Step::Steer(text) => Input::Steer {
                 turn_id: None,
@@ -555,6 +557,7 @@ impl World {
                 result: ToolResult::success(call, "done"),
                 duration_ms: None,
                 wait,
+                refused: false,
             }),
         }
     }

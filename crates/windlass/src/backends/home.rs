@@ -9,18 +9,10 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
+use windlass_tools::SHARED_HOME_DIRECTORIES;
+
 use super::known;
 use crate::config::BackendKind;
-
-/// Directories of a home that many programs share: none of them is the settings of one.
-pub(super) const SHARED: [&str; 6] = [
-    ".cache",
-    ".config",
-    ".local",
-    ".local/share",
-    ".local/state",
-    "Library",
-];
 
 /// The home that belongs to threads without an owner.
 const OPERATOR: &str = "operator";
@@ -57,7 +49,7 @@ pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
             "{shown:?} does not lie in the home directory; name it from there, such as \".config/agent\""
         ));
     }
-    let mut shared = SHARED.iter();
+    let mut shared = SHARED_HOME_DIRECTORIES.iter();
     match shared.any(|shared| Path::new(shared).starts_with(settings)) {
         true => Err(format!(
             "{shown:?} belongs to many programs; name the agent's own directory, such as \".config/agent\""

@@ -5,7 +5,6 @@ mod installed;
 mod known;
 mod login;
 mod place;
-mod programs;
 mod start;
 
 use std::collections::BTreeMap;

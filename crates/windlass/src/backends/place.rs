@@ -1,7 +1,6 @@
 //! Where an agent of others runs: in the turn's environment, with its own home and without the user's.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use windlass_agents::{PlaceError, Places};
 use windlass_core::backend::BackendSpec;
@@ -9,7 +8,7 @@ use windlass_process::{Network, Place};
 use windlass_tools::{Environments, ShellSettings};
 
 use super::home::Home;
-use super::{known, programs};
+use super::known;
 use crate::config::BackendKind;
 
 pub(super) struct BackendPlaces {
@@ -43,11 +42,15 @@ impl BackendPlaces {
     /// Narrows a place to what the agent may touch, and what it starts by the host.
     pub(super) fn confine(&self, place: &mut Place, spec: &BackendSpec) -> Result<(), String> {
         let bounds = &mut place.bounds;
+        // Agents run their commands in one.
+        bounds.has_terminals = true;
         let user = self.user.as_deref();
         let made = self.home.make(spec.owner.as_deref(), self.kind, user);
         let writable = made.map_err(|error| error.to_string())?;
         if let Home::User { settings, .. } = &self.home {
-            let mut keys = bounds.hidden.places().iter();
+            let is_home = |path: &Path| user.is_some_and(|user| user.starts_with(path));
+            let keys = bounds.hidden.places().iter();
+            let mut keys = keys.filter(|key| !is_home(key));
             if keys.any(|key| settings.starts_with(key) && !self.is_usual(key)) {
                 let shown = settings.display();
                 return Err(format!("{shown} is hidden from all agents"));
@@ -59,22 +62,22 @@ impl BackendPlaces {
                 "the environment's root {root} lies in {above}, which the agent may change"
             ));
         }
-        bounds.also_writable = writable;
+        bounds.also_writable.extend(writable);
         // Who works in the home itself, or above it, sees what is there, but for keys, which are hidden from all.
         let home = user.filter(|home| !home.starts_with(&bounds.root));
         if let Some(home) = home.filter(|home| *home != Path::new("/")) {
-            let keys = bounds.hidden.places();
             let path = spec.variables.get("PATH").map_or("", String::as_str);
             let (program, known) = (spec.command.as_deref(), known::of(self.kind));
             let program =
                 program.unwrap_or_else(|| Path::new(known.map_or("", |known| known.program)));
-            bounds.also_seen = programs::seen(home, keys, path, program);
+            if let Some(home) = &self.shell.home {
+                home.open_program(bounds, path, program);
+            }
             if let (Home::User { .. }, BackendKind::ClaudeCode) = (&self.home, self.kind) {
                 let more = home.join(".claude.json");
                 let is_file = more.symlink_metadata().is_ok_and(|found| found.is_file());
                 bounds.also_seen.extend(is_file.then_some(more));
             }
-            bounds.hidden = Arc::new(bounds.hidden.with([home]));
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ const NONE_YET: &str = "there are no automations yet; `windlass automations add`
 Examples:
   windlass automations add Nightly \"Run the tests and say what broke\" \\
     --rule \"FREQ=WEEKLY;BYDAY=MO,WE,FR;BYHOUR=2;BYMINUTE=30\"
-  windlass automations add Watch \"Look at the log\" --rule \"FREQ=HOURLY;INTERVAL=6\"
+  windlass automations add Watch \"Look at the log\" --rule \"0 */6 * * *\"
   windlass automations list
   windlass automations run 1f2e3d4c
   windlass automations runs 1f2e3d4c
@@ -96,7 +96,7 @@ struct Add {
     name: String,
     /// What to do each time; `-` reads it from standard input.
     prompt: String,
-    /// When: `FREQ=HOURLY;INTERVAL=n`, with BYDAY, BYHOUR and BYMINUTE as wished, or `FREQ=WEEKLY` with all three.
+    /// When: a cron expression such as `0 9 * * 1-5`, or an RRULE such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
     #[arg(long, value_name = "RRULE")]
     rule: String,
     /// The time zone of the rule, such as Europe/Berlin [default: that of the daemon].
@@ -385,7 +385,7 @@ fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
         };
         let line = line(
             &working::minute(&run.scheduled_for),
-            working::status(run.status),
+            &working::status_of(run.status, run.held.as_ref(), run.unapproved_calls),
             &id(&run.task_id),
             &id(&run.thread_id),
             &one_line(without_code(run.error.as_deref().unwrap_or_default())),

@@ -8,14 +8,13 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass_core::bounds::one_line;
-use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
 
 use crate::backends::{self, ConfiguredBackend, Login, Surroundings};
 use crate::cli::or_current;
 use crate::config;
-use crate::daemon::secrets_key;
+use crate::daemon::probe;
 use crate::inert_json::json_line;
-use crate::{data, model, sandbox};
+use crate::{data, model};
 
 /// Lists the agents of others that can carry turns, and looks whether they do.
 #[derive(Args)]
@@ -54,30 +53,11 @@ impl Backends {
         let directory = data::directory(self.data)?;
         let config = config::load(named_config, &directory)?;
         let workspace = or_current(workspace)?;
-        let policy = Policy {
-            network: Network::Inherit,
-            ..Policy::default()
-        };
-        let local = Environment::new("local", &workspace, policy)?;
-        let environments = Environments::with_default(local);
-        environments.hide(&directory);
-        if let Some(usual) = data::of_user() {
-            environments.hide(usual);
-        }
-        let key_file = secrets_key::named().or_else(|| config.secrets_key_file.clone());
-        if let Some(file) = key_file {
-            environments.hide(file);
-        }
-        if let Some(home) = std::env::home_dir() {
-            environments.hide_keys_of(home);
-        }
+        let (environments, shell) = probe::environments(&config, &directory, &workspace)?;
         let around = Surroundings {
             data: &directory,
             environments: &environments,
-            shell: &ShellSettings {
-                ways: sandbox::ways(config.shell.sandbox),
-                ..ShellSettings::default()
-            },
+            shell: &shell,
         };
         let all = backends::all(&config.backends, &around)?;
         match self.word {

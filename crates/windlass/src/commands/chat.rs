@@ -17,7 +17,7 @@ use windlass_protocol::{Thread, UndoneThread};
 use crate::cli::{note, words};
 use crate::commands::run;
 use crate::commands::talking::Talking;
-use crate::commands::threads::tell_restored;
+use crate::commands::threads::{archive, tell_restored};
 use crate::ids::short;
 use crate::private_file;
 use crate::reach::{Link, explained};
@@ -222,13 +222,15 @@ impl Room {
             .talk
             .as_ref()
             .context("there is nothing to take back yet")?;
-        let path = format!("/v1/threads/{}/undo", talk.thread.id);
+        let thread = format!("/v1/threads/{}", talk.thread.id);
+        let path = format!("{thread}/undo");
         let undone = self
             .link
             .client()
             .post::<UndoneThread>(&path, &json!({ "files": rest == "files" }))
             .await;
         let undone = undone.map_err(explained)?;
+        archive(&self.link, &thread).await;
         note(&format!("taken back: {}", undone.original_user_text));
         match &undone.files {
             Some(files) => tell_restored(files),

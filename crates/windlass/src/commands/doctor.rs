@@ -5,25 +5,34 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use tokio::net::UnixStream;
 use windlass_core::bounds::one_line;
+use windlass_core::mcp::{DiscoveredTools, McpReach, McpScope};
+use windlass_core::typed_id::SessionId;
+use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
+use windlass_work::EXPENDABLE_RECORDS;
 
 use crate::backends::{KNOWN, Known, is_here};
 use crate::cli::{or_current, printable, words};
 use crate::config::{self, Config, Origin};
 use crate::daemon::check::Check;
+use crate::daemon::{mcp, named_secrets, probe};
 use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style, columns, folded};
-use crate::{daemon, data, unknown_tools};
+use crate::{daemon, data, sandbox, unknown_tools};
 
 /// How much room the data should have left.
 const ROOM: u64 = 1024 * 1024 * 1024;
+
+/// How long all MCP servers together have to start and list their tools.
+const SERVERS_START: Duration = Duration::from_secs(30);
 
 /// Looks at this machine: sandbox, models, data, daemon, agents of others; and says what to do.
 #[derive(Args)]
@@ -86,12 +95,16 @@ impl Doctor {
         let mut findings = vec![version(), configuration];
         findings.extend(home(std::env::var_os("HOME")));
         findings.extend(tools(&config));
-        findings.extend(sandbox());
+        findings.extend(sandboxes(config.shell.sandbox));
+        findings.extend(private_home(&config, place));
         findings.push(model);
         findings.extend(backends());
+        findings.extend(configured_backends(&config));
+        findings.extend(mcp_servers(&config, place).await);
         match data {
             Ok(data) => {
                 findings.push(directory(&data));
+                findings.extend(over_limit(&data, &config).await);
                 findings.push(running(&data).await);
             }
             Err(error) => {
@@ -251,7 +264,7 @@ fn tools(config: &Config) -> impl Iterator<Item = Finding> {
     })
 }
 
-fn sandbox() -> Vec<Finding> {
+fn sandboxes(configured: config::Sandbox) -> Vec<Finding> {
     let bubblewrap = Confinement::Bubblewrap.works_here();
     let landlock = Confinement::Landlock.works_here();
     let way = |about, works: bool, advice: &str| match works {
@@ -270,6 +283,12 @@ fn sandbox() -> Vec<Finding> {
             "it needs Linux 5.13 with landlock switched on",
         ),
     ];
+    let taken = sandbox::taken(&sandbox::ways(configured));
+    if let Some(gaps) = taken.map(Confinement::gaps).filter(|gaps| !gaps.is_empty()) {
+        let text = format!("commands can {}", gaps.join("; "));
+        let advice = "install bubblewrap (apt install bubblewrap), which keeps them from it: docs/security.md";
+        ways.push(Finding::new("sandbox", Standing::Lacking, text).do_this(advice));
+    }
     if !bubblewrap && !landlock {
         ways.push(
             Finding::new(
@@ -281,6 +300,44 @@ fn sandbox() -> Vec<Finding> {
         );
     }
     ways
+}
+
+/// Files and directories of a home that commands of many projects need, and that hold no keys as a rule.
+const OFTEN_OPENED: [&str; 6] = [
+    ".gitconfig",
+    ".cargo/registry",
+    ".cache/pip",
+    ".m2/repository",
+    ".npm",
+    "go/pkg/mod",
+];
+
+/// Says what commands see of the user's home.
+fn private_home(config: &Config, data: &Path) -> Option<Finding> {
+    let home = sandbox::home(&config.shell, data).ok()??;
+    let opened: Vec<_> = home.opened().map(|(path, _)| printable(path)).collect();
+    let text = match opened.is_empty() {
+        true => format!("commands see nothing of {}", printable(home.path())),
+        false => format!(
+            "commands see of {} only {}",
+            printable(home.path()),
+            opened.join(", ")
+        ),
+    };
+    let is_closed = |name: &&str| {
+        let path = home.path().join(name);
+        path.exists() && home.opened().all(|(opened, _)| !path.starts_with(opened))
+    };
+    let closed = OFTEN_OPENED.iter().copied().filter(|name| is_closed(name));
+    let closed: Vec<_> = closed.map(|name| format!("\"~/{name}\"")).collect();
+    let finding = Finding::new("private home", Standing::Good, text);
+    Some(match closed.is_empty() {
+        true => finding,
+        false => finding.do_this(format!(
+            "to let them read what git, package managers and the like keep there: shell.home_paths = [{}]",
+            closed.join(", ")
+        )),
+    })
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -332,6 +389,75 @@ fn backends() -> Vec<Finding> {
     findings
 }
 
+/// Reports configured agents whose program is missing.
+fn configured_backends(config: &Config) -> impl Iterator<Item = Finding> {
+    let missing = config.backends.iter().filter_map(|(name, entry)| {
+        let command = entry.command.as_ref().filter(|it| !is_here(it))?;
+        Some((name, command))
+    });
+    missing.map(|(name, command)| {
+        let text = format!(
+            "{name} cannot start: there is no program {}",
+            printable(command)
+        );
+        let advice = format!("install it, or change backends.{name}.command");
+        Finding::new("agents", Standing::Lacking, text).do_this(advice)
+    })
+}
+
+/// Starts the configured MCP servers, all at once, and reports each.
+async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
+    if config.mcp_servers.is_empty() {
+        return Vec::new();
+    }
+    let found = match tokio::time::timeout(SERVERS_START, offered(config, data)).await {
+        Ok(Ok(found)) => found,
+        // The finding about the configuration has the reason.
+        Ok(Err(_)) => return Vec::new(),
+        Err(_) => {
+            let seconds = SERVERS_START.as_secs();
+            let text = format!("they did not all answer within {seconds} s");
+            return vec![Finding::new("mcp server", Standing::Lacking, text)];
+        }
+    };
+    let server = |name: &String| {
+        let mut failures = found.failures.iter().filter(|it| it.server == *name);
+        if let Some(failure) = failures.next() {
+            let text = format!("{name}: {}", failure.reason);
+            let advice = "its tools are missing in every turn; mend its entry, or remove it";
+            return Finding::new("mcp server", Standing::Lacking, text).do_this(advice);
+        }
+        let tools = found.tools.iter().filter(|it| it.server == *name).count();
+        let text = match tools {
+            1 => format!("{name}: 1 tool"),
+            tools => format!("{name}: {tools} tools"),
+        };
+        Finding::new("mcp server", Standing::Good, text)
+    };
+    config.mcp_servers.keys().map(server).collect()
+}
+
+async fn offered(config: &Config, data: &Path) -> Result<DiscoveredTools> {
+    let workspace = or_current(None)?;
+    let (environments, mut shell) = probe::environments(config, data, &workspace)?;
+    let secrets = named_secrets::of(config, variable)?;
+    let names = secrets.variables().map(|(name, _)| name.to_owned());
+    shell.secret_names = names.collect();
+    let client = mcp::client(config, &environments, &shell, &secrets, variable)?;
+    let Some(client) = client else {
+        return Ok(DiscoveredTools::default());
+    };
+    let scope = McpScope {
+        session_id: SessionId::new(),
+        owner: None,
+        environment: None,
+        network_access: None,
+    };
+    let found = client.own_tools(None, &scope, McpReach::All).await;
+    client.close().await;
+    Ok(found)
+}
+
 fn directory(data: &Path) -> Finding {
     let shown = printable(data);
     let existing = data.ancestors().find(|place| place.exists());
@@ -362,6 +488,23 @@ fn directory(data: &Path) -> Finding {
             .do_this("make room: a turn stops when nothing can be recorded"),
         false => Finding::new("data", Standing::Good, text),
     }
+}
+
+/// Reports a `retention.max_bytes` that retention cannot meet.
+async fn over_limit(data: &Path, config: &Config) -> Option<Finding> {
+    let limit = config.retention.max_bytes?;
+    if !data::has_store(data).unwrap_or_default() {
+        return None;
+    }
+    let options = SqliteOptions::new(data).with_expendable_records(EXPENDABLE_RECORDS);
+    let store = SqliteStore::open_read_only(options).await.ok()?;
+    let over = store.over_limit(limit).await.ok()??;
+    let text = format!(
+        "the rows that retention never removes have {} bytes, and retention.max_bytes is {limit}; no history is removed for them",
+        over.unremovable
+    );
+    let advice = "raise retention.max_bytes, or remove open tasks, automations, files and threads";
+    Some(Finding::new("retention", Standing::Lacking, text).do_this(advice))
 }
 
 async fn running(data: &Path) -> Finding {

@@ -27,8 +27,8 @@ Examples:
   windlass replay 1f2e3d4c
   windlass replay 1f2e3d4c --what-if openai/gpt-5-mini
 
-Without --what-if nothing is called, run or recorded: from what was said, answered and returned, everything is decided once more, and the first
-record that comes out differently is told. With it, a new thread is made without the last turns, and the other model is told what the first of them
+Without --what-if nothing is called, run or recorded: from what was said, answered and returned, everything is decided once more, and the first \
+record that comes out differently is told. With it, a new thread is made without the last turns, and the other model is told what the first of them \
 was told. It works in the same directory, so somebody is asked before it changes something.")]
 pub(crate) struct Replay {
     /// The thread; the end of its id will do.

@@ -9,9 +9,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use windlass_protocol::{Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, is_read_out, note};
+use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note, without_code};
 use crate::commands::talking::{Talking, given};
 use crate::ids::short;
+use crate::piped;
 use crate::reach::Link;
 use crate::talk::{Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen, TypedAhead};
@@ -21,16 +22,16 @@ use crate::terminal::{Colour, Screen, TypedAhead};
 #[command(after_help = "\
 Examples:
   windlass run \"What is this project about?\"
-  git diff | windlass run - --yes
+  git diff | windlass run --yes \"Review this change\"
   windlass run --backend claude-code \"Fix the failing test\"
   windlass run --continue \"Now the documentation\"
   windlass run --json \"List the files\" | jq -r .event
 
-The agent works in the current directory, with files and a shell, and asks before it changes something. Everything is recorded: a run that was
-killed goes on with --continue. Ctrl-C interrupts the turn and keeps what is there, a second one leaves at once; --continue then needs a prompt
+The agent works in the current directory, with files and a shell, and asks before it changes something. Everything is recorded: a run that was \
+killed goes on with --continue. Ctrl-C interrupts the turn and keeps what is there, a second one leaves at once; --continue then needs a prompt \
 that says what to do next.")]
 pub(crate) struct Run {
-    /// What to do; `-` reads it from standard input. It may be left out to go on with a turn that was left open.
+    /// What to do. Piped input is appended to it; `-` is the input alone. It may be left out to go on with a turn that was left open.
     prompt: Option<String>,
     #[command(flatten)]
     talking: Talking,
@@ -65,28 +66,29 @@ impl Run {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(Stopped::Before(error)) => failed(&error, USAGE),
-            Err(Stopped::In(error)) => {
-                if is_read_out(&error) {
-                    note(
-                        "nobody reads the answer any more: the turn is left open; `windlass run --continue` goes on with it",
-                    );
-                }
-                failed(&error, FAILED)
-            }
+            Err(Stopped::In(error)) => failed(&error, FAILED),
         };
         link.leave().await;
         Ok(ended)
     }
 
-    /// Takes the prompt from the command line, or from standard input for `-`.
+    /// Returns the prompt of the command line with what is piped in after it; `None` to continue without one.
     fn prompt(&self) -> Result<Option<String>> {
         let prompt = match self.prompt.as_deref() {
-            None if self.talking.is_earlier() => return Ok(None),
-            None => {
-                bail!("say what to do: windlass run \"…\", or `-` to read it from standard input")
-            }
-            Some("-") => io::read_to_string(io::stdin()).context("the prompt cannot be read")?,
-            Some(prompt) => prompt.to_owned(),
+            Some("-") => piped::read()?,
+            Some(prompt) => match piped::input()? {
+                Some(input) if !prompt.trim().is_empty() => format!("{prompt}\n\n{input}"),
+                _ => prompt.to_owned(),
+            },
+            None => match piped::input()? {
+                Some(input) => input,
+                None if self.talking.is_earlier() => return Ok(None),
+                None => {
+                    bail!(
+                        "say what to do: windlass run \"…\", or `-` to read it from standard input"
+                    )
+                }
+            },
         };
         ensure!(
             !prompt.trim().is_empty(),
@@ -221,6 +223,7 @@ pub(crate) fn exit_code(turn: &Turn) -> ExitCode {
         _ => {
             let code = turn.error_code.as_deref().unwrap_or("failed");
             let cause = turn.error.as_deref().unwrap_or("the turn failed");
+            let cause = without_code(cause);
             let next = advice(code).map_or(String::new(), |advice| format!("; {advice}"));
             note(&format!("error ({code}): {cause}{next}"));
             ExitCode::from(FAILED)

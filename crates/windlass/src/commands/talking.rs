@@ -15,7 +15,7 @@ use crate::talk::{find, newest_in};
 /// Who answers, where, and in which thread.
 #[derive(Args)]
 pub(crate) struct Talking {
-    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim [default: that of `WINDLASS_MODEL`, else the
+    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini, openrouter, azure-openai and sim [default: that of `WINDLASS_MODEL`, else the
     /// configured one; an earlier thread keeps its own].
     #[arg(long)]
     model: Option<String>,

@@ -224,7 +224,7 @@ fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Resul
         let line = line(
             &one_line(short(&task.id)),
             &working::minute(&task.created_at),
-            working::status(task.status),
+            &working::status_of(task.status, task.held.as_ref(), task.unapproved_calls),
             &one_line(&task.model),
             &one_line(&task.prompt_summary),
         );
@@ -236,7 +236,14 @@ fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Resul
 /// Shows a task as text. A daemon inside of a command does not know what the one that will carry it out fills in.
 fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
     writeln!(out, "task     {}", one_line(&task.id))?;
-    writeln!(out, "status   {}", working::status(task.status))?;
+    let status = working::status_of(task.status, task.held.as_ref(), task.unapproved_calls);
+    writeln!(out, "status   {status}")?;
+    if let Some(calls) = &task.unapproved_calls {
+        writeln!(out, "skipped  {}", working::unapproved(*calls))?;
+    }
+    if let Some(retry_at) = task.held.as_ref().and_then(|held| held.retry_at.as_ref()) {
+        writeln!(out, "retry    {} UTC", working::minute(retry_at))?;
+    }
     if !is_own {
         writeln!(out, "in       {}", one_line(&task.workspace))?;
         let by = task.backend.as_ref().unwrap_or(&task.model);
@@ -269,7 +276,12 @@ fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
         writeln!(out, "\n{}", lines(result))?;
     }
     if let Some(error) = &task.error {
-        writeln!(out, "\n[failed] {}", lines(without_code(error)))?;
+        let what = if task.held.is_some() {
+            "held"
+        } else {
+            "failed"
+        };
+        writeln!(out, "\n[{what}] {}", lines(without_code(error)))?;
     }
     Ok(())
 }

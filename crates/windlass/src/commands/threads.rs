@@ -20,12 +20,16 @@ use crate::data;
 use crate::follow::{Follower, Next};
 use crate::ids::{by_end, short};
 use crate::inert_json::{Inert, json_line};
+use crate::local_time;
 use crate::reach::{Link, Reach, explained};
 use crate::talk::find;
-use crate::terminal::{Listing, about};
+use crate::terminal::{Listing, ToolCall, about};
 
 /// What is told where there is nothing to list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
+
+/// How many lines of a call's result are shown.
+const RESULT_LINES: usize = 10;
 
 /// How many files that were restored are named.
 const NAMED_FILES: usize = 20;
@@ -76,7 +80,7 @@ enum Verb {
         #[arg(long, value_name = "ID")]
         turn: Option<String>,
     },
-    /// Makes a new thread without the last turns of this one.
+    /// Makes a new thread without the last turns of this one, which is archived: `list --all` shows it.
     Rewind {
         /// The thread.
         id: String,
@@ -180,9 +184,11 @@ impl Threads {
                 files,
                 cut_off,
             } => {
-                let path = format!("/v1/threads/{}/undo", find(link, &id).await?);
+                let thread = format!("/v1/threads/{}", find(link, &id).await?);
+                let path = format!("{thread}/undo");
                 let body = json!({ "depth": turns - 1, "files": files, "cut_off": cut_off });
                 let made: UndoneThread = client.post(&path, &body).await.map_err(explained)?;
+                archive(link, &thread).await;
                 if let Some(files) = &made.files {
                     let root = root_of(link, &made.thread).await;
                     tell_restored_below(files, root.as_deref());
@@ -205,6 +211,15 @@ impl Threads {
     }
 }
 
+/// Takes a thread out of lists because another one replaces it. It stays where that fails.
+pub(crate) async fn archive(link: &Link, path: &str) {
+    let archived = json!({ "archived": true });
+    let archived = link.client().patch::<Value>(path, &archived).await;
+    if let Err(error) = archived {
+        note(&format!("the earlier thread stays in the list: {error}"));
+    }
+}
+
 /// Makes sure that there is such a thread, before somebody is asked about it.
 async fn is_there(link: &Link, id: &str) -> Result<()> {
     let path = format!("/v1/threads/{}", find(link, id).await?);
@@ -220,8 +235,8 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
     let listing = Listing::of_stdout();
     writeln!(
         out,
-        "{:<8}  {:<16}  {:<20}  TITLE",
-        "ID", "CHANGED", "MODEL"
+        "{:<8}  {:<23}  {:<24}  {:<20}  TITLE",
+        "ID", "CHANGED", "DIRECTORY", "MODEL"
     )?;
     for thread in threads {
         let open = match thread.latest_turn_status {
@@ -229,12 +244,12 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
             Some(Status::Queued) => "[queued] ",
             _ => "",
         };
-        let changed = thread.updated_at.get(..16).unwrap_or_default();
         let by = thread.backend.as_ref().unwrap_or(&thread.model);
         let line = format!(
-            "{:<8}  {:<16}  {:<20}  {open}{}",
+            "{:<8}  {:<23}  {:<24}  {:<20}  {open}{}",
             short(&thread.id),
-            changed.replace('T', " "),
+            one_line(&local_time::minute(&thread.updated_at)),
+            listing.end_of(&one_line(&thread.workspace), 24),
             listing.column(&one_line(by), 20),
             one_line(&thread.title)
         );
@@ -248,8 +263,11 @@ pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     let thread = &detail.thread;
     writeln!(out, "thread     {}", thread.id)?;
     writeln!(out, "in         {}", one_line(&thread.workspace))?;
-    let by = thread.backend.as_ref().unwrap_or(&thread.model);
+    let model = thread.qualified_model.as_ref().unwrap_or(&thread.model);
+    let by = thread.backend.as_ref().unwrap_or(model);
     writeln!(out, "with       {}", one_line(by))?;
+    let created = local_time::minute(&thread.created_at);
+    writeln!(out, "created    {}", one_line(&created))?;
     if let Some(parent) = &thread.parent {
         let (thread, turn) = (one_line(&parent.thread_id), one_line(&parent.turn_id));
         writeln!(out, "works for  {thread}, turn {turn}")?;
@@ -277,16 +295,23 @@ pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
 fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
     let text = item.detail.as_deref().unwrap_or_default();
     match item.kind {
-        ItemKind::UserMessage => writeln!(out, "> {}", lines(text))?,
+        ItemKind::UserMessage => {
+            if let Some(at) = &item.started_at {
+                writeln!(out, "[{}]", one_line(&local_time::minute(at)))?;
+            }
+            writeln!(out, "> {}", lines(text))?;
+        }
         ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
         ItemKind::AgentReasoning => {}
         ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
-            let tool = item.metadata.as_ref().map(|metadata| &metadata["tool"]);
-            let tool = tool.unwrap_or(&Value::Null);
-            let name = one_line(tool["name"].as_str().unwrap_or("tool")).into_owned();
+            let call = ToolCall::of_item(item);
+            let name = call.as_ref().map_or("tool", |call| &call.name);
+            let about = call.as_ref().map(|call| about(&call.input));
+            let (name, about) = (one_line(name), about.unwrap_or_default());
             let how = serde_json::to_value(item.status)?;
             let how = how.as_str().unwrap_or_default().to_owned();
-            writeln!(out, "[{name}] {}  ({how})", about(&tool["input"]))?;
+            writeln!(out, "[{name}] {about}  ({how})")?;
+            show_result(text, out)?;
         }
         kind => {
             let kind = serde_json::to_value(kind)?;
@@ -297,6 +322,20 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
                 lines(text)
             )?;
         }
+    }
+    Ok(())
+}
+
+/// Shows the beginning of a call's result.
+fn show_result(text: &str, out: &mut impl Write) -> Result<()> {
+    let shown = lines(text.trim_end());
+    for line in shown.lines().take(RESULT_LINES) {
+        writeln!(out, "  {line}")?;
+    }
+    match shown.lines().count().saturating_sub(RESULT_LINES) {
+        0 => {}
+        1 => writeln!(out, "  (1 more line)")?,
+        more => writeln!(out, "  ({more} more lines)")?,
     }
     Ok(())
 }

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use windlass_client::ClientError;
 use windlass_core::bounds::one_line;
-use windlass_protocol::{ErrorCode, Mode, TaskStatus};
+use windlass_protocol::{ErrorCode, JobHold, Mode, RuntimeInfo, TaskStatus, UnapprovedCalls};
 
 use crate::cli::{note, or_current, printable};
 use crate::data;
+use crate::piped;
 use crate::reach::{Link, Reach, explained};
 
 /// Who does the work, and how freely.
@@ -77,29 +78,36 @@ pub(crate) fn is_empty(data: Option<PathBuf>, what: &str, is_list: bool) -> Resu
 
 /// Says so where nobody works on what waits.
 pub(crate) async fn tell_if_unattended(link: &Link, what: &str) {
-    if link.is_own().await {
-        note(&format!(
-            "no daemon runs on this data: {what} once `windlass serve` runs"
-        ));
+    if let Some(why) = unattended(link).await {
+        note(&format!("{why}: {what} once `windlass serve` runs"));
     }
 }
 
 /// Says so where nobody works on what was just queued, and where a daemon has to stand for it.
 pub(crate) async fn tell_if_unbegun(link: &Link, what: &str, place: &str) {
-    if link.is_own().await {
+    if let Some(why) = unattended(link).await {
         note(&format!(
-            "no daemon runs on this data: {what} once `windlass serve` runs in {} or above it",
+            "{why}: {what} once `windlass serve` runs in {} or above it",
             one_line(place)
         ));
     }
 }
 
+/// Returns why queued work does not start now; `None` where the daemon works on it.
+async fn unattended(link: &Link) -> Option<&'static str> {
+    if link.is_own().await {
+        return Some("no daemon runs on this data");
+    }
+    let info: RuntimeInfo = link.client().get("/v1/runtime/info").await.ok()?;
+    let is_attended = info.features.iter().any(|name| name == "tasks");
+    (!is_attended).then_some("`windlass run` or `chat` works on this data and starts no tasks")
+}
+
 /// Says what a refusal means for whoever typed the command.
 pub(crate) fn refused(error: ClientError) -> anyhow::Error {
     match error.code() {
-        // It was found by the data, so it is one that another command holds.
         Some(ErrorCode::NotConfigured) => anyhow!(
-            "another command works on this data and keeps no tasks, as `windlass run` and `chat` do; wait until it ends, or have it end and start `windlass serve`"
+            "the process that works on this data has no tasks; wait until it ends, or start `windlass serve` in its place"
         ),
         _ => explained(error),
     }
@@ -108,7 +116,7 @@ pub(crate) fn refused(error: ClientError) -> anyhow::Error {
 /// Takes a prompt from the command line, or from standard input for `-`.
 pub(crate) fn prompt(given: &str) -> Result<String> {
     let prompt = match given {
-        "-" => io::read_to_string(io::stdin()).context("the prompt cannot be read")?,
+        "-" => piped::read()?,
         given => given.to_owned(),
     };
     ensure!(
@@ -159,6 +167,25 @@ pub(crate) fn is_meant(kind: &str, id: &str) -> Result<bool> {
 pub(crate) fn minute(time: &str) -> String {
     let minute = time.get(..16).unwrap_or(time);
     one_line(&minute.replace('T', " ")).into_owned()
+}
+
+/// Spells where a task is for a list. `*` marks one whose calls did not all get their approval.
+pub(crate) fn status_of(
+    task: TaskStatus,
+    held: Option<&JobHold>,
+    unapproved: Option<UnapprovedCalls>,
+) -> String {
+    match (held, unapproved) {
+        (Some(_), _) => "held".to_owned(),
+        (None, Some(_)) => format!("{}*", status(task)),
+        (None, None) => status(task).to_owned(),
+    }
+}
+
+/// Spells which calls did not run for want of an approval.
+pub(crate) fn unapproved(calls: UnapprovedCalls) -> String {
+    let UnapprovedCalls { refused, timed_out } = calls;
+    format!("calls without approval: {refused} refused, {timed_out} timed out")
 }
 
 /// Spells where a task is.

@@ -13,11 +13,12 @@ use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::typed_id::{HarnessId, ModelId};
+use windlass_models::KnownProvider;
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy, RuntimeBackends,
     RuntimeSettings, SqliteStore,
 };
-use windlass_server::{Models, RememberedBook};
+use windlass_server::{ModelProvider, Models, RememberedBook};
 use windlass_tools::RepositoryCapability;
 
 use super::tools::Tools;
@@ -110,8 +111,8 @@ impl Agent<'_> {
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let mut backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
-        if let Some(allowance) = budget::allowance(&self.config.budget, store).await? {
-            backends = backends.with_allowance(Arc::new(allowance));
+        if let Some(limit) = budget::daily_limit(&self.config.budget, store)? {
+            backends = backends.with_daily_limit(limit);
         }
         let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)
@@ -147,15 +148,21 @@ impl Agent<'_> {
         let is_named = self.model.is_some() || self.config.model.is_some();
         let asked = matches!(choice, Choice::Real(_)).then(|| Arc::clone(&providers));
         let is_demonstration = matches!(choice, Choice::Demonstration) && !is_named;
+        let unknown = unknown_models(self.config.unknown_models);
+        let reached = model::providers(self.config, variable)?;
         let (builder, models) = match choice {
             Choice::Real(model) => {
                 let further = model::further(self.model, self.config, variable)?;
+                let provider = model::provider_name(model.provider_type);
+                let qualified = format!("{provider}/{}", model.model);
+                let named = std::iter::once((qualified, model.clone())).chain(further);
                 let models = Models {
                     default: model.model.clone(),
-                    provider: Some(model::provider_name(model.provider_type)),
-                    known: register(&providers, further).await,
-                    unknown: unknown_models(self.config.unknown_models),
-                    chosen: None,
+                    provider: Some(provider),
+                    known: register(&providers, named).await,
+                    providers: register_providers(&providers, reached).await,
+                    unknown,
+                    ..Models::default()
                 };
                 let builder = builder
                     .driver_registry(model::drivers(self.config)?)
@@ -164,7 +171,8 @@ impl Agent<'_> {
             }
             Choice::Simulator => {
                 let models = Models {
-                    unknown: unknown_models(self.config.unknown_models),
+                    providers: unreached(reached, demonstration::NAME),
+                    unknown,
                     ..Models::default()
                 };
                 (builder.llm_sim(LlmSimConfig::echo()), models)
@@ -172,7 +180,9 @@ impl Agent<'_> {
             Choice::Demonstration => {
                 let models = Models {
                     default: demonstration::NAME.to_owned(),
-                    unknown: unknown_models(self.config.unknown_models),
+                    providers: unreached(reached, model::SIMULATOR),
+                    is_demonstration: true,
+                    unknown,
                     ..Models::default()
                 };
                 let mut drivers = DriverRegistry::new();
@@ -209,16 +219,60 @@ pub(super) fn unknown_models(configured: UnknownModels) -> windlass_server::Unkn
 /// Makes models known under their names, with the provider in front and without.
 pub(super) async fn register(
     providers: &InMemoryLlmProviderStore,
-    models: Vec<(String, ModelWithProvider)>,
+    models: impl IntoIterator<Item = (String, ModelWithProvider)>,
 ) -> BTreeMap<String, ModelId> {
     let mut known = BTreeMap::new();
     for (name, model) in models {
-        // The same name means the same model in every life of the daemon: resumed turns ask for it by its id.
-        let digest = Digest128::of(name.as_bytes()).to_string();
-        let id = ModelId::from_uuid(Uuid::try_parse(&digest).unwrap_or_default());
+        let id = id_of(&name);
         known.entry(model.model.clone()).or_insert(id);
         known.insert(name, id);
         providers.add_model(id, model).await;
     }
     known
+}
+
+/// Makes each provider known that can be reached, for models that are not configured by name.
+pub(super) async fn register_providers(
+    store: &InMemoryLlmProviderStore,
+    reached: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
+) -> BTreeMap<String, ModelProvider> {
+    let mut providers = BTreeMap::new();
+    for (known, reached) in reached {
+        let mut provider = unreached_provider(known);
+        if let Some(model) = reached {
+            let id = id_of(&format!("{}/", known.name));
+            store.add_model(id, model).await;
+            provider.id = Some(id);
+        }
+        providers.insert(known.name.to_owned(), provider);
+    }
+    for built_in in [model::SIMULATOR, demonstration::NAME] {
+        providers.insert(built_in.to_owned(), ModelProvider::default());
+    }
+    providers
+}
+
+/// Names the providers of a daemon that reaches none of them, and a built-in model that does not answer there.
+fn unreached(
+    providers: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
+    built_in: &str,
+) -> BTreeMap<String, ModelProvider> {
+    let providers = providers.into_iter();
+    let providers = providers.map(|(known, _)| (known.name.to_owned(), unreached_provider(known)));
+    let built_in = (built_in.to_owned(), ModelProvider::default());
+    providers.chain([built_in]).collect()
+}
+
+fn unreached_provider(known: &KnownProvider) -> ModelProvider {
+    let variables = known.key_variables.iter();
+    ModelProvider {
+        id: None,
+        key_variables: variables.map(ToString::to_string).collect(),
+    }
+}
+
+/// The same name has the same id in every process: resumed turns ask for their model by its id.
+fn id_of(name: &str) -> ModelId {
+    let digest = Digest128::of(name.as_bytes()).to_string();
+    ModelId::from_uuid(Uuid::try_parse(&digest).unwrap_or_default())
 }

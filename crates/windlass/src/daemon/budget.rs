@@ -1,8 +1,10 @@
 //! What the configuration says of budgets, for those who obey it.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use windlass_core::budget::{Budget as Limits, Budgets, Reserve, micro_usd};
-use windlass_runtime::{DayAllowance, DayLimits, SqliteStore, SystemWorld, ThreadRow, World};
+use windlass_runtime::{DailyLimit, DayLimits, SqliteStore};
 
 use crate::config::Budget;
 
@@ -43,28 +45,14 @@ pub(super) fn of_day(budget: &Budget) -> Result<DayLimits> {
         micro_usd: micros("day_usd", budget.day_usd)?,
         tokens: budget.day_tokens,
         owner_micro_usd: micros("token_day_usd", budget.token_day_usd)?,
-        reserve: reserve(budget)?,
     })
 }
 
-/// Returns who counts what is used in a day; `None` where that is not limited.
-pub(super) async fn allowance(
-    budget: &Budget,
-    store: &SqliteStore,
-) -> Result<Option<DayAllowance>> {
+/// Returns the limit of a day; `None` where nothing is limited.
+pub(super) fn daily_limit(budget: &Budget, store: &SqliteStore) -> Result<Option<DailyLimit>> {
     let limits = of_day(budget)?;
-    if (limits.micro_usd, limits.tokens, limits.owner_micro_usd) == (None, None, None) {
-        return Ok(None);
-    }
-    let (journal, queries) = (store.journal(), store.queries());
-    let opened = DayAllowance::open(limits, &journal, &queries, SystemWorld.now(), agent_of);
-    Ok(Some(opened.await?))
-}
-
-/// Returns the agent whose token made a thread.
-fn agent_of(row: &ThreadRow) -> Option<String> {
-    let record = row.record.as_ref()?;
-    record.value.get("agent")?.as_str().map(str::to_owned)
+    let limit = || DailyLimit::new(limits, Arc::new(store.ledger()));
+    Ok((limits != DayLimits::default()).then(limit))
 }
 
 fn micros(name: &str, usd: Option<f64>) -> Result<Option<u64>> {

@@ -11,6 +11,7 @@ use crate::backends::{self, Surroundings};
 use crate::cli::printable;
 use crate::config::Config;
 use crate::model::{self, Choice};
+use crate::sandbox;
 
 /// A configuration, and what it has to fit.
 pub(crate) struct Check<'a> {
@@ -58,6 +59,7 @@ impl Check<'_> {
         check_environments(self.workspace, &places)?;
         let secrets = named_secrets::of(config, variable)?;
         web::proxy(config)?;
+        sandbox::home(&config.shell, self.data)?;
         let (environments, shell) = (Environments::new(), ShellSettings::default());
         mcp::client(config, &environments, &shell, &secrets, variable)?;
         if self.has_agents {

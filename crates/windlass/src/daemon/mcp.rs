@@ -14,7 +14,7 @@ use super::web;
 use crate::config::Config;
 
 /// Makes who speaks with the servers that are configured; nobody if there are none.
-pub(super) fn client(
+pub(crate) fn client(
     config: &Config,
     environments: &Environments,
     shell: &ShellSettings,

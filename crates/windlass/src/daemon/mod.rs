@@ -4,14 +4,16 @@
 pub(crate) mod agent;
 pub(crate) mod budget;
 pub(crate) mod check;
+pub(crate) mod leftovers;
 pub(crate) mod made_token;
+pub(crate) mod mcp;
+pub(crate) mod named_secrets;
+pub(crate) mod probe;
 pub(crate) mod secrets_key;
 pub(crate) mod work;
 
 mod checkpoints;
 mod configured;
-mod mcp;
-mod named_secrets;
 mod outputs;
 mod reload;
 mod retention;
@@ -120,6 +122,7 @@ impl DaemonOptions<'_> {
         data::make(directory)?;
         let options = SqliteOptions::new(directory)
             .with_retention(retention)
+            .with_expendable_records(windlass_work::EXPENDABLE_RECORDS)
             .with_secrets_key(key)
             .on_lost_commits(self.on_lost_commits);
         let store = SqliteStore::open(options).await?;
@@ -150,7 +153,7 @@ impl DaemonOptions<'_> {
         let secrets = named_secrets::of(config, |name| std::env::var(name).ok())?;
         let own_files = self.own_files.into_iter().chain(key_file);
         let own_files = own_files.chain(named_secrets::files(config));
-        let mut tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
+        let mut tools = tools::Tools::of(directory, own_files, &config.shell, &environments)?;
         tools.shell.proxy = Some(web::proxy(config)?);
         let names = secrets.variables().map(|(name, _)| name.to_owned());
         tools.shell.secret_names = names.collect();

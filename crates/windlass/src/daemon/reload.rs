@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use windlass_core::in_memory::InMemoryLlmProviderStore;
 use windlass_server::{Models, Reload, Reloaded};
 
-use super::agent::{register, unknown_models};
+use super::agent::{register, register_providers, unknown_models};
 use super::check::Check;
 use crate::config::{self, Layers};
 use crate::model::Choice;
@@ -91,9 +91,18 @@ impl ConfigReload {
         let is_reached = reached.is_some();
         if let Some(providers) = &self.providers {
             let further = model::further(wanted, &config, variable)?;
+            let as_before = self.models.known.get_key_value(&default);
             models.known = register(providers, further).await;
+            // Its key may be gone, and threads may still have it.
+            models
+                .known
+                .extend(as_before.map(|(name, id)| (name.clone(), *id)));
+            let reached_now = model::providers(&config, variable)?;
+            models.providers = register_providers(providers, reached_now).await;
             models.unknown = unknown_models(config.unknown_models);
             if let Some(reached) = reached {
+                let named = [(default.clone(), reached.clone())];
+                models.known.extend(register(providers, named).await);
                 providers.set_default_model(reached).await;
             }
         }
@@ -101,6 +110,7 @@ impl ConfigReload {
         let is_default = wanted.is_some() || named.as_ref() == Some(&default);
         models.chosen = named.filter(|name| !is_default && models.known.contains_key(name));
         let counts = |key: &String| match key.as_str() {
+            key if key.starts_with("automations.") => true,
             _ if self.providers.is_none() => false,
             "model" => is_default || models.chosen.is_some(),
             key => match reached_by(key) {
@@ -122,6 +132,7 @@ impl ConfigReload {
         *last = layers;
         Ok(Reloaded {
             providers: model::entries(&config, variable),
+            automations: super::work::settings(&config)?.declared,
             models,
             applied,
             needs_restart,

@@ -5,10 +5,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
 
-use windlass_core::digest::Digest128;
-use windlass_process::{Records, adopt_orphans, end_leftovers};
+use windlass_process::adopt_orphans;
 use windlass_tools::{Environments, ShellSettings};
 
+use super::leftovers;
 use crate::cli::note;
 use crate::{config, data, sandbox};
 
@@ -26,7 +26,7 @@ impl<'a> Tools<'a> {
         own_files: impl IntoIterator<Item = &'b Path>,
         configured: &config::Shell,
         environments: &'a Environments,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         environments.hide(directory);
         // What the user trusts, and the tokens of another daemon, may be in the usual place.
         if let Some(usual) = data::of_user() {
@@ -46,18 +46,7 @@ impl<'a> Tools<'a> {
         if let Some(home) = std::env::home_dir() {
             environments.hide_keys_of(home);
         }
-        let directory = directory
-            .canonicalize()
-            .unwrap_or_else(|_| directory.to_owned());
-        let owner = Digest128::of(directory.as_os_str().as_encoded_bytes()).to_string();
-        let records = records_in(&directory);
-        let recorded = records.as_ref().map_or(0, end_recorded);
-        let leftovers = recorded + end_leftovers(&owner);
-        if leftovers > 0 {
-            note(&format!(
-                "{leftovers} commands of an earlier daemon were ended"
-            ));
-        }
+        leftovers::end(directory);
         // The daemon starts programs in no other way than its tools do.
         if let Err(error) = adopt_orphans() {
             note(&format!(
@@ -65,12 +54,14 @@ impl<'a> Tools<'a> {
             ));
         }
         let mut shell = ShellSettings {
-            owner: Some(owner),
-            records,
+            owner: Some(leftovers::owner(directory)),
+            records: leftovers::records(directory),
             ..ShellSettings::default()
         }
         .with_variables_of(std::env::vars_os());
         shell.ways = sandbox::ways(configured.sandbox);
+        shell.home = sandbox::home(configured, directory)?;
+        shell.has_terminals = configured.terminals;
         let set = |limit: &mut Option<u64>, configured: Option<u64>, unit: u64| {
             if let Some(configured) = configured {
                 *limit = Some(configured.saturating_mul(unit)).filter(|limit| *limit > 0);
@@ -88,42 +79,10 @@ impl<'a> Tools<'a> {
         if let Some(minutes) = configured.background_minutes {
             shell.max_background_time = Duration::from_secs(minutes.saturating_mul(60));
         }
-        Self {
+        Ok(Self {
             environments,
             shell,
-        }
-    }
-}
-
-/// Opens where processes are recorded. A daemon that cannot record them still ends them by all other means.
-fn records_in(directory: &Path) -> Option<Records> {
-    let opened = Records::open(directory.join("processes"));
-    opened
-        .inspect_err(|error| note(&format!("processes of commands are not recorded: {error}")))
-        .ok()
-}
-
-/// Ends what an earlier daemon recorded, and returns how many processes that were.
-fn end_recorded(records: &Records) -> usize {
-    match records.end_leftovers() {
-        Ok(left) => {
-            for file in &left.unreadable {
-                note(&format!(
-                    "{} cannot be read: processes of an earlier daemon may still run; end them and remove the file",
-                    file.display()
-                ));
-            }
-            if !left.is_whole {
-                note("processes of an earlier daemon are still there after SIGKILL");
-            }
-            left.ended
-        }
-        Err(error) => {
-            note(&format!(
-                "what an earlier daemon left is not known: {error}"
-            ));
-            0
-        }
+        })
     }
 }
 

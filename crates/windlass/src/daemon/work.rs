@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
+use chrono::Utc;
 use jiff::tz::TimeZone;
+use windlass_protocol::Mode;
 use windlass_server::WorkSettings;
+use windlass_work::automations::Declared;
 use windlass_work::schedule::check_zone;
-use windlass_work::{fleet, tasks};
+use windlass_work::{AutomationStatus, MissedRuns, Plan, WorkSpec, fleet, tasks};
 
-use crate::config::Config;
+use crate::config::{self, AutomationEntry, Config};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -51,8 +54,63 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<WorkSettings> {
         }
         None => system_zone(),
     };
+    settings.declared = declared(config, &settings.automations.local_zone)?;
     settings.keep_ended = config.retention.max_age_days.map(|days| DAY * days);
     Ok(settings)
+}
+
+/// Reads `[automations]`.
+fn declared(config: &Config, zone: &str) -> anyhow::Result<Vec<Declared>> {
+    let entries = config.automations.iter();
+    let declared = entries.map(|(name, entry)| {
+        let plan = plan(name, entry).with_context(|| format!("automations.{name}"))?;
+        let now = Utc::now();
+        let schedule = plan.check(zone, now);
+        let fires = schedule.and_then(|schedule| Ok(schedule.check(now)?));
+        fires.with_context(|| format!("automations.{name}"))?;
+        let status = match entry.paused {
+            true => AutomationStatus::Paused,
+            false => AutomationStatus::Active,
+        };
+        Ok(Declared { plan, status })
+    });
+    declared.collect()
+}
+
+fn plan(name: &str, entry: &AutomationEntry) -> anyhow::Result<Plan> {
+    let rrule = match (&entry.cron, &entry.schedule) {
+        (Some(cron), None) => cron,
+        (None, Some(rule)) => rule,
+        _ => bail!("set either cron or schedule"),
+    };
+    if let Some(mode) = &entry.mode {
+        let mode = serde_json::from_value::<Mode>(mode.as_str().into());
+        mode.context("mode is not known")?;
+    }
+    let workspace = entry.workspace.as_ref().map(|path| {
+        let text = path.to_str().map(str::to_owned);
+        text.context("workspace is not UTF-8")
+    });
+    Ok(Plan {
+        name: name.to_owned(),
+        spec: WorkSpec {
+            model: entry.model.clone(),
+            mode: entry.mode.clone(),
+            backend: entry.backend.clone(),
+            allow_shell: entry.allow_shell,
+            auto_approve: entry.auto_approve,
+            max_attempts: entry.max_attempts.unwrap_or(1),
+            ..WorkSpec::new(&entry.prompt)
+        },
+        cwds: workspace.transpose()?.into_iter().collect(),
+        rrule: rrule.clone(),
+        time_zone: entry.time_zone.clone(),
+        missed: match entry.missed {
+            Some(config::MissedRuns::Skip) => MissedRuns::Skip,
+            Some(config::MissedRuns::Once) | None => MissedRuns::Once,
+            Some(config::MissedRuns::All) => MissedRuns::All,
+        },
+    })
 }
 
 /// Returns the name of the machine's time zone; where it has none that is known, UTC.
@@ -82,6 +140,31 @@ mod tests {
             assert!(settings(&config).is_err());
         }
         config.tasks.workers = None;
+        for (entry, refused) in [
+            ("cron = '0 9 * * 1-5'\nprompt = 'p'", None),
+            ("schedule = 'FREQ=DAILY'\nprompt = 'p'\npaused = true", None),
+            ("prompt = 'p'", Some("set either cron or schedule")),
+            ("cron = '* * * *'\nprompt = 'p'", Some("cron expression")),
+            ("cron = '0 0 31 2 *'\nprompt = 'p'", Some("never fires")),
+            ("cron = '@daily'", Some("must not be blank")),
+            ("cron = '@daily'\nprompt = 'p'\nmode = 'x'", Some("mode")),
+            (
+                "cron = '@daily'\nprompt = 'p'\ntime_zone = 'x'",
+                Some("`x`"),
+            ),
+        ] {
+            let text = format!("[automations.report]\n{entry}\n");
+            let config = Config::parse(&text, std::path::Path::new("")).unwrap();
+            match (settings(&config), refused) {
+                (Ok(settings), None) => assert_eq!(settings.declared[0].plan.name, "report"),
+                (Err(error), Some(part)) => {
+                    let error = format!("{error:#}");
+                    assert!(error.contains("automations.report: "), "{error}");
+                    assert!(error.contains(part), "{error}");
+                }
+                (settings, _) => panic!("{entry}: {settings:?}"),
+            }
+        }
         assert_eq!((read.fleet.workers, read.fleet.open_runs), (8, 32));
         config.fleet.workers = Some(64);
         config.fleet.open_runs = Some(1);

@@ -28,6 +28,18 @@ impl Listing {
         }
     }
 
+    /// Returns a text of which the end matters most, as of a path, in a column of so many characters.
+    pub(crate) fn end_of(self, text: &str, room: usize) -> String {
+        let count = text.chars().count();
+        if self.width.is_none() || count <= room {
+            return text.to_owned();
+        }
+        let dots = self.style.dots();
+        let left_out = count - room + dots.chars().count();
+        let end: String = text.chars().skip(left_out).collect();
+        format!("{dots}{end}")
+    }
+
     /// Returns a whole line.
     pub(crate) fn line(self, line: &str) -> String {
         match self.width {

@@ -1,9 +1,14 @@
 //! How much work may use, by the configuration.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Model};
+use crate::support::{Daemon, Home, Model, text};
+
+/// Turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Says something in a new thread, and returns how its turn ended.
 fn say(daemon: &Daemon) -> Value {
@@ -41,6 +46,73 @@ fn the_allowance_of_a_day_holds_for_all_threads_and_after_a_kill() {
     let daemon = home.start();
     assert_eq!(say(&daemon)["status"], "completed");
     assert_eq!(say(&daemon)["error_code"], "budget_exceeded");
+}
+
+/// Waits until a task is as wanted.
+fn task(daemon: &Daemon, id: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let since = Instant::now();
+    loop {
+        let task = daemon.client.get(&format!("/v1/tasks/{id}")).expect(200);
+        if is_wanted(&task) {
+            return task;
+        }
+        assert!(since.elapsed() < PATIENCE, "{task:#}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_completed(task: &Value) -> bool {
+    task["status"] == "completed"
+}
+
+#[test]
+fn a_used_up_day_holds_tasks_until_there_is_more() {
+    let model = Model::answering(|_| Answer::text(&["hello"]));
+    let home = Home::with_model(&model.url());
+    home.configure("[budget]\nday_tokens = 15\nreserve_tokens = 15\n");
+    let daemon = home.start();
+    assert_eq!(say(&daemon)["status"], "completed");
+    let queued = daemon.client.post("/v1/tasks", &json!({"prompt": "hi"}));
+    let id = text(&queued.expect(201)["id"]);
+    let held = task(&daemon, &id, |task| task["held"].is_object());
+    assert_eq!(held["status"], "queued", "{held:#}");
+    assert_eq!(held["held"]["cause"], "budget");
+    let retry_at = text(&held["held"]["retry_at"]);
+    assert!(retry_at.contains("T00:00:00"), "{retry_at}");
+    daemon.kill();
+
+    home.configure("[budget]\nday_tokens = 1000\nreserve_tokens = 15\n");
+    let daemon = home.start();
+    let done = task(&daemon, &id, is_completed);
+    assert_eq!(done["attempt_count"], 1, "{done:#}");
+}
+
+#[test]
+fn a_task_that_a_used_up_day_stops_continues_with_an_attempt_that_does_not_count() {
+    let model = Model::answering(
+        |request| match request.to_string().contains("tool_result") {
+            true => Answer::text(&["done"]),
+            false => Answer::default().with_call("toolu_1", "read", &[r#"{"path": "none"}"#]),
+        },
+    );
+    let home = Home::with_model(&model.url());
+    home.configure("[budget]\nday_tokens = 15\nreserve_tokens = 15\n");
+    let daemon = home.start();
+    let queued = daemon.client.post("/v1/tasks", &json!({"prompt": "hi"}));
+    let id = text(&queued.expect(201)["id"]);
+    let held = task(&daemon, &id, |task| task["held"].is_object());
+    assert_eq!(held["status"], "queued", "{held:#}");
+    assert_eq!(held["held"]["cause"], "budget");
+    assert_eq!(held["attempt_count"], 1);
+    daemon.kill();
+
+    home.configure("[budget]\nday_tokens = 1000\nreserve_tokens = 15\n");
+    let daemon = home.start();
+    let done = task(&daemon, &id, is_completed);
+    assert_eq!(
+        (&done["attempt_count"], &done["max_attempts"]),
+        (&json!(2), &json!(1))
+    );
 }
 
 #[test]

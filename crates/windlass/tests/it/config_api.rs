@@ -296,3 +296,45 @@ fn a_demonstration_is_told_to_start_again_when_a_model_is_configured() {
         )
     );
 }
+
+#[test]
+fn declared_automations_follow_the_file_and_refuse_changes() {
+    let home = Home::new();
+    let entry = |name: &str, cron: &str| {
+        format!("[automations.{name}]\nprompt = 'look'\ncron = '{cron}'\n")
+    };
+    home.configure(&(entry("one", "0 9 * * 1-5") + &entry("two", "@daily")));
+    let daemon = home.start();
+    let listed = || {
+        let listed = daemon.client.get("/v1/automations").expect(200);
+        let listed = listed.as_array().unwrap().iter();
+        let mut names: Vec<_> = listed
+            .map(|one| (text(&one["name"]), text(&one["rrule"]), text(&one["id"])))
+            .collect();
+        names.sort();
+        names
+    };
+    let first = listed();
+    assert_eq!(first.len(), 2, "{first:?}");
+    assert_eq!(
+        (&*first[0].0, &*first[0].1, &*first[1].0),
+        ("one", "0 9 * * 1-5", "two")
+    );
+    let path = format!("/v1/automations/{}", first[0].2);
+    let change = json!({"name": "other"}).to_string();
+    let refused = daemon.client.request("PATCH", &path, "", &change);
+    let refused = refused.expect(409);
+    assert_eq!(refused["error"]["code"], "automation_declared");
+    assert!(text_of(&refused).contains("[automations.one]"), "{refused}");
+    for action in ["pause", "resume"] {
+        let reply = daemon.client.post(&format!("{path}/{action}"), &json!({}));
+        reply.expect(409);
+    }
+
+    home.configure(&entry("one", "0 10 * * *"));
+    let (status, told) = reload(&daemon);
+    assert_eq!((status, &told["needs_restart"]), (200, &json!([])));
+    let second = listed();
+    assert_eq!(second.len(), 1, "{second:?}");
+    assert_eq!((&*second[0].1, &second[0].2), ("0 10 * * *", &first[0].2));
+}

@@ -1,5 +1,8 @@
 //! MCP servers of the operator, in threads of the daemon.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, Home, Model};
@@ -108,6 +111,61 @@ fn whoever_only_looks_needs_nothing_that_a_tool_needs() {
     let listed = home.command(&["threads", "list"]).output().unwrap();
     let told = String::from_utf8_lossy(&listed.stderr);
     assert!(listed.status.success(), "{told}");
+}
+
+#[test]
+fn a_server_that_does_not_start_is_a_warning_in_run_chat_api_record_and_doctor() {
+    let (model, _) = Model::calling(Vec::new());
+    let mut home = Home::with_model(&model.url());
+    home.variables
+        .push(("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned()));
+    configure(&home);
+    let ran = home.command(&["run", "work"]).output().unwrap();
+    let message = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(message.matches("MCP server `gone`").count(), 1, "{message}");
+    let mut chat = home.command(&["chat"]);
+    let chat = chat.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut chat = chat.stdout(Stdio::null()).spawn().unwrap();
+    chat.stdin.take().unwrap().write_all(b"work\n").unwrap();
+    let message = chat.wait_with_output().unwrap().stderr;
+    let message = String::from_utf8(message).unwrap();
+    assert_eq!(message.matches("MCP server `gone`").count(), 1, "{message}");
+
+    let daemon = home.start();
+    let path = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&path, 0);
+    daemon.turn(&path, "work");
+    let frames = events.until("turn.completed");
+    let is_warning = |item: &Value| {
+        item["kind"] == "status" && item["detail"].as_str().unwrap().contains("`gone`")
+    };
+    let told = frames
+        .iter()
+        .filter(|frame| is_warning(&frame.data["payload"]["item"]));
+    assert_eq!(told.count(), 1, "{frames:?}");
+    let detail = daemon.detail(&path);
+    let items = detail["items"].as_array().unwrap().iter();
+    assert_eq!(items.filter(|item| is_warning(item)).count(), 1, "{detail}");
+    daemon.stop();
+
+    let doctor = home.command(&["doctor", "--json"]).output().unwrap();
+    let findings = String::from_utf8(doctor.stdout).unwrap();
+    let findings = findings
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_servers = findings.filter(|finding| finding["about"] == "mcp server");
+    let of_servers: Vec<_> = of_servers
+        .map(|it| (it["standing"].clone(), it["text"].to_string()))
+        .collect();
+    assert_eq!(of_servers.len(), 2, "{of_servers:?}");
+    assert!(
+        of_servers[0].0 == "lacking" && of_servers[0].1.contains("gone"),
+        "{of_servers:?}"
+    );
+    assert!(
+        of_servers[1].0 == "good" && of_servers[1].1.contains("winch: 1 tool"),
+        "{of_servers:?}"
+    );
 }
 
 #[test]

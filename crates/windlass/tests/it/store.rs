@@ -82,6 +82,7 @@ fn what_reads_works_beside_a_daemon_and_what_writes_names_it() {
     for arguments in [
         &["import", text(&file)][..],
         &["rebuild"],
+        &["compact"],
         &["restore", text(&backup)],
     ] {
         refused(&home, arguments, &[&pid]);
@@ -370,4 +371,17 @@ fn damage_is_named_and_the_command_that_saves_what_is_left() {
     for command in ["windlass store export", "windlass store restore"] {
         assert!(complaint.contains(command), "{complaint}");
     }
+}
+
+#[test]
+fn compacting_reports_the_size_before_and_after() {
+    let (home, thread) = used();
+    let report = told(&home, &["compact"]);
+    let (before, after) = (
+        report["bytes_before"].as_u64(),
+        report["bytes_after"].as_u64(),
+    );
+    assert!(after.unwrap() > 0 && after <= before, "{report}");
+    assert_eq!(told(&home, &["verify"])["findings"], json!([]));
+    turn(&home.start(), &thread);
 }

@@ -60,11 +60,16 @@ fn chat(lines: &str) -> (String, String) {
 
 #[test]
 fn a_chat_takes_the_models_that_a_run_takes_and_says_who_answers() {
-    let (said, told) = chat("/model acme/x\nfirst\n/model sim/other\n/new second\n");
+    let (said, told) =
+        chat("/model acme/x\n/model sim/other\n/model gpt-4o\nfirst\n/model sim\n/new second\n");
     assert_eq!(said, "Echo: first\nEcho: second\n");
     assert!(told.contains("unknown provider `acme`"), "{told}");
-    assert!(!told.contains("acme/x answers"), "{told}");
-    assert!(told.contains("sim/other answers from here on\n"), "{told}");
+    assert!(told.contains("there is no model `sim/other`"), "{told}");
+    assert!(told.contains("did you mean openai/gpt-4o?"), "{told}");
+    for refused in ["acme/x", "sim/other", "gpt-4o"] {
+        assert!(!told.contains(&format!("{refused} answers")), "{told}");
+    }
+    assert!(told.contains("sim answers from here on\n"), "{told}");
 }
 
 #[test]

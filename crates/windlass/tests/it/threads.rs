@@ -196,3 +196,40 @@ fn a_daemon_that_runs_does_the_same_for_the_commands() {
     let left = daemon.client.get("/v1/threads").expect(200);
     assert_eq!(left.as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn a_list_has_directories_local_times_and_no_thread_that_was_rewound() {
+    let mut home = Home::new();
+    let zone = ("TZ".to_owned(), "Asia/Kathmandu".to_owned());
+    home.variables.push(zone);
+    said(&home, &["run", "first words"]);
+    said(&home, &["run", "--continue", "second words"]);
+    let table = said(&home, &["threads", "list"]);
+    let directory = home.path().canonicalize().unwrap();
+    assert!(table.contains(directory.to_str().unwrap()), "{table}");
+    assert!(table.contains(" +05:45 "), "{table}");
+    let [id] = &ids(&home)[..] else {
+        panic!("{table}");
+    };
+    let rewound = said(&home, &["threads", "rewind", id]);
+    assert_eq!(ids(&home), [rewound.trim_end()]);
+    let all = said(&home, &["threads", "list", "--all"]);
+    assert!(all.contains(&id[id.len() - 8..]), "{all}");
+}
+
+#[test]
+fn a_thread_is_shown_with_results_and_times() {
+    let (model, _) = Model::calling(vec![
+        ("list", json!({})),
+        ("read", json!({ "path": "none" })),
+    ]);
+    let home = Home::with_model(&model.url());
+    std::fs::write(home.path().join("cargo.txt"), "").unwrap();
+    said(&home, &["run", "what is here?"]);
+    let id = ids(&home).remove(0);
+    let shown = said(&home, &["threads", "show", &id]);
+    let year = shown.lines().find(|line| line.contains("+00:00"));
+    assert!(year.is_some(), "{shown}");
+    assert!(shown.contains("cargo.txt"), "{shown}");
+    assert!(shown.contains("[read] none  (failed)\n  "), "{shown}");
+}

@@ -176,6 +176,20 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         [secrets.OTHER]
         file = "/home/ann/.ssh/id"
         commands = true
+        [[approvals.rules]]
+        tool = "write"
+        arguments = { path = "docs/**" }
+        action = "allow"
+        [[approvals.rules]]
+        tool = "shell"
+        command = "cargo test"
+        action = "allow"
+        [[approvals.rules]]
+        tool = "read"
+        arguments = { path = "private/**" }
+        action = "deny"
+        [approvals]
+        default = "allow"
         [shell]
         network = "inherit"
         [subagents]
@@ -202,6 +216,9 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         "/home/ann/.ssh/id",
         "all that this machine does",
         "start agents on [\"mine\"]",
+        "calls of \"write\" with path \"docs/**\" run without a question",
+        "calls of \"shell\" with command \"cargo test\" run without a question",
+        "calls of \"read\" with path \"private/**\" are refused",
     ] {
         assert!(told.contains(word), "{word}: {told}");
     }

@@ -62,6 +62,15 @@ pub struct Plan {
     pub missed: MissedRuns,
 }
 
+impl Plan {
+    /// Returns about how many bytes a row with it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        let texts = [&self.name, &self.rrule].into_iter();
+        let texts = texts.chain(&self.cwds).chain(&self.time_zone);
+        self.spec.bytes() + texts.map(|text| text.len() as u64).sum::<u64>()
+    }
+}
+
 /// What becomes of runs whose time passed while nobody was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

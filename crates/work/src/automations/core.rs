@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::automation::{Automation, AutomationEvent, AutomationId, RunId};
 use super::{AUTOMATION, AutomationRun, PENDING, REQUEST, RUN, run_name};
 use crate::error::WorkError;
-use crate::kept::Kept;
+use crate::kept::{Added, Kept};
 use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, take_out};
 
 /// The stream of automations.
@@ -32,6 +32,8 @@ pub(super) struct RequestRow {
 /// An automation and some events.
 pub(super) struct Change {
     events: Vec<AutomationEvent>,
+    /// How many bytes its plan had before.
+    before: u64,
     after: Automation,
     /// The request that asked for it.
     request: Option<String>,
@@ -48,6 +50,7 @@ impl Change {
             .ok_or_else(|| WorkError::Storage("an automation does not begin".to_owned()))?;
         Ok(Self {
             events: vec![event],
+            before: 0,
             after,
             request: None,
         })
@@ -59,11 +62,13 @@ impl Change {
         events: Vec<AutomationEvent>,
         now: DateTime<Utc>,
     ) -> Self {
+        let before = automation.plan.bytes();
         events
             .iter()
             .for_each(|event| automation.evolve(now, event));
         Self {
             events,
+            before,
             after: automation,
             request: None,
         }
@@ -88,10 +93,18 @@ impl Change {
     }
 }
 
+/// What one owner has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    count: usize,
+    /// About how many bytes the rows have.
+    bytes: u64,
+}
+
 pub(super) struct Core {
     ledger: Ledger,
     /// How many each owner has.
-    owners: HashMap<String, usize>,
+    owners: HashMap<String, Share>,
     /// When each one is due next.
     next: HashMap<AutomationId, Option<DateTime<Utc>>>,
     due: BTreeSet<(DateTime<Utc>, AutomationId)>,
@@ -115,7 +128,9 @@ impl Writer for Core {
         let mut found = Vec::new();
         let owners = &mut self.owners;
         let take = |automation: Automation| {
-            *owners.entry(automation.owner).or_default() += 1;
+            let share: &mut Share = owners.entry(automation.owner).or_default();
+            share.count += 1;
+            share.bytes += automation.plan.bytes();
             found.push((automation.id, automation.next_run_at));
         };
         store.each(AUTOMATION, take).await?;
@@ -160,7 +175,12 @@ impl Core {
     }
 
     pub(super) fn count_of(&self, owner: &str) -> usize {
-        self.owners.get(owner).copied().unwrap_or_default()
+        self.owners.get(owner).map_or(0, |share| share.count)
+    }
+
+    /// Returns about how many bytes the plans of an owner have.
+    pub(super) fn bytes_of(&self, owner: &str) -> u64 {
+        self.owners.get(owner).map_or(0, |share| share.bytes)
     }
 
     pub(super) fn ids(&self) -> Vec<AutomationId> {
@@ -215,8 +235,9 @@ impl Core {
                         puts.push(put(REQUEST, request.clone(), &row)?);
                     }
                     puts.push(put(PENDING, run_id.to_string(), &run)?);
-                    puts.push(put(RUN, run_name(id, *run_id), &run)?);
-                    runs.push((change.after.owner.clone(), run_name(id, *run_id)));
+                    let row = put(RUN, run_name(id, *run_id), &run)?;
+                    runs.push(Added::new(&change.after.owner, &row));
+                    puts.push(row);
                     began.push(run);
                 }
             }
@@ -235,14 +256,17 @@ impl Core {
             if change.is_removal() {
                 self.note(id, None);
                 self.next.remove(&id);
-                if let Some(count) = self.owners.get_mut(&change.after.owner) {
-                    *count -= 1;
+                if let Some(share) = self.owners.get_mut(&change.after.owner) {
+                    share.count -= 1;
+                    share.bytes = share.bytes.saturating_sub(change.before);
                 }
-                self.owners.retain(|_, count| *count > 0);
+                self.owners.retain(|_, share| share.count > 0);
             } else {
-                if !self.next.contains_key(&id) {
-                    *self.owners.entry(change.after.owner.clone()).or_default() += 1;
-                }
+                let is_new = !self.next.contains_key(&id);
+                let share = self.owners.entry(change.after.owner.clone()).or_default();
+                share.count += usize::from(is_new);
+                share.bytes += change.after.plan.bytes();
+                share.bytes = share.bytes.saturating_sub(change.before);
                 self.note(id, change.after.next_run_at);
             }
         }

@@ -2,6 +2,7 @@
 
 mod automation;
 mod core;
+mod declared;
 mod tick;
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name, check_share};
-use crate::kept::Kept;
+use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{PAGE, WorkStore, lock, readable};
 use crate::schedule::check_zone;
 use crate::tasks::{LIST_BYTES, Task, TaskId, Tasks};
@@ -24,6 +25,7 @@ pub use automation::{
     Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
     Plan, RunId, RunMarker, Trigger, task_of,
 };
+pub use declared::{CONFIGURATION, Declared};
 
 /// Rows of automations.
 const AUTOMATION: &str = "work.automation";
@@ -36,8 +38,12 @@ const REQUEST: &str = "work.automation.request";
 /// Rows of runs that have begun and whose tasks may not be in the queue yet.
 const PENDING: &str = "work.automation.pending";
 
+/// Rows of runs and their index, which a store may remove where there is no room for histories.
+pub(crate) const EXPENDABLE: [&str; 2] = [RUN, KEPT];
+
 /// The longest name of an owner.
 const OWNER_BYTES: usize = 256;
+const OF_OWNER: &str = "automations of this owner";
 /// The longest page of a list.
 const LIST: usize = 500;
 
@@ -50,6 +56,8 @@ pub struct AutomationSettings {
     pub automations: usize,
     /// How many runs of each owner are kept; the oldest go first.
     pub runs_of_owner: usize,
+    /// How many bytes the automations of one owner may have, and how many its runs.
+    pub bytes_of_owner: u64,
 }
 
 impl Default for AutomationSettings {
@@ -58,6 +66,7 @@ impl Default for AutomationSettings {
             local_zone: "UTC".to_owned(),
             automations: 10_000,
             runs_of_owner: 100_000,
+            bytes_of_owner: BYTES_OF_OWNER,
         }
     }
 }
@@ -135,6 +144,7 @@ impl Automations {
         let kept = Kept {
             index: KEPT,
             newest: settings.runs_of_owner,
+            bytes: settings.bytes_of_owner,
         };
         let core = Core::open(&store, kept).await?;
         Ok(Self {
@@ -192,7 +202,8 @@ impl Automations {
             let what = "automations";
             return Err(WorkError::TooMany { what, limit });
         }
-        check_share("automations of this owner", core.count_of(owner), limit)?;
+        check_share(OF_OWNER, core.count_of(owner), limit)?;
+        self.check_bytes(core.bytes_of(owner) + plan.bytes())?;
         let event = AutomationEvent::Created {
             owner: owner.to_owned(),
             plan: Box::new(plan),
@@ -201,6 +212,15 @@ impl Automations {
         };
         let change = Change::created(id, event, now)?;
         self.write(&mut core, now, change).await
+    }
+
+    fn check_bytes(&self, bytes: u64) -> Result<(), WorkError> {
+        let limit = self.inner.settings.bytes_of_owner;
+        if bytes > limit {
+            let what = OF_OWNER;
+            return Err(WorkError::TooManyBytes { what, limit });
+        }
+        Ok(())
     }
 
     async fn write(
@@ -255,6 +275,10 @@ impl Automations {
         let before = self.get(id).await?;
         let mut plan = before.plan.clone();
         change(&mut plan);
+        if plan.bytes() > before.plan.bytes() {
+            let others = core.bytes_of(&before.owner) - before.plan.bytes();
+            self.check_bytes(others + plan.bytes())?;
+        }
         let is_new_rule =
             (&plan.rrule, &plan.time_zone) != (&before.plan.rrule, &before.plan.time_zone);
         let start = if is_new_rule { now } else { before.start };

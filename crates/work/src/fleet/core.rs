@@ -7,10 +7,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::plan::FleetPlan;
-use super::run::{FleetEvent, FleetRun, FleetRunId, FleetTask};
+use super::run::{FleetEvent, FleetRun, FleetRunId};
+use super::task::FleetTask;
 use super::{ENDED, OPEN, OWNED, PLAN, REQUEST, TASK};
 use crate::error::WorkError;
-use crate::kept::Kept;
+use crate::kept::{Added, Kept};
 use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, read_row, take_out};
 
 /// The stream of the fleet.
@@ -136,7 +137,11 @@ impl Writer for Core {
         let mut runs = BTreeMap::new();
         for id in found {
             match read_run(store, id).await {
-                Ok(run) => runs.extend(run.map(|run| (id, run))),
+                Ok(run) => runs.extend(run.map(|mut run| {
+                    // What was missing may be there since the restart.
+                    run.release_held();
+                    (id, run)
+                })),
                 Err(error @ WorkError::Corrupt { .. }) => {
                     tracing::error!(%error, "a run of the fleet is left out");
                 }
@@ -219,9 +224,10 @@ impl Core {
                     run: run.clone(),
                     plan: FleetPlan::clone(&run.plan),
                 };
-                puts.push(put(ENDED, id.to_string(), &row)?);
+                let row = put(ENDED, id.to_string(), &row)?;
+                ended.push(Added::new(&run.owner, &row));
+                puts.push(row);
                 puts.push(put(OWNED, owned_name(&run.owner, id), &OwnedRow {})?);
-                ended.push((run.owner.clone(), id.to_string()));
             } else {
                 // Only what has changed: a run may have a thousand tasks, and twice as many commits.
                 let before = self.runs.get(id).map_or(&[][..], |before| &before.tasks);

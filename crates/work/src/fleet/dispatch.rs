@@ -12,10 +12,10 @@ use super::run::{FleetCommand, FleetRun, FleetRunId};
 use crate::clock::Clock;
 use crate::error::WorkError;
 use crate::hands::Hands;
-use crate::turns::{self, Dispatch, PARKED_OF_OWNER, Turns};
+use crate::turns::{self, Dispatch, Holds, PARKED_OF_OWNER, Turns};
 
 /// The run, the worker and the task of a lease.
-type LeaseKey = (FleetRunId, usize, usize);
+pub(super) type LeaseKey = (FleetRunId, usize, usize);
 
 /// How many leases an owner has.
 #[derive(Clone, Copy, Default)]
@@ -35,6 +35,10 @@ impl Dispatch for Fleet {
 
     fn bell(&self) -> &Notify {
         &self.inner.bell
+    }
+
+    fn holds(&self) -> &Holds<LeaseKey> {
+        &self.inner.holds
     }
 
     async fn step(
@@ -63,12 +67,16 @@ impl Dispatch for Fleet {
         for run in core.runs.values() {
             for (worker, task, attempt) in run.leases() {
                 let key = (run.id, worker, task);
+                let is_told = run.workers.get(worker).is_some_and(|it| it.told.is_some());
+                if is_told {
+                    turns.hurry(key, now);
+                }
                 if turns.is_waiting(key, now)
                     && let Some(work) = run.assignment((worker, task, attempt))
                 {
                     turns.carry(key, work);
                 }
-                if run.workers.get(worker).is_some_and(|it| it.told.is_some()) {
+                if is_told {
                     turns.stop(key);
                 }
             }

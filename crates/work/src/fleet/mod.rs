@@ -5,6 +5,7 @@ mod dispatch;
 mod history;
 mod plan;
 mod run;
+mod task;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +14,22 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 
 use self::core::{Core, RequestRow, read_run};
+use self::dispatch::LeaseKey;
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name, check_share};
-use crate::kept::Kept;
+use crate::hands::{ActiveHold, Assignment};
+use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{WorkStore, lock, look};
 use crate::spec::WorkSpec;
+use crate::turns::Holds;
 
 pub use history::{FleetHistory, FleetRecord};
 pub use plan::{FleetBegins, FleetPlan, FleetTaskSpec, WorkerSpec};
 pub use run::{
     FleetCommand, FleetEvent, FleetRefused, FleetRun, FleetRunId, FleetRunMarker, FleetRunStatus,
-    FleetTask, FleetTaskStatus, ReleaseCause, Told, Worker, is_stale,
+    Told, Worker, is_stale,
 };
+pub use task::{FleetTask, FleetTaskStatus, ReleaseCause};
 
 /// Rows of runs that have not ended.
 const OPEN: &str = "work.fleet";
@@ -43,6 +48,9 @@ const REQUEST: &str = "work.fleet.request";
 const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
 /// Rows of tasks of open runs.
 const TASK: &str = "work.fleet.task";
+
+/// Rows of ended runs and their indexes, which a store may remove where there is no room for histories.
+pub(crate) const EXPENDABLE: [&str; 3] = [ENDED, KEPT, OWNED];
 
 /// The longest name of an owner.
 const OWNER_BYTES: usize = 256;
@@ -65,6 +73,8 @@ pub struct FleetSettings {
     pub open_runs: usize,
     /// How many ended runs of each owner are kept; the oldest go first.
     pub ended_runs_of_owner: usize,
+    /// How many bytes the ended runs of one owner may have. Open ones are bounded by their number and the size of a plan.
+    pub bytes_of_owner: u64,
 }
 
 impl Default for FleetSettings {
@@ -73,6 +83,7 @@ impl Default for FleetSettings {
             workers: 8,
             open_runs: 32,
             ended_runs_of_owner: 10_000,
+            bytes_of_owner: BYTES_OF_OWNER,
         }
     }
 }
@@ -90,6 +101,7 @@ struct Inner {
     core: Mutex<Core>,
     bell: Notify,
     changes: watch::Sender<u64>,
+    holds: Holds<LeaseKey>,
 }
 
 impl std::fmt::Debug for Fleet {
@@ -119,6 +131,7 @@ impl Fleet {
         let kept = Kept {
             index: KEPT,
             newest: settings.ended_runs_of_owner,
+            bytes: settings.bytes_of_owner,
         };
         let core = Core::open(&store, kept).await?;
         Ok(Self {
@@ -129,6 +142,7 @@ impl Fleet {
                 core: Mutex::new(core),
                 bell: Notify::new(),
                 changes: watch::Sender::new(0),
+                holds: Holds::default(),
             }),
         })
     }
@@ -186,6 +200,40 @@ impl Fleet {
         drop(core);
         self.rang();
         Ok(run)
+    }
+
+    /// Returns why a task of a run does not run now, although it is not at its end.
+    #[must_use]
+    pub fn hold_of(&self, run: &FleetRun, task: usize) -> Option<ActiveHold> {
+        let lease = run.leases().find(|(_, of, _)| *of == task);
+        match (lease, run.tasks.get(task)) {
+            (Some((worker, ..)), _) => self.inner.holds.get((run.id, worker, task)),
+            (None, Some(task)) if task.status == FleetTaskStatus::Queued => task.hold.clone(),
+            (None, _) => None,
+        }
+    }
+
+    /// Tries everything that is held at once: the configuration has changed, for example.
+    pub async fn retry_held(&self) -> Result<(), WorkError> {
+        let mut core = self.core().await?;
+        core.runs.values_mut().for_each(FleetRun::release_held);
+        drop(core);
+        self.inner.holds.retry_all();
+        self.inner.bell.notify_one();
+        Ok(())
+    }
+
+    /// Returns the attempts that run and whose workers must give them up. Their turns must not continue.
+    pub async fn cancelled_attempts(&self) -> Result<Vec<Assignment>, WorkError> {
+        let core = self.core().await?;
+        let attempts = core.runs.values().flat_map(|run| {
+            let told = run.leases().filter(|(worker, ..)| {
+                let worker = run.workers.get(*worker);
+                worker.is_some_and(|worker| worker.told.is_some())
+            });
+            told.filter_map(|lease| run.assignment(lease))
+        });
+        Ok(attempts.collect())
     }
 
     /// Finds a run.

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
+use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 
 use super::plan::{FleetBegins, FleetPlan};
+use super::task::{FleetTask, FleetTaskStatus, ReleaseCause};
 use crate::error::cut_to;
-use crate::hands::{Assignment, TurnEnd};
-use crate::turns::{wait_after, wait_for_room};
+use crate::hands::{Assignment, EndedTurn, HeldTurn, Hold, HoldCause, TurnEnd, TurnOutcome};
 
 /// How much of a summary or an error is kept; more is in the thread.
 const END_BYTES: usize = 1024;
@@ -31,67 +32,6 @@ impl IdMarker for FleetRunMarker {
 /// Identifies a run of a fleet.
 pub type FleetRunId = TypedId<FleetRunMarker>;
 
-/// Where a task of a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FleetTaskStatus {
-    /// It waits for a worker.
-    Queued,
-    /// A worker has it.
-    Running,
-    /// It was done.
-    Completed,
-    /// It was not done, as often as it was tried.
-    Failed,
-    /// The run was stopped before it was done.
-    Cancelled,
-}
-
-/// A task of a run as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetTask {
-    /// Where it is.
-    pub status: FleetTaskStatus,
-    /// Who has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leased_to: Option<String>,
-    /// How often it was given to a worker.
-    pub attempts: u32,
-    /// How many of the attempts were restarted by somebody: they do not count against the rule.
-    #[serde(default)]
-    pub restarts: u32,
-    /// Who had it first. Its thread is carried by that worker's backend, and so goes on with a worker of the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_worker: Option<usize>,
-    /// What came of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<String>,
-    /// Why the last attempt failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// How often there was no room for its thread, since its last attempt.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub no_room: u32,
-    /// Before this it is given to nobody, because an attempt failed or had no room. [`FleetRun::ripen`] takes it away when the time has come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<DateTime<Utc>>,
-}
-
-impl FleetTask {
-    /// A task that nobody has had yet.
-    pub(super) const NEW: Self = Self {
-        status: FleetTaskStatus::Queued,
-        leased_to: None,
-        attempts: 0,
-        restarts: 0,
-        first_worker: None,
-        summary: None,
-        error: None,
-        no_room: 0,
-        not_before: None,
-    };
-}
-
 /// What a worker was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,18 +42,6 @@ pub enum Told {
     Restart,
     /// To give up its task, because the run is stopped.
     Stop,
-}
-
-/// Why a worker gave its task up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReleaseCause {
-    /// The attempt failed.
-    Failure,
-    /// Somebody restarted the worker.
-    Restart,
-    /// There was no room for the thread, so that nothing has begun.
-    NoRoom,
 }
 
 /// A worker as it stands.
@@ -222,6 +150,12 @@ pub enum FleetEvent {
         cause: ReleaseCause,
         /// Why.
         error: String,
+        /// What it waits for, where it was held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<HoldCause>,
+        /// When that is known to end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<DateTime<Utc>>,
     },
     /// A task has its end.
     TaskEnded {
@@ -235,6 +169,9 @@ pub enum FleetEvent {
         /// Why nothing came of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// Calls of its last turn that did not run for want of an approval.
+        #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
+        unapproved: UnapprovedCalls,
     },
     /// It takes no further task.
     Stopped,
@@ -373,8 +310,11 @@ impl FleetRun {
         if self.stopped_at.is_some() || self.waits_for_start() {
             return Vec::new();
         }
-        // While there is no room for one, the others need not try.
-        let is_held = |task: &FleetTask| task.no_room > 0 && task.not_before.is_some();
+        // What holds one holds the others too.
+        let is_held = |task: &FleetTask| {
+            let hold = task.hold.as_ref().filter(|_| task.not_before.is_some());
+            hold.is_some_and(|hold| hold.cause.is_of_owner())
+        };
         if self.tasks.iter().any(is_held) {
             return Vec::new();
         }
@@ -428,56 +368,81 @@ impl FleetRun {
 
     fn finish(&self, worker: usize, task: usize, end: TurnEnd) -> Vec<FleetEvent> {
         let told = self.workers.get(worker).and_then(|worker| worker.told);
-        let counted = |task: &FleetTask| task.attempts.saturating_sub(task.restarts);
-        let attempts = self.tasks.get(task).map_or(0, counted);
-        let allowed = self
-            .plan
-            .tasks
-            .get(task)
-            .map_or(1, |task| task.spec.max_attempts);
-        let failed = |error: String| match attempts < allowed {
-            true => FleetEvent::Released {
-                worker,
-                cause: ReleaseCause::Failure,
-                error: cut(error),
-            },
-            false => ended(task, FleetTaskStatus::Failed, None, Some(cut(error))),
-        };
-        let event = match (end, told) {
-            (TurnEnd::NotNow { .. }, _) => return Vec::new(),
-            // What was done is done, whatever the worker was told meanwhile.
-            (TurnEnd::Completed { summary }, _) => {
-                ended(task, FleetTaskStatus::Completed, Some(cut(summary)), None)
+        let is_cancelled = matches!(told, Some(Told::Stop | Told::Interrupt));
+        let event = match end {
+            TurnEnd::Held(Hold {
+                turn: HeldTurn::MayBeOpen,
+                ..
+            }) => return Vec::new(),
+            TurnEnd::Ended(turn) => self.turn_ended(worker, task, turn),
+            TurnEnd::Held(Hold { reason: error, .. }) | TurnEnd::Refused { error }
+                if is_cancelled =>
+            {
+                ended(task, FleetTaskStatus::Cancelled, None, Some(cut(error)))
             }
-            (
-                TurnEnd::Failed { error, .. }
-                | TurnEnd::Interrupted { reason: error }
-                | TurnEnd::NoRoom { reason: error },
-                Some(Told::Stop | Told::Interrupt),
-            ) => ended(task, FleetTaskStatus::Cancelled, None, Some(cut(error))),
-            (TurnEnd::NoRoom { reason }, _) => FleetEvent::Released {
-                worker,
-                cause: ReleaseCause::NoRoom,
-                error: cut(reason),
-            },
-            // Somebody asked for it, so it does not count against the rule.
-            (
-                TurnEnd::Failed { error, .. } | TurnEnd::Interrupted { reason: error },
-                Some(Told::Restart),
-            ) => FleetEvent::Released {
-                worker,
-                cause: ReleaseCause::Restart,
-                error: cut(error),
-            },
-            (TurnEnd::Interrupted { reason }, None) => {
-                ended(task, FleetTaskStatus::Cancelled, None, Some(cut(reason)))
+            TurnEnd::Refused { error } => {
+                ended(task, FleetTaskStatus::Failed, None, Some(cut(error)))
             }
-            (TurnEnd::Failed { error, may_retry }, None) => match may_retry {
-                true => failed(error),
-                false => ended(task, FleetTaskStatus::Failed, None, Some(cut(error))),
+            TurnEnd::Held(hold) => FleetEvent::Released {
+                worker,
+                cause: ReleaseCause::Held,
+                error: cut(hold.reason),
+                hold: Some(hold.cause),
+                until: hold.until,
             },
         };
         self.complete(vec![event])
+    }
+
+    fn turn_ended(&self, worker: usize, task: usize, turn: EndedTurn) -> FleetEvent {
+        let told = self.workers.get(worker).and_then(|worker| worker.told);
+        let counted = self.tasks.get(task).map_or(0, FleetTask::counted_attempts);
+        let planned = self.plan.tasks.get(task);
+        let allowed = planned.map_or(1, |task| task.spec.max_attempts);
+        let released = |cause, error: String, until| FleetEvent::Released {
+            worker,
+            cause,
+            error: cut(error),
+            hold: None,
+            until,
+        };
+        let cancelled = |error: String| (FleetTaskStatus::Cancelled, None, Some(cut(error)));
+        let (status, summary, error) = match (turn.outcome, told) {
+            // What was done is done, whatever the worker was told meanwhile.
+            (TurnOutcome::Completed { summary }, _) => {
+                (FleetTaskStatus::Completed, Some(cut(summary)), None)
+            }
+            (
+                TurnOutcome::Failed { error, .. } | TurnOutcome::Interrupted { reason: error },
+                Some(Told::Stop | Told::Interrupt),
+            ) => cancelled(error),
+            // A client asked for it, so it does not count against the rule.
+            (
+                TurnOutcome::Failed { error, .. } | TurnOutcome::Interrupted { reason: error },
+                Some(Told::Restart),
+            ) => return released(ReleaseCause::Restart, error, None),
+            (TurnOutcome::Interrupted { reason }, None) => cancelled(reason),
+            (
+                TurnOutcome::Failed {
+                    error,
+                    budget_renews_at: Some(renews_at),
+                },
+                None,
+            ) => return released(ReleaseCause::Budget, error, Some(renews_at)),
+            (TurnOutcome::Failed { error, .. }, None) if counted < allowed => {
+                return released(ReleaseCause::Failure, error, None);
+            }
+            (TurnOutcome::Failed { error, .. }, None) => {
+                (FleetTaskStatus::Failed, None, Some(cut(error)))
+            }
+        };
+        FleetEvent::TaskEnded {
+            task,
+            status,
+            summary,
+            error,
+            unapproved: turn.unapproved,
+        }
     }
 
     /// Adds the end of the run where the events end its last task.
@@ -529,28 +494,12 @@ impl FleetRun {
                 worker,
                 cause,
                 error,
+                hold,
+                until,
             } => {
-                let task = self.leases().find(|(of, ..)| of == worker);
-                if let Some(task) = task.and_then(|(_, task, _)| self.tasks.get_mut(task)) {
-                    task.status = FleetTaskStatus::Queued;
-                    match cause {
-                        ReleaseCause::Restart => task.restarts += 1,
-                        ReleaseCause::NoRoom => {
-                            // It was no attempt: the next one has the same number and the same ids, and any worker may have it.
-                            task.attempts = task.attempts.saturating_sub(1);
-                            if task.attempts == 0 {
-                                task.first_worker = None;
-                            }
-                            task.no_room += 1;
-                            task.not_before = Some(at + wait_for_room(task.no_room));
-                        }
-                        ReleaseCause::Failure => {
-                            task.no_room = 0;
-                            let attempts = task.attempts.saturating_sub(task.restarts);
-                            task.not_before = Some(at + wait_after(attempts));
-                        }
-                    }
-                    task.error = Some(error.clone());
+                let lease = self.leases().find(|(of, ..)| of == worker);
+                if let Some(task) = lease.and_then(|(_, task, _)| self.tasks.get_mut(task)) {
+                    task.release(at, *cause, error, *hold, *until);
                 }
                 self.free(*worker, Some(error));
             }
@@ -559,6 +508,7 @@ impl FleetRun {
                 status,
                 summary,
                 error,
+                unapproved,
             } => {
                 let lease = self.leases().find(|(_, of, _)| of == task);
                 if let Some((worker, ..)) = lease {
@@ -566,8 +516,9 @@ impl FleetRun {
                 }
                 if let Some(task) = self.tasks.get_mut(*task) {
                     task.status = *status;
-                    task.no_room = 0;
+                    task.hold = None;
                     task.not_before = None;
+                    task.unapproved = *unapproved;
                     task.summary.clone_from(summary);
                     task.error.clone_from(error);
                 }
@@ -593,6 +544,13 @@ impl FleetRun {
             .position(|task| Some(&task.task_id) == name.as_ref());
         if let Some(task) = index.and_then(|index| self.tasks.get_mut(index)) {
             task.leased_to = None;
+        }
+    }
+
+    /// Lets held tasks wait for a worker.
+    pub fn release_held(&mut self) {
+        for task in self.tasks.iter_mut().filter(|task| task.hold.is_some()) {
+            task.not_before = None;
         }
     }
 
@@ -679,14 +637,6 @@ impl FleetRun {
     }
 }
 
-impl FleetTaskStatus {
-    /// Tells whether nothing follows.
-    #[must_use]
-    pub const fn is_end(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
-    }
-}
-
 fn ended(
     task: usize,
     status: FleetTaskStatus,
@@ -698,12 +648,8 @@ fn ended(
         status,
         summary,
         error,
+        unapproved: UnapprovedCalls::default(),
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-const fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 fn cut(text: String) -> String {

@@ -2,20 +2,23 @@
 //!
 //! A rule names times as clocks on the wall show them, and `INTERVAL` counts hours on the wall. A time that is not there because
 //! clocks go forward is due as much later as they do; one that is there twice because they go back is due the first time. Only a
-//! rule that names every hour has both, because an hour lies between them. Times that fall together are due once.
+//! rule that names every hour has both, because an hour lies between them. Times that fall together are due once. A day that a
+//! month does not have is left out.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use jiff::{Span, civil};
+use jiff::{Span, ToSpan, civil};
 
-use super::rule::{Frequency, Rule};
+use super::rule::{DayMatch, Frequency, Rule};
 use super::{Schedule, zone};
 
 /// How many days back are looked through.
 const DAYS_BACK: usize = 400;
 const EVERY_HOUR: u32 = 0xff_ffff;
 const HOURS_OF_WEEK: i64 = 168;
+/// How many days ahead are looked through for days of months: as long as a 29 February can be away.
+const DAYS_AHEAD: i64 = 8 * 366;
 /// The day that hours are numbered from, and its place in the week, from Monday on.
 const DAY_ZERO: civil::Date = civil::Date::constant(1970, 1, 1);
 const WEEKDAY_ZERO: i64 = 3;
@@ -82,6 +85,10 @@ impl Schedule {
                 0 => 1 << start.minute(),
                 minutes => minutes,
             },
+            hours: match self.rule.hours {
+                0 => 1 << start.hour(),
+                hours => hours,
+            },
             rule: &self.rule,
             first_hour: hour_number(start.date(), start.hour()),
         })
@@ -109,34 +116,59 @@ impl Schedule {
 struct Times<'a> {
     rule: &'a Rule,
     minutes: u64,
+    hours: u32,
     /// The hour that `INTERVAL` counts from.
     first_hour: i64,
 }
 
 impl Times<'_> {
     fn is_every_hour(&self) -> bool {
-        self.rule.frequency == Frequency::Hourly { interval: 1 } && self.rule.hours == EVERY_HOUR
+        let frequency = self.rule.frequency;
+        matches!(
+            frequency,
+            Frequency::Hourly { interval: 1 } | Frequency::Cron
+        ) && self.hours == EVERY_HOUR
+    }
+
+    const fn counts_hours(&self) -> bool {
+        matches!(self.rule.frequency, Frequency::Hourly { .. })
     }
 
     /// Returns how many hours lie between those that are counted.
     const fn step(&self) -> i64 {
         match self.rule.frequency {
-            Frequency::Weekly => 1,
             Frequency::Hourly { interval } => interval as i64,
+            Frequency::Daily | Frequency::Weekly | Frequency::Monthly | Frequency::Cron => 1,
         }
     }
 
-    /// Tells whether the rule names an hour.
+    /// Tells whether the rule names a day.
+    fn has_day(&self, day: civil::Date) -> bool {
+        let rule = self.rule;
+        let weekday = rule.days >> day.weekday().to_monday_zero_offset() & 1 == 1;
+        let month_day = rule.month_days >> day.day() & 1 == 1;
+        let is_day = match rule.day_match {
+            DayMatch::Both => weekday && month_day,
+            DayMatch::Either => weekday || month_day,
+        };
+        is_day && rule.months >> day.month() & 1 == 1
+    }
+
+    /// Tells whether a rule that counts hours names an hour.
     const fn has(&self, hour: i64) -> bool {
         let day = (hour.div_euclid(24) + WEEKDAY_ZERO).rem_euclid(7);
         (hour - self.first_hour).rem_euclid(self.step()) == 0
             && self.rule.days >> day & 1 == 1
-            && self.rule.hours >> hour.rem_euclid(24) & 1 == 1
+            && self.hours >> hour.rem_euclid(24) & 1 == 1
     }
 
     /// Returns the first day from one on with an hour that the rule names. Hours that are counted come back to the same hour of the
     /// week after as many steps as a week has hours, so what is not there until then never is.
     fn day_from(&self, day: civil::Date) -> Option<civil::Date> {
+        if !self.counts_hours() {
+            let mut days = (0..DAYS_AHEAD).map_while(|n| day.checked_add(n.days()).ok());
+            return days.find(|day| self.has_day(*day));
+        }
         let midnight = hour_number(day, 0);
         let first = midnight + (self.first_hour - midnight).rem_euclid(self.step());
         let mut counted = (0..HOURS_OF_WEEK).map(|n| first + n * self.step());
@@ -147,7 +179,11 @@ impl Times<'_> {
 
     fn of(&self, day: civil::Date) -> impl Iterator<Item = (i8, i8)> {
         let midnight = hour_number(day, 0);
-        let is_hour = move |hour: &i8| self.has(midnight + i64::from(*hour));
+        let is_day = self.counts_hours() || self.has_day(day);
+        let is_hour = move |hour: &i8| match self.counts_hours() {
+            true => self.has(midnight + i64::from(*hour)),
+            false => is_day && self.hours >> *hour & 1 == 1,
+        };
         let is_minute = |minute: &i8| self.minutes >> *minute & 1 == 1;
         (0..24).filter(is_hour).flat_map(move |hour| {
             let minutes = (0..60).filter(is_minute);

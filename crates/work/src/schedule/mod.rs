@@ -1,5 +1,6 @@
 //! When something is due: a rule that people write, in a time zone, as points in time.
 
+mod cron;
 mod due;
 mod rule;
 mod zone;
@@ -20,8 +21,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Puts a rule into a time zone. `start` is when it was made: `INTERVAL` counts hours from there, and where no `BYMINUTE`
-    /// is given, its minute counts.
+    /// Puts a rule into a time zone. `start` is when it was made: `INTERVAL` counts hours from there, and its hour and minute
+    /// apply where the rule has no `BYHOUR` or `BYMINUTE`.
     pub fn new(rule: Rule, zone: &str, start: DateTime<Utc>) -> Result<Self, RuleError> {
         Ok(Self {
             rule,

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::task::{EndStatus, Task, TaskCommand, TaskEvent, TaskId};
 use super::{ENDED, NewTask, OPEN, OWNER, REQUEST, STATE, TaskCounts};
 use crate::error::WorkError;
-use crate::kept::Kept;
+use crate::kept::{Added, Kept};
 use crate::ledger::{Entry, Ledger, WorkStore, Writer, put, read_entry, take_out};
 
 /// The stream of tasks.
@@ -99,6 +99,8 @@ impl Writer for Core {
         let mut rows = Vec::new();
         store.each(OWNER, |row: OwnerRow| rows.push(row)).await?;
         queue.set_all_served(rows.into_iter().map(|row| (row.owner, row.served)));
+        // What was missing may be there since the restart.
+        queue.release_held();
         self.queue = queue;
         Ok(())
     }
@@ -172,6 +174,7 @@ impl Core {
     ) -> Result<(), WorkError> {
         let mut entries = Vec::new();
         let mut puts = Vec::new();
+        let mut ended = Vec::new();
         let mut totals = self.totals;
         for change in &changes {
             for event in &change.events {
@@ -195,15 +198,15 @@ impl Core {
             }
             if change.after.end().is_some() {
                 puts.push(take_out(OPEN, name.clone()));
-                puts.push(put(ENDED, name, &change.after)?);
+                let row = put(ENDED, name, &change.after)?;
+                ended.push(Added::new(&change.after.owner, &row));
+                puts.push(row);
             } else {
                 puts.push(put(OPEN, name, &change.after)?);
             }
         }
         puts.push(put(STATE, "tasks".to_owned(), &totals)?);
-        let ended = changes.iter().filter(|it| it.after.end().is_some());
-        let ended = ended.map(|it| (it.after.owner.clone(), it.id().to_string()));
-        let keeping = self.kept.add(self.ledger.store(), ended.collect()).await?;
+        let keeping = self.kept.add(self.ledger.store(), ended).await?;
         puts.extend(keeping.puts);
         puts.extend(keeping.gone.into_iter().map(|(_, id)| take_out(ENDED, id)));
         self.apply(&changes);

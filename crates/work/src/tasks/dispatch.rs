@@ -10,8 +10,8 @@ use super::task::{Task, TaskCommand, TaskId};
 use super::{OPEN, Tasks};
 use crate::clock::Clock;
 use crate::error::WorkError;
-use crate::hands::{Hands, TurnEnd};
-use crate::turns::{self, Dispatch, Turns};
+use crate::hands::{Hands, HeldTurn, Hold, HoldCause, TurnEnd};
+use crate::turns::{self, Dispatch, Holds, Turns};
 
 impl Dispatch for Tasks {
     type Key = TaskId;
@@ -23,6 +23,10 @@ impl Dispatch for Tasks {
 
     fn bell(&self) -> &Notify {
         &self.inner.bell
+    }
+
+    fn holds(&self) -> &Holds<TaskId> {
+        &self.inner.holds
     }
 
     async fn step(
@@ -44,6 +48,9 @@ impl Dispatch for Tasks {
             }
         }
         for (id, running) in core.queue.running() {
+            if running.is_canceled {
+                turns.hurry(*id, now);
+            }
             if turns.is_waiting(*id, now) {
                 match self.inner.store.row::<Task>(OPEN, &id.to_string()).await {
                     Ok(task) => {
@@ -52,8 +59,13 @@ impl Dispatch for Tasks {
                         }
                     }
                     Err(error) => {
-                        tracing::error!(%error, "a task that runs cannot be read");
-                        turns.hold_up(*id, now);
+                        let hold = Hold {
+                            cause: HoldCause::Store,
+                            reason: format!("the task cannot be read: {error}"),
+                            until: None,
+                            turn: HeldTurn::MayBeOpen,
+                        };
+                        turns.hold(*id, hold, now);
                     }
                 }
             }

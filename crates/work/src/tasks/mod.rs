@@ -17,9 +17,11 @@ use windlass_store::HostRecord;
 use self::core::{Change, Core, RequestRow};
 use crate::clock::Clock;
 use crate::error::{WorkError, check_name};
-use crate::kept::Kept;
+use crate::hands::{ActiveHold, Assignment};
+use crate::kept::{BYTES_OF_OWNER, Kept};
 use crate::ledger::{PAGE, WorkStore, lock, look, readable, rows_after};
 use crate::spec::WorkSpec;
+use crate::turns::Holds;
 
 pub use self::core::fold_tasks;
 pub(crate) use self::task::RUN_VERSION;
@@ -42,6 +44,9 @@ const OWNER: &str = "work.task.owner";
 const REQUEST: &str = "work.task.request";
 /// The row with what is counted.
 const STATE: &str = "work.state";
+
+/// Rows of ended tasks and their index, which a store may remove where there is no room for histories.
+pub(crate) const EXPENDABLE: [&str; 2] = [ENDED, KEPT];
 
 /// The most workers.
 pub const MAX_WORKERS: usize = 8;
@@ -69,6 +74,8 @@ pub struct TaskSettings {
     pub open_tasks_of_owner: usize,
     /// How many ended tasks of each owner are kept; the oldest go first.
     pub ended_tasks_of_owner: usize,
+    /// How many bytes the open tasks of one owner may have, and how many its ended tasks.
+    pub bytes_of_owner: u64,
 }
 
 impl Default for TaskSettings {
@@ -78,6 +85,7 @@ impl Default for TaskSettings {
             open_tasks: 100_000,
             open_tasks_of_owner: 50_000,
             ended_tasks_of_owner: 100_000,
+            bytes_of_owner: BYTES_OF_OWNER,
         }
     }
 }
@@ -147,6 +155,7 @@ struct Inner {
     bell: Notify,
     /// Counts changes, for whoever waits for one.
     changes: watch::Sender<u64>,
+    holds: Holds<TaskId>,
 }
 
 impl std::fmt::Debug for Tasks {
@@ -171,6 +180,7 @@ impl Tasks {
         let kept = Kept {
             index: KEPT,
             newest: settings.ended_tasks_of_owner,
+            bytes: settings.bytes_of_owner,
         };
         let core = Core::open(&store, kept).await?;
         Ok(Self {
@@ -181,6 +191,7 @@ impl Tasks {
                 core: Mutex::new(core),
                 bell: Notify::new(),
                 changes: watch::Sender::new(0),
+                holds: Holds::default(),
             }),
         })
     }
@@ -282,6 +293,15 @@ impl Tasks {
                 return Err(WorkError::TooMany { what, limit });
             }
         }
+        let added = changes.iter().map(|change| change.after().spec.bytes());
+        let bytes = core.queue.bytes_of(owner) + added.sum::<u64>();
+        let limit = settings.bytes_of_owner;
+        if !changes.is_empty() && bytes > limit {
+            return Err(WorkError::TooManyBytes {
+                what: of_owner,
+                limit,
+            });
+        }
         if !changes.is_empty() {
             core.write(now, changes).await?;
             drop(core);
@@ -376,6 +396,42 @@ impl Tasks {
             bytes,
             next,
         })
+    }
+
+    /// Returns why a task does not run now, although it is not at its end.
+    #[must_use]
+    pub fn hold_of(&self, task: &Task) -> Option<ActiveHold> {
+        match &task.state {
+            TaskState::Queued { .. } => task.queued_hold().cloned(),
+            TaskState::Running => self.inner.holds.get(task.id),
+            TaskState::Ended(_) => None,
+        }
+    }
+
+    /// Tries everything that is held at once: the configuration has changed, for example.
+    pub async fn retry_held(&self) -> Result<(), WorkError> {
+        self.core().await?.queue.release_held();
+        self.inner.holds.retry_all();
+        self.inner.bell.notify_one();
+        Ok(())
+    }
+
+    /// Returns the attempts that run and whose tasks are cancelled. Their turns must not continue.
+    pub async fn cancelled_attempts(&self) -> Result<Vec<Assignment>, WorkError> {
+        let core = self.core().await?;
+        let running = core.queue.running().iter();
+        let cancelled = running.filter(|(_, running)| running.is_canceled);
+        let mut attempts = Vec::new();
+        for (id, _) in cancelled {
+            match self.get(*id).await {
+                Ok(task) => attempts.extend(task.assignment()),
+                Err(error @ WorkError::Corrupt { .. }) => {
+                    tracing::error!(%error, "a cancelled task cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(attempts)
     }
 
     /// Counts tasks.

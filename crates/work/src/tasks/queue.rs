@@ -2,7 +2,7 @@
 //!
 //! Who comes next: the owner with the fewest tasks at work, and of several the one that was served least. An owner who comes
 //! anew begins where the others are, so that waiting outside saves up nothing. A task that runs and only waits for somebody has no worker;
-//! an owner with many of those has nothing further begun. Where there was no room for a task of an owner, his others wait with it.
+//! an owner with many of those has nothing further begun. A hold that concerns all tasks of an owner, such as a used-up budget, holds his others too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,9 +17,18 @@ use crate::turns::PARKED_OF_OWNER;
 pub(super) struct Queue {
     owners: BTreeMap<Arc<str>, Owner>,
     /// Tasks that wait for the time of their next attempt.
-    delayed: BTreeMap<(DateTime<Utc>, u64), (TaskId, Arc<str>)>,
+    delayed: BTreeMap<(DateTime<Utc>, u64), Delayed>,
     running: HashMap<TaskId, Running>,
     queued: usize,
+}
+
+/// A task that waits for the time of its next attempt.
+#[derive(Debug)]
+struct Delayed {
+    id: TaskId,
+    owner: Arc<str>,
+    /// Whether something is missing, and not only the time.
+    is_held: bool,
 }
 
 #[derive(Debug, Default)]
@@ -27,9 +36,11 @@ struct Owner {
     waiting: BTreeMap<u64, TaskId>,
     delayed: usize,
     running: usize,
+    /// About how many bytes the rows of its tasks have.
+    bytes: u64,
     /// How many of those that run only wait for somebody.
     parked: usize,
-    /// Before this nothing of his is begun, because there was no room.
+    /// Before this nothing of his is begun, because a hold concerns all of it.
     held_until: Option<DateTime<Utc>>,
     /// How many of its tasks were started, reckoned from where the others were when it came.
     served: u64,
@@ -46,6 +57,9 @@ impl Queue {
     /// Takes in an open task as it is now.
     pub(super) fn insert(&mut self, task: &Task) {
         let owner = self.owner(&task.owner);
+        if task.end().is_none() {
+            self.with(&owner, |entry| entry.bytes += task.spec.bytes());
+        }
         match &task.state {
             TaskState::Queued { not_before: None } => {
                 self.queued += 1;
@@ -59,11 +73,20 @@ impl Queue {
                 self.queued += 1;
                 self.with(&owner, |entry| {
                     entry.delayed += 1;
-                    if task.no_room.is_some() {
+                    if task
+                        .hold
+                        .as_ref()
+                        .is_some_and(|hold| hold.cause.is_of_owner())
+                    {
                         entry.held_until = entry.held_until.max(Some(*due));
                     }
                 });
-                self.delayed.insert((*due, task.number), (task.id, owner));
+                let delayed = Delayed {
+                    id: task.id,
+                    owner,
+                    is_held: task.hold.is_some(),
+                };
+                self.delayed.insert((*due, task.number), delayed);
             }
             TaskState::Running => {
                 self.with(&owner, |entry| entry.running += 1);
@@ -80,6 +103,12 @@ impl Queue {
     /// Takes out an open task as it was.
     pub(super) fn remove(&mut self, task: &Task) {
         let owner: Arc<str> = task.owner.as_str().into();
+        if task.end().is_none() {
+            let bytes = task.spec.bytes();
+            self.with(&owner, |entry| {
+                entry.bytes = entry.bytes.saturating_sub(bytes)
+            });
+        }
         match &task.state {
             TaskState::Queued { not_before } => {
                 self.queued -= 1;
@@ -154,6 +183,11 @@ impl Queue {
         }
     }
 
+    /// Returns about how many bytes the rows of an owner's open tasks have.
+    pub(super) fn bytes_of(&self, owner: &str) -> u64 {
+        self.owners.get(owner).map_or(0, |owner| owner.bytes)
+    }
+
     /// Counts a start.
     pub(super) fn serve(&mut self, owner: &str) {
         self.with(owner, |entry| entry.served += 1);
@@ -170,12 +204,31 @@ impl Queue {
             if entry.key().0 > now {
                 break;
             }
-            let ((_, number), (id, owner)) = entry.remove_entry();
-            self.with(&owner, |entry| {
-                entry.delayed -= 1;
-                entry.waiting.insert(number, id);
-            });
+            let ((_, number), task) = entry.remove_entry();
+            self.wait_for_worker(number, &task);
         }
+    }
+
+    /// Lets every held task wait for a worker.
+    pub(super) fn release_held(&mut self) {
+        let (held, delayed) = std::mem::take(&mut self.delayed)
+            .into_iter()
+            .partition(|(_, task)| task.is_held);
+        self.delayed = delayed;
+        let held: BTreeMap<_, Delayed> = held;
+        for ((_, number), task) in held {
+            self.wait_for_worker(number, &task);
+        }
+        self.owners
+            .values_mut()
+            .for_each(|owner| owner.held_until = None);
+    }
+
+    fn wait_for_worker(&mut self, number: u64, task: &Delayed) {
+        self.with(&task.owner, |entry| {
+            entry.delayed -= 1;
+            entry.waiting.insert(number, task.id);
+        });
     }
 
     /// Notes which of the tasks that run only wait for somebody; returns how many are at work.

@@ -3,12 +3,15 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
+use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 
 use crate::error::cut_to;
-use crate::hands::{Assignment, TurnEnd};
+use crate::hands::{
+    ActiveHold, Assignment, EndedTurn, HeldTurn, Hold, HoldCause, TurnEnd, TurnOutcome,
+};
 use crate::spec::WorkSpec;
-use crate::turns::{wait_after, wait_for_room};
+use crate::turns::{retry_of_hold, wait_after};
 
 /// The longest summary or error that is kept of an end; more is cut.
 const END_BYTES: usize = 16 * 1024;
@@ -57,9 +60,9 @@ pub struct Task {
     /// The attempts so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
-    /// That there was no room for its thread, until it has its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_room: Option<NoRoom>,
+    /// Why its next attempt could not begin. The stored name is older than the other causes.
+    #[serde(rename = "no_room", default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<ActiveHold>,
     /// How many records it has.
     pub changes: u64,
 }
@@ -75,17 +78,9 @@ pub struct Attempt {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-/// That a task found no room.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoRoom {
-    /// When the last time was.
-    pub at: DateTime<Utc>,
-    /// What there was too much of.
-    pub reason: String,
-    /// How many times it was.
-    pub tries: u32,
+    /// Whether it does not count against `max_attempts`, because a budget stopped it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_excused: bool,
 }
 
 /// Where a task is.
@@ -117,6 +112,9 @@ pub struct TaskEnd {
     pub error: Option<String>,
     /// When it ended.
     pub at: DateTime<Utc>,
+    /// Calls of its last turn that did not run for want of an approval.
+    #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
+    pub unapproved: UnapprovedCalls,
 }
 
 /// An end in one word.
@@ -174,10 +172,16 @@ pub enum TaskEvent {
         error: String,
         /// When the next one may begin.
         not_before: DateTime<Utc>,
+        /// Whether a budget stopped it, so that it does not count against `max_attempts`.
+        #[serde(default, skip_serializing_if = "is_false")]
+        is_excused: bool,
     },
-    /// There was no room for the attempt, which has not begun.
+    /// The attempt cannot begin now, and has not begun.
     HeldBack {
-        /// What there was too much of.
+        /// What it waits for.
+        #[serde(default)]
+        cause: HoldCause,
+        /// The details.
         reason: String,
         /// When it is tried again.
         not_before: DateTime<Utc>,
@@ -194,6 +198,9 @@ pub enum TaskEvent {
         /// Why nothing came of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// Calls of its last turn that did not run for want of an approval.
+        #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
+        unapproved: UnapprovedCalls,
     },
 }
 
@@ -268,7 +275,7 @@ impl Task {
             created_at: at,
             cancel_requested_at: None,
             attempts: Vec::new(),
-            no_room: None,
+            hold: None,
             changes: 1,
         })
     }
@@ -282,7 +289,8 @@ impl Task {
         match (&self.state, command) {
             (TaskState::Ended(_), _) => Err(TaskRefused::Ended),
             (TaskState::Queued { not_before }, TaskCommand::Start) => match not_before {
-                Some(due) if *due > now => Err(TaskRefused::NotDue),
+                // A hold may be over early: the queue decides when to try.
+                Some(due) if *due > now && self.hold.is_none() => Err(TaskRefused::NotDue),
                 _ => Ok(vec![TaskEvent::Started {
                     attempt: self.attempt() + 1,
                 }]),
@@ -292,6 +300,7 @@ impl Task {
                 status: EndStatus::Canceled,
                 summary: None,
                 error: None,
+                unapproved: UnapprovedCalls::default(),
             }]),
             (TaskState::Running, TaskCommand::Cancel) => Ok(match self.cancel_requested_at {
                 Some(_) => Vec::new(),
@@ -307,40 +316,80 @@ impl Task {
     }
 
     fn finish(&self, end: TurnEnd, now: DateTime<Utc>) -> Vec<TaskEvent> {
-        let ended = |status, summary: Option<String>, error: Option<String>| {
-            vec![TaskEvent::Ended {
-                status,
-                summary: summary.map(cut),
-                error: error.map(cut),
-            }]
-        };
+        let is_canceled = self.cancel_requested_at.is_some();
         match end {
-            TurnEnd::NotNow { .. } => Vec::new(),
-            // What was done is done, also when somebody wanted to call it off.
-            TurnEnd::Completed { summary } => ended(EndStatus::Completed, Some(summary), None),
-            TurnEnd::Interrupted { reason } => ended(EndStatus::Canceled, None, Some(reason)),
-            TurnEnd::Failed { error, .. } | TurnEnd::NoRoom { reason: error }
-                if self.cancel_requested_at.is_some() =>
-            {
+            TurnEnd::Ended(turn) => vec![self.turn_ended(turn, now)],
+            TurnEnd::Refused { error } if is_canceled => {
+                vec![ended(EndStatus::Canceled, None, Some(error))]
+            }
+            TurnEnd::Refused { error } => vec![ended(EndStatus::Failed, None, Some(error))],
+            TurnEnd::Held(Hold {
+                turn: HeldTurn::MayBeOpen,
+                ..
+            }) => Vec::new(),
+            TurnEnd::Held(hold) if is_canceled => {
+                vec![ended(EndStatus::Canceled, None, Some(hold.reason))]
+            }
+            TurnEnd::Held(hold) => {
+                let tries = self.hold.as_ref().map_or(0, |before| before.tries);
+                vec![TaskEvent::HeldBack {
+                    cause: hold.cause,
+                    not_before: retry_of_hold(&hold, tries + 1, now),
+                    reason: cut(hold.reason),
+                }]
+            }
+        }
+    }
+
+    fn turn_ended(&self, turn: EndedTurn, now: DateTime<Utc>) -> TaskEvent {
+        let is_canceled = self.cancel_requested_at.is_some();
+        let end = match turn.outcome {
+            // What was done is done, even if the task was cancelled meanwhile.
+            TurnOutcome::Completed { summary } => ended(EndStatus::Completed, Some(summary), None),
+            TurnOutcome::Interrupted { reason } => ended(EndStatus::Canceled, None, Some(reason)),
+            TurnOutcome::Failed { error, .. } if is_canceled => {
                 ended(EndStatus::Canceled, None, Some(error))
             }
-            TurnEnd::NoRoom { reason } => {
-                let before = self.no_room.as_ref().map_or(0, |held| held.tries);
-                vec![TaskEvent::HeldBack {
-                    reason: cut(reason),
-                    not_before: now + wait_for_room(before + 1),
-                }]
-            }
-            TurnEnd::Failed { error, may_retry }
-                if may_retry && self.attempt() < self.spec.max_attempts =>
+            TurnOutcome::Failed {
+                error,
+                budget_renews_at: Some(renews_at),
+            } => TaskEvent::Requeued {
+                error: cut(error),
+                not_before: renews_at.max(now),
+                is_excused: true,
+            },
+            TurnOutcome::Failed { error, .. }
+                if self.counted_attempts() < self.spec.max_attempts =>
             {
-                vec![TaskEvent::Requeued {
+                TaskEvent::Requeued {
                     error: cut(error),
-                    not_before: now + wait_after(self.attempt()),
-                }]
+                    not_before: now + wait_after(self.counted_attempts()),
+                    is_excused: false,
+                }
             }
-            TurnEnd::Failed { error, .. } => ended(EndStatus::Failed, None, Some(error)),
+            TurnOutcome::Failed { error, .. } => ended(EndStatus::Failed, None, Some(error)),
+        };
+        match end {
+            TaskEvent::Ended {
+                status,
+                summary,
+                error,
+                ..
+            } => TaskEvent::Ended {
+                status,
+                summary,
+                error,
+                unapproved: turn.unapproved,
+            },
+            event => event,
         }
+    }
+
+    /// Returns how many attempts count against `max_attempts`.
+    fn counted_attempts(&self) -> u32 {
+        let excused = self.attempts.iter().filter(|one| one.is_excused).count();
+        self.attempt()
+            .saturating_sub(u32::try_from(excused).unwrap_or(u32::MAX))
     }
 
     /// Takes in the next record.
@@ -354,22 +403,42 @@ impl Task {
                     started_at: at,
                     ended_at: None,
                     error: None,
+                    is_excused: false,
                 });
             }
-            TaskEvent::Requeued { error, not_before } => {
+            TaskEvent::Requeued {
+                error,
+                not_before,
+                is_excused,
+            } => {
                 self.close_attempt(at, Some(error));
-                self.no_room = None;
+                if let Some(attempt) = self.attempts.last_mut() {
+                    attempt.is_excused = *is_excused;
+                }
+                self.hold = is_excused.then(|| ActiveHold {
+                    cause: HoldCause::Budget,
+                    reason: error.clone(),
+                    at,
+                    retry_at: Some(*not_before),
+                    tries: 1,
+                });
                 self.state = TaskState::Queued {
                     not_before: Some(*not_before),
                 };
             }
-            TaskEvent::HeldBack { reason, not_before } => {
+            TaskEvent::HeldBack {
+                cause,
+                reason,
+                not_before,
+            } => {
                 // Nothing has begun, so it was no attempt: the next one has the same number and the same ids.
                 self.attempts.pop();
-                let before = self.no_room.as_ref().map_or(0, |held| held.tries);
-                self.no_room = Some(NoRoom {
-                    at,
+                let before = self.hold.as_ref().map_or(0, |hold| hold.tries);
+                self.hold = Some(ActiveHold {
+                    cause: *cause,
                     reason: reason.clone(),
+                    at,
+                    retry_at: Some(*not_before),
                     tries: before + 1,
                 });
                 self.state = TaskState::Queued {
@@ -381,10 +450,12 @@ impl Task {
                 status,
                 summary,
                 error,
+                unapproved,
             } => {
                 self.close_attempt(at, error.as_ref());
-                self.no_room = None;
+                self.hold = None;
                 self.state = TaskState::Ended(TaskEnd {
+                    unapproved: *unapproved,
                     status: *status,
                     summary: summary.clone(),
                     error: error.clone(),
@@ -423,11 +494,11 @@ impl Task {
         }
     }
 
-    /// Returns why it waits, where there is no room for it.
+    /// Returns why its next attempt has not begun, while it is queued for one that could not begin.
     #[must_use]
-    pub fn waits_for_room(&self) -> Option<&NoRoom> {
+    pub fn queued_hold(&self) -> Option<&ActiveHold> {
         let is_queued = matches!(self.state, TaskState::Queued { .. });
-        self.no_room.as_ref().filter(|_| is_queued)
+        self.hold.as_ref().filter(|_| is_queued)
     }
 
     /// Returns its end, if it has one.
@@ -467,6 +538,20 @@ impl Task {
         };
         (self.state == TaskState::Running).then(assignment)
     }
+}
+
+fn ended(status: EndStatus, summary: Option<String>, error: Option<String>) -> TaskEvent {
+    TaskEvent::Ended {
+        status,
+        summary: summary.map(cut),
+        error: error.map(cut),
+        unapproved: UnapprovedCalls::default(),
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Cuts a text that is too long to be kept with the end.

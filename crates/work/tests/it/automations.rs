@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use windlass_work::automations::{AutomationEvent, RunId, Trigger, task_of};
+use windlass_work::automations::{AutomationEvent, Declared, RunId, Trigger, task_of};
 use windlass_work::schedule::RuleError;
 use windlass_work::{
     Automation, AutomationId, AutomationRun, AutomationSettings, AutomationStatus, Automations,
@@ -30,6 +30,7 @@ impl World {
         let settings = TaskSettings {
             open_tasks: 1_000_000,
             open_tasks_of_owner: 1_000_000,
+            bytes_of_owner: u64::MAX,
             ..TaskSettings::default()
         };
         let tasks = Tasks::open(store.clone(), clock.clone(), settings);
@@ -42,6 +43,7 @@ impl World {
             automations: 2000,
             // A month of a thousand has more runs than one owner usually keeps.
             runs_of_owner: 1_000_000,
+            bytes_of_owner: 2_000_000,
         };
         let opened = Automations::open(store.clone(), clock.clone(), tasks.clone(), settings);
         Self {
@@ -748,4 +750,81 @@ async fn in_a_month_of_autumn_with_kills_the_runs_are_those_that_the_rules_name(
         None => 9,
     };
     month(store, count, "2026-10-10T05:20:00Z", Kills::Some).await;
+}
+
+#[tokio::test]
+async fn automations_of_an_owner_are_bounded_by_bytes() {
+    let world = World::new().await;
+    let mut big = plan(HOURLY, MissedRuns::Skip);
+    big.spec.prompt = "p".repeat(256 * 1024);
+    let create = |owner: &'static str, plan: Plan| {
+        let automations = world.automations.clone();
+        async move {
+            let status = AutomationStatus::Active;
+            automations.create(owner, plan, status).await
+        }
+    };
+    let mut made = Vec::new();
+    for _ in 0..7 {
+        made.push(create("a", big.clone()).await.unwrap());
+    }
+    let refused = WorkError::TooManyBytes {
+        what: "automations of this owner",
+        limit: 2_000_000,
+    };
+    assert_eq!(create("a", big.clone()).await.unwrap_err(), refused);
+    create("b", big.clone()).await.unwrap();
+    let small = create("a", plan(HOURLY, MissedRuns::Skip)).await.unwrap();
+    let prompt = big.spec.prompt.clone();
+    let grown = world
+        .automations
+        .update(small.id, |plan| plan.spec.prompt = prompt);
+    assert_eq!(grown.await.unwrap_err(), refused);
+    world.automations.remove(made[0].id).await.unwrap();
+    create("a", big).await.unwrap();
+}
+
+#[tokio::test]
+async fn declared_automations_follow_the_configuration() {
+    let world = World::new().await;
+    let own = world.create(plan(HOURLY, MissedRuns::Skip)).await;
+    let declared = |name: &str, rule: &str, status| {
+        let mut plan = plan(rule, MissedRuns::Skip);
+        plan.name = name.to_owned();
+        Declared { plan, status }
+    };
+    let active = AutomationStatus::Active;
+    let (one, two) = (
+        declared("one", HOURLY, active),
+        declared("two", HOURLY, active),
+    );
+    let (first, second) = (one.id(), two.id());
+    world
+        .automations
+        .declare(vec![one.clone(), two])
+        .await
+        .unwrap();
+    let made = world.automations.get(first).await.unwrap();
+    assert!(made.is_declared() && !own.is_declared());
+    assert!(made.next_run_at.is_some());
+
+    // Unchanged ones stay as they are, others are updated, those that are gone are removed.
+    world.clock.by(7200);
+    world.automations.declare(vec![one.clone()]).await.unwrap();
+    assert_eq!(world.automations.get(first).await.unwrap(), made);
+    let gone = world.automations.get(second).await;
+    assert!(matches!(gone, Err(WorkError::NotFound { .. })));
+    let changed = declared("one", "0 9 * * *", AutomationStatus::Paused);
+    world.automations.declare(vec![changed]).await.unwrap();
+    let changed = world.automations.get(first).await.unwrap();
+    assert_eq!(changed.plan.rrule, "0 9 * * *");
+    assert_eq!(changed.status, AutomationStatus::Paused);
+    world.automations.declare(vec![one]).await.unwrap();
+    let resumed = world.automations.get(first).await.unwrap();
+    assert_eq!(resumed.status, active);
+    assert!(resumed.next_run_at.is_some());
+
+    world.automations.declare(Vec::new()).await.unwrap();
+    let listed = world.automations.list(None, 100).await.unwrap();
+    assert_eq!(listed, [own]);
 }

@@ -9,12 +9,13 @@ use windlass_work::fleet::{
     FleetTaskStatus, Told, WorkerSpec,
 };
 use windlass_work::{
-    Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings, Hands, TurnEnd, WorkError, WorkSpec,
+    Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings, Hands, HoldCause, WorkError, WorkSpec,
     WorkStore,
 };
 
 use crate::support::{
-    Dice, Moved, Rooms, Stubborn, Threads, done, failed, kill, memory, sqlite, time,
+    Dice, Moved, Rooms, Stubborn, Threads, done, failed, held, interrupted, kill, memory, sqlite,
+    stopped_by_budget, time,
 };
 
 fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
@@ -35,12 +36,6 @@ fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
         tasks: (0..tasks).map(task).collect(),
         workers: (0..workers).map(worker).collect(),
         ..FleetPlan::default()
-    }
-}
-
-fn interrupted() -> TurnEnd {
-    TurnEnd::Interrupted {
-        reason: "stopped".to_owned(),
     }
 }
 
@@ -221,9 +216,8 @@ async fn a_stopped_run_starts_nothing_more_also_after_a_kill() {
 }
 
 #[tokio::test]
-async fn hands_that_carry_nothing_out_hold_no_worker_for_ever() {
-    use FleetTaskStatus::{Cancelled, Failed};
-    for (hands, wanted) in [(Stubborn::Panics, Failed), (Stubborn::NotNow, Cancelled)] {
+async fn a_lease_is_held_until_the_end_of_its_turn_is_recorded_also_when_its_run_is_stopped() {
+    for hands in [Stubborn::Panics, Stubborn::Holds] {
         let clock = Moved::new();
         let fleet = Fleet::open(memory(), clock.clone(), FleetSettings::default());
         let fleet = fleet.await.unwrap();
@@ -234,17 +228,39 @@ async fn hands_that_carry_nothing_out_hold_no_worker_for_ever() {
         while fleet.get(id).await.unwrap().leases().count() == 0 {
             changed.changed().await.unwrap();
         }
-        if wanted == Cancelled {
-            fleet.stop(id).await.unwrap();
-        }
+        fleet.stop(id).await.unwrap();
         for _ in 0..2000 {
             clock.by(1);
             tokio::task::yield_now().await;
         }
         let run = fleet.get(id).await.unwrap();
-        assert_eq!(statuses(&run), [wanted]);
+        assert_eq!(statuses(&run), [FleetTaskStatus::Running]);
         assert_eq!(run.tasks[0].attempts, 1);
+        let hold = fleet.hold_of(&run, 0).unwrap();
+        assert!(hold.tries > 3 && hold.retry_at > Some(hold.at), "{hold:?}");
     }
+}
+
+#[tokio::test]
+async fn an_attempt_that_a_budget_stops_is_repeated_when_it_renews_and_does_not_count() {
+    let clock = Moved::new();
+    let threads: Arc<Threads> = Arc::default();
+    let world = World::with(memory(), threads.clone(), clock.clone(), 4).await;
+    let id = world.create(plan(1, 1, 1)).await;
+    let renews_at = time("2026-03-02T00:00:00Z");
+    threads.end("t0", stopped_by_budget(renews_at)).await;
+    let is_queued = |run: &FleetRun| run.tasks[0].status == FleetTaskStatus::Queued;
+    let run = world.until(id, is_queued).await;
+    let hold = world.fleet.hold_of(&run, 0).unwrap();
+    assert_eq!(
+        (hold.cause, hold.retry_at),
+        (HoldCause::Budget, Some(renews_at))
+    );
+    clock.to(renews_at);
+    threads.end("t0", failed("no")).await;
+    let run = world.until_done(id).await;
+    assert_eq!(statuses(&run), [FleetTaskStatus::Failed]);
+    assert_eq!((run.tasks[0].attempts, run.tasks[0].excused), (2, 1));
 }
 
 #[tokio::test]
@@ -589,10 +605,8 @@ fn every_task_ends_once_in_any_order_of_commands() {
                     let end = match dice.below(4) {
                         0 => done(""),
                         1 => failed("no"),
-                        2 => interrupted(),
-                        _ => TurnEnd::NotNow {
-                            reason: String::new(),
-                        },
+                        2 => interrupted("stopped"),
+                        _ => held("not now"),
                     };
                     FleetCommand::Finish {
                         worker,
@@ -680,7 +694,8 @@ async fn a_task_without_room_waits_for_it_and_it_was_no_attempt() {
     let world = World::with(memory(), rooms.clone(), clock.clone(), 4).await;
     let id = world.create(plan(3, 2, 1)).await;
     for tries in 1..4 {
-        let held = |task: &FleetTask| task.no_room == tries && task.leased_to.is_none();
+        let tries_of = |task: &FleetTask| task.hold.as_ref().map_or(0, |hold| hold.tries);
+        let held = |task: &FleetTask| tries_of(task) == tries && task.leased_to.is_none();
         let run = world.until(id, |run| run.tasks[..2].iter().all(held)).await;
         assert_eq!(run.status(), FleetRunStatus::Queued);
         for task in &run.tasks[..2] {
@@ -689,7 +704,7 @@ async fn a_task_without_room_waits_for_it_and_it_was_no_attempt() {
             assert_eq!(why, Some("the limit of 3 threads is reached"));
         }
         // The third does not try while the others wait.
-        assert_eq!(run.tasks[2].no_room, 0);
+        assert_eq!(run.tasks[2].hold, None);
         clock.by(4);
     }
     rooms.has_room.store(true, Ordering::SeqCst);
@@ -710,7 +725,7 @@ async fn a_run_without_room_can_be_stopped() {
     let world = World::with(memory(), rooms.clone(), Moved::new(), 4).await;
     let id = world.create(plan(3, 2, 1)).await;
     world
-        .until(id, |run| run.tasks.iter().any(|task| task.no_room > 0))
+        .until(id, |run| run.tasks.iter().any(|task| task.hold.is_some()))
         .await;
     world.fleet.stop(id).await.unwrap();
     let run = world.until_done(id).await;

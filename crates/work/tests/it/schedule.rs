@@ -381,3 +381,134 @@ fn times_at_the_ends_of_the_calendar_name_nothing_and_break_nothing() {
         assert!(schedule.latest(at - TimeDelta::days(900), at, 3).len() <= 3);
     }
 }
+
+/// The next times of a rule in Berlin from 2026-02-27 08:30 local time on, which is a Friday.
+fn next_in_berlin(text: &str, count: usize) -> Vec<String> {
+    let start = time("2026-02-27T07:30:00Z");
+    let schedule = schedule(text, "Europe/Berlin", start);
+    let next = |at: &DateTime<Utc>| schedule.next(*at);
+    let times = std::iter::successors(next(&start), next).take(count);
+    times.map(|at| at.format("%FT%R").to_string()).collect()
+}
+
+#[test]
+fn daily_and_monthly_rules_name_their_days() {
+    for (text, times) in [
+        // Without hour and minute, those of the start.
+        ("FREQ=DAILY", ["2026-02-28T07:30", "2026-03-01T07:30"]),
+        (
+            "FREQ=DAILY;BYHOUR=9;BYMINUTE=0",
+            ["2026-02-27T08:00", "2026-02-28T08:00"],
+        ),
+        (
+            "FREQ=DAILY;INTERVAL=1;BYDAY=SA,SU;BYHOUR=9;BYMINUTE=0",
+            ["2026-02-28T08:00", "2026-03-01T08:00"],
+        ),
+        (
+            "FREQ=MONTHLY;BYMONTHDAY=31;BYHOUR=0;BYMINUTE=5",
+            ["2026-03-30T22:05", "2026-05-30T22:05"],
+        ),
+    ] {
+        assert_eq!(next_in_berlin(text, 2), times, "{text}");
+        assert_eq!(
+            Rule::parse(text).unwrap().to_string(),
+            text.replace(";INTERVAL=1", "")
+        );
+    }
+    for text in [
+        "FREQ=DAILY;INTERVAL=2",
+        "FREQ=DAILY;BYMONTHDAY=1",
+        "FREQ=MONTHLY;BYMONTHDAY=0",
+        "FREQ=MONTHLY;BYMONTHDAY=-1",
+        "FREQ=MONTHLY;BYMONTHDAY=1;BYDAY=MO",
+    ] {
+        let refused = Rule::parse(text).unwrap_err();
+        assert!(matches!(refused, RuleError::BadValue { .. }), "{text}");
+    }
+    let refused = Rule::parse("FREQ=MONTHLY").unwrap_err();
+    assert_eq!(refused, RuleError::Missing("BYMONTHDAY"));
+}
+
+#[test]
+fn cron_expressions_name_the_times_that_vixie_cron_does() {
+    for (text, times) in [
+        ("0 9 * * 1-5", ["2026-02-27T08:00", "2026-03-02T08:00"]),
+        ("0 9 * * mon-fri", ["2026-02-27T08:00", "2026-03-02T08:00"]),
+        ("*/20 * * * *", ["2026-02-27T07:40", "2026-02-27T08:00"]),
+        ("5,50 8 * * *", ["2026-02-27T07:50", "2026-02-28T07:05"]),
+        ("0 0-10/5 * * *", ["2026-02-27T09:00", "2026-02-27T23:00"]),
+        // Sunday is 0 and 7.
+        ("0 12 * * 0", ["2026-03-01T11:00", "2026-03-08T11:00"]),
+        ("0 12 * * 7", ["2026-03-01T11:00", "2026-03-08T11:00"]),
+        ("0 12 * * 5-7", ["2026-02-27T11:00", "2026-02-28T11:00"]),
+        // Two day fields without a star: either of them.
+        ("0 12 1 * 5", ["2026-02-27T11:00", "2026-03-01T11:00"]),
+        // With a star: both of them. The Fridays with an odd number.
+        ("0 12 */2 * 5", ["2026-02-27T11:00", "2026-03-13T11:00"]),
+        ("0 0 29 2 *", ["2028-02-28T23:00", "2032-02-28T23:00"]),
+        ("0 0 1 JAN *", ["2026-12-31T23:00", "2027-12-31T23:00"]),
+        ("@daily", ["2026-02-27T23:00", "2026-02-28T23:00"]),
+        ("@weekly", ["2026-02-28T23:00", "2026-03-07T23:00"]),
+        ("@monthly", ["2026-02-28T23:00", "2026-03-31T22:00"]),
+        ("@hourly", ["2026-02-27T08:00", "2026-02-27T09:00"]),
+    ] {
+        assert_eq!(next_in_berlin(text, 2), times, "{text}");
+        // What is printed is read as the same rule.
+        let rule = Rule::parse(text).unwrap();
+        assert_eq!(Rule::parse(&rule.to_string()).unwrap(), rule, "{text}");
+    }
+}
+
+#[test]
+fn cron_expressions_follow_the_clock_on_the_wall() {
+    let times = |text: &str, start: &str, count| {
+        let start = time(start);
+        let schedule = schedule(text, "Europe/Berlin", start);
+        let next = |at: &DateTime<Utc>| schedule.next(*at);
+        let times = std::iter::successors(next(&start), next).take(count);
+        times
+            .map(|at| at.format("%dT%R").to_string())
+            .collect::<Vec<_>>()
+    };
+    // 02:30 is missing on 29 March, and there twice on 25 October.
+    let spring = times("30 2 * * *", "2026-03-28T00:00:00Z", 3);
+    assert_eq!(spring, ["28T01:30", "29T01:30", "30T00:30"]);
+    let autumn = times("30 2 * * *", "2026-10-24T12:00:00Z", 2);
+    assert_eq!(autumn, ["25T00:30", "26T01:30"]);
+    let every_hour = times("30 * * * *", "2026-10-25T00:00:00Z", 3);
+    assert_eq!(every_hour, ["25T00:30", "25T01:30", "25T02:30"]);
+}
+
+#[test]
+fn cron_expressions_that_are_wrong_are_refused_by_field() {
+    for (text, part) in [
+        ("60 * * * *", "minute"),
+        ("* 24 * * *", "hour"),
+        ("* * 0 * *", "day of month"),
+        ("* * 32 * *", "day of month"),
+        ("* * * 13 *", "month"),
+        ("* * * * 8", "day of week"),
+        ("* * * * L", "day of week"),
+        ("*/0 * * * *", "minute"),
+        ("5/10 * * * *", "minute"),
+        ("9-5 * * * *", "minute"),
+        ("1,,2 * * * *", "minute"),
+        ("-1 * * * *", "minute"),
+        ("1- * * * *", "minute"),
+        ("+1 * * * *", "minute"),
+        ("99999999999999999999 * * * *", "minute"),
+        ("@reboot", "cron"),
+    ] {
+        match Rule::parse(text).unwrap_err() {
+            RuleError::BadValue { part: found, .. } => assert_eq!(found, part, "{text}"),
+            other => panic!("{text}: {other}"),
+        }
+    }
+    for text in ["* * * *", "* * * * * *"] {
+        let refused = Rule::parse(text).unwrap_err();
+        assert!(refused.to_string().contains("cron"), "{refused}");
+    }
+    let now = time("2026-01-01T00:00:00Z");
+    let never = schedule("0 0 31 2,4 *", "UTC", now);
+    assert_eq!(never.check(now), Err(RuleError::NeverFires));
+}

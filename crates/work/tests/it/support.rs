@@ -10,11 +10,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::TurnId;
 use windlass_store::{
     HostRecord, HostRecords, MemoryJournal, SqliteError, SqliteOptions, SqliteStore,
 };
-use windlass_work::{Assignment, Clock, Hands, NewTask, TurnEnd, WorkSpec, WorkStore, WorkerSlot};
+use windlass_work::{
+    Assignment, Clock, EndedTurn, Hands, HeldTurn, Hold, HoldCause, NewTask, TurnEnd, TurnOutcome,
+    WorkSpec, WorkStore, WorkerSlot,
+};
 
 /// A clock that stands still until it is moved.
 pub(crate) struct Moved {
@@ -110,17 +114,48 @@ pub(crate) fn task(prompt: &str) -> NewTask {
     NewTask::new(WorkSpec::new(prompt))
 }
 
+fn ended(outcome: TurnOutcome) -> TurnEnd {
+    TurnEnd::Ended(EndedTurn {
+        outcome,
+        unapproved: UnapprovedCalls::default(),
+    })
+}
+
 pub(crate) fn done(summary: &str) -> TurnEnd {
-    TurnEnd::Completed {
+    ended(TurnOutcome::Completed {
         summary: summary.to_owned(),
-    }
+    })
 }
 
 pub(crate) fn failed(error: &str) -> TurnEnd {
-    TurnEnd::Failed {
+    ended(TurnOutcome::Failed {
         error: error.to_owned(),
-        may_retry: true,
-    }
+        budget_renews_at: None,
+    })
+}
+
+/// A turn that a budget stopped until a time.
+pub(crate) fn stopped_by_budget(renews_at: DateTime<Utc>) -> TurnEnd {
+    ended(TurnOutcome::Failed {
+        error: "the day's budget is used up".to_owned(),
+        budget_renews_at: Some(renews_at),
+    })
+}
+
+pub(crate) fn interrupted(reason: &str) -> TurnEnd {
+    ended(TurnOutcome::Interrupted {
+        reason: reason.to_owned(),
+    })
+}
+
+/// An attempt whose turn may be open and cannot run now.
+pub(crate) fn held(reason: &str) -> TurnEnd {
+    TurnEnd::Held(Hold {
+        cause: HoldCause::Configuration,
+        reason: reason.to_owned(),
+        until: None,
+        turn: HeldTurn::MayBeOpen,
+    })
 }
 
 /// The threads of a daemon: they outlive the process, as their journal does.
@@ -226,9 +261,7 @@ impl Hands for Threads {
         }
         self.change(id, |turn| {
             turn.is_stopped = true;
-            let reason = "stopped".to_owned();
-            let interrupted = TurnEnd::Interrupted { reason };
-            turn.end.get_or_insert(interrupted).clone()
+            turn.end.get_or_insert(interrupted("stopped")).clone()
         })
     }
 }
@@ -316,7 +349,7 @@ impl HostRecords for Counted {
 /// Hands that never carry anything out.
 pub(crate) enum Stubborn {
     Panics,
-    NotNow,
+    Holds,
 }
 
 #[async_trait]
@@ -324,9 +357,7 @@ impl Hands for Stubborn {
     async fn carry(&self, _: Assignment, _: CancellationToken, _: WorkerSlot) -> TurnEnd {
         match self {
             Self::Panics => panic!("ouch"),
-            Self::NotNow => TurnEnd::NotNow {
-                reason: "never".to_owned(),
-            },
+            Self::Holds => held("never"),
         }
     }
 }
@@ -366,8 +397,11 @@ impl Hands for Rooms {
         if self.has_room.load(Ordering::SeqCst) {
             return self.threads.carry(work, stop, slot).await;
         }
-        TurnEnd::NoRoom {
+        TurnEnd::Held(Hold {
+            cause: HoldCause::NoRoom,
             reason: "the limit of 3 threads is reached".to_owned(),
-        }
+            until: None,
+            turn: HeldTurn::NotBegun,
+        })
     }
 }

@@ -7,11 +7,14 @@ use std::time::Duration;
 use windlass_store::StreamKey;
 use windlass_work::tasks::{EndStatus, fold_tasks};
 use windlass_work::{
-    Hands, NewTask, TaskId, TaskSettings, TaskStatus, Tasks, TurnEnd, WorkError, WorkSpec,
-    WorkStore,
+    Hands, HoldCause, NewTask, TaskId, TaskSettings, TaskStatus, Tasks, TurnEnd, WorkError,
+    WorkSpec, WorkStore,
 };
 
-use crate::support::{Counted, Moved, Rooms, Stubborn, Threads, done, failed, kill, memory, task};
+use crate::support::{
+    Counted, Moved, Rooms, Stubborn, Threads, done, failed, held, interrupted, kill, memory,
+    stopped_by_budget, task, time,
+};
 
 struct World {
     tasks: Tasks,
@@ -104,13 +107,7 @@ async fn a_task_is_a_turn_of_a_thread_and_ends_as_the_turn_does() {
     for (prompt, end, status) in [
         ("good", done("42"), TaskStatus::Completed),
         ("bad", failed("no"), TaskStatus::Failed),
-        (
-            "stopped",
-            TurnEnd::Interrupted {
-                reason: "you".to_owned(),
-            },
-            TaskStatus::Canceled,
-        ),
+        ("stopped", interrupted("you"), TaskStatus::Canceled),
     ] {
         let id = world.submit("a", prompt).await;
         let turn = world.threads.begun(prompt).await;
@@ -281,14 +278,13 @@ async fn a_turn_that_failed_is_tried_again_as_often_as_the_rule_says() {
 }
 
 #[tokio::test]
-async fn a_failure_that_says_so_is_not_tried_again() {
+async fn a_refused_attempt_is_not_tried_again() {
     let world = World::new(1).await;
     let mut new = task("p");
     new.spec.max_attempts = 3;
     let id = world.tasks.submit("a", new).await.unwrap().id;
-    let end = TurnEnd::Failed {
+    let end = TurnEnd::Refused {
         error: "no such workspace".to_owned(),
-        may_retry: false,
     };
     world.threads.end("p", end).await;
     let task = world.until(id, TaskStatus::Failed).await;
@@ -346,7 +342,7 @@ async fn what_cannot_be_carried_now_is_carried_later_without_a_new_attempt() {
     let id = world.submit("a", "p").await;
     let reason = "stopping".to_owned();
     let turn = world.threads.begun("p").await.work.unwrap().turn_id;
-    world.threads.end_turn(turn, TurnEnd::NotNow { reason });
+    world.threads.end_turn(turn, held(&reason));
     // It is answered so until the clock moves, and then the turn has an end.
     tokio::task::yield_now().await;
     world.threads.end_turn(turn, done(""));
@@ -784,41 +780,67 @@ async fn hands_that_panic_are_asked_again_for_the_same_attempt() {
 }
 
 #[tokio::test]
-async fn hands_that_always_panic_fail_the_attempt_and_the_worker_is_free_again() {
-    let world = World::new(1).await;
-    world.running.abort();
-    let tasks = world.tasks.clone();
-    tokio::spawn(async move { tasks.run(Arc::new(Stubborn::Panics)).await });
-    let mut new = task("p");
-    new.spec.max_attempts = 3;
-    let id = world.tasks.submit("a", new).await.unwrap().id;
-    let task = world.until_it_ends(id).await;
-    assert_eq!(
-        (task.status(), task.attempts.len()),
-        (TaskStatus::Failed, 1)
-    );
-    assert!(task.end().unwrap().error.as_ref().unwrap().contains("ouch"));
+async fn a_cancelled_task_is_held_until_the_end_of_its_turn_is_recorded() {
+    for hands in [Stubborn::Panics, Stubborn::Holds] {
+        let world = World::new(1).await;
+        world.running.abort();
+        let tasks = world.tasks.clone();
+        tokio::spawn(async move { tasks.run(Arc::new(hands)).await });
+        let id = world.submit("a", "p").await;
+        world.until(id, TaskStatus::Running).await;
+        world.tasks.cancel(id).await.unwrap();
+        for _ in 0..2000 {
+            world.clock.by(1);
+            tokio::task::yield_now().await;
+        }
+        let task = world.tasks.get(id).await.unwrap();
+        assert_eq!(task.status(), TaskStatus::Running);
+        assert!(task.cancel_requested_at.is_some());
+        assert_eq!(task.attempts.len(), 1);
+        let hold = world.tasks.hold_of(&task).unwrap();
+        assert!(hold.tries > 3, "{hold:?}");
+    }
 }
 
 #[tokio::test]
-async fn what_can_never_be_carried_can_be_called_off() {
+async fn a_held_task_leaves_its_worker_to_others() {
     let world = World::new(1).await;
-    world.running.abort();
-    let tasks = world.tasks.clone();
-    tokio::spawn(async move { tasks.run(Arc::new(Stubborn::NotNow)).await });
     let id = world.submit("a", "p").await;
-    world.until(id, TaskStatus::Running).await;
-    for _ in 0..100 {
-        world.clock.by(1);
-        tokio::task::yield_now().await;
-    }
+    let turn = world.threads.begun("p").await.work.unwrap().turn_id;
+    world.threads.end_turn(turn, held("the model is missing"));
+    let other = world.submit("a", "other").await;
+    world.threads.end("other", done("")).await;
+    world.until(other, TaskStatus::Completed).await;
+    let task = world.tasks.get(id).await.unwrap();
+    assert_eq!(task.status(), TaskStatus::Running);
+    let hold = world.tasks.hold_of(&task).unwrap();
+    assert_eq!(hold.reason, "the model is missing");
+    world.threads.end_turn(turn, done("at last"));
+    world.tasks.retry_held().await.unwrap();
+    let task = world.until(id, TaskStatus::Completed).await;
+    assert_eq!(world.tasks.hold_of(&task), None);
+}
+
+#[tokio::test]
+async fn a_task_that_a_budget_stops_continues_when_it_renews_and_the_attempt_does_not_count() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "p").await;
+    let renews_at = time("2026-03-02T00:00:00Z");
+    world.threads.end("p", stopped_by_budget(renews_at)).await;
+    let task = world.until(id, TaskStatus::Queued).await;
+    let hold = world.tasks.hold_of(&task).unwrap();
     assert_eq!(
-        world.tasks.get(id).await.unwrap().status(),
-        TaskStatus::Running
+        (hold.cause, hold.retry_at),
+        (HoldCause::Budget, Some(renews_at))
     );
-    world.tasks.cancel(id).await.unwrap();
-    let task = world.until_it_ends(id).await;
-    assert_eq!(task.status(), TaskStatus::Canceled);
+    world.clock.by(3600);
+    settle().await;
+    assert_eq!(world.threads.all().len(), 1);
+    world.clock.to(renews_at);
+    world.threads.end("p", done("ok")).await;
+    let task = world.until(id, TaskStatus::Completed).await;
+    assert_eq!(task.attempts.len(), 2);
+    assert!(task.attempts[0].is_excused);
 }
 
 /// A client that hangs up takes nothing with it but its answer.
@@ -869,7 +891,7 @@ async fn a_task_without_room_waits_in_the_queue_and_begins_when_there_is_some() 
     assert_eq!(held.status(), TaskStatus::Queued);
     // Nothing has begun, so it was no attempt.
     assert_eq!((held.attempts.len(), held.turn_id()), (0, None));
-    let why = &held.waits_for_room().unwrap().reason;
+    let why = &held.queued_hold().unwrap().reason;
     assert_eq!(why, "the limit of 3 threads is reached");
     // It waits longer each time, up to half a minute, and what comes behind it waits with it.
     let mut waits = Vec::new();
@@ -887,7 +909,7 @@ async fn a_task_without_room_waits_in_the_queue_and_begins_when_there_is_some() 
     tried(&world, &rooms, tries + 1).await;
     rooms.threads.end("p", done("")).await;
     let task = world.until(id, TaskStatus::Completed).await;
-    assert_eq!((task.attempts.len(), task.no_room), (1, None));
+    assert_eq!((task.attempts.len(), task.hold), (1, None));
     rooms.threads.end("later", done("")).await;
     world.until(later, TaskStatus::Completed).await;
     let stream = StreamKey::new("work:tasks");
@@ -913,4 +935,65 @@ async fn a_task_without_room_keeps_nobody_elses_from_working_and_can_be_called_o
     tried(&world, &rooms, 3).await;
     rooms.threads.end("behind", done("")).await;
     world.until(behind, TaskStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn open_tasks_of_an_owner_are_bounded_by_bytes() {
+    let (store, clock) = (memory(), Moved::new());
+    let settings = TaskSettings {
+        bytes_of_owner: 100_000,
+        ..TaskSettings::default()
+    };
+    let open = || Tasks::open(store.clone(), clock.clone(), settings);
+    let tasks = open().await.unwrap();
+    let prompt = "p".repeat(30_000);
+    let first = tasks.submit("a", task(&prompt)).await.unwrap();
+    tasks.submit("a", task(&prompt)).await.unwrap();
+    tasks.submit("a", task(&prompt)).await.unwrap();
+    let refused = WorkError::TooManyBytes {
+        what: "open tasks of this owner",
+        limit: 100_000,
+    };
+    let fourth = tasks.submit("a", task(&prompt)).await;
+    assert_eq!(fourth.unwrap_err(), refused);
+    tasks.submit("b", task(&prompt)).await.unwrap();
+    // A restart counts the same, and the end of a task makes room.
+    let tasks = open().await.unwrap();
+    let fourth = tasks.submit("a", task(&prompt)).await;
+    assert_eq!(fourth.unwrap_err(), refused);
+    tasks.cancel(first.id).await.unwrap();
+    tasks.submit("a", task(&prompt)).await.unwrap();
+}
+
+#[tokio::test]
+async fn ended_tasks_of_an_owner_are_bounded_by_bytes() {
+    let (store, clock) = (memory(), Moved::new());
+    let settings = TaskSettings {
+        bytes_of_owner: 100_000,
+        ..TaskSettings::default()
+    };
+    let open = || Tasks::open(store.clone(), clock.clone(), settings);
+    let mut tasks = open().await.unwrap();
+    let prompt = "p".repeat(30_000);
+    let (mut ended, mut other) = (Vec::new(), None);
+    for number in 0..10 {
+        let id = tasks.submit("a", task(&prompt)).await.unwrap().id;
+        tasks.cancel(id).await.unwrap();
+        clock.by(1);
+        ended.push(id);
+        match number {
+            4 => tasks = open().await.unwrap(),
+            // The first three are removed by age; the bound applies to those that remain.
+            7 => drop(tasks.forget(Duration::from_secs(2)).await.unwrap()),
+            _ => {}
+        }
+        if number == 8 {
+            other = Some(tasks.submit("b", task("p")).await.unwrap().id);
+            tasks.cancel(other.unwrap()).await.unwrap();
+        }
+    }
+    let page = tasks.list(Some("a"), None, 500).await.unwrap();
+    let listed: Vec<_> = page.tasks.iter().rev().map(|task| task.id).collect();
+    assert_eq!(listed, ended[7..]);
+    tasks.get(other.unwrap()).await.unwrap();
 }

@@ -64,7 +64,10 @@ impl Owner {
     fn say(&mut self, bytes: &mut Bytes<'_>) {
         let message = InputMessage::user(text(bytes));
         let input = if bytes.one_in(12) {
-            Input::Compact { message }
+            Input::Compact {
+                message,
+                turn_id: None,
+            }
         } else if bytes.one_in(4) {
             Input::Steer {
                 turn_id: None,
@@ -434,5 +437,6 @@ fn outcome(bytes: &mut Bytes<'_>) -> ToolOutcome {
         result,
         duration_ms: None,
         wait,
+        refused: false,
     }
 }

@@ -84,6 +84,7 @@ impl Owner {
             uuid,
             plan: &self.plan,
             tail,
+            mask: None,
         };
         f(&self.thread, &moment)
     }
@@ -322,6 +323,7 @@ mod tests {
         "backend.session_chosen",
         "backend.started",
         "backend.steered",
+        "backend.usage",
         "backend.waiting",
         "context.compacted",
         "context.compacting",

@@ -185,6 +185,7 @@ pub(super) fn tool_done(status: ToolStatus) -> ToolCompletedData {
         private: None,
         approval: None,
         origin: None,
+        refused: None,
     }
 }
 

@@ -9,11 +9,13 @@ use windlass_core::backend::{
     BackendError, BackendErrorKind, BackendEvent, BackendOutcome, BackendSession, BackendSpec,
     BackendStatus, SessionChoice, SessionTotals, Steered,
 };
+use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::MessageId;
 
 use super::seat::{Process, Seat, StartedWith};
 use super::{Say, Told, UNREAD};
 use crate::agent_backends::{BackendRequest, RegisteredBackend};
+use crate::spending::StepReservation;
 use crate::world::World;
 
 /// How long an agent that is to stop may take before its process is ended.
@@ -29,6 +31,8 @@ pub(super) struct Job {
     pub(super) session: SessionChoice,
     pub(super) totals: SessionTotals,
     pub(super) prompt: String,
+    /// What it reserves before it starts.
+    pub(super) reservation: Option<StepReservation>,
 }
 
 impl Job {
@@ -48,6 +52,7 @@ impl Job {
             biased;
             () = tell.closed() => return,
             opened = async {
+                self.reserve().await?;
                 let work = self.begin_work().await?;
                 self.open(process, &tell).await.map(|(process, hearing)| (process, hearing, work))
             } => opened,
@@ -68,7 +73,9 @@ impl Job {
                 outcome.usage.get_or_insert_default().add(&before);
             }
             if tell.is_closed() {
-                process.unbooked = outcome.usage;
+                // The record of the run has what was reported until then.
+                let reported = process.reported.unwrap_or_default();
+                process.unbooked = outcome.usage.map(|usage| usage.since(&reported));
             }
         }
         match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
@@ -81,6 +88,20 @@ impl Job {
         if let Some(outcome) = outcome {
             let _ = tell.send(Told::Ended(Box::new(outcome))).await;
         }
+    }
+
+    async fn reserve(&self) -> Result<(), BackendError> {
+        let Some(reservation) = &self.reservation else {
+            return Ok(());
+        };
+        let refused = |error: AgentLoopError| {
+            let kind = match &error {
+                AgentLoopError::BudgetExceeded(_) => BackendErrorKind::BudgetRefused,
+                _ => BackendErrorKind::SpawnFailed,
+            };
+            BackendError::new(kind, error.to_string())
+        };
+        reservation.reserve().await.map_err(refused)
     }
 
     /// Tells the host that the agent is about to work.
@@ -132,6 +153,7 @@ impl Job {
             started,
             session: session.into(),
             unbooked: None,
+            reported: None,
         };
         Ok((process, Hearing::NotYet(None)))
     }
@@ -167,50 +189,59 @@ impl Job {
         said: &mut mpsc::UnboundedReceiver<Say>,
     ) -> Option<BackendOutcome> {
         let session = Arc::clone(&process.session);
+        process.reported = None;
         let (events, mut told) = mpsc::channel(UNREAD);
         let mut prompting = std::pin::pin!(session.prompt(&self.prompt, events));
         let mut saying: JoinSet<Option<MessageId>> = JoinSet::new();
-        let outcome = loop {
+        let finished = loop {
             tokio::select! {
                 biased;
-                () = tell.closed() => break None,
+                () = tell.closed() => break Finished::Unheard,
                 // An agent can talk without a pause, so it comes behind what it is told.
-                Some(words) = said.recv() => {
-                    saying.spawn(say(Arc::clone(&session), words));
-                }
+                Some(words) = said.recv() => match words {
+                    Say::End(error) => break Finished::Refused(error),
+                    words => {
+                        saying.spawn(say(Arc::clone(&session), words));
+                    }
+                },
                 Some(joined) = saying.join_next(), if !saying.is_empty() => {
                     hearing.report(joined, tell).await;
                 }
                 Some(event) = told.recv() => {
-                    note_session(process, &event);
+                    process.note(&event);
                     hearing.pass(event, tell).await;
                 }
-                outcome = &mut prompting => break Some(outcome),
+                outcome = &mut prompting => break Finished::Itself(Box::new(outcome)),
             }
         };
-        if let Some(outcome) = outcome {
-            while let Ok(event) = told.try_recv() {
-                note_session(process, &event);
-                hearing.pass(event, tell).await;
+        let outcome = match finished {
+            Finished::Itself(outcome) => *outcome,
+            Finished::Unheard => return self.stop(&session, prompting.as_mut(), &mut told).await,
+            Finished::Refused(error) => {
+                let stopped = self.stop(&session, prompting.as_mut(), &mut told).await;
+                return Some(refused(stopped, error));
             }
-            // An end that the agent tells itself shows that it has heard the prompt.
-            if outcome.exit.is_none() && outcome.session_id.is_some() {
-                hearing.heard(tell).await;
-            }
-            let mut patience = self.world.sleep(STOP_PATIENCE);
-            loop {
-                tokio::select! {
-                    biased;
-                    joined = saying.join_next() => match joined {
-                        Some(joined) => hearing.report(joined, tell).await,
-                        None => break,
-                    },
-                    () = &mut patience => break,
-                }
-            }
-            return Some(outcome);
+        };
+        while let Ok(event) = told.try_recv() {
+            process.note(&event);
+            hearing.pass(event, tell).await;
         }
-        self.stop(&session, prompting.as_mut(), &mut told).await
+        // An end that the agent tells itself shows that it has heard the prompt.
+        if outcome.exit.is_none() && outcome.session_id.is_some() {
+            hearing.heard(tell).await;
+        }
+        let mut patience = self.world.sleep(STOP_PATIENCE);
+        loop {
+            tokio::select! {
+                biased;
+                joined = saying.join_next() => match joined {
+                    Some(joined) => hearing.report(joined, tell).await,
+                    None => break,
+                },
+                () = &mut patience => break,
+            }
+        }
+        Some(outcome)
     }
 
     /// Stops the agent. The process stays, unless it takes too long or nobody may stay.
@@ -243,6 +274,29 @@ impl Job {
         };
         let _ = stopping.await;
         outcome
+    }
+}
+
+/// Why a prompt is no longer followed.
+enum Finished {
+    Itself(Box<BackendOutcome>),
+    /// The run was dropped.
+    Unheard,
+    /// The run is to end with an error of ours.
+    Refused(BackendError),
+}
+
+/// The outcome of an agent that was stopped because of an error of ours: its session and usage are its own.
+fn refused(stopped: Option<BackendOutcome>, error: BackendError) -> BackendOutcome {
+    match stopped {
+        Some(outcome) => BackendOutcome {
+            result: Err(error),
+            aborted_signal: false,
+            rate_limit_exit: false,
+            rate_limit_reset_at: None,
+            ..outcome
+        },
+        None => BackendOutcome::failed(error),
     }
 }
 
@@ -292,9 +346,13 @@ fn is_idle(process: &Process) -> bool {
     process.session.status() == BackendStatus::Idle
 }
 
-fn note_session(process: &mut Process, event: &BackendEvent) {
-    if let BackendEvent::Started { session_id, .. } = event {
-        process.session_id = Some(session_id.clone());
+impl Process {
+    fn note(&mut self, event: &BackendEvent) {
+        match event {
+            BackendEvent::Started { session_id, .. } => self.session_id = Some(session_id.clone()),
+            BackendEvent::Usage(usage) => self.reported = Some(*usage),
+            _ => {}
+        }
     }
 }
 
@@ -310,6 +368,7 @@ async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> 
             }
             None
         }
+        Say::End(_) => None,
         Say::Steer { message_id, text } => match session.steer(&text).await {
             Ok(Steered::Taken) => Some(message_id),
             Ok(Steered::NotTaken) => None,

@@ -1,8 +1,10 @@
 //! A run of a backend: its process, what it tells, and what it is told.
 
 mod drive;
+mod output_limit;
 mod seat;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -12,10 +14,13 @@ use windlass_core::backend::{
 };
 use windlass_core::typed_id::{ExecId, MessageId};
 
+use super::stream_buffer::StreamBuffer;
 use crate::agent_backends::BackendRequest;
+use crate::spending::StepReservation;
 use crate::thread::{Printed, StepScope};
 use crate::world::Sleep;
 use drive::Job;
+use output_limit::{Admission, OutputLimit};
 pub(crate) use seat::Seat;
 
 /// How many things an agent may have told that nobody has read yet; then it is held up.
@@ -30,6 +35,8 @@ pub(crate) enum Told {
     },
     /// What the agent tells.
     Event(BackendEvent),
+    /// Buffered text is to be recorded.
+    ChunkDue,
     /// What its calls have printed waits to be recorded.
     PrintedDue,
     /// The agent has taken what was said to the turn.
@@ -48,6 +55,8 @@ enum Say {
         message_id: MessageId,
         text: String,
     },
+    /// The agent is stopped, and the run ends with this error.
+    End(BackendError),
 }
 
 /// A run under way. It has a task of its own; dropping this ends the run, and keeps the process where that can be used again.
@@ -64,6 +73,8 @@ pub(crate) struct BackendRun {
     /// What its calls have printed, and when that is recorded.
     pub(crate) printed: Printed,
     pub(crate) printed_due: Option<Sleep>,
+    pub(crate) buffer: StreamBuffer,
+    limit: OutputLimit,
     say: mpsc::UnboundedSender<Say>,
     told: mpsc::Receiver<Told>,
 }
@@ -105,6 +116,7 @@ impl BackendRun {
             session,
             totals: known.map_or_else(SessionTotals::default, |known| known.totals),
             prompt: prompt.text,
+            reservation: StepReservation::of_run(scope, exec_id),
         };
         let (say, said) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::channel(UNREAD);
@@ -117,6 +129,11 @@ impl BackendRun {
             notices: 0,
             printed: Printed::default(),
             printed_due: None,
+            buffer: StreamBuffer::default(),
+            limit: OutputLimit::new(
+                thread.turn_output_bytes(),
+                inner.settings.backend_output_bytes,
+            ),
             say,
             told,
         })
@@ -126,6 +143,7 @@ impl BackendRun {
     pub(crate) async fn next(&mut self) -> Told {
         let told = tokio::select! {
             biased;
+            () = poll_fn(|cx| self.buffer.poll_due(cx)) => return Told::ChunkDue,
             () = async { match &mut self.printed_due { Some(due) => due.await, None => std::future::pending().await } } => {
                 self.printed_due = None;
                 return Told::PrintedDue;
@@ -136,6 +154,23 @@ impl BackendRun {
             let error = BackendError::new(BackendErrorKind::Failed, "its driver panicked");
             Told::Ended(Box::new(BackendOutcome::failed(error)))
         })
+    }
+
+    /// Returns whether an event is recorded. The first one beyond the limit ends the run.
+    pub(crate) fn admits(&mut self, event: &BackendEvent) -> bool {
+        self.admits_bytes(output_limit::recorded_bytes(event)) || output_limit::is_end(event)
+    }
+
+    /// Returns whether so many bytes more are recorded.
+    pub(crate) fn admits_bytes(&mut self, bytes: usize) -> bool {
+        match self.limit.admit(bytes) {
+            Admission::Recorded => true,
+            Admission::Dropped => false,
+            Admission::Exceeds(error) => {
+                let _ = self.say.send(Say::End(error));
+                false
+            }
+        }
     }
 
     /// Answers a permission.

@@ -39,6 +39,8 @@ pub(super) struct Process {
     pub(super) session: Arc<dyn BackendSession>,
     /// What a run used that was stopped: it was told when the run's end was on record. The next one books it.
     pub(super) unbooked: Option<BackendUsage>,
+    /// What the newest run has reported while it ran.
+    pub(super) reported: Option<BackendUsage>,
 }
 
 /// What a process was started with, as far as another turn may want something else.

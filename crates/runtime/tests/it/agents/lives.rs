@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::events::{EventData, ToolStatus};
-use windlass_runtime::{MemoryJournal, StopReason, World};
+use windlass_runtime::{MemoryJournal, StopReason, TurnResult, World};
 
 use super::fake::{Fake, Script};
 use super::{count, failure, life, recorded, run, submit, transcript};
@@ -185,6 +185,55 @@ async fn an_approval_waits_over_a_restart_and_holds_when_the_agent_asks_again() 
     assert_eq!(fake.opened(), ["resume s1"]);
     assert_eq!(*fake.answers.lock().unwrap(), [("r2".to_owned(), true)]);
     next.assert_sound().await;
+}
+
+/// Asks for a call, is killed, gets this decision, and is resumed with this script.
+async fn decided_after_a_kill(is_allowed: bool, resumed: Script) -> (Arc<Fake>, TurnResult) {
+    let journal = Arc::new(MemoryJournal::new());
+    let first = Fake::new([Script::default().call("a").ask("r1", "a")]);
+    let before = life(&journal, &first, Setup::new([])).await;
+    run(&before, "go").await;
+    let fake = Fake::new([resumed]);
+    let next = life(&journal, &fake, Setup::new([])).await;
+    drop(next.resume().await.unwrap());
+    let decided = next
+        .runtime
+        .decide_tool_call(next.session, "a", is_allowed)
+        .await
+        .unwrap();
+    let turn = soon(decided.wait()).await.unwrap();
+    (fake, turn)
+}
+
+#[tokio::test]
+async fn a_resumed_agent_is_told_what_was_decided_about_its_lost_call() {
+    for (is_allowed, decision) in [(true, "approved"), (false, "refused")] {
+        let (fake, turn) = decided_after_a_kill(is_allowed, Script::says("done")).await;
+        assert_eq!(turn.response, "done");
+        let prompts = fake.prompts();
+        let told: Vec<&str> = prompts[0]
+            .lines()
+            .filter(|line| line.contains("Bash"))
+            .collect();
+        let [line] = told[..] else {
+            panic!("{}", prompts[0])
+        };
+        assert!(line.contains(decision), "{line}");
+        assert!(line.contains(r#"{"command":"ls"}"#), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_of_a_lost_call_holds_for_one_equal_call() {
+    let resumed = Script::default()
+        .call("b")
+        .ask("r2", "b")
+        .done("b")
+        .call("c")
+        .ask("r3", "c");
+    let (fake, turn) = decided_after_a_kill(true, resumed).await;
+    assert_eq!(turn.stop_reason, StopReason::WaitingForApproval);
+    assert_eq!(*fake.answers.lock().unwrap(), [("r2".to_owned(), true)]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod lives;
 #[cfg(feature = "sqlite")]
 mod on_disk;
 mod processes;
+mod spending;
 mod subagents;
 mod talk;
 mod work;

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_core::backend::{BackendErrorKind, BackendEvent, ObservedCall, PermissionRequest};
+use windlass_core::backend::{
+    BackendErrorKind, BackendEvent, BackendUsage, ObservedCall, PermissionRequest,
+};
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::EventData;
 use windlass_core::message::InputMessage;
@@ -332,4 +334,74 @@ async fn an_answer_without_end_is_kept_in_messages_of_bounded_size() {
     let said = transcript(&fixture).await;
     assert_eq!(said.len(), 6, "{said:?}");
     fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn an_interrupted_run_is_booked_once_whether_it_reported_before_or_not() {
+    for reported in [Some(1), None] {
+        let gate = Gate::shut();
+        let mut first = Script::says("half");
+        if let Some(output_tokens) = reported {
+            first = first.tell(BackendEvent::Usage(BackendUsage {
+                output_tokens,
+                ..BackendUsage::default()
+            }));
+        }
+        let fake = Fake::new([first.call("a").wait(&gate), Script::says("next")]);
+        let fixture = only_life(&fake).await;
+        let handle = submit(&fixture, "go").await;
+        gate.reached(1).await;
+        super::recorded(&fixture, "tool.started").await;
+        fixture.runtime.cancel_turn(fixture.session).await.unwrap();
+        soon(handle.wait()).await.unwrap();
+        let used = async || {
+            let session = fixture.runtime.session(fixture.session).await.unwrap();
+            session.usage.map(|usage| usage.output_tokens)
+        };
+        assert_eq!(used().await, reported.map(|_| 1));
+        run(&fixture, "again").await;
+        // The interrupted run used 2 in all, the next one 3.
+        assert_eq!(used().await, Some(5));
+    }
+}
+
+#[tokio::test]
+async fn a_turn_records_only_so_much_of_an_agents_output() {
+    let piece = "0123456789".repeat(10);
+    let outputs: [fn(Script, &str) -> Script; 3] = [
+        |script, piece| script.text(piece),
+        |script, piece| {
+            script.tell(BackendEvent::Thinking {
+                text: piece.to_owned(),
+                parent: None,
+            })
+        },
+        |script, piece| script.tell(prints("a", piece)),
+    ];
+    for output in outputs {
+        let mut script = Script::default().call("a");
+        for _ in 0..1000 {
+            script = output(script, &piece);
+        }
+        let fake = Fake::new([script, Script::says("hello again")]);
+        let setup = Setup::new([]).settings(|settings| settings.backend_output_bytes = 10_000);
+        let fixture = life(&Arc::new(MemoryJournal::new()), &fake, setup).await;
+        let turn = run(&fixture, "talk").await;
+        assert_eq!(turn.error_code.as_deref(), Some("backend_output_limit"));
+        let usage = turn.usage.unwrap();
+        assert_eq!(
+            usage.output_tokens, 2,
+            "the usage of the stopped agent is booked"
+        );
+        let events = fixture.events().await;
+        let sizes = events
+            .iter()
+            .map(|event| serde_json::to_vec(&**event).unwrap().len());
+        let recorded: usize = sizes.sum();
+        assert!(recorded < 60_000, "{recorded}");
+        // The process and its session are still there.
+        run(&fixture, "again").await;
+        assert_eq!(fake.opened().len(), 1);
+        fixture.assert_sound().await;
+    }
 }

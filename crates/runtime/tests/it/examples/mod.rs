@@ -106,6 +106,64 @@ fn every_example_that_the_page_about_embedding_names_is_there() {
     }
 }
 
+/// Crates that programs on pages may use. A program that uses one of another name does not compile in the documentation's tests.
+const CRATES: &[&str] = &[
+    "async_trait",
+    "bytes",
+    "chrono",
+    "futures",
+    "jiff",
+    "reqwest",
+    "schemars",
+    "serde",
+    "serde_json",
+    "tempfile",
+    "tokio",
+    "url",
+    "uuid",
+    "windlass_core",
+    "windlass_models",
+    "windlass_runtime",
+    "windlass_store",
+    "windlass_tools",
+    "windlass_turn",
+];
+
+/// A reader who adds what a page names, and nothing else, can compile its programs.
+#[test]
+fn every_page_names_the_crates_that_its_programs_use() {
+    let root = package().join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let docs = docs.map(|file| file.unwrap().path());
+    let pages = docs.chain([root.join("README.md")]);
+    for path in pages.filter(|path| path.extension().is_some_and(|end| end == "md")) {
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (mut programs, mut named) = (String::new(), Vec::new());
+        for block in page.split("\n```").skip(1).step_by(2) {
+            let (language, text) = block.split_once('\n').unwrap_or((block, ""));
+            assert!(!language.contains("ignore"), "{}: {text}", path.display());
+            if language.starts_with("rust") {
+                programs.push_str(text);
+            } else if language == "toml" && text.contains("[dependencies]") {
+                let lines = text.lines().filter_map(|line| line.split_once('='));
+                named.extend(lines.map(|(name, _)| name.trim().replace('-', "_")));
+            }
+        }
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        for name in CRATES {
+            let uses = programs
+                .match_indices(&format!("{name}::"))
+                .any(|(at, _)| !programs[..at].ends_with(|c: char| is_part(c) || c == ':'));
+            let is_named = named.iter().any(|dependency| dependency == name);
+            assert!(
+                !uses || is_named,
+                "{} uses {name} and does not name it",
+                path.display()
+            );
+        }
+    }
+}
+
 /// A provider of the test's own answers the example with a call and then with text.
 #[tokio::test]
 async fn real_model_speaks_to_a_provider() {

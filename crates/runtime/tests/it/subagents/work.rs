@@ -1,10 +1,16 @@
 //! Agents at work: several at once, what they answer, and how they are stopped.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
 use serde_json::json;
+use windlass_core::error::Result;
 use windlass_core::events::EventData;
-use windlass_core::session::SubagentStatus;
+use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::tools::{ToolExecutionResult, ToolPolicy};
-use windlass_runtime::{StopReason, SubagentSettings};
+use windlass_core::traits::{SessionMutator, SessionStore};
+use windlass_runtime::{RuntimeSessionStore, SessionProgress, StopReason, SubagentSettings};
+use windlass_store::InMemorySessionStore;
 
 use super::*;
 use crate::support::{Gate, tool};
@@ -240,4 +246,70 @@ async fn a_turn_that_has_started_agents_can_be_replayed() {
     assert!(report.divergence.is_none(), "{:?}", report.divergence);
     assert_eq!(fixture.model.calls(), calls);
     assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 2);
+}
+
+/// Sessions of which each that works for another is renamed as soon as it was read.
+#[derive(Default)]
+struct Renaming {
+    sessions: InMemorySessionStore,
+    names: AtomicUsize,
+}
+
+#[async_trait]
+impl SessionStore for Renaming {
+    async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
+        let session = self.sessions.get_session(session_id).await?;
+        if session
+            .as_ref()
+            .is_some_and(|it| it.parent_session_id.is_some())
+        {
+            let n = self.names.fetch_add(1, Ordering::SeqCst) + 1;
+            self.update_session_title(session_id, format!("name {n}"))
+                .await?;
+        }
+        Ok(session)
+    }
+}
+
+#[async_trait]
+impl SessionMutator for Renaming {
+    async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
+        self.sessions.update_session_title(session_id, title).await
+    }
+}
+
+#[async_trait]
+impl RuntimeSessionStore for Renaming {
+    async fn add_session(&self, session: Session) -> Result<()> {
+        self.sessions.add_session(session).await;
+        Ok(())
+    }
+    async fn note_progress(&self, session_id: SessionId, progress: SessionProgress) -> Result<()> {
+        self.sessions.note_progress(session_id, progress).await
+    }
+    async fn set_subagent_status(
+        &self,
+        session_id: SessionId,
+        status: SubagentStatus,
+    ) -> Result<bool> {
+        let sessions = &self.sessions;
+        sessions.set_subagent_status(session_id, status).await
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_agent_overwrites_no_other_change_of_its_session() {
+    let sessions = Arc::new(Renaming::default());
+    let backends = RuntimeBackends::in_memory().with_session_store(Arc::clone(&sessions) as _);
+    let setup = Setup::new([Call::tools(vec![spawn("a", "work")])]).backends(backends);
+    let fixture = process(setup, SubagentSettings::default()).await;
+    fixture.model.when("work", Call::answer("done"));
+    assert!(fixture.run("go").await.success);
+    let [child] = children(&fixture, ROOT).await[..] else {
+        panic!("one agent was started")
+    };
+    let names = sessions.names.load(Ordering::SeqCst);
+    let session = sessions.sessions.get_session(child).await.unwrap().unwrap();
+    assert_eq!(session.subagent_status, Some(SubagentStatus::Completed));
+    assert_eq!(session.title, Some(format!("name {names}")));
 }

@@ -70,11 +70,14 @@ fn event(run: &FleetRun, record: &FleetRecord) -> Option<wire::FleetRunEvent> {
                 worker,
                 cause,
                 error,
+                ..
             } => {
                 let cause = match cause {
                     ReleaseCause::Failure => "failure",
                     ReleaseCause::Restart => "restart",
                     ReleaseCause::NoRoom => "no_room",
+                    ReleaseCause::Held => "held",
+                    ReleaseCause::Budget => "budget",
                 };
                 let payload = json!({"cause": cause, "reason": error});
                 ("fleet.task.enqueued", of_worker(worker), None, payload)

@@ -12,6 +12,8 @@ use super::{HERE, worker_id};
 use crate::app::App;
 use crate::error::Result;
 use crate::ids;
+use crate::view::unapproved;
+use crate::work::job_hold;
 
 /// After how long without an event a worker counts as silent.
 const PATIENCE: TimeDelta = TimeDelta::minutes(10);
@@ -68,7 +70,8 @@ pub(super) fn sum(runs: &[wire::FleetRun]) -> wire::FleetStatus {
     sum
 }
 
-fn tasks(run: &FleetRun) -> Vec<wire::FleetTaskState> {
+fn tasks(app: &App, run: &FleetRun) -> Vec<wire::FleetTaskState> {
+    let hold_of = |task| app.work.as_ref()?.fleet.hold_of(run, task).map(job_hold);
     let tasks = run.tasks.iter().zip(&run.plan.tasks).enumerate();
     let shown = tasks.map(|(index, (task, spec))| wire::FleetTaskState {
         task_id: spec.task_id.clone(),
@@ -79,6 +82,8 @@ fn tasks(run: &FleetRun) -> Vec<wire::FleetTaskState> {
         thread_id: (task.attempts > 0).then(|| ids::thread(run.thread_id(index))),
         summary: task.summary.clone(),
         error: task.error.clone(),
+        held: hold_of(index),
+        unapproved_calls: unapproved(task.unapproved),
     });
     shown.collect()
 }
@@ -166,7 +171,7 @@ impl App {
             roles,
             task_count: run.tasks.len(),
             worker_count: run.workers.len(),
-            tasks: tasks(run),
+            tasks: tasks(self, run),
             labels: run.plan.labels.clone(),
             created_at: ids::time(run.created_at),
             updated_at: Some(ids::time(run.updated_at)),

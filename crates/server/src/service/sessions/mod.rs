@@ -91,7 +91,10 @@ impl Asked {
     }
 
     /// Finds a session with its thread. Where that is gone, so is the session.
-    async fn session_and_thread(&self, id: &str) -> Result<(SessionMetadata, FoundThread)> {
+    pub(super) async fn session_and_thread(
+        &self,
+        id: &str,
+    ) -> Result<(SessionMetadata, FoundThread)> {
         let session = self.session(id).await?;
         let thread = match ids::parse_thread(&session.thread_id) {
             Some(thread) => self.look_up(thread).await?,

@@ -3,8 +3,8 @@
 use chrono::Utc;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{
-    ErrorCode, RECORD_SCHEMA_VERSION, SaveSession, SavedSession, SessionMetadata, Status,
-    ThreadDetail, UpdateSession, UpdatedSession,
+    ErrorCode, RECORD_SCHEMA_VERSION, SaveSession, SavedSession, SessionMetadata, Status, Thread,
+    Turn, UpdateSession, UpdatedSession,
 };
 
 use super::redact::redact;
@@ -13,7 +13,6 @@ use super::{Asked, TITLE_CHARS, checked_title};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::service::create::filled;
-use crate::store::KEPT_FOR;
 
 /// How many sessions there may be, and how many of one agent.
 const MAX_SESSIONS: usize = 8_192;
@@ -71,13 +70,20 @@ impl Asked {
         let id = ids::parse_thread(thread_id).ok_or_else(not_found)?;
         // A thread that is being removed takes its sessions along.
         let _thread = self.changing.lock(&id.to_string()).await;
-        let detail = self.thread_detail(thread_id, usize::MAX).await?;
+        let open = self.open_thread_turns(thread_id, usize::MAX).await?;
         if let Some(agent) = self.caller.agent()
-            && detail.thread.agent.as_deref() != Some(agent)
+            && open.found.thread.agent.as_deref() != Some(agent)
         {
             return Err(not_found());
         }
-        let mut saved = place(detail)?;
+        let turns: Vec<Turn> = open.shown_turns().collect();
+        let head = open.found.row.seq;
+        let mut items = self.read_items(open.found.id, open.turns, head);
+        let mut messages = 0;
+        while let Some(item) = items.next().await? {
+            messages += u64::from(role(&item).is_some());
+        }
+        let mut saved = place(open.found.thread, &turns, messages)?;
         let _alone = self.writing_sessions().await;
         let (title, before) = match target {
             Target::New(title) => {
@@ -85,10 +91,7 @@ impl Asked {
                 saved.id = ids::session(made_by.unwrap_or_default());
                 if let Some(made) = self.session_if_any(&saved.id).await? {
                     // The same request has made it already, and its answer was lost.
-                    if made.created_at > ids::time(Utc::now() - KEPT_FOR) {
-                        return Ok(made);
-                    }
-                    saved.id = ids::session(SessionId::new());
+                    return Ok(made);
                 }
                 (title, None)
             }
@@ -135,32 +138,29 @@ impl Asked {
 }
 
 /// Returns the place behind the last turn of a thread, as a session that has no id yet.
-fn place(detail: ThreadDetail) -> Result<SessionMetadata> {
+fn place(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadata> {
     let is_open = |status| matches!(status, Status::Queued | Status::InProgress);
-    if let Some(open) = detail.turns.iter().find(|turn| is_open(turn.status)) {
+    if let Some(open) = turns.iter().find(|turn| is_open(turn.status)) {
         let text = format!(
             "Thread {} has a queued or active turn; wait for its end before saving it as a session",
-            detail.thread.id
+            thread.id
         );
         return Err(ApiError::turn_active(&open.id).saying(text));
     }
-    let messages = detail.items.iter().filter(|item| role(item).is_some());
-    let (count, last) = (messages.count(), detail.turns.last());
-    let Some(last) = last.filter(|_| count > 0) else {
+    let Some(last) = turns.last().filter(|_| messages > 0) else {
         let text = "nothing was said in the thread; start a turn first";
         return Err(ApiError::new(ErrorCode::NothingToSave, text));
     };
-    let used = detail.turns.iter().filter_map(|turn| turn.usage.as_ref());
+    let used = turns.iter().filter_map(|turn| turn.usage.as_ref());
     let tokens = used.map(|usage| usage.input_tokens.saturating_add(usage.output_tokens));
     let now = ids::time(Utc::now());
-    let thread = detail.thread;
     Ok(SessionMetadata {
         schema_version: RECORD_SCHEMA_VERSION,
         id: String::new(),
-        title: title_of(thread.title.as_deref(), &detail.turns[0].input_summary),
+        title: title_of(thread.title.as_deref(), &turns[0].input_summary),
         created_at: now.clone(),
         updated_at: now,
-        message_count: count as u64,
+        message_count: messages,
         total_tokens: tokens.fold(0, u64::saturating_add),
         model: thread.model,
         model_provider: thread.model_provider,

@@ -48,21 +48,22 @@ impl Asked {
     /// Returns a session with what was said in it.
     pub(crate) async fn session_detail(&self, id: &str) -> Result<SessionDetail> {
         let (metadata, found) = self.session_and_thread(id).await?;
-        let detail = self.thread_detail(&found.thread.id, usize::MAX).await?;
+        let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
         // Where the turn is no longer kept, neither are those before it.
-        let last = detail
-            .turns
-            .iter()
+        let last = open
+            .shown_turns()
             .position(|turn| turn.id == metadata.turn_id);
-        let saved = &detail.turns[..last.map_or(0, |last| last + 1)];
-        let saved: std::collections::HashSet<&str> =
-            saved.iter().map(|turn| turn.id.as_str()).collect();
-        let items = detail.items.into_iter();
-        let items = items.filter(|item| saved.contains(item.turn_id.as_str()));
+        open.turns.truncate(last.map_or(0, |last| last + 1));
+        let head = open.found.row.seq;
+        let mut items = self.read_items(open.found.id, open.turns, head);
+        let mut messages = Vec::new();
+        while let Some(item) = items.next().await? {
+            messages.extend(message(item));
+        }
         Ok(SessionDetail {
-            messages: items.filter_map(message).collect(),
+            messages,
             metadata,
-            system_prompt: detail.thread.system_prompt,
+            system_prompt: open.found.thread.system_prompt,
         })
     }
 

@@ -235,12 +235,24 @@ async fn n14_a_web_page_connects_only_from_an_origin_on_the_list() {
     })
     .await;
     let address = daemon.client.address;
-    for origin in ["https://console.example", "http://localhost:3000"] {
-        assert_eq!(upgrade_from(address, origin).await, Ok(101), "{origin}");
-    }
-    for origin in ["https://evil.example", "null", "*", "http://localhost:3001"] {
+    let origin = "https://console.example";
+    assert_eq!(upgrade_from(address, origin).await, Ok(101));
+    let usual = "http://localhost:3000";
+    for origin in [
+        "https://evil.example",
+        "null",
+        "*",
+        "http://localhost:3001",
+        usual,
+    ] {
         assert_eq!(upgrade_from(address, origin).await, Err(403), "{origin}");
     }
+    // Where a token is required, the origins of known local clients are on the list too.
+    let home = Home::start().await;
+    let address = home.daemon.client.address;
+    assert_eq!(upgrade_from(address, usual).await, Ok(101));
+    let other = "http://localhost:3001";
+    assert_eq!(upgrade_from(address, other).await, Err(403));
 }
 
 #[tokio::test]

@@ -264,3 +264,82 @@ async fn a13_sockets_without_a_token_leave_their_places_to_others() {
     known.ok("threads.create", json!({})).await;
     other.ok("threads.create", json!({})).await;
 }
+
+fn lookup_tool() -> Value {
+    json!({
+        "namespace": "tau_bench", "name": "get_reservation", "description": "Look up a reservation.",
+        "input_schema": {"type": "object", "properties": {"reservation_id": {"type": "string"}}, "required": ["reservation_id"]}
+    })
+}
+
+/// Returns the next call that the server makes.
+async fn execution(socket: &mut Socket) -> Value {
+    loop {
+        let frame = match socket.others.pop_front() {
+            Some(frame) => frame,
+            None => socket.frame().await.unwrap(),
+        };
+        if frame["method"] == "tools.execute" {
+            return frame;
+        }
+    }
+}
+
+#[tokio::test]
+async fn tools_registered_twice_are_executed_once() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let thread = socket.ok("threads.create", json!({})).await;
+    let register = json!({"thread_id": thread["id"], "tools": [lookup_tool()]});
+    for _ in 0..2 {
+        socket.ok("tools.register", register.clone()).await;
+    }
+    let params = json!({"thread_id": thread["id"], "since_seq": 0});
+    socket.ok("events.subscribe", params).await;
+    let turn = json!({"thread_id": thread["id"], "prompt": "LOOKUP it"});
+    socket.ok("turns.start", turn).await;
+    let first = execution(&mut socket).await;
+    // Registering during a call does not deliver the call again.
+    socket.ok("tools.register", register).await;
+    let answer = json!({"jsonrpc": "2.0", "id": first["id"], "result": "confirmed"});
+    socket.send(answer.to_string()).await;
+    let mut executions = 1;
+    loop {
+        let frame = match socket.others.pop_front() {
+            Some(frame) => frame,
+            None => socket.frame().await.unwrap(),
+        };
+        executions += usize::from(frame["method"] == "tools.execute");
+        if frame["params"]["event"]["event"] == "turn.completed" {
+            break;
+        }
+    }
+    // An answer to a later call proves that nothing else is on its way.
+    socket.ok("runs.list", json!({})).await;
+    let late = socket.others.iter();
+    let late = late.filter(|frame| frame["method"] == "tools.execute");
+    assert_eq!(executions + late.count(), 1);
+}
+
+#[tokio::test]
+async fn pending_call_is_delivered_after_a_reconnect() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let thread = socket.ok("threads.create", json!({})).await;
+    let register = json!({"thread_id": thread["id"], "tools": [lookup_tool()]});
+    socket.ok("tools.register", register.clone()).await;
+    let turn = json!({"thread_id": thread["id"], "prompt": "LOOKUP it"});
+    socket.ok("turns.start", turn).await;
+    let lost = execution(&mut socket).await;
+    socket.vanish();
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let params = json!({"thread_id": thread["id"]});
+    socket.ok("events.subscribe", params).await;
+    socket.ok("tools.register", register).await;
+    let asked = execution(&mut socket).await;
+    assert_eq!(asked["params"]["action_id"], lost["params"]["action_id"]);
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": "confirmed"});
+    socket.send(answer.to_string()).await;
+    let ended = event(&mut socket, "turn.completed").await;
+    assert_eq!(ended["payload"]["turn"]["status"], "completed");
+}

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use async_trait::async_trait;
 use windlass_core::typed_id::{ExecId, TurnId};
 use windlass_store::queries::{
-    Counts, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow, TurnDetail,
-    TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
+    Counts, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadOutline, ThreadQuery,
+    ThreadRow, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
 use windlass_store::{RunFilter, StreamKey};
 
@@ -57,6 +57,14 @@ impl Queries for Asked {
         id: TurnId,
     ) -> Result<Option<TurnDetail>, QueryError> {
         self.note("turn with items").turn_detail(stream, id).await
+    }
+    async fn thread_outline(
+        &self,
+        stream: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadOutline>, QueryError> {
+        let question = format!("thread with {newest} turns");
+        self.note(question).thread_outline(stream, newest).await
     }
     async fn thread_detail(
         &self,

@@ -228,11 +228,17 @@ impl Stream {
         let Some(Ok(frame)) = soon(self.body.frame()).await else {
             return false;
         };
+        // What came before was searched already; a long frame comes in many pieces.
+        let mut searched = self.buffer.len().saturating_sub(1);
         if let Some(data) = frame.data_ref() {
             self.buffer.extend_from_slice(data);
         }
-        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-            let block = self.buffer.drain(..end + 2).collect();
+        while let Some(end) = self.buffer[searched..]
+            .windows(2)
+            .position(|pair| pair == b"\n\n")
+        {
+            let block = self.buffer.drain(..searched + end + 2).collect();
+            searched = 0;
             let block = String::from_utf8(block).unwrap();
             self.take(block.trim_end_matches('\n'));
         }

@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     pub(crate) has_tools: bool,
     /// Whether its model can start agents.
     pub(crate) starts_agents: bool,
+    /// Whether [`other_model`] is configured.
+    pub(crate) has_other_model: bool,
     /// Counts what is read.
     pub(crate) tap: Option<Arc<Tap>>,
     /// Writes down what is asked of the read model.
@@ -70,6 +72,7 @@ impl Default for Setup {
             data: None,
             has_tools: false,
             starts_agents: false,
+            has_other_model: true,
             tap: None,
             asked: None,
             retention: SqliteRetention::default(),
@@ -85,7 +88,12 @@ impl Setup {
         }
     }
 
-    pub(crate) async fn start(mut self) -> Daemon {
+    /// The builders live in the future, which is large.
+    pub(crate) fn start(self) -> std::pin::Pin<Box<dyn Future<Output = Daemon>>> {
+        Box::pin(self.started())
+    }
+
+    async fn started(mut self) -> Daemon {
         let mut opened = None;
         let mut backends = match &self.data {
             None => RuntimeBackends::on_memory(&self.journal),
@@ -113,9 +121,11 @@ impl Setup {
             base_url: None,
         };
         let providers = InMemoryLlmProviderStore::new();
-        providers
-            .add_model(other_model(), demo("other-model"))
-            .await;
+        if self.has_other_model {
+            providers
+                .add_model(other_model(), demo("other-model"))
+                .await;
+        }
         backends = backends.with_provider_store(Arc::new(providers));
         let model = FakeModel::default();
         let mut drivers = DriverRegistry::new();

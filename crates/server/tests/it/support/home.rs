@@ -1,5 +1,6 @@
 //! A daemon that knows several by their tokens.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{Client, Daemon, Setup, TOKEN};
 pub(crate) struct Home {
     pub(crate) daemon: Daemon,
     pub(crate) tokens: TokenBook,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Home {
@@ -38,8 +39,13 @@ impl Home {
         Self {
             daemon,
             tokens,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// Where the tokens are stored.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Makes a token; returns its id and its secret.

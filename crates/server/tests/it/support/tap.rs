@@ -48,6 +48,18 @@ impl Journal for Tap {
         self.writes.fetch_add(1, Ordering::SeqCst);
         self.journal().append(claim, batch).await
     }
+    async fn read_within(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Page, JournalError> {
+        let journal = self.journal();
+        let page = journal.read_within(stream, after, limit, max_bytes).await?;
+        self.events.fetch_add(page.events.len(), Ordering::SeqCst);
+        Ok(page)
+    }
     async fn read(
         &self,
         stream: &StreamKey,

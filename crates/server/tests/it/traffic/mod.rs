@@ -2,7 +2,10 @@
 //!
 //! `traffic.txt` is the recording. A change of the contract shows as a diff of that file; `WINDLASS_BLESS=1` writes it anew.
 
+mod history;
 mod recorder;
+mod socket;
+mod work;
 
 use serde_json::{Value, json};
 use windlass_protocol::config::ProviderEntry;
@@ -10,8 +13,7 @@ use windlass_protocol::operations::OPERATIONS;
 use windlass_server::Settings;
 use windlass_tools::{CheckpointLimits, Checkpoints};
 
-use crate::rpc::socket::Socket;
-use crate::support::{Daemon, Setup, TOKEN, other_model, text, until};
+use crate::support::{Daemon, Setup, other_model, text};
 use recorder::Recorder;
 
 const RECORDING: &str = include_str!("../traffic.txt");
@@ -63,13 +65,14 @@ async fn recorded_traffic_is_unchanged() {
     let mut record = Recorder::new(daemon.client.clone(), fixed);
     host(&mut record).await;
     let thread = turns(&mut record, &daemon).await;
-    history(&mut record, &daemon, &thread).await;
-    environments(&mut record, data.path()).await;
-    tasks(&mut record).await;
-    automations(&mut record).await;
-    fleet(&mut record).await;
+    history::history(&mut record, &daemon, &thread).await;
+    history::environments(&mut record, data.path()).await;
+    work::tasks(&mut record).await;
+    work::automations(&mut record).await;
+    work::fleet(&mut record).await;
     bad_input(&mut record).await;
-    sockets(&mut record, &daemon).await;
+    socket::sockets(&mut record, &daemon).await;
+    work::agents(&mut record, &daemon).await;
     removal(&mut record, &thread).await;
     let (recorded, answered) = record.finish();
     if std::env::var_os("WINDLASS_BLESS").is_some() {
@@ -98,6 +101,7 @@ async fn host(record: &mut Recorder) {
         "/ready",
         "/v1/runtime/info",
         "/v1/config",
+        "/v1/models",
         "/v1/providers",
     ] {
         record.send("GET", route, &[], None).await;
@@ -339,301 +343,6 @@ async fn turns(record: &mut Recorder, daemon: &Daemon) -> String {
     id
 }
 
-async fn history(record: &mut Recorder, daemon: &Daemon, id: &str) {
-    record.heading("reading and changing threads");
-    record.send("GET", "/v1/threads", &[], None).await;
-    record.send("GET", "/v1/threads?limit=1", &[], None).await;
-    record
-        .send("GET", "/v1/threads?state=waiting", &[], None)
-        .await;
-    record.send("GET", "/v1/threads/summary", &[], None).await;
-    record.send("GET", "/v1/threads/{id}", &[id], None).await;
-    record
-        .send("GET", "/v1/threads/{id}/export", &[id], None)
-        .await;
-    let patch = json!({"title": "Harbour", "archived": true});
-    record
-        .send("PATCH", "/v1/threads/{id}", &[id], Some(patch))
-        .await;
-    record
-        .send(
-            "PATCH",
-            "/v1/threads/{id}",
-            &[id],
-            Some(json!({"archived": false})),
-        )
-        .await;
-    record
-        .send("POST", "/v1/threads/{id}/resume", &[id], Some(json!({})))
-        .await;
-    record
-        .send("POST", "/v1/threads/{id}/fork", &[id], Some(json!({})))
-        .await;
-    record
-        .send(
-            "POST",
-            "/v1/threads/{id}/patch-undo",
-            &[id],
-            Some(json!({})),
-        )
-        .await;
-    let undone = record
-        .send("POST", "/v1/threads/{id}/undo", &[id], Some(json!({})))
-        .await;
-    record.line(&format!("undone {}", undone.status));
-    let compacted = record
-        .send(
-            "POST",
-            "/v1/threads/{id}/compact",
-            &[id],
-            Some(json!({"reason": "test"})),
-        )
-        .await;
-    let turn = text(&compacted.json()["turn"]["id"]);
-    let path = format!("/v1/threads/{id}/turns/{turn}");
-    until(record.client(), &path, |turn| {
-        turn["turn"]["status"] == "completed" || turn["status"] == "completed"
-    })
-    .await;
-    let retried = record
-        .send("POST", "/v1/threads/{id}/retry", &[id], Some(json!({})))
-        .await
-        .json();
-    if let (Some(thread), Some(turn)) = (
-        retried["thread"]["id"].as_str(),
-        retried["turn"]["id"].as_str(),
-    ) {
-        let path = format!("/v1/threads/{thread}/turns/{turn}");
-        until(record.client(), &path, |turn| {
-            turn["turn"]["status"] != "in_progress" && turn["status"] != "in_progress"
-        })
-        .await;
-    }
-    record
-        .send("POST", "/v1/threads/{id}/replay", &[id], Some(json!({})))
-        .await;
-    record
-        .send("GET", "/v1/usage?group_by=model", &[], None)
-        .await;
-    record.send("GET", "/v1/agent-runs", &[], None).await;
-    let runs = daemon.client.get("/v1/agent-runs").await.expect(200);
-    let run = text(&runs["runs"][0]["spec"]["run_id"]);
-    record
-        .send("GET", "/v1/agent-runs/{run_id}", &[&run], None)
-        .await;
-    record.send("GET", "/v1/snapshots", &[], None).await;
-    let snapshots = daemon.client.get("/v1/snapshots").await.expect(200);
-    let snapshots = snapshots
-        .as_array()
-        .or_else(|| snapshots["snapshots"].as_array())
-        .cloned()
-        .unwrap_or_default();
-    if let Some(snapshot) = snapshots.first() {
-        let snapshot = text(&snapshot["id"]);
-        record
-            .send(
-                "POST",
-                "/v1/snapshots/{id}/restore",
-                &[&snapshot],
-                Some(json!({})),
-            )
-            .await;
-    }
-
-    record.heading("saved sessions");
-    let saved = record
-        .send(
-            "POST",
-            "/v1/sessions",
-            &[],
-            Some(json!({"thread_id": id, "title": "A place"})),
-        )
-        .await;
-    let session = text(&saved.json()["session_id"]);
-    record.send("GET", "/v1/sessions", &[], None).await;
-    record.send("GET", "/v1/sessions/summary", &[], None).await;
-    record
-        .send("GET", "/v1/sessions/{id}", &[&session], None)
-        .await;
-    record
-        .send(
-            "PATCH",
-            "/v1/sessions/{id}",
-            &[&session],
-            Some(json!({"title": "Another"})),
-        )
-        .await;
-    let update = json!({"session_id": session, "thread_id": id});
-    record.send("PUT", "/v1/sessions", &[], Some(update)).await;
-    record
-        .send(
-            "POST",
-            "/v1/sessions/{id}/resume-thread",
-            &[&session],
-            Some(json!({})),
-        )
-        .await;
-    record
-        .send("DELETE", "/v1/sessions/{id}", &[&session], None)
-        .await;
-}
-
-async fn environments(record: &mut Recorder, data: &std::path::Path) {
-    record.heading("environments");
-    let root = data.join("staging");
-    std::fs::create_dir(&root).unwrap();
-    let body = json!({"id": "staging", "root": root.canonicalize().unwrap(), "policy": {"shell": false, "network": "none"}});
-    record
-        .send("POST", "/v1/environments", &[], Some(body))
-        .await;
-    record.send("GET", "/v1/environments", &[], None).await;
-    record
-        .send("GET", "/v1/environments/{id}", &["staging"], None)
-        .await;
-    record
-        .send("DELETE", "/v1/environments/{id}", &["staging"], None)
-        .await;
-}
-
-async fn tasks(record: &mut Recorder) {
-    record.heading("tasks");
-    let made = record
-        .send("POST", "/v1/tasks", &[], Some(json!({"prompt": "hi"})))
-        .await
-        .json();
-    let task = text(&made["id"]);
-    until(record.client(), &format!("/v1/tasks/{task}"), |task| {
-        task["status"] == "completed"
-    })
-    .await;
-    record.send("GET", "/v1/tasks/{id}", &[&task], None).await;
-    record.send("GET", "/v1/tasks", &[], None).await;
-    record
-        .send("POST", "/v1/tasks/{id}/cancel", &[&task], Some(json!({})))
-        .await;
-}
-
-async fn automations(record: &mut Recorder) {
-    record.heading("automations");
-    let body = json!({"name": "Nightly", "prompt": "hi", "rrule": "FREQ=WEEKLY;BYDAY=MO;BYHOUR=2;BYMINUTE=30"});
-    let made = record
-        .send("POST", "/v1/automations", &[], Some(body))
-        .await
-        .json();
-    let id = text(&made["id"]);
-    record.send("GET", "/v1/automations", &[], None).await;
-    record
-        .send("GET", "/v1/automations/{id}", &[&id], None)
-        .await;
-    record
-        .send(
-            "PATCH",
-            "/v1/automations/{id}",
-            &[&id],
-            Some(json!({"name": "Weekly"})),
-        )
-        .await;
-    record
-        .send("POST", "/v1/automations/{id}/run", &[&id], Some(json!({})))
-        .await;
-    let ended = |runs: &Value| runs[0]["status"] == "completed";
-    until(
-        record.client(),
-        &format!("/v1/automations/{id}/runs"),
-        ended,
-    )
-    .await;
-    record
-        .send("GET", "/v1/automations/{id}/runs", &[&id], None)
-        .await;
-    record
-        .send(
-            "POST",
-            "/v1/automations/{id}/pause",
-            &[&id],
-            Some(json!({})),
-        )
-        .await;
-    record
-        .send(
-            "POST",
-            "/v1/automations/{id}/resume",
-            &[&id],
-            Some(json!({})),
-        )
-        .await;
-    record
-        .send("DELETE", "/v1/automations/{id}", &[&id], None)
-        .await;
-}
-
-async fn fleet(record: &mut Recorder) {
-    record.heading("fleet");
-    let tasks = json!([{"id": "t0", "instructions": "hi"}]);
-    let body = json!({"name": "port", "tasks": tasks, "max_workers": 1});
-    let made = record
-        .send("POST", "/v1/fleet/runs", &[], Some(body))
-        .await
-        .json();
-    let run = text(&made["run"]["id"]);
-    record
-        .send(
-            "POST",
-            "/v1/fleet/runs/{run_id}/start",
-            &[&run],
-            Some(json!({})),
-        )
-        .await;
-    until(record.client(), &format!("/v1/fleet/runs/{run}"), |run| {
-        !run["completed_at"].is_null()
-    })
-    .await;
-    record
-        .send("GET", "/v1/fleet/runs/{run_id}", &[&run], None)
-        .await;
-    record.send("GET", "/v1/fleet/runs", &[], None).await;
-    let workers = record
-        .send("GET", "/v1/fleet/runs/{run_id}/workers", &[&run], None)
-        .await
-        .json();
-    record
-        .send(
-            "GET",
-            "/v1/fleet/runs/{run_id}/events/replay",
-            &[&run],
-            None,
-        )
-        .await;
-    let mut stream = record
-        .client()
-        .stream(&format!("/v1/fleet/runs/{run}/events"))
-        .await;
-    if let Some(frame) = stream.next().await {
-        record.line(&format!("event: {} {}", frame.event, frame.data));
-    }
-    record.exercised("GET /v1/fleet/runs/{run_id}/events");
-    let worker = text(&workers["workers"][0]["worker_id"]);
-    record
-        .send("GET", "/v1/fleet/workers/{worker_id}", &[&worker], None)
-        .await;
-    for verb in ["interrupt", "stop", "restart"] {
-        let route = format!("/v1/fleet/workers/{{worker_id}}/{verb}");
-        record
-            .send("POST", &route, &[&worker], Some(json!({})))
-            .await;
-        // The run is over, so a refusal is the recorded answer.
-        record.exercised(&format!("POST {route}"));
-    }
-    record
-        .send(
-            "POST",
-            "/v1/fleet/runs/{run_id}/stop",
-            &[&run],
-            Some(json!({})),
-        )
-        .await;
-}
-
 /// Every route with a body gets an unknown field, a wrong type and no JSON at all.
 async fn bad_input(record: &mut Recorder) {
     record.heading("bad input");
@@ -672,130 +381,6 @@ async fn bad_input(record: &mut Recorder) {
             None,
         )
         .await;
-}
-
-async fn sockets(record: &mut Recorder, daemon: &Daemon) {
-    record.heading("the socket");
-    let mut socket = Socket::connect(daemon.client.address).await;
-    let call = async |record: &mut Recorder, socket: &mut Socket, method: &str, params: Value| {
-        record.line(&format!("> {method} {params}"));
-        let answer = socket.call(method, params).await;
-        record.line(&format!("< {answer}"));
-        answer["result"].clone()
-    };
-    call(record, &mut socket, "session.auth", json!({"token": TOKEN})).await;
-    call(
-        record,
-        &mut socket,
-        "server.handshake",
-        json!({"protocol_version": "1.0"}),
-    )
-    .await;
-    call(record, &mut socket, "session.init", json!({"tools": []})).await;
-    let made = call(
-        record,
-        &mut socket,
-        "runs.start",
-        json!({"agent_id": "a", "intent": "sail"}),
-    )
-    .await;
-    let run = text(&made["run_id"]);
-    call(
-        record,
-        &mut socket,
-        "runs.subscribe",
-        json!({"run_id": run}),
-    )
-    .await;
-    let turns =
-        json!({"run_id": run, "turns": [{"tool": "t", "parameters": {"x": 1}, "output": "y"}]});
-    call(record, &mut socket, "runs.record_turns", turns).await;
-    call(
-        record,
-        &mut socket,
-        "runs.record_model_turn",
-        json!({"run_id": run, "turn_index": 1}),
-    )
-    .await;
-    call(
-        record,
-        &mut socket,
-        "runs.get_trace",
-        json!({"run_id": run}),
-    )
-    .await;
-    call(
-        record,
-        &mut socket,
-        "runs.unsubscribe",
-        json!({"run_id": run}),
-    )
-    .await;
-    call(record, &mut socket, "runs.resume", json!({"run_id": run})).await;
-    let done = json!({"run_id": run, "outcome": {"status": "success"}});
-    call(record, &mut socket, "runs.complete", done).await;
-    call(record, &mut socket, "runs.list", json!({"agent_id": "a"})).await;
-    let cancel = json!({"run_id": run, "idempotency_key": "k", "reason": "r"});
-    call(record, &mut socket, "runs.cancel", cancel).await;
-    let made = call(
-        record,
-        &mut socket,
-        "threads.create",
-        json!({"title": "socket"}),
-    )
-    .await;
-    let id = text(&made["id"]);
-    let tools = json!([{"name": "echo", "description": "", "input_schema": {"type": "object"}}]);
-    call(
-        record,
-        &mut socket,
-        "tools.register",
-        json!({"thread_id": id, "tools": tools}),
-    )
-    .await;
-    let begun = call(
-        record,
-        &mut socket,
-        "turns.start",
-        json!({"thread_id": id, "prompt": "SLOW please"}),
-    )
-    .await;
-    let turn = text(&begun["turn"]["id"]);
-    call(
-        record,
-        &mut socket,
-        "turns.steer",
-        json!({"thread_id": id, "turn_id": turn, "prompt": "more"}),
-    )
-    .await;
-    call(
-        record,
-        &mut socket,
-        "turns.interrupt",
-        json!({"thread_id": id, "turn_id": turn}),
-    )
-    .await;
-    call(record, &mut socket, "no.such_method", json!({})).await;
-    call(record, &mut socket, "turns.start", json!({"thread_id": id})).await;
-    let mut events = Socket::connect(daemon.client.address).await;
-    events.ok("session.auth", json!({"token": TOKEN})).await;
-    call(
-        record,
-        &mut events,
-        "events.subscribe",
-        json!({"thread_id": id, "since_seq": 0}),
-    )
-    .await;
-    loop {
-        let event = match events.others.pop_front() {
-            Some(event) => event,
-            None => events.frame().await.unwrap(),
-        };
-        record.line(&format!("< {event}"));
-        if event["params"]["event"]["event"] == "turn.completed" {
-            break;
-        }
-    }
 }
 
 async fn removal(record: &mut Recorder, id: &str) {

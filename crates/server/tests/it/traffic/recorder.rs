@@ -11,7 +11,7 @@ use crate::support::{Client, Reply};
 /// Headers that belong to the contract.
 const HEADERS: [&str; 6] = [
     "content-type",
-    "x-next-cursor",
+    "x-windlass-next-cursor",
     "idempotency-replayed",
     "retry-after",
     "allow",
@@ -51,7 +51,14 @@ impl Replacer {
                     "<time>",
                 ),
                 (
-                    pattern(r#"(\\?"(?:duration_ms|timestamp|port)\\?":)\d+"#),
+                    pattern(r#"(\\?"(?:\w+_ms|timestamp|port)\\?":)\d+"#),
+                    "$1<n>",
+                ),
+                // They depend on the length of the machine's paths.
+                (
+                    pattern(
+                        r#"("(?:estimated_input_tokens|remaining_context_tokens|used_percent)":)[\d.]+"#,
+                    ),
                     "$1<n>",
                 ),
                 // It differs with what the machine offers.

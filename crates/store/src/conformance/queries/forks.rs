@@ -11,7 +11,12 @@ use crate::journal::StreamKey;
 use crate::queries::{Order, Origin};
 use crate::runs::RunFilter;
 
-async fn fork(store: &Store, parent: &StreamKey, at: u64, child: &str) -> Result<u64, Violation> {
+pub(super) async fn fork(
+    store: &Store,
+    parent: &StreamKey,
+    at: u64,
+    child: &str,
+) -> Result<u64, Violation> {
     let data = SessionForkedData {
         parent_session_id: SessionId::from_seed(7),
         parent_sequence: at,

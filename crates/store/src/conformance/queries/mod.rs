@@ -43,6 +43,8 @@ pub const QUERY_CHECKS: &[Check<Stored>] = checks![
     waits::the_end_of_a_turn_ends_its_waits,
     usage::turns_are_summed_by_day_model_provider_and_thread,
     usage::only_turns_that_ended_in_the_time_count,
+    usage::usage_outlives_its_thread,
+    usage::a_shared_turn_is_counted_once_also_after_its_parent_is_removed,
     runs::turns_are_runs_of_their_agents,
     runs::runs_of_both_kinds_are_one_list,
     runs::runs_are_listed_by_agent_and_status,

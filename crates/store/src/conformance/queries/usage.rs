@@ -2,10 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
+use windlass_core::events::EventContext;
+use windlass_core::typed_id::{ExecId, TurnId};
 
+use super::forks::fork;
 use super::subject::{Store, Subject, at};
 use crate::conformance::check::Outcome;
-use crate::queries::{UsageBy, UsageQuery, UsageSum};
+use crate::journal::StreamKey;
+use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
 fn by(by: UsageBy, since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> UsageQuery {
     UsageQuery { since, until, by }
@@ -80,6 +84,73 @@ pub(super) async fn only_turns_that_ended_in_the_time_count(store: Store) -> Out
         let query = by(UsageBy::Day, since.map(at), until.map(at));
         let turns = store.queries.usage(query).await?.total.turns;
         require_eq!(turns, expected, "from {since:?} to {until:?}");
+    }
+    Ok(())
+}
+
+/// Lets a model call of an open turn end.
+async fn model_call(thread: &mut Subject, turn: TurnId, tokens: u32) -> Outcome {
+    let completed = json!({
+        "success": true, "has_tool_calls": true, "tool_call_count": 1,
+        "usage": {"input_tokens": tokens, "output_tokens": 1},
+    });
+    let context = EventContext::of_step(turn, ExecId::new());
+    thread.say(context, "reason.completed", completed).await?;
+    Ok(())
+}
+
+pub(super) async fn usage_outlives_its_thread(store: Store) -> Outcome {
+    let mut thread = Subject::new(&store, "s").await?;
+    turn(&mut thread, "m", 10, Some(0.5)).await?;
+    turn(&mut thread, "n", 20, None).await?;
+    let all = by(UsageBy::Thread, None, None);
+    store.queries.usage(all).await?;
+    turn(&mut thread, "n", 30, None).await?;
+    let before = store.queries.usage(all).await?;
+    let open = thread.start().await?;
+    model_call(&mut thread, open, 5).await?;
+    store.journal.remove(&thread.key).await?;
+    let after = store.queries.usage(all).await?;
+    let tokens = |report: &UsageReport| report.total.input_tokens;
+    require_eq!((tokens(&before), tokens(&after)), (60, 65), "in all");
+    require_eq!(after.total.turns, 4, "with the one that was open");
+    let of_thread = after.groups.get("s").map(|sum| sum.cost_usd);
+    require_eq!(of_thread, Some(0.5), "of the thread");
+    let models = store.queries.usage(by(UsageBy::Model, None, None)).await?;
+    let models: Vec<_> = models
+        .groups
+        .iter()
+        .map(|(key, sum)| (key.as_str(), sum.turns))
+        .collect();
+    require_eq!(models, [("", 1), ("m", 1), ("n", 2)], "by model");
+    let later = by(UsageBy::Day, Some(at(1_000)), None);
+    require_eq!(store.queries.usage(later).await?.total.turns, 0, "later");
+    Ok(())
+}
+
+pub(super) async fn a_shared_turn_is_counted_once_also_after_its_parent_is_removed(
+    store: Store,
+) -> Outcome {
+    let mut parent = Subject::new(&store, "parent").await?;
+    turn(&mut parent, "m", 10, None).await?;
+    fork(&store, &parent.key, parent.head, "child").await?;
+    let mut child = Subject::new(&store, "child").await?;
+    turn(&mut child, "m", 20, None).await?;
+    let all = by(UsageBy::Thread, None, None);
+    for removed in [None, Some("parent"), Some("child")] {
+        if let Some(key) = removed {
+            store.journal.remove(&StreamKey::new(key)).await?;
+        }
+        let report = store.queries.usage(all).await?;
+        let groups = report.groups.iter();
+        let shown: Vec<_> = groups
+            .map(|(key, sum)| (key.as_str(), sum.input_tokens))
+            .collect();
+        require_eq!(
+            shown,
+            [("child", 20), ("parent", 10)],
+            "without {removed:?}"
+        );
     }
     Ok(())
 }

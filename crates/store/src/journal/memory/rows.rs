@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use chrono::Utc;
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::ExecId;
 
 use crate::journal::StreamKey;
 use crate::queries::fold::{Changed, ThreadFold};
+use crate::queries::usage::{RetainedUsage, TurnUsage};
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
 
 /// Gives out the places of turns among all runs. They follow the time, because runs from outside are kept elsewhere:
@@ -38,6 +40,8 @@ pub(crate) struct StreamRows {
     places: BTreeMap<u64, u64>,
     turns: BTreeMap<u64, TurnRow>,
     waits: HashMap<ExecId, WaitRow>,
+    /// The usage of turns that retention has taken out.
+    retained: RetainedUsage,
 }
 
 impl StreamRows {
@@ -80,7 +84,15 @@ impl StreamRows {
             return;
         }
         self.places.retain(|seq, _| !gone.contains(seq));
-        self.turns.retain(|seq, _| !gone.contains(seq));
+        let retained = &mut self.retained;
+        self.turns.retain(|seq, turn| {
+            let is_gone = gone.contains(seq);
+            if is_gone {
+                let usage = TurnUsage::of(turn).into_iter();
+                usage.for_each(|usage| retained.add(usage));
+            }
+            !is_gone
+        });
         self.waits.retain(|_, wait| !gone.contains(&wait.seq));
     }
 
@@ -92,6 +104,21 @@ impl StreamRows {
     /// Returns the turns, the oldest first.
     pub(crate) fn turns(&self) -> impl DoubleEndedIterator<Item = &TurnRow> {
         self.turns.values()
+    }
+
+    /// Goes through the usage of all turns that have ended.
+    pub(super) fn each_usage(&self, mut look: impl FnMut(&TurnUsage)) {
+        self.retained.turns().for_each(&mut look);
+        let ended = self.turns.values().filter_map(TurnUsage::of);
+        ended.for_each(|usage| look(&usage));
+    }
+
+    /// Takes out the usage of all turns of a stream that is removed.
+    pub(super) fn take_usage(&mut self) -> Vec<TurnUsage> {
+        let at = self.fold.as_ref().map_or_else(Utc::now, |fold| fold.row.at);
+        let turns = self.turns.values();
+        let turns = turns.filter_map(|turn| TurnUsage::at_removal(turn, at));
+        self.retained.take().chain(turns).collect()
     }
 
     /// Returns what waits or did.

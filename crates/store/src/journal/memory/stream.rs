@@ -14,6 +14,7 @@ use super::super::open_turns::{OpenTurns, TurnChange};
 use super::super::{Page, StreamKey};
 use super::rows::{Places, StreamRows};
 use super::shared::{Node, Shared};
+use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnDetail, TurnRow};
 
 #[derive(Debug)]
@@ -147,6 +148,17 @@ impl Stream {
         });
         self.rows = rows;
         &self.rows
+    }
+
+    /// Takes out the usage of all its own turns; it is to be removed.
+    pub(super) fn take_usage(&mut self) -> Vec<TurnUsage> {
+        self.rows();
+        self.rows.take_usage()
+    }
+
+    /// Goes through the usage of all its own turns that have ended.
+    pub(super) fn each_usage(&mut self, look: impl FnMut(&TurnUsage)) {
+        self.rows().each_usage(look);
     }
 
     /// Returns the turns that it has from the stream that it was forked from, the oldest first.

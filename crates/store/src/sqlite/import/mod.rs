@@ -1,7 +1,7 @@
 //! Taking an export in.
 //!
-//! An import is one commit: a crash in the middle of it leaves nothing, and so does a line that cannot be read. A stream that is
-//! there already, is damaged or does not add up to its last line is left out and named. The events keep their bytes, so the chain
+//! An import is one commit: a crash in the middle of it leaves nothing, and so does a line that cannot be read. It only adds:
+//! records and streams that exist are left unchanged and reported. A stream that is there already, is damaged or does not add up to its last line is left out and named. The events keep their bytes, so the chain
 //! under the same key is the same again. A fork shares again what it shared, with the stream that came with it, or with one that
 //! is there if its chain says the same.
 
@@ -9,6 +9,7 @@ mod forks;
 mod incoming;
 #[cfg(test)]
 mod killed;
+mod records;
 mod spool;
 
 use std::io::BufRead;
@@ -26,7 +27,7 @@ use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
 use super::journal::{claim, find, remove_whole};
 use super::kept::drop_unneeded;
-use super::records;
+use super::queries;
 use super::writer::Work;
 use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
@@ -34,6 +35,7 @@ use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
 use forks::{Beginning, ImportedStream};
 use incoming::{Incoming, Piece, write};
+pub use records::ImportedRecords;
 use spool::spool;
 
 /// How many pieces of a stream are written together.
@@ -46,6 +48,12 @@ pub struct ImportReport {
     pub streams: u64,
     /// How many records of them.
     pub records: u64,
+    /// What became of the harnesses.
+    pub harnesses: ImportedRecords,
+    /// What became of the agents.
+    pub agents: ImportedRecords,
+    /// What became of the records of sessions.
+    pub sessions: ImportedRecords,
     /// What was left out, and why.
     pub findings: Vec<Finding>,
 }
@@ -134,16 +142,19 @@ impl Import<'_, '_> {
         match line {
             Line::WindlassExport { .. } => Ok(()),
             Line::Harness(record) => {
-                let harness: Harness = parse(record.get())?;
-                records::put_harness(self.work, &harness)
+                let report = &mut self.report;
+                let (counts, findings) = (&mut report.harnesses, &mut report.findings);
+                records::insert::<Harness>(self.work, &parse(record.get())?, counts, findings)
             }
             Line::Agent(record) => {
-                let agent: Agent = parse(record.get())?;
-                records::put_agent(self.work, &agent)
+                let report = &mut self.report;
+                let (counts, findings) = (&mut report.agents, &mut report.findings);
+                records::insert::<Agent>(self.work, &parse(record.get())?, counts, findings)
             }
             Line::Session(record) => {
-                let session: Session = parse(record.get())?;
-                records::put_session(self.work, &session)
+                let report = &mut self.report;
+                let (counts, findings) = (&mut report.sessions, &mut report.findings);
+                records::insert::<Session>(self.work, &parse(record.get())?, counts, findings)
             }
             Line::Stream(key) => self.begin(StreamKey::new(key), false),
             Line::Kept(key) => self.begin(StreamKey::new(key), true),
@@ -338,6 +349,8 @@ impl Import<'_, '_> {
         if stream.is_kept {
             forks::keep(self.work, number)?;
             self.kept.push(number);
+        } else {
+            queries::restore(self.work.connection, &stream.key)?;
         }
         if let Some(became) = self.became.last_mut() {
             *became = ImportedStream::Taken(number);

@@ -11,12 +11,14 @@ use super::super::doorbells::Wakeup;
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::host_records;
+use super::super::ledger;
 use super::super::numbers::int;
 use super::super::spans::Placing;
 use super::super::writer::Work;
 use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::host_records::Put;
 use crate::journal::JournalError;
+use crate::ledger::Settlement;
 
 /// Records on their way into a stream.
 pub(in super::super) struct Append {
@@ -28,6 +30,8 @@ pub(in super::super) struct Append {
     pub(in super::super) events: Vec<Arc<Event>>,
     /// What the host keeps of them.
     pub(in super::super) puts: Vec<Put>,
+    /// What the steps that end with them have spent.
+    pub(in super::super) settlements: Vec<Settlement>,
 }
 
 impl Append {
@@ -37,6 +41,7 @@ impl Append {
         self.check(head)?;
         let at = self.events.last().map_or_else(Utc::now, |event| event.ts);
         host_records::apply(work.connection, &self.puts, at)?;
+        ledger::settle(work.connection, &self.settlements)?;
         if self.records.is_empty() {
             return Ok(self.records);
         }

@@ -26,8 +26,8 @@ use crate::journal::{
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
-pub(super) use page::Walk;
 use page::read_page;
+pub(super) use page::{PageBounds, Walk};
 pub(super) use remove::{remove, remove_whole};
 pub use streams::StreamInfo;
 pub(super) use streams::{find, list, named, names};
@@ -63,6 +63,7 @@ impl Journal for SqliteJournal {
             records,
             events: batch.records,
             puts: batch.puts,
+            settlements: batch.settlements,
         };
         let put = |put: &Put| put.value.as_ref().map_or(0, Bytes::len);
         let puts: usize = append.puts.iter().map(put).sum();
@@ -79,13 +80,28 @@ impl Journal for SqliteJournal {
         after: u64,
         limit: usize,
     ) -> Result<Page, JournalError> {
+        self.read_within(stream, after, limit, usize::MAX).await
+    }
+
+    async fn read_within(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Page, JournalError> {
+        // What it has is small.
         if let Some(page) = self.inner.doorbells.page(stream, after, limit) {
             return Ok(page);
         }
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
         let readers = &self.inner.readers;
+        let bounds = PageBounds {
+            records: limit,
+            bytes: max_bytes,
+        };
         Ok(readers
-            .read(move |reader| read_page(reader, &chain, &key, after, limit))
+            .read(move |reader| read_page(reader, &chain, &key, after, bounds))
             .await?)
     }
 

@@ -32,6 +32,8 @@ pub(in super::super) struct Walk<'a> {
     pub(in super::super) pruned: Vec<RangeInclusive<u64>>,
     /// The digests of the records in the gap that was stepped over last, for whoever copies them.
     pub(in super::super) digests: Vec<u8>,
+    /// Whether the last read ended because of its bounds.
+    is_full: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -49,6 +51,7 @@ impl<'a> Walk<'a> {
             lineage,
             pruned: Vec::new(),
             digests: Vec::new(),
+            is_full: false,
         }
     }
 
@@ -207,19 +210,20 @@ impl<'a> Walk<'a> {
         parts.iter().map(|part| (part.stream, part.last)).collect()
     }
 
-    /// Takes records up to one, at most so many, and shows their events.
+    /// Takes records up to one, within bounds, and shows their events.
     pub(in super::super) fn read(
         &mut self,
         upto: u64,
-        limit: usize,
+        PageBounds { records, bytes }: PageBounds,
     ) -> Result<Vec<Arc<Event>>, Fault> {
-        let mut events = Vec::with_capacity(limit.min(1024));
+        let mut events = Vec::with_capacity(records.min(256));
+        let mut read_bytes = 0;
         let mut statement = self.reader.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
             between!("?2 + 1", "?4")
         ))?;
         for (stream, last) in self.ahead() {
-            let left = limit - events.len();
+            let left = records - events.len();
             if left == 0 || self.trail.seq >= upto {
                 break;
             }
@@ -231,6 +235,11 @@ impl<'a> Walk<'a> {
                 let stored = Stored::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;
                 events.push(self.event(&stored)?);
+                read_bytes += stored.len();
+                if events.len() >= records || read_bytes >= bytes {
+                    self.is_full = true;
+                    return Ok(events);
+                }
             }
         }
         Ok(events)
@@ -245,12 +254,27 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// How much of a stream is read together.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct PageBounds {
+    pub(in super::super) records: usize,
+    /// Reading stops after the record that reaches it.
+    pub(in super::super) bytes: usize,
+}
+
+impl PageBounds {
+    pub(in super::super) const NONE: Self = Self {
+        records: usize::MAX,
+        bytes: usize::MAX,
+    };
+}
+
 pub(in super::super) fn read_page(
     reader: &Connection,
     chain: &Chain,
     key: &StreamKey,
     after: u64,
-    limit: usize,
+    bounds: PageBounds,
 ) -> Result<Page, Fault> {
     // All queries of a page must see the same state.
     let transaction = reader.unchecked_transaction()?;
@@ -258,7 +282,7 @@ pub(in super::super) fn read_page(
         return Ok(Page::default());
     };
     let head = stream.head;
-    if after >= head || limit == 0 {
+    if after >= head || bounds.records == 0 {
         return Ok(Page {
             head,
             ..Page::default()
@@ -266,8 +290,8 @@ pub(in super::super) fn read_page(
     }
     let lineage = Lineage::of(&transaction, key, stream.stream)?;
     let mut walk = Walk::after(&transaction, chain, lineage, after)?;
-    let events = walk.read(u64::MAX, limit)?;
-    if events.len() < limit && walk.seq() < head {
+    let events = walk.read(u64::MAX, bounds)?;
+    if !walk.is_full && walk.seq() < head {
         walk.end()?;
     }
     Ok(Page {

@@ -5,11 +5,11 @@ use windlass_core::typed_id::TurnId;
 
 use super::super::ancestry::Lineage;
 use super::super::error::Fault;
-use super::super::journal::Walk;
+use super::super::journal::{PageBounds, Walk};
 use super::QuerySnapshot;
 use crate::cursor::List;
 use crate::journal::StreamKey;
-use crate::queries::{Order, ThreadDetail, TurnDetail, TurnRow};
+use crate::queries::{Order, ThreadDetail, ThreadOutline, TurnDetail, TurnRow};
 
 impl QuerySnapshot<'_> {
     pub(super) fn turn_detail(
@@ -24,25 +24,43 @@ impl QuerySnapshot<'_> {
         found.map(|row| self.detail(&lineage, row)).transpose()
     }
 
+    pub(super) fn thread_outline(
+        &self,
+        key: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadOutline>, Fault> {
+        let (Some(lineage), Some(thread)) = (self.lineage(key)?, self.thread(key)?) else {
+            return Ok(None);
+        };
+        let wanted = newest.saturating_add(1);
+        let mut turns = self.page(&lineage, Order::NewestFirst, None, wanted)?;
+        let has_older = turns.len() > newest;
+        turns.truncate(newest);
+        turns.reverse();
+        let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
+        Ok(Some(ThreadOutline {
+            turns,
+            older: has_older.then(|| self.cursor(List::Turns, (0, first))),
+            thread,
+        }))
+    }
+
     pub(super) fn thread_detail(
         &self,
         key: &StreamKey,
         newest: usize,
     ) -> Result<Option<ThreadDetail>, Fault> {
-        let (Some(lineage), Some(thread)) = (self.lineage(key)?, self.thread(key)?) else {
+        let (Some(lineage), Some(outline)) =
+            (self.lineage(key)?, self.thread_outline(key, newest)?)
+        else {
             return Ok(None);
         };
-        let wanted = newest.saturating_add(1);
-        let mut rows = self.page(&lineage, Order::NewestFirst, None, wanted)?;
-        let has_older = rows.len() > newest;
-        rows.truncate(newest);
-        rows.reverse();
-        let first = rows.first().map_or(thread.seq + 1, |row| row.first_seq);
-        let turns = rows.into_iter().map(|row| self.detail(&lineage, row));
+        let turns = outline.turns.into_iter();
+        let turns = turns.map(|row| self.detail(&lineage, row));
         Ok(Some(ThreadDetail {
             turns: turns.collect::<Result<_, _>>()?,
-            older: has_older.then(|| self.cursor(List::Turns, (0, first))),
-            thread,
+            older: outline.older,
+            thread: outline.thread,
         }))
     }
 
@@ -55,7 +73,7 @@ impl QuerySnapshot<'_> {
             lineage.clone(),
             row.first_seq - 1,
         )?;
-        let events = walk.read(last, usize::MAX)?;
+        let events = walk.read(last, PageBounds::NONE)?;
         // What is gone at its end is known too, and what is missing is damage.
         while row.last_seq.is_some() && walk.seq() < last {
             walk.step_over_gap()?;

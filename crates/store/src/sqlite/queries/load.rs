@@ -15,6 +15,7 @@ use super::tail::Rows;
 use crate::durable::record::Stored;
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::fold::{Changed, ThreadFold};
+use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnRow, WaitRow};
 use crate::runs::{KeptRun, is_run_stream};
 
@@ -109,6 +110,19 @@ impl Folded {
             Self::Run { run, .. } => run.as_ref().map_or(0, |run| run.head()),
             Self::Left => 0,
         }
+    }
+
+    /// Returns the usage of turns that have no end, for a stream that is removed.
+    pub(super) fn open_usage(&self) -> Vec<TurnUsage> {
+        let Self::Thread {
+            fold: Some(fold), ..
+        } = self
+        else {
+            return Vec::new();
+        };
+        let open = fold.open.iter();
+        open.filter_map(|turn| TurnUsage::at_removal(turn, fold.row.at))
+            .collect()
     }
 
     /// Moves on by one record. One that the rows have already changes nothing.

@@ -14,6 +14,7 @@ mod open;
 mod plans;
 mod rebuild;
 mod remove;
+mod retained;
 pub(super) mod row_writer;
 mod run_check;
 mod runs;
@@ -40,8 +41,8 @@ use crate::cursor::{Cursors, Key, List};
 use crate::durable::chain::Chain;
 use crate::journal::StreamKey;
 use crate::queries::{
-    Counts, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow, TurnDetail,
-    TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
+    Counts, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadOutline, ThreadQuery,
+    ThreadRow, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
 use crate::runs::RunFilter;
 
@@ -49,6 +50,7 @@ pub(super) use check::Check;
 pub(super) use open::open_streams;
 pub use rebuild::{RebuildProgress, RebuildReport};
 pub(super) use remove::{forget, hide, mark_pruned, trim};
+pub(super) use retained::{restore, retain_stream};
 pub(super) use run_check::RunCheck;
 use tail::{FoldExtent, Rows};
 
@@ -142,6 +144,16 @@ impl Queries for SqliteQueries {
     ) -> Result<Option<TurnDetail>, QueryError> {
         let key = stream.clone();
         self.ask(move |look| look.turn_detail(&key, turn_id)).await
+    }
+
+    async fn thread_outline(
+        &self,
+        stream: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadOutline>, QueryError> {
+        let key = stream.clone();
+        self.ask(move |look| look.thread_outline(&key, newest))
+            .await
     }
 
     async fn thread_detail(

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::super::schema::STEPS;
 use super::tables::{THREAD, THREADS, TURN};
 use super::{counts, open, runs, threads, turns, usage, waits};
 use crate::queries::{Include, Order, ThreadQuery, ThreadState, UsageBy};
@@ -34,8 +35,7 @@ fn thread_queries() -> Vec<String> {
 #[test]
 fn no_question_scans_and_none_sorts() {
     let connection = Connection::open_in_memory().unwrap();
-    let tables = include_str!("../schema/1.sql");
-    connection.execute_batch(tables).unwrap();
+    connection.execute_batch(&STEPS.concat()).unwrap();
     let mut queries = thread_queries();
     queries.push(format!(
         "SELECT {THREAD} FROM {THREADS} WHERE threads.stream = ?1"
@@ -63,8 +63,7 @@ fn no_question_scans_and_none_sorts() {
 #[test]
 fn what_counts_or_sums_reads_no_more_than_its_index() {
     let connection = Connection::open_in_memory().unwrap();
-    let tables = include_str!("../schema/1.sql");
-    connection.execute_batch(tables).unwrap();
+    connection.execute_batch(&STEPS.concat()).unwrap();
     for (query, expected) in [
         (
             counts::OPEN.to_owned(),
@@ -85,6 +84,10 @@ fn what_counts_or_sums_reads_no_more_than_its_index() {
         (
             usage::sums(UsageBy::Model),
             "SEARCH turns USING INDEX turns_by_end (ended_at>? AND ended_at<?)",
+        ),
+        (
+            usage::retained(UsageBy::Model),
+            "SEARCH retained_usage USING INDEX retained_usage_by_end (ended_at>? AND ended_at<?)",
         ),
     ] {
         let plan = plan(&connection, &query);

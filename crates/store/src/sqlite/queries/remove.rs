@@ -10,6 +10,7 @@ use super::super::ancestry::shared_upto;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::named;
 use super::super::numbers::int;
+use super::retained::retain_turn;
 use super::tables::{TURN, turns_in};
 use crate::queries::TurnRow;
 
@@ -58,6 +59,7 @@ pub(in super::super) fn forget(
     let mut gone = ForgottenTurns::of(connection, stream)?;
     for turn in &turns {
         gone.add(turn);
+        retain_turn(connection, turn)?;
         connection
             .prepare_cached("DELETE FROM turns WHERE place = ?1")?
             .execute([int(turn.place)])?;

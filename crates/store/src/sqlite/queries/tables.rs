@@ -14,6 +14,7 @@ use super::super::error::{Fault, SqliteError};
 use super::super::numbers::{int, uint};
 use super::super::times::time;
 use crate::journal::StreamKey;
+use crate::queries::usage::TurnUsage;
 use crate::queries::{ThreadRecord, ThreadRow, ThreadState, TurnRow, UsageSum, WaitRow};
 use crate::runs::{KeptRun, PREFIX};
 
@@ -230,7 +231,7 @@ fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<OutcomeStatu
 }
 
 pub(super) fn put_turn(connection: &Connection, stream: u64, turn: &TurnRow) -> Result<(), Fault> {
-    let used = UsageSum::of(turn);
+    let used = TurnUsage::of(turn).map(|usage| usage.sum);
     let tokens = |of: fn(&UsageSum) -> u64| used.as_ref().map(|used| int(of(used)));
     let cost = used.filter(|used| used.priced_turns > 0);
     connection

@@ -3,17 +3,21 @@
 use super::super::error::Fault;
 use super::super::numbers::uint;
 use super::QuerySnapshot;
-use crate::queries::usage::day;
+use crate::queries::usage::{TurnUsage, day};
 use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
 /// How a day is counted in the tables.
 const DAY: &str = "86400000000";
 
+/// Whole days since 1970, also before it.
+pub(super) fn day_of_end() -> String {
+    format!("(ended_at - (({DAY} + ended_at % {DAY}) % {DAY})) / {DAY}")
+}
+
 /// Sums the turns of each key that ended in a time.
 pub(super) fn sums(by: UsageBy) -> String {
     let key = match by {
-        // Whole days since 1970, also before it.
-        UsageBy::Day => format!("(ended_at - (({DAY} + ended_at % {DAY}) % {DAY})) / {DAY}"),
+        UsageBy::Day => day_of_end(),
         UsageBy::Model => "model".to_owned(),
         UsageBy::Provider => "provider".to_owned(),
         UsageBy::Thread => "streams.key".to_owned(),
@@ -26,10 +30,37 @@ pub(super) fn sums(by: UsageBy) -> String {
     )
 }
 
+/// The same of turns whose rows are gone.
+pub(super) fn retained(by: UsageBy) -> String {
+    let key = match by {
+        UsageBy::Day => "day",
+        UsageBy::Model => "model",
+        UsageBy::Provider => "provider",
+        UsageBy::Thread => "thread",
+    };
+    format!(
+        "SELECT {key}, sum(turns), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), \
+         sum(cache_creation_tokens), sum(reasoning_tokens), total(cost), sum(priced) \
+         FROM retained_usage INDEXED BY retained_usage_by_end WHERE ended_at BETWEEN ?1 AND ?2 GROUP BY 1"
+    )
+}
+
 impl QuerySnapshot<'_> {
     pub(super) fn usage(&self, query: &UsageQuery) -> Result<UsageReport, Fault> {
         let mut report = UsageReport::default();
-        let mut statement = self.connection.prepare_cached(&sums(query.by))?;
+        self.add_sums(&sums(query.by), query, &mut report)?;
+        self.add_sums(&retained(query.by), query, &mut report)?;
+        self.add_newer(query, &mut report)?;
+        Ok(report)
+    }
+
+    fn add_sums(
+        &self,
+        sql: &str,
+        query: &UsageQuery,
+        report: &mut UsageReport,
+    ) -> Result<(), Fault> {
+        let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(<[i64; 2]>::from(query.range()))?;
         while let Some(row) = rows.next()? {
             let key = match query.by {
@@ -48,22 +79,21 @@ impl QuerySnapshot<'_> {
             };
             report.add(key, &sum);
         }
-        self.add_newer(query, &mut report)?;
-        Ok(report)
+        Ok(())
     }
 
     /// Adds the turns that ended since the rows were written. Whoever reads beside another process may have some of them in
-    /// both, as they were at their end.
+    /// both, as they were at their end. Those of removed streams are retained.
     fn add_newer(&self, query: &UsageQuery, report: &mut UsageReport) -> Result<(), Fault> {
         let mut ended = self
             .connection
             .prepare_cached("SELECT 1 FROM turns WHERE place = ?1 AND ended_at IS NOT NULL")?;
         for (place, (stream, turn)) in &self.newer.turns {
-            if turn.view.ended_at.is_none() || ended.exists([place.cast_signed()])? {
+            let Some(usage) = TurnUsage::of(turn) else {
                 continue;
-            }
-            if self.is_there(*stream)? {
-                report.add_turn(query, turn);
+            };
+            if !ended.exists([place.cast_signed()])? && self.is_there(*stream)? {
+                report.add_turn(query, &usage);
             }
         }
         Ok(())

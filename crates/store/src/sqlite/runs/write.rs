@@ -48,6 +48,7 @@ impl Begin {
             records: vec![self.record],
             events: Vec::new(),
             puts: Vec::new(),
+            settlements: Vec::new(),
         };
         append.run(work)?;
         let run = KeptRun {
@@ -142,6 +143,7 @@ impl AppendToRun {
             records: self.records,
             events: Vec::new(),
             puts: Vec::new(),
+            settlements: Vec::new(),
         };
         append.run(work)?;
         Ok(run)
@@ -174,6 +176,7 @@ pub(super) fn take_over(
         records: Vec::new(),
         events: Vec::new(),
         puts: Vec::new(),
+        settlements: Vec::new(),
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;

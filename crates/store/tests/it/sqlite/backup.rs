@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use windlass_store::sqlite::{BackupError, BackupProgress, SqliteOptions};
-use windlass_store::{SqliteError, SqliteStore};
+use windlass_store::sqlite::{BackupError, SqliteOptions};
+use windlass_store::{Journal, SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, fill_slowly, read};
+use super::support::{Home, custom, fill, fill_slowly, key, read};
 
 fn words(count: usize) -> Vec<windlass_core::events::EventData> {
     (0..count).map(|n| custom(&n.to_string())).collect()
@@ -64,31 +64,34 @@ async fn a_backup_is_a_private_data_directory_of_its_own() {
     assert_eq!(sound(&to, "s").await, 20);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_write_on_and_the_backup_is_one_moment() {
     let home = Home::new();
     let store = home.open().await;
-    // More than one step of pages, so that writing goes on between two of them.
     let long = "long ".repeat(20_000);
     fill_slowly(&store, "s", (0..200).map(|_| custom(&long)).collect()).await;
-    let (wrote, writes) = (Arc::new(AtomicBool::new(false)), store.clone());
-    let progress = {
-        let wrote = Arc::clone(&wrote);
-        let runtime = tokio::runtime::Handle::current();
-        move |_: BackupProgress| {
-            if !wrote.swap(true, Ordering::SeqCst) {
-                runtime.block_on(fill_slowly(&writes, "s", words(50)));
+    let is_done = Arc::new(AtomicBool::new(false));
+    let writing = tokio::spawn({
+        let (store, is_done) = (store.clone(), Arc::clone(&is_done));
+        async move {
+            let mut written = 0;
+            while written == 0 || !is_done.load(Ordering::SeqCst) {
+                fill(&store, "s", words(1)).await;
+                written += 1;
             }
+            written
         }
-    };
+    });
     let beside = Home::new();
     // Another program reads: the one that writes does not know of it.
     let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
     let to = beside.file("backup");
-    reader.back_up(&to, Vec::new(), progress).await.unwrap();
-    assert!(wrote.load(Ordering::SeqCst), "the database has one step");
-    assert_eq!(sound(&to, "s").await, 200);
-    assert_eq!(read(&store, "s").await.unwrap().len(), 250);
+    reader.back_up(&to, Vec::new(), |_| {}).await.unwrap();
+    is_done.store(true, Ordering::SeqCst);
+    let written = writing.await.unwrap();
+    let copied = sound(&to, "s").await;
+    assert!((200..=200 + written).contains(&copied), "{copied} records");
+    assert_eq!(read(&store, "s").await.unwrap().len(), 200 + written);
 }
 
 #[tokio::test]
@@ -173,4 +176,18 @@ async fn a_damaged_database_makes_no_backup() {
     assert!(matches!(refused, BackupError::Damaged(_)), "{refused}");
     assert!(refused.to_string().contains("windlass store export"));
     assert_eq!(fs::read_dir(beside.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_backup_contains_no_free_pages() {
+    let (home, beside) = (Home::new(), Home::new());
+    let store = home.open().await;
+    fill(&store, "removed", vec![custom(&"x".repeat(50_000)); 100]).await;
+    fill(&store, "s", words(10)).await;
+    store.journal().remove(&key("removed")).await.unwrap();
+    store.maintain(chrono::Utc::now()).await.unwrap();
+    let to = beside.file("backup");
+    let report = store.back_up(&to, Vec::new(), |_| {}).await.unwrap();
+    assert!(report.bytes < 1_000_000, "{} bytes", report.bytes);
+    assert_eq!(sound(&to, "s").await, 10);
 }

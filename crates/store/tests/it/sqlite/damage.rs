@@ -155,8 +155,9 @@ async fn a_hole_in_the_middle_is_found_after_the_open_and_ends_the_writing() {
     let home = filled().await;
     let database = home.file("windlass.db");
     let mut file = fs::OpenOptions::new().write(true).open(&database).unwrap();
-    let middle = file.metadata().unwrap().len() / 2 / 4096 * 4096;
-    file.seek(SeekFrom::Start(middle)).unwrap();
+    // A page with records of a later stream than the one that is read below.
+    let page = file.metadata().unwrap().len() / 4 * 3 / 4096 * 4096;
+    file.seek(SeekFrom::Start(page)).unwrap();
     file.write_all(&[0xff; 4096]).unwrap();
     drop(file);
 

@@ -2,6 +2,7 @@
 
 mod backup;
 mod backups;
+mod compact;
 mod damage;
 mod exchange;
 mod files;
@@ -12,6 +13,7 @@ mod groups;
 mod host_records;
 mod import_killed;
 mod journal;
+mod ledger;
 mod lost;
 mod opening;
 mod outside;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use chrono::Utc;
 use windlass_core::typed_id::TurnId;
+use windlass_store::queries::{UsageBy, UsageQuery};
 use windlass_store::sqlite::SqliteRetention;
-use windlass_store::{Journal, SqliteStore, conformance};
+use windlass_store::{HostRecord, HostRecords, Journal, Queries, SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, events, fill, fork, key, read, started};
 
@@ -13,6 +14,15 @@ async fn open(home: &Home, retention: SqliteRetention) -> SqliteStore {
     SqliteStore::open(home.options().with_retention(retention))
         .await
         .unwrap()
+}
+
+async fn used_turns(store: &SqliteStore) -> u64 {
+    let all = UsageQuery {
+        since: None,
+        until: None,
+        by: UsageBy::Thread,
+    };
+    store.queries().usage(all).await.unwrap().total.turns
 }
 
 const CHUNKS: SqliteRetention = SqliteRetention {
@@ -271,6 +281,7 @@ async fn a_store_that_lives_long_stays_within_its_bytes() {
         assert!(used <= LIMIT, "{used} bytes in round {round}");
     }
     assert_eq!(store.verify().await.unwrap().findings, []);
+    assert_eq!(used_turns(&store).await, 6000, "usage outlives rows");
     for stream in 0..5 {
         let name = format!("s{stream}");
         let claim = store.journal().claim(&key(&name)).await.unwrap();
@@ -373,4 +384,77 @@ async fn too_many_bytes_push_out_runs_that_have_ended_and_no_others() {
         assert_eq!(run.is_some(), number % 2 == 1, "r{number}");
     }
     assert_eq!(store.verify().await.unwrap().findings, []);
+}
+
+const JOB: &str = "test.job";
+const ENDED_JOB: &str = "test.job.ended";
+
+async fn put_jobs(store: &SqliteStore, kind: &'static str, count: usize) {
+    let body = bytes::Bytes::from(vec![b'x'; 10_000]);
+    for number in 0..count {
+        let record = HostRecord {
+            name: number.to_string(),
+            body: body.clone(),
+        };
+        store
+            .host_records()
+            .put(kind, record, Utc::now())
+            .await
+            .unwrap();
+    }
+}
+
+/// A store with 200 KB of history whose retention allows 1 MB.
+async fn with_history(home: &Home) -> SqliteStore {
+    let retention = SqliteRetention {
+        max_bytes: Some(1_000_000),
+        ..SqliteRetention::default()
+    };
+    let options = home.options().with_retention(retention);
+    let options = options.with_expendable_records(&[ENDED_JOB]);
+    let store = SqliteStore::open(options).await.unwrap();
+    let texts = (0..200).map(|_| custom(&"x".repeat(1_000)));
+    fill(&store, "s", texts.collect()).await;
+    store
+}
+
+#[tokio::test]
+async fn rows_that_cannot_be_removed_delete_no_history() {
+    let home = Home::new();
+    let store = with_history(&home).await;
+    put_jobs(&store, JOB, 110).await;
+    let done = store.maintain(Utc::now()).await.unwrap();
+    assert_eq!(read(&store, "s").await.unwrap().len(), 200);
+    assert_eq!(done.records, 0);
+    let over = done.over_limit.unwrap();
+    assert_eq!(over.limit, 1_000_000);
+    assert!(over.unremovable >= 1_100_000, "{over:?}");
+    assert!(over.used > over.unremovable, "{over:?}");
+}
+
+#[tokio::test]
+async fn ended_jobs_are_removed_before_histories() {
+    let home = Home::new();
+    let store = with_history(&home).await;
+    put_jobs(&store, ENDED_JOB, 110).await;
+    put_jobs(&store, JOB, 10).await;
+    let done = store.maintain(Utc::now()).await.unwrap();
+    assert_eq!(read(&store, "s").await.unwrap().len(), 200);
+    assert!(store.used_bytes().await.unwrap() <= 1_000_000);
+    assert_eq!(done.over_limit, None);
+    let jobs = store.host_records();
+    assert_eq!(jobs.list(JOB).await.unwrap().len(), 10);
+    assert!(jobs.list(ENDED_JOB).await.unwrap().len() < 110);
+}
+
+#[tokio::test]
+async fn records_of_job_streams_are_removed_before_histories() {
+    let home = Home::new();
+    let store = with_history(&home).await;
+    let texts = (0..1_200).map(|_| custom(&"x".repeat(1_000)));
+    fill(&store, "work:tasks", texts.collect()).await;
+    store.maintain(Utc::now()).await.unwrap();
+    assert_eq!(read(&store, "s").await.unwrap().len(), 200);
+    assert!(read(&store, "work:tasks").await.unwrap().len() < 900);
+    assert!(store.used_bytes().await.unwrap() <= 1_000_000);
 }

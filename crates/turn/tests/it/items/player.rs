@@ -216,6 +216,7 @@ impl Player<'_> {
             result,
             duration_ms: None,
             wait,
+            refused: false,
         });
         self.try_input(Input::ToolFinished { exec_id, outcome }, None);
     }
@@ -320,6 +321,7 @@ impl Player<'_> {
             uuid: derive(Uuid::from_u128(0x0190 << 112), self.moments),
             plan: &self.plan,
             tail,
+            mask: None,
         };
         f(&self.thread, &moment)
     }

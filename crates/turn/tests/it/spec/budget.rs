@@ -1,12 +1,12 @@
 //! How much turns may use.
 
 use serde_json::json;
-use windlass_core::backend::{BackendEnd, BackendUsage};
+use windlass_core::backend::{BackendEnd, BackendErrorKind, BackendEvent, BackendUsage};
 use windlass_core::budget::{Budget, Budgets, Reserve};
 use windlass_core::events::{EventData, LlmGenerationMetadata, TurnFailedData};
 use windlass_turn::{Failure, Input, TurnPlan};
 
-use super::backend::{Backend, agent_plan, ends};
+use super::backend::{Backend, agent_plan, ends, established, fails};
 use crate::world::Step::{
     After, Begin, Compact, Crash, Done, Interrupt, Model, ModelUsing, Say, Steer,
 };
@@ -375,4 +375,78 @@ fn a_summary_that_is_cut_off_counts_like_any_other_call() {
     world.play(Crash);
     assert_eq!(exceeded(&world), ("thread_tokens".to_owned(), 19, 19, 7));
     assert_eq!(world.count("context.compacted"), 1);
+}
+
+fn reported(output_tokens: u64) -> BackendUsage {
+    BackendUsage {
+        output_tokens,
+        ..BackendUsage::default()
+    }
+}
+
+fn agent_with_reserve(tokens: u64) -> TurnPlan {
+    TurnPlan {
+        reserve: Reserve {
+            tokens,
+            ..NO_RESERVE
+        },
+        ..agent_plan()
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_off_costs_what_it_last_reported() {
+    for end in [Interrupt, Crash] {
+        let mut world = World::after(agent_with_reserve(30), &[Say("hi")]);
+        world.says(established("s1"));
+        assert_eq!(
+            world.says(BackendEvent::Usage(reported(5))),
+            ["backend.usage"]
+        );
+        world.says(BackendEvent::Usage(reported(7)));
+        assert!(world.says(BackendEvent::Usage(reported(7))).is_empty());
+        world.play(end);
+        let used = world.thread.usage().map(|usage| usage.output_tokens);
+        assert_eq!(used, Some(7));
+        let reserve = &world.plan.reserve;
+        assert_eq!(world.thread.spent().tokens(reserve), 7);
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_off_without_a_report_costs_its_reservation() {
+    for end in [Interrupt, Crash] {
+        let mut world = World::after(agent_with_reserve(30), &[Say("hi")]);
+        world.says(established("s1"));
+        world.play(end);
+        let reserve = &world.plan.reserve;
+        assert_eq!(world.thread.spent().tokens(reserve), 30);
+        assert_eq!(world.thread.usage(), None);
+    }
+}
+
+#[test]
+fn runs_that_are_lost_again_and_again_use_the_budget_up() {
+    let mut world = World::after(
+        TurnPlan {
+            budgets: Budgets {
+                turn: tokens(50),
+                ..Budgets::default()
+            },
+            ..agent_with_reserve(30)
+        },
+        &[Say("hi")],
+    );
+    world.says(established("s1"));
+    world.play(Crash);
+    world.says(established("s1"));
+    world.play(Crash);
+    assert_eq!(exceeded(&world).0, "turn_tokens");
+}
+
+#[test]
+fn a_run_that_never_began_costs_nothing() {
+    let mut world = World::after(agent_with_reserve(30), &[Say("hi")]);
+    world.ends_with(fails(BackendErrorKind::SpawnFailed));
+    assert_eq!(world.thread.spent().tokens(&world.plan.reserve), 0);
 }

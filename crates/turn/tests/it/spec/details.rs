@@ -167,6 +167,7 @@ fn an_image_of_a_result_keeps_its_address_or_its_bytes() {
                 result,
                 duration_ms: None,
                 wait: None,
+                refused: false,
             }),
         };
         let decision = world.decide(finished).unwrap();

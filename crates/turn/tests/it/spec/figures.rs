@@ -95,6 +95,7 @@ fn a_result_keeps_its_images_and_the_time_it_measured() {
         },
         duration_ms: Some(42),
         wait: None,
+        refused: false,
     };
     let exec_id = world.exec("a");
     let outcome = Box::new(outcome);

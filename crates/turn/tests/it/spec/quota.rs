@@ -1,5 +1,7 @@
 //! How much a session may hold.
 
+use std::sync::Arc;
+
 use windlass_core::events::EventData;
 use windlass_turn::{Limits, TurnPlan};
 
@@ -132,4 +134,24 @@ fn a_call_too_many_that_would_wait_outside_fails_and_the_turn_goes_on() {
     assert!(!end.success);
     let said = world.play(Results(&[("a", 1), ("b", 2)]));
     assert_eq!(said.last().map(String::as_str), Some("=> model"));
+}
+
+#[test]
+fn calls_of_one_class_that_may_not_wait_outside_all_fail_and_the_turn_goes_on() {
+    let mut plan = TurnPlan {
+        max_pending_calls: Some(0),
+        ..plan()
+    };
+    let tools = Arc::make_mut(&mut plan.tools);
+    let client = tools.get_mut("client").unwrap();
+    client.concurrency_class = Some("k".to_owned());
+    let calls = &[("a", "client"), ("b", "client"), ("c", "client")];
+    let mut world = World::after(plan, &[Say("hi")]);
+    let said = world.play(Model("", calls));
+    assert_eq!(
+        said.last().map(String::as_str),
+        Some("=> model"),
+        "{said:?}"
+    );
+    assert_eq!(world.count("tool.completed"), 3);
 }

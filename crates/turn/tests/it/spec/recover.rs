@@ -268,7 +268,16 @@ fn three_crashes_in_a_row_fail_the_turn_wherever_they_find_it() {
             Crash,
             Crash,
         ],
-        &[Say("hi"), Crash, Crash, refused, Crash, Crash, Crash],
+        // One that never ran has not.
+        &[Say("hi"), Crash, Crash, refused, Crash],
+        &[
+            Say("hi"),
+            Crash,
+            Crash,
+            Model("", &[("a", "ask")]),
+            Deny("a"),
+            Crash,
+        ],
     ] {
         fails_at_the_last_of(given);
     }
@@ -280,7 +289,6 @@ fn a_call_that_comes_to_its_end_begins_the_count_anew() {
     for ends in [
         &[Model("", &[("a", "once")]), Done("a")][..],
         &[Model("", &[("a", "client")]), Results(&[("a", 1)])],
-        &[Model("", &[("a", "ask")]), Deny("a")],
         &[Model("", &[("a", "once")]), Asks("a"), Replies("a", "yes")],
     ] {
         let mut world = World::after(plan(), &and(&two, ends));
@@ -330,4 +338,15 @@ fn giving_up_does_not_say_that_a_lost_call_was_cancelled() {
     let once = Model("", &[("a", "once")]);
     let world = fails_at_the_last_of(&[Say("hi"), Crash, Crash, once, Crash]);
     assert_eq!(status_of_last_call(&world), ToolStatus::Unknown);
+}
+
+#[test]
+fn the_tenth_crash_fails_the_turn_whatever_came_to_its_end_in_between() {
+    let pure = Model("", &[("a", "pure")]);
+    let mut given = vec![Say("hi")];
+    for _ in 0..4 {
+        given.extend([Crash, Crash, pure, Done("a")]);
+    }
+    given.extend([Crash, Crash]);
+    fails_at_the_last_of(&given);
 }

@@ -91,7 +91,8 @@ mod tests {
         let named = |key: String| {
             let mut words: Vec<&str> = key.split('.').collect();
             if let [
-                "providers" | "backends" | "environments" | "mcp_servers" | "secrets",
+                "providers" | "backends" | "environments" | "mcp_servers" | "secrets"
+                | "automations",
                 name,
                 _,
             ] = words.as_mut_slice()

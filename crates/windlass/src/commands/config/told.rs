@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_config::{BackendEntry, BackendHome, McpApproval, McpServerEntry, without_login};
+use windlass_core::bounds::one_line;
 
 use crate::cli::{note, printable};
 use crate::config::{ApprovalAction, ApprovalRule, Config, EnvironmentNetwork, SecretEntry};
@@ -38,14 +39,20 @@ pub(super) fn tell(config: &Config) {
             "commands reach {hosts:?} where the network is filtered"
         ));
     }
-    let allows = |rule: &&ApprovalRule| rule.action == ApprovalAction::Allow;
-    for rule in config.approvals.rules.iter().filter(allows) {
-        let (tool, command) = (&rule.tool, &rule.command);
-        let command = command.as_deref().map(|command| format!(" {command:?}"));
-        let command = command.unwrap_or_default();
-        note(&format!(
-            "calls of {tool:?}{command} run without a question"
-        ));
+    for (paths, what) in [
+        (&config.shell.home_paths, "read"),
+        (&config.shell.writable_home_paths, "change"),
+    ] {
+        for path in paths {
+            let path = printable(path);
+            note(&format!("commands may {what} {path} in your home"));
+        }
+    }
+    if config.shell.terminals {
+        note("under landlock commands may read and write your terminals");
+    }
+    for rule in &config.approvals.rules {
+        tell_rule(rule);
     }
     if config.approvals.default == Some(ApprovalAction::Allow) {
         note("all calls run without a question that no rule matches");
@@ -57,7 +64,33 @@ pub(super) fn tell(config: &Config) {
     }
     for (name, entry) in &config.environments {
         let root = printable(&entry.root);
-        note(&format!("agents can work in {root}, as {name:?}"));
+        let write = if entry.write {
+            ""
+        } else {
+            ", without changing files"
+        };
+        let shell = match (entry.shell, entry.network) {
+            (false, _) => ", without commands",
+            (true, EnvironmentNetwork::None) => ", with commands",
+            (true, EnvironmentNetwork::Filtered) => ", with commands and a filtered network",
+            (true, EnvironmentNetwork::Inherit) => ", with commands and the network",
+        };
+        note(&format!(
+            "agents can work in {root}, as {name:?}{write}{shell}"
+        ));
+    }
+    for (name, entry) in &config.automations {
+        let schedule = entry.cron.as_ref().or(entry.schedule.as_ref());
+        let schedule = schedule.map_or("", String::as_str);
+        let prompt = &entry.prompt;
+        note(&format!(
+            "the automation {name:?} runs unattended by {schedule:?} with the prompt {prompt:?}"
+        ));
+        if entry.auto_approve == Some(true) {
+            note(&format!(
+                "the automation {name:?} calls tools without approval"
+            ));
+        }
     }
     if config.shell.network == Some(EnvironmentNetwork::Inherit) {
         note("commands reach all that this machine does, whatever your own file says");
@@ -69,6 +102,32 @@ pub(super) fn tell(config: &Config) {
     if let Some(file) = &config.ca_file {
         note(&format!("certificates of {} are trusted", printable(file)));
     }
+}
+
+/// Describes a rule with every condition that it has.
+fn tell_rule(rule: &ApprovalRule) {
+    let ApprovalRule {
+        tool,
+        arguments,
+        command,
+        action,
+    } = rule;
+    let command = command.iter().map(|command| ("command", command));
+    let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value));
+    let conditions = command.chain(arguments);
+    let conditions: Vec<_> = conditions
+        .map(|(name, value)| format!("{} {value:?}", one_line(name)))
+        .collect();
+    let conditions = match conditions.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", conditions.join(" and ")),
+    };
+    let outcome = match action {
+        ApprovalAction::Allow => "run without a question",
+        ApprovalAction::Ask => "are asked about",
+        ApprovalAction::Deny => "are refused",
+    };
+    note(&format!("calls of {tool:?}{conditions} {outcome}"));
 }
 
 fn tell_server(name: &str, server: &McpServerEntry) {
@@ -92,6 +151,9 @@ fn tell_server(name: &str, server: &McpServerEntry) {
     }
     if server.approval == McpApproval::Never {
         note("its tools run without a question");
+    }
+    if server.trust_read_only {
+        note("no checkpoint is made around calls of its tools that it declares read-only");
     }
 }
 
@@ -135,6 +197,12 @@ fn tell_secret(name: &str, secret: &SecretEntry) {
     }
     if !hosts.is_empty() {
         note(&format!("requests to {hosts:?} carry the secret {name:?}"));
+    }
+    if !secret.agents.is_empty() {
+        let agents = &secret.agents;
+        note(&format!(
+            "threads of {agents:?} have the secret {name:?} too"
+        ));
     }
 }
 

@@ -62,7 +62,7 @@ Another agent starts this command by itself. In the file where it keeps its serv
 
   { \"mcpServers\": { \"windlass\": { \"command\": \"windlass\", \"args\": [\"mcp\", \"serve\"] } } }
 
-Agents work in the directory of --workspace (default: the current one) or below it, and only threads from there are shown. Nobody can be asked, so
+Agents work in the directory of --workspace (default: the current one) or below it, and only threads from there are shown. Nobody can be asked, so \
 calls that change something are refused unless the approval rules of the configuration allow them; --yes allows everything.")]
 struct Serve {
     /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].

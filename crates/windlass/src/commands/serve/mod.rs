@@ -129,7 +129,8 @@ impl Serve {
         if let Some(socket) = &self.unix_socket {
             check_unix_socket(socket)?;
         }
-        // The port first: a daemon that cannot have it leaves the data alone.
+        daemon::leftovers::end_before_listening(&directory);
+        // The port before the data: a daemon that cannot have it leaves the data alone.
         let listener = listen(&self.host, self.port).await?;
         let own_files = [
             self.token_file.as_deref(),
@@ -194,6 +195,7 @@ impl Serve {
             ..
         } = daemon;
         let sandbox = sandbox::found(&settings.shell.ways);
+        sandbox::warn_of_gaps(&settings.shell.ways);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),

@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::json;
 use uuid::Uuid;
 use windlass_store::SqliteError;
+use windlass_store::sqlite::ImportedRecords;
 
 use super::progress::{Progress, State};
 use super::{StoreCommand, as_json, named};
@@ -122,15 +123,35 @@ impl Import {
                 return Err(self.not_taken_in(error));
             }
         };
-        let words = format!(
-            "{} streams, {} records were taken in",
+        let kinds = [
+            ("harnesses", report.harnesses),
+            ("agents", report.agents),
+            ("sessions", report.sessions),
+        ];
+        let words = std::iter::once(format!(
+            "{} streams and {} records were imported",
             report.streams, report.records
-        );
-        let said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
+        ));
+        let imported = kinds
+            .iter()
+            .filter(|(_, counts)| *counts != ImportedRecords::default());
+        let words = words.chain(imported.map(|(name, counts)| {
+            let ImportedRecords {
+                inserted,
+                identical,
+                different,
+            } = counts;
+            format!("{name}: {inserted} inserted, {identical} identical, {different} different and left unchanged")
+        }));
+        let words = words.collect::<Vec<_>>().join("\n");
+        let mut said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
+        for (name, counts) in kinds {
+            said[name] = json!({"inserted": counts.inserted, "identical": counts.identical, "different": counts.different});
+        }
         place.tell(&said, &words)?;
         Ok(named(
             &report.findings,
-            "these were left out; the rest was taken in",
+            "these were left out; the rest was imported. Existing streams and records are never overwritten",
         ))
     }
 }

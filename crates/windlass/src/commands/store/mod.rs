@@ -1,6 +1,7 @@
 //! `windlass store`: checking, saving and restoring what the daemon keeps.
 
 mod backup;
+mod compact;
 mod exchange;
 mod progress;
 mod rebuild;
@@ -21,8 +22,8 @@ use crate::cli::{FAILED, note, printable};
 use crate::data;
 use crate::inert_json::json_line;
 
-/// Looks after what the daemon keeps. `verify`, `export` and `backup` work beside a running daemon; `import`, `rebuild` and
-/// `restore` need the data directory for themselves.
+/// Looks after what the daemon keeps. `verify`, `export` and `backup` work beside a running daemon; `import`, `rebuild`,
+/// `compact` and `restore` need the data directory for themselves.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Store {
@@ -48,12 +49,15 @@ enum Verb {
     /// environments are not in it: a backup holds all.
     #[command(after_help = exchange::EXPORT_EXAMPLES)]
     Export(exchange::Export),
-    /// Takes in what `export` wrote. A stream that is there already is left as it is.
+    /// Imports the output of `export`. Existing streams, agents, harnesses and sessions are left unchanged and reported.
     #[command(after_help = exchange::IMPORT_EXAMPLES)]
     Import(exchange::Import),
     /// Makes everything anew that is made from the journal, such as lists of threads and runs.
     #[command(after_help = rebuild::EXAMPLES)]
     Rebuild,
+    /// Rewrites the database without free pages, so that its file becomes smaller.
+    #[command(after_help = compact::EXAMPLES)]
+    Compact,
     /// Makes a backup of the store as it is at one moment, while the daemon works on.
     #[command(after_help = backup::EXAMPLES)]
     Backup(backup::Backup),
@@ -79,6 +83,7 @@ impl Store {
             Verb::Export(export) => export.carry_out(&place).await,
             Verb::Import(import) => import.carry_out(&place).await,
             Verb::Rebuild => rebuild::carry_out(&place).await,
+            Verb::Compact => compact::run(&place).await,
             Verb::Backup(backup) => backup.carry_out(&place).await,
             Verb::Restore(restore) => restore.carry_out(&place).await,
         }

@@ -43,6 +43,12 @@ fn claude_code_answers_uses_a_tool_that_was_allowed_and_answers_again() {
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
+fn claude_code_continues_after_a_denied_command() {
+    scenes::it_continues_after_a_denied_command(&CLAUDE);
+}
+
+#[test]
+#[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
 fn claude_code_stops_when_it_is_interrupted_and_goes_on() {
     scenes::it_stops_when_it_is_interrupted_and_goes_on(&CLAUDE);
 }

@@ -52,6 +52,12 @@ fn codex_takes_what_is_said_to_a_running_turn() {
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
+fn codex_continues_after_a_denied_command() {
+    scenes::it_continues_after_a_denied_command(&CODEX);
+}
+
+#[test]
+#[ignore = "needs Codex; `cargo xtask backends` runs it"]
 fn codex_stops_when_it_is_interrupted_and_goes_on() {
     scenes::it_stops_when_it_is_interrupted_and_goes_on(&CODEX);
 }

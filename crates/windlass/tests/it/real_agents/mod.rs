@@ -182,10 +182,14 @@ impl<'a> Conversation<'a> {
 
     /// Allows what the agent asks. What was asked of an earlier process may be withdrawn by now.
     fn allow(&self, asked: &Frame) {
+        self.decide(asked, "allow");
+    }
+
+    fn decide(&self, asked: &Frame, decision: &str) {
         let id = text(&asked.data["payload"]["approval_id"]);
-        let allow = json!({"decision": "allow"});
         let path = format!("/v1/approvals/{id}");
-        self.daemon.client.post(&path, &allow);
+        let decision = json!({"decision": decision});
+        self.daemon.client.post(&path, &decision);
     }
 
     /// Waits for an event.

@@ -28,6 +28,20 @@ pub(super) fn it_answers_uses_a_tool_and_answers_again(cli: &Cli) {
     it.daemon.stop();
 }
 
+pub(super) fn it_continues_after_a_denied_command(cli: &Cli) {
+    let model = Model::start();
+    let home = cli.home(&model);
+    let mut it = Conversation::begin(cli, &home);
+    model.next(Act::Call);
+    it.say("use the tool");
+    let asked = it.until(|frame| frame.event == "approval.required");
+    it.decide(&asked, "deny");
+    it.until_end("completed");
+    assert!(it.items().contains(SAID), "{}", it.items());
+    assert!(!home.workspace.join("made").exists());
+    it.daemon.stop();
+}
+
 pub(super) fn it_stops_when_it_is_interrupted_and_goes_on(cli: &Cli) {
     let model = Model::start();
     let home = cli.home(&model);

@@ -122,6 +122,16 @@ impl Model {
         });
     }
 
+    /// Continues an answer that `say_half` began with another piece of text.
+    pub(crate) fn say_more(&self, exchange: &mut Exchange, more: &str) {
+        let events = Wire::Anthropic.events(&Answer::text(&[more]));
+        let mut delta = events.iter().filter(|event| event.contains(more));
+        let delta = delta.next().unwrap();
+        self.runtime
+            .block_on(exchange.chunk(delta.as_bytes()))
+            .unwrap();
+    }
+
     pub(crate) fn say(&self, exchange: Exchange, answer: &Answer) {
         let events = Wire::Anthropic.events(answer);
         self.runtime.block_on(exchange.stream(&events)).unwrap();

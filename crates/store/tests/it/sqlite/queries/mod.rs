@@ -6,6 +6,7 @@ mod differences;
 mod forks;
 mod kept;
 mod play;
+mod retained;
 mod rules;
 mod runs;
 mod same;

@@ -1,0 +1,322 @@
+//! Attempts to outlive a command or to get past its sandbox, each made once before the trial: processes that fork without end, the port of a
+//! killed host, shared memory and the home of the user.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_core::capabilities::Capability;
+use windlass_core::tools::ToolExecutionResult;
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::SessionId;
+use windlass_testkit::skipped;
+use windlass_tools::{
+    Confinement, Environment, Environments, Network, Policy, Records, ShellCapability,
+    ShellSettings, UserHome, end_leftovers,
+};
+
+use super::text;
+
+/// The word by which this program is started as a host that is killed.
+pub const HOST: &str = "hostile-host";
+/// How soon nothing may be left.
+const SOON: Duration = Duration::from_secs(1);
+/// How long preparations may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A chain of forks, each in a session of its own with a dead parent. Every link holds a lock on the file `held`, so the lock is free
+/// when none is left. It ends after two minutes.
+const CHAIN: &str = r#"
+perl -MPOSIX -e '
+  open(HELD, ">", "held") and flock(HELD, 2) or die; open(UP, ">", "up") or die;
+  my $end = time + 120;
+  while (time < $end) { my $pid = fork; POSIX::_exit(0) if $pid; POSIX::setsid() if defined $pid; }
+' < /dev/null > /dev/null 2>&1 &
+until [ -e up ]; do :; done
+"#;
+
+/// A program that leaves everything that marks it behind and takes a port as soon as it is free.
+const TAKES_PORT: &str = r#"
+env -i setsid -f /usr/bin/perl -MIO::Socket::INET -e '
+  my $end = time + 120;
+  while (time < $end) { my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1", LocalPort => PORT) and sleep 120; }
+' < /dev/null > /dev/null 2>&1
+"#;
+
+/// A root for commands, with a home beside it.
+struct World {
+    directory: TempDir,
+    way: Confinement,
+}
+
+/// Makes every attempt; returns an error that names the first that succeeds. What this machine cannot hold is reported as skipped.
+pub async fn attempt_all(way: Option<Confinement>) -> Result<(), String> {
+    let both = [Confinement::Bubblewrap, Confinement::Landlock];
+    let best = both.into_iter().find(|way| way.works_here());
+    let Some(way) = way.or(best).filter(|way| way.works_here()) else {
+        skipped("escapes", "no sandbox works on this machine");
+        return Ok(());
+    };
+    if !Path::new("/usr/bin/perl").exists() {
+        skipped("escapes", "there is no perl");
+        return Ok(());
+    }
+    match way.ends_every_process() {
+        true => {
+            chain_after_its_command(way).await?;
+            chain_after_its_time(way).await?;
+            chain_after_an_interrupt(way).await?;
+            chain_after_a_killed_host(way)?;
+        }
+        false => {
+            let what = format!("a chain of forks in {}", way.name());
+            skipped(&what, "nothing on this machine ends one");
+        }
+    }
+    shared_memory(way).await?;
+    home_of_the_user(way).await
+}
+
+async fn chain_after_its_command(way: Confinement) -> Result<(), String> {
+    let world = World::new(way)?;
+    world.run(CHAIN, PATIENCE).await?;
+    world.is_free("a chain of forks outlives its command")
+}
+
+async fn chain_after_its_time(way: Confinement) -> Result<(), String> {
+    let world = World::new(way)?;
+    let script = format!("{CHAIN} sleep 60");
+    let ran = world.run(&script, Duration::from_secs(2)).await;
+    if ran.is_ok() {
+        return Err("a command outlives its time".to_owned());
+    }
+    world.is_free("a chain of forks outlives the time of its command")
+}
+
+async fn chain_after_an_interrupt(way: Confinement) -> Result<(), String> {
+    let world = World::new(way)?;
+    let script = format!("{CHAIN} sleep 60");
+    tokio::select! {
+        ran = world.run(&script, PATIENCE) => {
+            return Err(format!("a command ended too early: {ran:?}"));
+        }
+        () = world.has_chain() => {}
+    }
+    world.is_free("a chain of forks outlives an interrupt")
+}
+
+/// Kills a host, whose port a command wants, and does what the next one does before it listens.
+fn chain_after_a_killed_host(way: Confinement) -> Result<(), String> {
+    let world = World::new(way)?;
+    let mut host = Host::start(&world)?;
+    host.kill()?;
+    let records = Records::open(world.directory.path().join("records")).map_err(text)?;
+    records.end_leftovers().map_err(text)?;
+    end_leftovers(&world.owner());
+    world.is_free("a chain of forks outlives a killed host and the next start")?;
+    let is_free = || TcpListener::bind((Ipv4Addr::LOCALHOST, host.port)).is_ok();
+    match holds_soon(is_free) {
+        true => Ok(()),
+        false => Err("a command has the port of a killed host after the next start".to_owned()),
+    }
+}
+
+async fn shared_memory(way: Confinement) -> Result<(), String> {
+    let perl = |script: &str| {
+        let ran = Command::new("perl").args(["-e", script]).output();
+        ran.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned())
+            .map_err(text)
+    };
+    let id = perl("my $id = shmget(0, 4096, 0600); shmwrite($id, 's3cret', 0, 6) and print $id")?;
+    if id.is_empty() {
+        skipped("shared memory", "the kernel has none");
+        return Ok(());
+    }
+    let script = format!(
+        "perl -e 'shmread({id}, my $text, 0, 6) and print $text; shmwrite({id}, \"broken\", 0, 6); shmctl({id}, 0, 0)'"
+    );
+    let ran = World::new(way)?.run(&script, PATIENCE).await;
+    let left = perl(&format!(
+        "shmread({id}, my $text, 0, 6); print $text; shmctl({id}, 0, 0)"
+    ))?;
+    match ran?.to_string().contains("s3cret") || left != "s3cret" {
+        true => Err(format!(
+            "a command reaches shared memory of another program, now {left:?}"
+        )),
+        false => Ok(()),
+    }
+}
+
+async fn home_of_the_user(way: Confinement) -> Result<(), String> {
+    let world = World::new(way)?;
+    for name in [".pgpass", ".vault-token", ".config/unheard-of"] {
+        let file = world.home().join(name);
+        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(text)?;
+        fs::write(file, "s3cret").map_err(text)?;
+    }
+    let home = world.home();
+    let script = format!(
+        "cat {0}/.pgpass {0}/.vault-token {0}/.config/* ~/.pgpass; grep -r s3cret {0} ~; echo x > ~/written; :",
+        home.display()
+    );
+    let said = world.run(&script, PATIENCE).await?;
+    match said.to_string().contains("s3cret") || home.join("written").exists() {
+        true => Err(format!("a command reaches the home of the user: {said}")),
+        false => Ok(()),
+    }
+}
+
+impl World {
+    fn new(way: Confinement) -> Result<Self, String> {
+        // Not below `/tmp`, of which a sandbox may have its own.
+        let directory = tempfile::tempdir_in("/var/tmp").map_err(text)?;
+        for name in ["root", "home"] {
+            fs::create_dir(directory.path().join(name)).map_err(text)?;
+        }
+        Ok(Self { directory, way })
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().join("root")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.directory.path().join("home")
+    }
+
+    fn owner(&self) -> String {
+        owner_of(self.directory.path())
+    }
+
+    async fn run(&self, script: &str, time: Duration) -> Result<Value, String> {
+        run_in(self.directory.path(), self.way, script, time).await
+    }
+
+    async fn has_chain(&self) {
+        while !self.root().join("up").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn is_free(&self, otherwise: &str) -> Result<(), String> {
+        let held = File::open(self.root().join("held")).map_err(text)?;
+        match holds_soon(|| held.try_lock().is_ok()) {
+            true => Ok(()),
+            false => Err(format!("{otherwise} in {}", self.way.name())),
+        }
+    }
+}
+
+fn owner_of(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or_default();
+    format!("windlass-escapes-{}", name.to_string_lossy())
+}
+
+fn holds_soon(holds: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + SOON;
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Runs a command as a model would; an error is what it reads.
+async fn run_in(
+    directory: &Path,
+    way: Confinement,
+    script: &str,
+    time: Duration,
+) -> Result<Value, String> {
+    let policy = Policy {
+        network: Network::Inherit,
+        ..Policy::default()
+    };
+    let root = Environment::new("local", directory.join("root"), policy).map_err(text)?;
+    let settings = ShellSettings {
+        owner: Some(owner_of(directory)),
+        records: Some(Records::open(directory.join("records")).map_err(text)?),
+        ways: vec![way],
+        home: UserHome::new(&directory.join("home")),
+        timeout: time,
+        ..ShellSettings::default()
+    };
+    let shell = ShellCapability::new(Environments::with_default(root), settings);
+    let tools = shell.tools_with_config(&json!({ "approval": "never" }));
+    let shell = tools.into_iter().find(|tool| tool.name() == "shell");
+    let shell = shell.ok_or("there is no shell")?;
+    let context = ToolContext::new(SessionId::new());
+    let arguments = json!({ "command": script });
+    match shell.execute_with_context(arguments, &context).await {
+        ToolExecutionResult::Success(value) => Ok(value),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// A process that listens on a port and runs a chain and a program that wants the port.
+struct Host {
+    process: Child,
+    port: u16,
+}
+
+impl Host {
+    fn start(world: &World) -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(text)?;
+        let process = Command::new(program)
+            .arg(HOST)
+            .arg(world.directory.path())
+            .arg(world.way.name())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut host = Self {
+            process: process.map_err(text)?,
+            port: 0,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !world.root().join("up").exists() {
+            if Instant::now() > deadline {
+                return Err("the host does not start".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let port = fs::read_to_string(world.directory.path().join("port")).map_err(text)?;
+        host.port = port.parse().map_err(text)?;
+        Ok(host)
+    }
+
+    fn kill(&mut self) -> Result<(), String> {
+        self.process.kill().map_err(text)?;
+        self.process.wait().map(drop).map_err(text)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// What the killed process does: it is started with a directory and the name of a sandbox.
+pub async fn be_host(args: &[String]) -> Result<(), String> {
+    let [directory, way] = args else {
+        return Err(format!("{HOST} takes a directory and a sandbox"));
+    };
+    let directory = Path::new(directory);
+    let both = [Confinement::Bubblewrap, Confinement::Landlock];
+    let way = both.into_iter().find(|known| known.name() == way);
+    let way = way.ok_or("there is no such sandbox")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
+    let port = listener.local_addr().map_err(text)?.port().to_string();
+    fs::write(directory.join("port"), &port).map_err(text)?;
+    let script = format!("{}{CHAIN} sleep 60", TAKES_PORT.replace("PORT", &port));
+    run_in(directory, way, &script, PATIENCE * 2)
+        .await
+        .map(drop)
+}

@@ -1,0 +1,114 @@
+//! A chain of forks, each in a session of its own whose parent is gone, ends with its program and with the host.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use windlass_process::{Confinement, Rung};
+use windlass_testkit::skipped;
+
+use crate::host::ChainHost;
+use crate::support::{LONG, World, sandboxes, soon};
+
+/// Starts a chain that holds a lock on the file `held`, which every link inherits: the lock is free when no link is left. It ends
+/// after two minutes, so that a failed test leaves nothing.
+pub(crate) const CHAIN: &str = r#"
+perl -MPOSIX -e '
+  open(HELD, ">", "held") and flock(HELD, 2) or die; open(UP, ">", "up") or die;
+  my $end = time + 120;
+  while (time < $end) { my $pid = fork; POSIX::_exit(0) if $pid; POSIX::setsid() if defined $pid; }
+' < /dev/null > /dev/null 2>&1 &
+until [ -e up ]; do :; done
+"#;
+
+fn can_start_chain() -> bool {
+    let has_perl = Path::new("/usr/bin/perl").exists();
+    if !has_perl {
+        skipped("a chain of forks", "there is no perl");
+    }
+    has_perl
+}
+
+pub(crate) fn is_gone(root: &Path) -> bool {
+    let held = File::open(root.join("held")).unwrap();
+    flock(&held, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// The sandboxes that end a chain on this machine.
+fn ending() -> Vec<World> {
+    let mut worlds = sandboxes();
+    worlds.retain(|world| can_start_chain() && ends_chains(world.way));
+    worlds
+}
+
+fn ends_chains(way: Confinement) -> bool {
+    let ends = way.ends_every_process();
+    if !ends {
+        let what = format!("a chain of forks in {way:?}");
+        skipped(&what, "nothing on this machine ends one");
+    }
+    ends
+}
+
+#[tokio::test]
+async fn a_chain_ends_with_its_program() {
+    for world in ending() {
+        let end = world.run(CHAIN).await;
+        assert!(end.status.unwrap().success(), "{:?}", world.way);
+        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn a_chain_in_a_user_namespace_of_its_own_ends_with_its_program() {
+    for world in ending() {
+        let chain = CHAIN.replace("perl -M", "unshare --user perl -M");
+        let probe = world.run("unshare --user true").await;
+        if !probe.status.unwrap().success() {
+            skipped(
+                "a chain in namespaces",
+                "they cannot be made in the sandbox",
+            );
+            continue;
+        }
+        let end = world.run(&chain).await;
+        assert!(end.status.unwrap().success(), "{:?}", world.way);
+        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn a_chain_ends_when_the_time_of_its_program_is_over() {
+    for world in ending() {
+        let (mut program, _) = world.script(&format!("{CHAIN} trap '' TERM; cat"));
+        program.time = Some(Duration::from_millis(500));
+        let mut running = program.start().await.unwrap();
+        soon("the chain is there", || world.root().join("up").exists());
+        let end = running.end().await.unwrap();
+        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn a_chain_ends_when_its_program_is_stopped() {
+    for world in ending() {
+        let (mut program, errors) = world.script(&format!("{CHAIN} echo up; cat"));
+        program.ladder.0 = vec![(Rung::Terminate, LONG)];
+        let mut running = crate::support::up(program, &errors).await;
+        running.stop();
+        let end = running.end().await.unwrap();
+        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+    }
+}
+
+#[test]
+fn a_chain_ends_with_a_killed_host() {
+    for way in [Confinement::Bubblewrap, Confinement::Landlock] {
+        if crate::support::is_here(way) && can_start_chain() && ends_chains(way) {
+            let mut host = ChainHost::start(way);
+            host.kill();
+            soon("the chain is gone", || is_gone(host.root()));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How much of a model's window a conversation takes.
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::message::Controls;
+use windlass_core::typed_id::{SessionId, TurnId};
+
+use super::InProcessRuntime;
+use crate::turn_context::{ContextRequest, assemble};
+
+/// An estimate of the next model call, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContextUsage {
+    /// Tokens of the prompt, the tools and the conversation.
+    pub estimated_tokens: u64,
+    /// Tokens that the model's window has; 64,000 if it is unknown.
+    pub window_tokens: u64,
+    /// Above how many tokens the history is compacted before a model call.
+    pub compacts_above: u64,
+    /// Whether it is compacted automatically.
+    pub compacts_automatically: bool,
+}
+
+impl InProcessRuntime {
+    /// Estimates how much of the window of the model that `controls` names a session takes, now or at the end of a turn. It asks
+    /// no provider and no MCP server.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentLoopError::TurnNotFound`] if the session has no such ended turn.
+    pub async fn context_usage(
+        &self,
+        session_id: SessionId,
+        controls: Controls,
+        at: Option<TurnId>,
+    ) -> Result<ContextUsage> {
+        let slot = self.inner.slot(session_id).await?;
+        let thread = self.inner.look_at(&slot).await?;
+        let request = ContextRequest {
+            controls: Some(controls),
+            discovery: self.recorded_tools(session_id).await?,
+            ..ContextRequest::default()
+        };
+        let context = assemble(&self.inner, session_id, request).await?.context;
+        let plan = context.window_plan();
+        let estimated_tokens = match at {
+            None => thread.context_tokens(&plan),
+            Some(turn_id) => thread.context_tokens_at(&plan, turn_id).ok_or_else(|| {
+                AgentLoopError::TurnNotFound {
+                    session_id,
+                    turn_id,
+                }
+            })?,
+        };
+        Ok(ContextUsage {
+            estimated_tokens,
+            window_tokens: plan.window_tokens,
+            compacts_above: plan.window_tokens.saturating_sub(plan.reserve_tokens),
+            compacts_automatically: context.plan.compaction.is_some(),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! Budgets that sessions share: those of the day, and those of a turn with all its agents.
+
+mod step;
+
+use std::sync::Arc;
+
+use windlass_core::budget::{DayBudgetRefusal, DayLimits};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_store::{Reservation, SpendingLedger};
+
+use crate::inner::Inner;
+use crate::subagents::TreeSeat;
+use crate::turn_context::TurnContext;
+pub(crate) use step::StepReservation;
+
+/// What all sessions may spend together in a day. The ledger must be the one in which the journal settles its appends.
+#[derive(Clone)]
+pub struct DailyLimit {
+    limits: DayLimits,
+    ledger: Arc<dyn SpendingLedger>,
+}
+
+impl std::fmt::Debug for DailyLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DailyLimit")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DailyLimit {
+    /// Enforces limits on a ledger.
+    #[must_use]
+    pub fn new(limits: DayLimits, ledger: Arc<dyn SpendingLedger>) -> Self {
+        Self { limits, ledger }
+    }
+
+    async fn reserve(&self, reservation: Reservation) -> Result<()> {
+        let reserved = self.ledger.reserve(reservation, &self.limits).await;
+        reserved.map_err(AgentLoopError::from)
+    }
+
+    pub(crate) async fn refusal(&self, next: &Reservation) -> Result<Option<DayBudgetRefusal>> {
+        let asked = self.ledger.refusal(next, &self.limits).await;
+        asked.map_err(AgentLoopError::from)
+    }
+}
+
+/// Refuses a turn of an external agent for which no budget has anything left. Its run reserves when it starts; this only answers
+/// before the turn is recorded.
+pub(crate) async fn check_run(
+    inner: &Arc<Inner>,
+    context: &TurnContext,
+    session_id: SessionId,
+    has_agents: bool,
+) -> Result<()> {
+    if context.backend.is_none() {
+        return Ok(());
+    }
+    // The turn has used nothing yet, whatever its id will be.
+    let uuid = inner.world.uuid();
+    let next = Reservation {
+        exec_id: ExecId::from_uuid(uuid),
+        owner: context.owner.clone(),
+        at: inner.world.now(),
+        amount: inner.settings.reserve,
+    };
+    let own = (session_id, TurnId::from_uuid(uuid));
+    if let Some(seat) = TreeSeat::of_run(inner, context, has_agents, own) {
+        seat.check(&next).await?;
+    }
+    let Some(daily) = &inner.backends.daily_limit else {
+        return Ok(());
+    };
+    match daily.refusal(&next).await? {
+        Some(refusal) => Err(AgentLoopError::BudgetExceeded(refusal.to_string())),
+        None => Ok(()),
+    }
+}

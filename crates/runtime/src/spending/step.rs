@@ -1,0 +1,118 @@
+//! What a step reserves while it runs.
+
+use windlass_core::budget::Charge;
+use windlass_core::error::Result;
+use windlass_core::events::TokenUsage;
+use windlass_core::typed_id::ExecId;
+use windlass_store::Reservation;
+
+use super::DailyLimit;
+use crate::subagents::TreeSeat;
+use crate::thread::StepScope;
+
+/// What a model call or an external agent's run reserves of the budgets that it shares with other sessions.
+///
+/// The day is settled with the record of the step's end. The tree is settled here for a model call: one that is dropped before its end
+/// is charged as reserved.
+pub(crate) struct StepReservation {
+    tree: Option<TreeSeat>,
+    daily: Option<DailyLimit>,
+    reservation: Reservation,
+    is_settled: bool,
+}
+
+impl StepReservation {
+    /// Prepares the reservation of a model call; `None` where it shares no budget.
+    pub(crate) fn of_call(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
+        let tree = TreeSeat::of(scope.inner, scope.context, scope.thread);
+        if let Some(tree) = &tree {
+            tree.will_ask(exec_id);
+        }
+        let amount = scope.thread.spent().reserve(&scope.context.plan.reserve);
+        let reservation = reservation(scope, exec_id);
+        Self::of(
+            scope,
+            tree,
+            Reservation {
+                amount,
+                ..reservation
+            },
+        )
+    }
+
+    /// Prepares the reservation of an external agent's run. The record of its end settles it.
+    pub(crate) fn of_run(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
+        let StepScope {
+            inner,
+            context,
+            thread,
+        } = scope;
+        let own = (thread.session_id(), thread.turn()?.id);
+        let has_agents = !thread.children().is_empty();
+        let tree = TreeSeat::of_run(inner, context, has_agents, own);
+        let mut run = Self::of(scope, tree, reservation(scope, exec_id))?;
+        run.is_settled = true;
+        Some(run)
+    }
+
+    fn of(scope: &StepScope<'_>, tree: Option<TreeSeat>, reservation: Reservation) -> Option<Self> {
+        let daily = scope.inner.backends.daily_limit.clone();
+        (tree.is_some() || daily.is_some()).then_some(Self {
+            tree,
+            daily,
+            reservation,
+            is_settled: false,
+        })
+    }
+
+    /// Reserves.
+    pub(crate) fn reserve(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let (tree, daily) = (self.tree.clone(), self.daily.clone());
+        let reservation = self.reservation.clone();
+        async move {
+            if let Some(tree) = &tree {
+                tree.reserve(&reservation).await?;
+            }
+            match daily {
+                Some(daily) => daily.reserve(reservation).await,
+                None => Ok(()),
+            }
+        }
+    }
+
+    /// Settles a call that has ended.
+    pub(crate) fn finished(&mut self, usage: Option<&TokenUsage>) {
+        self.settle(usage.map_or(Charge::Reservation, Charge::Usage));
+    }
+
+    /// Settles a call that brought nothing.
+    pub(crate) fn failed(&mut self) {
+        self.settle(Charge::Nothing);
+    }
+
+    fn settle(&mut self, charge: Charge<'_>) {
+        if !std::mem::replace(&mut self.is_settled, true)
+            && let Some(tree) = &self.tree
+        {
+            let Reservation {
+                exec_id, amount, ..
+            } = self.reservation;
+            tree.settle_call(exec_id, amount, charge);
+        }
+    }
+}
+
+impl Drop for StepReservation {
+    fn drop(&mut self) {
+        self.settle(Charge::Reservation);
+    }
+}
+
+fn reservation(scope: &StepScope<'_>, exec_id: ExecId) -> Reservation {
+    Reservation {
+        exec_id,
+        owner: scope.context.owner.clone(),
+        at: scope.inner.world.now(),
+        amount: scope.inner.settings.reserve,
+    }
+}

@@ -1,0 +1,156 @@
+//! What becomes of a thread whose actor ended before its work was done.
+//!
+//! Every fault leaves the slot in one state that says why, what the process still owes, and when it is retried. A store
+//! that fails is retried as long as the runtime lives: an open turn or a queued input was acknowledged, and nobody has to
+//! ask for it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::sync::oneshot;
+use windlass_core::error::AgentLoopError;
+use windlass_store::JournalError;
+
+use super::actor::Actor;
+use super::mail::Mail;
+use super::slot::Slot;
+use crate::inner::Inner;
+
+/// The pause before the first retry; it doubles with each failure in a row.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// Why an actor ended without parking its thread.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FaultCause {
+    /// The store cannot be used now. It may be usable later.
+    #[error("{0}")]
+    Store(String),
+    /// A retry would meet the same.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<&AgentLoopError> for FaultCause {
+    fn from(error: &AgentLoopError) -> Self {
+        match error {
+            AgentLoopError::StoreUnavailable(_) => Self::Store(error.to_string()),
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<&JournalError> for FaultCause {
+    fn from(error: &JournalError) -> Self {
+        match error {
+            JournalError::Unavailable(_) => Self::Store(error.to_string()),
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+/// What this process owes to a thread after a fault. The next actor starts with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Debt {
+    /// Whether a turn was open or an input queued that this process had taken up.
+    pub(super) has_work: bool,
+    /// Whether the turn was released because of the store, which is not recorded yet: the fault was no crash of the turn.
+    pub(super) released: bool,
+    /// How often in a row the store has failed.
+    pub(super) failures: u32,
+}
+
+/// The end of an actor that did not park its thread.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) cause: FaultCause,
+    pub(super) debt: Debt,
+    /// When the work is resumed without being asked for.
+    pub(super) retry_at: Option<DateTime<Utc>>,
+}
+
+impl Fault {
+    /// A fault after which nothing is owed.
+    pub(super) fn settled(cause: impl ToString) -> Self {
+        Self {
+            cause: FaultCause::Other(cause.to_string()),
+            debt: Debt::default(),
+            retry_at: None,
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.cause)?;
+        match self.retry_at {
+            Some(at) => write!(f, "; its work resumes at {}", at.format("%H:%M:%S UTC")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Puts a slot into a fault, and has the work resumed that is owed after one of the store.
+pub(super) fn fault(
+    inner: &Arc<Inner>,
+    slot: &Arc<Slot>,
+    life: u64,
+    cause: FaultCause,
+    debt: Debt,
+) {
+    let failures = debt.failures.saturating_add(1);
+    let pause = (matches!(cause, FaultCause::Store(_)) && debt.has_work)
+        .then(|| (FIRST_PAUSE * (1 << debt.failures.min(8))).min(MAX_PAUSE));
+    let retry_at = pause.and_then(|pause| {
+        let pause = TimeDelta::from_std(pause).ok()?;
+        inner.world.now().checked_add_signed(pause)
+    });
+    let fault = Fault {
+        cause,
+        debt: Debt { failures, ..debt },
+        retry_at,
+    };
+    if let Some(faulted) = slot.fault(life, fault)
+        && let Some(pause) = pause
+    {
+        tokio::spawn(resume_after(pause, inner, slot, faulted));
+    }
+}
+
+/// Resumes the work of a slot, unless another caller has started an actor by then. A fault that follows has a retry of its own.
+fn resume_after(
+    pause: Duration,
+    inner: &Arc<Inner>,
+    slot: &Arc<Slot>,
+    faulted: u64,
+) -> impl Future<Output = ()> + use<> {
+    let sleep = inner.world.sleep(pause);
+    let (inner, slot) = (Arc::downgrade(inner), Arc::clone(slot));
+    async move {
+        sleep.await;
+        if let Some(inner) = inner.upgrade()
+            && slot.is_faulted(faulted)
+        {
+            let (reply, _) = oneshot::channel();
+            let resumed = slot.send(&inner, Mail::Resume { reply });
+            if let Err(error) = resumed {
+                tracing::debug!(session = %slot.session_id, %error, "a faulted thread is not resumed");
+            }
+        }
+    }
+}
+
+impl Actor {
+    /// Ends this actor before any caller learns of the error: one that retries at once must find a new actor.
+    pub(super) fn fault(&self, cause: FaultCause) {
+        let is_store = matches!(cause, FaultCause::Store(_));
+        let has_work = self.thread.turn().is_some() || !self.thread.queue().is_empty();
+        let debt = Debt {
+            has_work: is_store && has_work && self.has_taken_up,
+            released: self.debt.released || (is_store && self.is_at_work),
+            failures: self.debt.failures,
+        };
+        fault(&self.inner, &self.slot, self.life, cause, debt);
+    }
+}

@@ -1,0 +1,55 @@
+//! Settles what the steps of a thread have spent, with the record of their end.
+
+use std::sync::Arc;
+
+use windlass_core::budget::Charge;
+use windlass_core::events::{Event, EventData};
+use windlass_store::Settlement;
+
+use super::actor::Actor;
+use crate::subagents::TreeSeat;
+
+impl Actor {
+    /// Returns what the ledger is to charge with these events.
+    pub(super) fn settlements(&self, events: &[Arc<Event>]) -> Vec<Settlement> {
+        let ends = |event: &&Arc<Event>| Charge::of(&event.data).is_some();
+        let mut ended = events.iter().filter(ends).peekable();
+        if ended.peek().is_none() {
+            return Vec::new();
+        }
+        let (owner, unreserved) = (self.owner(), self.inner.settings.reserve);
+        ended
+            .filter_map(|event| Settlement::of(event, owner.as_deref(), unreserved))
+            .collect()
+    }
+
+    /// A turn of an earlier process has no context until it goes on, and its input names its owner.
+    fn owner(&self) -> Option<String> {
+        if let Some(context) = &self.context {
+            return context.owner.clone();
+        }
+        let input = self.thread.turn()?.input_message_id;
+        let mut messages = self.thread.history().iter().rev();
+        let message = messages.find(|message| message.id == input)?;
+        message.turn_request()?.owner.clone()
+    }
+
+    /// Settles the runs of external agents in the trees that they belong to.
+    pub(super) fn settle_runs(&self, events: &[Arc<Event>]) {
+        let Some(context) = &self.context else { return };
+        for event in events {
+            if let EventData::BackendCompleted(data) = &event.data
+                && let (Some(exec_id), Some(turn)) = (event.context.exec_id, event.context.turn_id)
+            {
+                // The turn may be over in this very commit.
+                let has_agents = !self.thread.children().is_empty();
+                let own = (self.slot.session_id, turn);
+                let seat = TreeSeat::of_run(&self.inner, context, has_agents, own);
+                if let Some(seat) = seat {
+                    let reserve = self.inner.settings.reserve;
+                    seat.settle_run(exec_id, reserve, Charge::of_run(data));
+                }
+            }
+        }
+    }
+}

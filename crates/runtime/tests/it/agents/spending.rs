@@ -1,0 +1,96 @@
+//! What runs of an agent cost on a day.
+
+use std::sync::Arc;
+
+use windlass_core::backend::{BackendEvent, BackendSpec, BackendUsage};
+use windlass_core::budget::{DayLimits, Reserve};
+use windlass_core::error::AgentLoopError;
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{
+    BackendRequest, DailyLimit, MemoryJournal, RuntimeBackends, SpendingLedger, World,
+};
+
+use super::fake::{Agent, Fake, Script};
+use super::{run, submit, to_agent};
+use crate::support::{Fixture, Gate, Setup, soon};
+
+/// A process that may spend so many tokens a day, and reserves 10 for a run.
+async fn limited(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, tokens: u64) -> Fixture {
+    let limits = DayLimits {
+        tokens: Some(tokens),
+        ..DayLimits::default()
+    };
+    let limit = DailyLimit::new(limits, journal.ledger());
+    let mut setup = Setup::new([])
+        .backends(RuntimeBackends::on_memory(journal).with_daily_limit(limit))
+        .session(|session| session.session_id(SessionId::from_seed(7)));
+    setup.settings.reserve = Reserve {
+        tokens: 10,
+        micro_usd: 0,
+    };
+    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
+    let builder = setup
+        .builder()
+        .backend(Arc::new(Agent(Arc::clone(fake))), Arc::new(host));
+    Fixture {
+        session: SessionId::from_seed(7),
+        runtime: builder.build().await.unwrap(),
+        model,
+        world,
+    }
+}
+
+/// Returns the tokens that are settled and reserved today.
+async fn spent(journal: &MemoryJournal, fixture: &Fixture) -> (u64, u64) {
+    let today = fixture.world.now().date_naive();
+    let spending = journal.ledger().spending(today).await.unwrap();
+    spending.iter().fold((0, 0), |(settled, reserved), owner| {
+        (
+            settled + owner.settled.tokens,
+            reserved + owner.reserved.tokens,
+        )
+    })
+}
+
+#[tokio::test]
+async fn a_run_reserves_before_it_starts_and_is_charged_however_it_ends() {
+    for (reported, charged) in [(Some(4), 4), (None, 10)] {
+        let (gate, journal) = (Gate::shut(), Arc::new(MemoryJournal::new()));
+        let mut first = Script::says("half");
+        if let Some(output_tokens) = reported {
+            first = first.tell(BackendEvent::Usage(BackendUsage {
+                output_tokens,
+                ..BackendUsage::default()
+            }));
+        }
+        let fake = Fake::new([first.call("a").wait(&gate)]);
+        let fixture = limited(&journal, &fake, 15).await;
+        let handle = submit(&fixture, "go").await;
+        gate.reached(1).await;
+        super::recorded(&fixture, "tool.started").await;
+        assert_eq!(spent(&journal, &fixture).await, (0, 10));
+        fixture.runtime.cancel_turn(fixture.session).await.unwrap();
+        soon(handle.wait()).await.unwrap();
+        assert_eq!(spent(&journal, &fixture).await, (charged, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_day_that_runs_have_used_up_refuses_the_next() {
+    let journal = Arc::new(MemoryJournal::new());
+    let fake = Fake::new((0..5).map(|_| Script::says("done")));
+    let fixture = limited(&journal, &fake, 15).await;
+    // Each run uses 3.
+    for used in [3, 6] {
+        assert!(run(&fixture, "go").await.success);
+        assert_eq!(spent(&journal, &fixture).await, (used, 0));
+    }
+    let refused = fixture.runtime.submit(fixture.session, to_agent("go"));
+    let refused = soon(refused).await.err();
+    assert!(
+        matches!(&refused, Some(AgentLoopError::BudgetExceeded(_))),
+        "{refused:?}"
+    );
+    assert_eq!(fake.prompts().len(), 2);
+}

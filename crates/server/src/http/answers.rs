@@ -1,0 +1,133 @@
+//! How much one token has of answers that are not read yet.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::app::Shared;
+use crate::error::{ApiError, Result};
+use crate::fanout::PIECE_BYTES;
+use crate::quotas::{Quota, Share};
+use crate::tokens::Caller;
+
+/// Answers up to this many bytes are not counted: a connection holds one at a time.
+const SMALL_BYTES: u64 = 16 * 1024;
+/// How long a request waits for one of the large answers of its token to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many answers are composed at once. A chunk may need a few copies of its largest item, and hundreds of requests can come
+/// at the same time. Nobody waits for a client while it composes, so the others wait for a short time.
+const COMPOSED_AT_ONCE: usize = 4;
+
+/// The answers of each token that are written while they are read from the journal.
+pub(crate) struct LargeAnswers {
+    tokens: Mutex<HashMap<Option<String>, Arc<Semaphore>>>,
+    composing: Semaphore,
+}
+
+impl Default for LargeAnswers {
+    fn default() -> Self {
+        Self {
+            tokens: Mutex::default(),
+            composing: Semaphore::new(COMPOSED_AT_ONCE),
+        }
+    }
+}
+
+impl LargeAnswers {
+    /// Waits for the right to compose an answer or a chunk of one.
+    pub(crate) async fn compose(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.composing.acquire().await.ok()
+    }
+
+    /// Takes one of the places of a token; requests wait for it in the order of their arrival.
+    pub(crate) async fn take(&self, app: &Shared, caller: &Caller) -> Result<OwnedSemaphorePermit> {
+        let limit = app.settings.limits.large_answers_of_token;
+        let places = self.places(caller.token_id.clone(), limit);
+        match tokio::time::timeout(PATIENCE, places.acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(ApiError::limit("large answers of one token at once", limit)),
+        }
+    }
+
+    fn places(&self, token_id: Option<String>, limit: usize) -> Arc<Semaphore> {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody waits for or holds are made again when they are needed.
+        tokens.retain(|_, places| Arc::strong_count(places) > 1);
+        let places = tokens.entry(token_id);
+        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(limit))))
+    }
+}
+
+/// Counts the bytes of an answer for its token until they are written or given up.
+pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Response {
+    let bytes = response.body().size_hint().exact();
+    let Some(bytes) = bytes.filter(|bytes| *bytes > SMALL_BYTES) else {
+        return response;
+    };
+    let limit = app.settings.limits.answer_bytes_of_token;
+    let mut share = Share::none(app, caller.token_id.as_deref(), Quota::AnswerBytes);
+    // One that is larger than the limit is sent alone.
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(limit);
+    if let Err(refusal) = share.grow(bytes) {
+        return refusal.into_response();
+    }
+    response.map(|body| {
+        Body::new(Counted {
+            body,
+            rest: Bytes::new(),
+            _share: share,
+        })
+    })
+}
+
+/// A body that takes a part of a quota until it is written. A connection is given pieces of it: with the whole it would be done
+/// with the body at once and hold the bytes uncounted.
+struct Counted {
+    body: Body,
+    rest: Bytes,
+    _share: Share,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                ended => return Poll::Ready(ended),
+            }
+        }
+        let piece = self.rest.len().min(PIECE_BYTES);
+        let piece = self.rest.split_to(piece);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = self.body.size_hint();
+        if let Some(left) = hint.exact() {
+            hint.set_exact(left + self.rest.len() as u64);
+        }
+        hint
+    }
+}

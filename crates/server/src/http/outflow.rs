@@ -1,0 +1,52 @@
+//! What a connection was given to send and has not written yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use tokio::sync::Notify;
+
+use crate::error::{ApiError, Result};
+use crate::fanout::PIECE_BYTES;
+
+/// Counts what a connection has not written. Whoever feeds a stream waits for room before it makes the next piece, so a
+/// connection that nobody reads holds about two pieces.
+#[derive(Clone, Default)]
+pub(crate) struct Outflow(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    unwritten: AtomicUsize,
+    flushed: Notify,
+}
+
+impl Outflow {
+    /// Notes bytes that are on their way.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.unwritten.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Waits until the connection can take more.
+    pub(crate) async fn room(&self) {
+        while self.0.unwritten.load(Ordering::Relaxed) >= PIECE_BYTES {
+            self.0.flushed.notified().await;
+        }
+    }
+
+    /// The socket has accepted everything.
+    pub(super) fn flushed(&self) {
+        if self.0.unwritten.swap(0, Ordering::Relaxed) > 0 {
+            self.0.flushed.notify_one();
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Outflow {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        let outflow = parts.extensions.get::<Self>().cloned();
+        outflow.ok_or_else(|| ApiError::internal("a request belongs to no connection"))
+    }
+}

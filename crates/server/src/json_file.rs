@@ -1,0 +1,362 @@
+//! Small JSON files of the data directory that several processes change: under a lock, and replaced as a whole.
+//!
+//! Such a file decides who may do what, so it is in one of three states: present, absent, or unknown. A file that cannot be read,
+//! cannot be parsed or could have been written by another user is unknown. It never counts as absent or empty.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+/// How many bytes a file may have.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The content of a file.
+pub trait JsonContents: Serialize + DeserializeOwned + Default {
+    /// The version that this program reads and writes.
+    const VERSION: u32;
+    /// What the file contains, for messages.
+    const WHAT: &'static str;
+    /// Permission bits that make the file unusable. By default other users must not be able to write it.
+    const FORBIDDEN_MODE: u32 = 0o022;
+
+    /// The version that the file states.
+    fn version(&self) -> u32;
+}
+
+/// Why a file cannot be used. It is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonFileError {
+    /// The operating system refused.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// The operation.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Another user can have written it.
+    #[error(
+        "{0} belongs to uid {owner} and has the mode {mode:o}, so other users can reach it; check its content, then run \
+         `chown {user} {0}` and `chmod 600 {0}`",
+        path.display()
+    )]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permission bits.
+        mode: u32,
+        /// The user that runs this process.
+        user: u32,
+    },
+    /// It does not contain what it should.
+    #[error("{} does not contain {what} that this program can read: {why}; it was left as it is", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What it should contain.
+        what: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What is known of a file.
+#[derive(Debug)]
+pub enum FileState<T> {
+    /// Its content.
+    Present(T),
+    /// There is none.
+    Absent,
+    /// There is one, and its content is not known. It grants nothing, and revokes nothing for good.
+    Unknown(JsonFileError),
+}
+
+/// A file of a data directory. Readers see at once what another process has changed.
+#[derive(Debug)]
+pub struct JsonFile<T> {
+    path: PathBuf,
+    cache: RwLock<Option<Cached<T>>>,
+}
+
+#[derive(Debug)]
+struct Cached<T> {
+    version: FileVersion,
+    state: Arc<FileState<T>>,
+}
+
+/// Distinguishes one content of a file from the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FileVersion {
+    Absent,
+    File {
+        inode: u64,
+        modified: (i64, i64),
+        changed: (i64, i64),
+        length: u64,
+    },
+    /// What could not be read may be readable the next time. The error was logged.
+    Unknown(String),
+}
+
+impl FileVersion {
+    fn of(path: &Path) -> Option<Self> {
+        match fs::symlink_metadata(path) {
+            Ok(file) => Some(Self::File {
+                inode: file.ino(),
+                modified: (file.mtime(), file.mtime_nsec()),
+                changed: (file.ctime(), file.ctime_nsec()),
+                length: file.len(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Self::Absent),
+            Err(_) => None,
+        }
+    }
+}
+
+impl<T: JsonContents> JsonFile<T> {
+    /// Uses a file, whose directory must exist. Its lock is next to it, with the extension `lock`.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            cache: RwLock::new(None),
+        }
+    }
+
+    /// Reads the file.
+    #[must_use]
+    pub fn read(&self) -> FileState<T> {
+        match self.try_read() {
+            Ok(Some(contents)) => FileState::Present(contents),
+            Ok(None) => FileState::Absent,
+            Err(error) => FileState::Unknown(error),
+        }
+    }
+
+    /// Returns the content, reading the file only if it has changed. An error is logged once.
+    #[must_use]
+    pub fn current(&self) -> Arc<FileState<T>> {
+        let version = FileVersion::of(&self.path);
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = cache.as_ref()
+            && Some(&cached.version) == version.as_ref()
+        {
+            return Arc::clone(&cached.state);
+        }
+        let before = cache.as_ref().map(|cached| cached.version.clone());
+        drop(cache);
+        let state = Arc::new(self.read());
+        let version = match (&*state, version) {
+            (FileState::Unknown(error), _) => FileVersion::Unknown(error.to_string()),
+            (_, Some(version)) => version,
+            (_, None) => return state,
+        };
+        if let FileVersion::Unknown(error) = &version
+            && before.as_ref() != Some(&version)
+        {
+            tracing::error!(error, "{} are unknown and grant nothing", T::WHAT);
+        }
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        *cache = Some(Cached {
+            version,
+            state: Arc::clone(&state),
+        });
+        state
+    }
+
+    /// Changes the content under the lock, durably. A file that is unknown is left as it is.
+    ///
+    /// # Errors
+    /// If the file cannot be locked, read or replaced.
+    pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> Result<R, JsonFileError> {
+        let lock = self.path.with_extension("lock");
+        let held = open_private(&lock).map_err(|source| cannot("open", &lock, source))?;
+        held.lock()
+            .map_err(|source| cannot("lock", &lock, source))?;
+        let mut contents = self.try_read()?.unwrap_or_default();
+        let result = change(&mut contents);
+        let written = serde_json::to_vec_pretty(&contents)
+            .map_err(io::Error::other)
+            .and_then(|contents| replace(&self.path, &contents));
+        written.map_err(|source| cannot("write", &self.path, source))?;
+        Ok(result)
+    }
+
+    /// Returns the content, `None` where there is no file.
+    ///
+    /// # Errors
+    /// If the content is unknown.
+    pub fn try_read(&self) -> Result<Option<T>, JsonFileError> {
+        let path = &self.path;
+        // Neither a link is followed nor a pipe waited for.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(cannot("read", path, error.into())),
+        };
+        let unreadable = |why: String| JsonFileError::Unreadable {
+            path: path.clone(),
+            what: T::WHAT,
+            why,
+        };
+        let found = file
+            .metadata()
+            .map_err(|source| cannot("read", path, source))?;
+        let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+        if !found.is_file() {
+            return Err(unreadable("it is not a regular file".to_owned()));
+        }
+        if (owner != user && owner != 0) || found.mode() & T::FORBIDDEN_MODE != 0 {
+            return Err(JsonFileError::Untrusted {
+                path: path.clone(),
+                owner,
+                mode: found.mode() & 0o777,
+                user,
+            });
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|source| cannot("read", path, source))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(unreadable(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        let contents: T =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        match contents.version() {
+            version if version == T::VERSION => Ok(Some(contents)),
+            version => Err(unreadable(format!("it has version {version}"))),
+        }
+    }
+}
+
+fn cannot(doing: &'static str, path: &Path, source: io::Error) -> JsonFileError {
+    JsonFileError::Io {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Opens a file that only its owner can read, and creates it if it is missing.
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(path)
+}
+
+/// Replaces a file as a whole, durably.
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension(format!("new-{}", Uuid::new_v4().simple()));
+    let written = open_private(&fresh).and_then(|mut file| {
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Names {
+        version: u32,
+        names: Vec<String>,
+    }
+
+    impl Default for Names {
+        fn default() -> Self {
+            Self {
+                version: Self::VERSION,
+                names: Vec::new(),
+            }
+        }
+    }
+
+    impl JsonContents for Names {
+        const VERSION: u32 = 1;
+        const WHAT: &'static str = "names";
+
+        fn version(&self) -> u32 {
+            self.version
+        }
+    }
+
+    fn names(file: &JsonFile<Names>) -> Option<Vec<String>> {
+        match &*file.current() {
+            FileState::Present(names) => Some(names.names.clone()),
+            FileState::Absent => Some(Vec::new()),
+            FileState::Unknown(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_unknown_until_it_is_repaired() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("names.json");
+        let file: JsonFile<Names> = JsonFile::new(path.clone());
+        assert!(matches!(file.read(), FileState::Absent));
+        file.update(|names| names.names.push("a".to_owned()))
+            .unwrap();
+        assert_eq!(names(&file), Some(vec!["a".to_owned()]));
+        let good = fs::read(&path).unwrap();
+        let spoilt: [&dyn Fn(); 5] = [
+            &|| fs::write(&path, "{").unwrap(),
+            &|| fs::write(&path, r#"{"version": 2, "names": []}"#).unwrap(),
+            &|| fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap(),
+            &|| {
+                fs::remove_file(&path).unwrap();
+                symlink("/dev/null", &path).unwrap();
+            },
+            &|| {
+                fs::remove_file(&path).unwrap();
+                fs::create_dir(&path).unwrap();
+            },
+        ];
+        for spoil in spoilt {
+            spoil();
+            assert_eq!(names(&file), None);
+            assert!(file.update(|names| names.names.clear()).is_err());
+            if path.is_dir() {
+                fs::remove_dir(&path).unwrap();
+            } else {
+                fs::remove_file(&path).unwrap();
+            }
+            replace(&path, &good).unwrap();
+            assert_eq!(names(&file), Some(vec!["a".to_owned()]));
+        }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_searched_is_unknown_and_not_absent() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("file"), "").unwrap();
+        let below: JsonFile<Names> = JsonFile::new(directory.path().join("file/names.json"));
+        assert!(matches!(below.read(), FileState::Unknown(_)));
+        assert_eq!(names(&below), None);
+    }
+}

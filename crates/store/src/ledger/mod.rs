@@ -1,0 +1,136 @@
+//! The spending ledger: what all sessions spend in a day, in rows that outlive sessions.
+//!
+//! A model call or an external agent's run is reserved before it starts and settled when its end is recorded. Settlements are a part of
+//! the append that records the end ([`Batch::settlements`](crate::Batch)), not rows of the read model: they outlive their records, so
+//! they cannot be rebuilt from them. A charge is durable exactly if its record is, so a crash charges nothing twice, and a replay, a
+//! rebuild or a fork charges nothing. A reservation that is never settled stays charged.
+//!
+//! The check and the reservation are one step of the store, so all processes that share a store share its budgets.
+
+mod memory;
+
+use async_trait::async_trait;
+use chrono::{DateTime, NaiveDate, Utc};
+use windlass_core::budget::{Charge, DayBudgetRefusal, DayLimits, Reserve, cost, tokens};
+use windlass_core::error::AgentLoopError;
+use windlass_core::events::Event;
+use windlass_core::typed_id::ExecId;
+
+pub use memory::MemoryLedger;
+
+/// What a step may spend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The step.
+    pub exec_id: ExecId,
+    /// Whose work it is; `None` is the operator's.
+    pub owner: Option<String>,
+    /// When it starts. The reservation is charged to this day.
+    pub at: DateTime<Utc>,
+    /// How much.
+    pub amount: Reserve,
+}
+
+/// What a step has spent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// The step.
+    pub exec_id: ExecId,
+    /// Whose work it is; `None` is the operator's. A reservation of the step decides first.
+    pub owner: Option<String>,
+    /// When it ended. It is charged to this day.
+    pub at: DateTime<Utc>,
+    /// Tokens; `None` is what was reserved.
+    pub tokens: Option<u64>,
+    /// Money in millionths of a US dollar; `None` is what was reserved.
+    pub micro_usd: Option<u64>,
+    /// What an unknown amount is charged if nothing was reserved.
+    pub unreserved: Reserve,
+}
+
+impl Settlement {
+    /// Returns the settlement that an event makes; `None` for one that ends neither a model call nor an external agent's run.
+    #[must_use]
+    pub fn of(event: &Event, owner: Option<&str>, unreserved: Reserve) -> Option<Self> {
+        let charge = Charge::of(&event.data)?;
+        let (tokens, micro_usd) = match charge {
+            Charge::Usage(usage) => {
+                let tokens = tokens(usage);
+                // A usage of nothing needs no price.
+                (Some(tokens), cost(usage).or((tokens == 0).then_some(0)))
+            }
+            Charge::Reservation => (None, None),
+            Charge::Nothing => (Some(0), Some(0)),
+        };
+        Some(Self {
+            exec_id: event.context.exec_id?,
+            owner: owner.map(str::to_owned),
+            at: event.ts,
+            tokens,
+            micro_usd,
+            unreserved,
+        })
+    }
+
+    /// Returns the amount to charge.
+    pub(crate) fn amount(&self, reserved: Option<Reserve>) -> Reserve {
+        let reserved = reserved.unwrap_or(self.unreserved);
+        Reserve {
+            tokens: self.tokens.unwrap_or(reserved.tokens),
+            micro_usd: self.micro_usd.unwrap_or(reserved.micro_usd),
+        }
+    }
+}
+
+/// The spending of an owner on a day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerSpending {
+    /// Whose; `None` is the operator's.
+    pub owner: Option<String>,
+    /// What is settled.
+    pub settled: Reserve,
+    /// What is reserved for steps that have not ended.
+    pub reserved: Reserve,
+}
+
+/// Why a ledger did not reserve.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// A budget of the day is used up.
+    #[error("{0}")]
+    Refused(DayBudgetRefusal),
+    /// The ledger cannot write or read now.
+    #[error("the spending ledger is unavailable: {0}")]
+    Unavailable(String),
+}
+
+impl From<LedgerError> for AgentLoopError {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::Refused(refusal) => Self::BudgetExceeded(refusal.to_string()),
+            LedgerError::Unavailable(_) => Self::StoreUnavailable(error.to_string()),
+        }
+    }
+}
+
+/// Limits what all sessions spend together. See [the module](self) for what is written when.
+#[async_trait]
+pub trait SpendingLedger: Send + Sync {
+    /// Reserves what a step may spend, unless that passes a limit. A step that reserves again, because its process was gone, is charged
+    /// for both.
+    async fn reserve(
+        &self,
+        reservation: Reservation,
+        limits: &DayLimits,
+    ) -> Result<(), LedgerError>;
+
+    /// Returns the limit that would refuse a reservation now, and reserves nothing.
+    async fn refusal(
+        &self,
+        reservation: &Reservation,
+        limits: &DayLimits,
+    ) -> Result<Option<DayBudgetRefusal>, LedgerError>;
+
+    /// Returns what was spent on a day, by owner: the operator first, then by name.
+    async fn spending(&self, day: NaiveDate) -> Result<Vec<OwnerSpending>, LedgerError>;
+}

@@ -1,0 +1,109 @@
+//! The usage of turns whose rows go: it outlives them, added up by thread, day, model and provider.
+//!
+//! It is added in the transaction that takes the rows out of the answers, so each turn counts in one of the two and never in both. The
+//! read model cannot rebuild it, because its records are gone.
+
+use rusqlite::Connection;
+
+use super::super::error::Fault;
+use super::super::numbers::int;
+use super::super::spans::{IN_ORDER, from};
+use super::load::{Folded, Record};
+use super::tables::is_damaged;
+use super::tail::{RECORDS, Rows};
+use super::usage::day_of_end;
+use crate::journal::StreamKey;
+use crate::queries::TurnRow;
+use crate::queries::usage::TurnUsage;
+
+const COLUMNS: &str = "thread, day, model, provider, ended_at, turns, input_tokens, output_tokens, cache_read_tokens, \
+     cache_creation_tokens, reasoning_tokens, cost, priced";
+
+const ADDED: &str = "ON CONFLICT (thread, day, model, provider) DO UPDATE SET \
+     ended_at = max(ended_at, excluded.ended_at), turns = turns + excluded.turns, \
+     input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens, \
+     cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens, \
+     cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens, \
+     reasoning_tokens = reasoning_tokens + excluded.reasoning_tokens, cost = cost + excluded.cost, \
+     priced = priced + excluded.priced";
+
+/// Retains the usage of all turns of a stream that is about to be removed, those included that no row has yet. An open turn ends here.
+pub(in super::super) fn retain_stream(
+    connection: &Connection,
+    (stream, key): (u64, &StreamKey),
+) -> Result<(), Fault> {
+    connection
+        .prepare_cached(&format!(
+            "INSERT INTO retained_usage ({COLUMNS}) SELECT ?2, {}, model, provider, max(ended_at), count(*), \
+             sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_creation_tokens), \
+             sum(reasoning_tokens), total(cost), count(cost) FROM turns INDEXED BY turns_by_stream \
+             WHERE stream = ?1 AND ended_at IS NOT NULL GROUP BY 2, 3, 4 {ADDED}",
+            day_of_end()
+        ))?
+        .execute((int(stream), key.as_str()))?;
+    let newer = newer_usage(connection, stream)?;
+    newer.iter().try_for_each(|usage| add(connection, usage))
+}
+
+/// Retains the usage of one turn whose row is about to go.
+pub(super) fn retain_turn(connection: &Connection, turn: &TurnRow) -> Result<(), Fault> {
+    match TurnUsage::of(turn) {
+        Some(usage) => add(connection, &usage),
+        None => Ok(()),
+    }
+}
+
+/// Forgets what is retained of a thread that comes back with its records.
+pub(in super::super) fn restore(connection: &Connection, key: &StreamKey) -> Result<(), Fault> {
+    connection
+        .prepare_cached("DELETE FROM retained_usage WHERE thread = ?1")?
+        .execute([key.as_str()])?;
+    Ok(())
+}
+
+/// Folds what was appended to a stream since its rows were written.
+fn newer_usage(connection: &Connection, stream: u64) -> Result<Vec<TurnUsage>, Fault> {
+    let mut folded = match Folded::load(connection, &Rows::default(), stream) {
+        // A damaged stream can be removed too.
+        Err(fault) if is_damaged(&fault) => return Ok(Vec::new()),
+        loaded => loaded?,
+    };
+    let mut rows = Rows::default();
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 AND {} {IN_ORDER}",
+        from!("?2 + 1")
+    ))?;
+    let mut records = statement.query([stream, folded.seq()].map(int))?;
+    let mut buffer = Vec::new();
+    while let Some(row) = records.next()? {
+        let record = Record::of(connection, row, &mut buffer)?;
+        folded.apply(connection, &record, &mut rows)?;
+    }
+    let ended = rows.turns.values();
+    let ended = ended.filter_map(|(_, turn)| TurnUsage::of(turn));
+    Ok(ended.chain(folded.open_usage()).collect())
+}
+
+fn add(connection: &Connection, usage: &TurnUsage) -> Result<(), Fault> {
+    let sum = &usage.sum;
+    connection
+        .prepare_cached(&format!(
+            "INSERT INTO retained_usage ({COLUMNS}) \
+             SELECT ?1, {}, ?2, ?3, ended_at, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM (SELECT ?4 AS ended_at) WHERE true {ADDED}",
+            day_of_end()
+        ))?
+        .execute(rusqlite::params![
+            usage.thread.as_str(),
+            usage.model,
+            usage.provider,
+            usage.ended_at,
+            int(sum.input_tokens),
+            int(sum.output_tokens),
+            int(sum.cache_read_tokens),
+            int(sum.cache_creation_tokens),
+            int(sum.reasoning_tokens),
+            sum.cost_usd,
+            int(sum.priced_turns),
+        ])?;
+    Ok(())
+}

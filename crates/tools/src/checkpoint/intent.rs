@@ -1,0 +1,159 @@
+//! Restores that have begun. One record names the steps in all roots, so that a restore that was killed is finished in all of
+//! them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use super::blobs::{Sync, digest_of, entries, write_whole};
+use super::restore::Step;
+use super::retention::rooms_of;
+use super::{CheckpointError, lock, path_text};
+
+const VERSION: u32 = 1;
+
+/// A restore that has begun, over all of its roots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Intent {
+    version: u32,
+    /// In the order of their paths.
+    pub(super) roots: Vec<RootSteps>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RootSteps {
+    #[serde(with = "path_text")]
+    pub(super) root: PathBuf,
+    pub(super) steps: Vec<Step>,
+}
+
+/// A restore of one root, as earlier versions recorded it in the directory of the root.
+#[derive(Deserialize)]
+struct OneRoot {
+    version: u32,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct NamedRoot {
+    #[serde(with = "path_text")]
+    root: PathBuf,
+}
+
+/// The records of restores that have begun.
+#[derive(Debug)]
+pub(super) struct Intents {
+    directory: PathBuf,
+    /// Held while a record is read and changed.
+    changing: Mutex<()>,
+}
+
+impl Intents {
+    /// Opens the records of a store.
+    pub(super) fn open(store: &Path) -> io::Result<Self> {
+        let intents = Self {
+            directory: store.join("restores"),
+            changing: Mutex::default(),
+        };
+        intents.adopt_single_roots(store)?;
+        Ok(intents)
+    }
+
+    /// Records a restore durably; returns the path of the record.
+    pub(super) fn begin(&self, mut roots: Vec<RootSteps>) -> Result<PathBuf, CheckpointError> {
+        roots.sort_by(|a, b| a.root.cmp(&b.root));
+        let intent = Intent {
+            version: VERSION,
+            roots,
+        };
+        let bytes = serde_json::to_vec(&intent).map_err(io::Error::from);
+        let bytes = bytes.map_err(CheckpointError::io("write", &self.directory))?;
+        let path = self.directory.join(format!("{}.json", digest_of(&bytes)));
+        let written = write_whole(&path, &bytes, Sync::Yes);
+        written.map_err(CheckpointError::io("write", &path))?;
+        Ok(path)
+    }
+
+    pub(super) fn end(&self, path: &Path) -> Result<(), CheckpointError> {
+        fs::remove_file(path).map_err(CheckpointError::io("remove", path))
+    }
+
+    /// Returns the restores that have begun and not ended.
+    pub(super) fn open_ones(&self) -> Result<Vec<(PathBuf, Intent)>, CheckpointError> {
+        let failed = CheckpointError::io("read", &self.directory);
+        let mut open = Vec::new();
+        for entry in entries(&self.directory).map_err(&failed)? {
+            let path = entry.path();
+            // A record that is being written has another name.
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                match fs::read(&path) {
+                    Ok(bytes) => open.push((path.clone(), read(&bytes, &path)?)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(CheckpointError::io("read", &path)(error)),
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// Finishes the open restores of one root, whose other roots stay as they are.
+    pub(super) fn finish_root(
+        &self,
+        root: &Path,
+        finish: impl Fn(Vec<Step>),
+    ) -> Result<(), CheckpointError> {
+        let _changing = lock(&self.changing);
+        for (path, mut intent) in self.open_ones()? {
+            let Some(at) = intent.roots.iter().position(|it| it.root == root) else {
+                continue;
+            };
+            finish(intent.roots.remove(at).steps);
+            if !intent.roots.is_empty() {
+                self.begin(intent.roots)?;
+            }
+            self.end(&path)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the records of earlier versions here.
+    fn adopt_single_roots(&self, store: &Path) -> io::Result<()> {
+        for room in entries(&rooms_of(store))? {
+            let path = room.path().join("restoring.json");
+            let bytes = match fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let one: OneRoot = serde_json::from_slice(&bytes)?;
+            if one.version != VERSION {
+                let message = format!("{} has an unknown version", path.display());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            let named: NamedRoot =
+                serde_json::from_slice(&fs::read(room.path().join("root.json"))?)?;
+            let roots = vec![RootSteps {
+                root: named.root,
+                steps: one.steps,
+            }];
+            self.begin(roots).map_err(io::Error::other)?;
+            fs::remove_file(&path)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(bytes: &[u8], path: &Path) -> Result<Intent, CheckpointError> {
+    let intent = serde_json::from_slice(bytes).ok();
+    intent
+        .filter(|intent: &Intent| intent.version == VERSION)
+        .ok_or_else(|| CheckpointError::Damaged {
+            path: path.to_owned(),
+        })
+}

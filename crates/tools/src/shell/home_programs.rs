@@ -1,0 +1,202 @@
+//! The parts of the user's home that hold programs.
+
+use std::path::{Path, PathBuf};
+
+/// Directories of a home that many programs share: none of them belongs to one.
+pub const SHARED_HOME_DIRECTORIES: [&str; 6] = [
+    ".cache",
+    ".config",
+    ".local",
+    ".local/share",
+    ".local/state",
+    "Library",
+];
+
+/// Toolchains, by the start of a directory in `PATH`, and the directories of the home that their programs need. They hold programs and
+/// libraries only. This is a list of what is opened, so that a tool it does not know stays closed.
+const TOOLCHAINS: &[(&str, &[&str])] = &[
+    (".asdf", &[".asdf"]),
+    (".bun", &[".bun/bin", ".bun/install/global"]),
+    (".cargo/bin", &[".rustup"]),
+    (".ghcup", &[".ghcup"]),
+    (".local/bin", &[".local/share/pipx", ".local/share/uv"]),
+    (".local/share/mise", &[".local/share/mise"]),
+    (".nodenv", &[".nodenv"]),
+    (".nvm", &[".nvm"]),
+    (".opam", &[".opam"]),
+    (".pyenv", &[".pyenv"]),
+    (".rbenv", &[".rbenv"]),
+    (".rustup", &[".rustup"]),
+    (".sdkman", &[".sdkman/candidates"]),
+    (".volta", &[".volta"]),
+];
+
+/// What lies next to a `bin` directory and belongs to its programs.
+const NEXT_TO_BIN: [&str; 4] = ["include", "lib", "lib64", "libexec"];
+
+/// Returns the parts of a home that programs in the directories of a `PATH` need; links resolved.
+pub(super) fn of_path(home: &Path, path: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let directories = std::env::split_paths(path).filter_map(|place| place.canonicalize().ok());
+    for directory in directories {
+        let Some(inside) = inside(home, &directory) else {
+            continue;
+        };
+        let toolchains = TOOLCHAINS.iter();
+        let needed = toolchains.filter(|(start, _)| inside.starts_with(start));
+        found.extend(needed.flat_map(|(_, needed)| needed.iter().map(|path| home.join(path))));
+        if let (true, Some(above)) = (directory.ends_with("bin"), directory.parent()) {
+            found.extend(NEXT_TO_BIN.map(|name| above.join(name)));
+        }
+        found.push(directory);
+    }
+    let real = |path: PathBuf| {
+        let real = path.canonicalize().ok();
+        real.filter(|real| inside(home, real).is_some())
+    };
+    let mut found: Vec<_> = found.into_iter().filter_map(real).collect();
+    found.sort();
+    // What lies in a directory comes after it.
+    found.dedup_by(|path, above| path.starts_with(above));
+    found
+}
+
+/// Returns the parts of a home that one program needs, named by its path or looked up in a `PATH`; links resolved. Of what is hidden as a
+/// key it is the program alone.
+pub(super) fn of_program(
+    home: &Path,
+    keys: &[PathBuf],
+    path: &str,
+    program: &Path,
+) -> Vec<PathBuf> {
+    // What is absolute stays so when it is joined.
+    let named = std::env::split_paths(path).map(|place| place.join(program));
+    let mut named = named.filter(|path| path.is_absolute() && path.is_file());
+    let Some(found) = named.next() else {
+        return Vec::new();
+    };
+    let is_key = |path: &Path| keys.iter().any(|key| path.starts_with(key));
+    // Programs are often links into another directory.
+    let real = found.canonicalize().ok();
+    let mut needed = Vec::new();
+    for program in [Some(found), real].into_iter().flatten() {
+        let around = around(home, &program).filter(|around| !is_key(around));
+        let needs = around.unwrap_or(program);
+        if inside(home, &needs).is_some() && !keys.contains(&needs) && !needed.contains(&needs) {
+            needed.push(needs);
+        }
+    }
+    needed
+}
+
+/// Returns a path from the home on, if it lies inside of it.
+fn inside<'a>(home: &Path, path: &'a Path) -> Option<&'a Path> {
+    let inside = path.strip_prefix(home).ok();
+    inside.filter(|inside| !inside.as_os_str().is_empty())
+}
+
+/// Returns what lies around a program that it may need: its package, the directory of its tool, the one above `bin`, or the one that it is in.
+fn around(home: &Path, program: &Path) -> Option<PathBuf> {
+    let is_own = |path: &Path| {
+        inside(home, path).is_some_and(|inside| {
+            !SHARED_HOME_DIRECTORIES
+                .iter()
+                .any(|it| inside == Path::new(it))
+        })
+    };
+    let above = |path: &Path| path.parent().map(Path::to_owned);
+    let packages = program
+        .ancestors()
+        .filter(|it| it.ends_with("node_modules"));
+    let packages = packages.last().map(Path::to_owned);
+    let directory = above(program);
+    let prefix = directory.as_deref().filter(|it| it.ends_with("bin"));
+    let prefix = prefix.and_then(above);
+    let candidates = [packages, tool_directory(home, program), prefix, directory];
+    candidates.into_iter().flatten().find(|path| is_own(path))
+}
+
+/// Returns the directory of a tool that keeps all it needs together: of `~/.nvm/versions/node/v22/bin` it is `~/.nvm`.
+fn tool_directory(home: &Path, path: &Path) -> Option<PathBuf> {
+    let first = inside(home, path)?.components().next()?.as_os_str();
+    let mut shared = SHARED_HOME_DIRECTORIES.iter();
+    let is_own = first.to_string_lossy().starts_with('.') && !shared.any(|it| first == *it);
+    is_own.then(|| home.join(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, PathBuf) {
+        let kept = tempfile::tempdir().unwrap();
+        let home = kept.path().canonicalize().unwrap();
+        for program in [
+            ".cargo/bin/cargo",
+            ".cargo/credentials.toml",
+            ".claude/local/claude",
+            ".fly/bin/fly",
+            ".fly/config.yml",
+            ".local/lib/python3/x",
+            ".local/share/agent/versions/1",
+            ".local/share/keyrings/login",
+            ".nvm/v22/bin/node",
+            ".nvm/v22/lib/node_modules/agent/cli.js",
+            ".rustup/settings.toml",
+            "go/bin/tool",
+            "venv/bin/agent",
+            "venv/lib/x",
+        ] {
+            fs::create_dir_all(home.join(program).parent().unwrap()).unwrap();
+            fs::write(home.join(program), "").unwrap();
+        }
+        fs::create_dir_all(home.join(".local/bin")).unwrap();
+        symlink("../share/agent/versions/1", home.join(".local/bin/agent")).unwrap();
+        (kept, home)
+    }
+
+    #[test]
+    fn directories_of_path_are_opened_with_their_libraries_and_toolchains_alone() {
+        let (_kept, home) = home();
+        let check = |path: &str, expected: &[&str]| {
+            let expected: Vec<_> = expected.iter().map(|path| home.join(path)).collect();
+            let named = format!("/usr/bin::relative:{}", home.join(path).display());
+            assert_eq!(of_path(&home, &named), expected, "{path}");
+        };
+        check(".nvm/v22/bin", &[".nvm"]);
+        check(".cargo/bin", &[".cargo/bin", ".rustup"]);
+        check(".fly/bin", &[".fly/bin"]);
+        check(".local/bin", &[".local/bin", ".local/lib"]);
+        check("go/bin", &["go/bin"]);
+        check("venv/bin", &["venv/bin", "venv/lib"]);
+        check("missing", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn a_program_is_seen_with_what_it_needs_and_nothing_beside() {
+        let (_kept, home) = home();
+        let at = |path: &str| home.join(path);
+        let keys = [at(".claude"), at(".ssh")];
+        let check = |path: &str, program: &Path, expected: &[&str]| {
+            let expected: Vec<_> = expected.iter().map(|path| at(path)).collect();
+            let path = at(path).display().to_string();
+            assert_eq!(of_program(&home, &keys, &path, program), expected, "{path}");
+        };
+        check(".nvm/v22/bin", Path::new("none"), &[]);
+        check(".nvm/v22/bin", Path::new("node"), &[".nvm"]);
+        // What is shared is not seen, but for what the link of the program leads to.
+        check(
+            ".local/bin",
+            Path::new("agent"),
+            &[".local/bin", ".local/share/agent/versions"],
+        );
+        // Keys are not seen, but for a program that is kept among them.
+        let claude = &[".claude/local/claude"];
+        check(".claude/local", Path::new("claude"), claude);
+        check("none", &at("venv/bin/agent"), &["venv"]);
+    }
+}

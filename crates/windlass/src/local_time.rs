@@ -1,0 +1,16 @@
+//! Times as a user reads them.
+
+use chrono::{DateTime, Local};
+
+/// Spells a recorded time to the minute in the local time zone, with its offset; a time that cannot be read remains as it is.
+pub(crate) fn minute(recorded: &str) -> String {
+    let read = DateTime::parse_from_rfc3339(recorded);
+    read.map_or_else(
+        |_| recorded.to_owned(),
+        |time| {
+            time.with_timezone(&Local)
+                .format("%Y-%m-%d %H:%M %:z")
+                .to_string()
+        },
+    )
+}

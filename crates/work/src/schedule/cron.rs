@@ -1,0 +1,146 @@
+//! Cron expressions of five fields, with the rules of Vixie cron.
+//!
+//! Minute, hour, day of month, month, day of week. A field is a list of numbers, ranges and `*`, the latter two with an optional
+//! `/step`. Months and days of the week also have names of three letters; Sunday is 0 or 7. Where neither of the two day fields
+//! begins with `*`, a day that matches either of them counts; otherwise it has to match both.
+
+use super::rule::{DayMatch, Frequency, Rule, RuleError, bad, number};
+
+const MONTHS: [&str; 12] = [
+    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
+];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const SHORTCUTS: [(&str, &str); 7] = [
+    ("@YEARLY", "0 0 1 1 *"),
+    ("@ANNUALLY", "0 0 1 1 *"),
+    ("@MONTHLY", "0 0 1 * *"),
+    ("@WEEKLY", "0 0 * * 0"),
+    ("@DAILY", "0 0 * * *"),
+    ("@MIDNIGHT", "0 0 * * *"),
+    ("@HOURLY", "0 * * * *"),
+];
+
+/// A field: its name in errors, the numbers that it can have, and the names of numbers.
+struct Field {
+    name: &'static str,
+    first: u32,
+    last: u32,
+    names: &'static [&'static str],
+    allowed: &'static str,
+}
+
+const MINUTE: Field = Field {
+    name: "minute",
+    first: 0,
+    last: 59,
+    names: &[],
+    allowed: "minutes are 0 to 59",
+};
+const HOUR: Field = Field {
+    name: "hour",
+    first: 0,
+    last: 23,
+    names: &[],
+    allowed: "hours are 0 to 23",
+};
+const MONTH_DAY: Field = Field {
+    name: "day of month",
+    first: 1,
+    last: 31,
+    names: &[],
+    allowed: "days of the month are 1 to 31",
+};
+const MONTH: Field = Field {
+    name: "month",
+    first: 1,
+    last: 12,
+    names: &MONTHS,
+    allowed: "months are 1 to 12 or JAN to DEC",
+};
+const WEEKDAY: Field = Field {
+    name: "day of week",
+    first: 0,
+    last: 7,
+    names: &WEEKDAYS,
+    allowed: "days of the week are 0 to 7 or SUN to SAT; 0 and 7 are Sunday",
+};
+
+/// Reads an expression in upper case; `None` where the text does not look like one.
+pub(super) fn parse(text: &str) -> Option<Result<Rule, RuleError>> {
+    let shortcut = SHORTCUTS.iter().find(|(name, _)| *name == text);
+    let text = match shortcut {
+        Some((_, fields)) => fields,
+        None if text.starts_with('@') => {
+            let allowed = "use @hourly, @daily, @weekly, @monthly or @yearly";
+            return Some(Err(bad("cron", text, allowed)));
+        }
+        None => text,
+    };
+    let fields: Vec<_> = text.split_whitespace().collect();
+    <[&str; 5]>::try_from(fields).ok().map(read)
+}
+
+fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<Rule, RuleError> {
+    let is_either = !month_day.starts_with('*') && !weekday.starts_with('*');
+    let weekdays = WEEKDAY.read(weekday)?;
+    // From Sunday as 0 and 7 to bits from Monday on.
+    let weekdays = (weekdays >> 1 | weekdays << 6) & 0x7f;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "each field bounds its bits"
+    )]
+    Ok(Rule {
+        frequency: Frequency::Cron,
+        days: weekdays as u8,
+        month_days: MONTH_DAY.read(month_day)? as u32,
+        months: MONTH.read(month)? as u16,
+        day_match: match is_either {
+            true => DayMatch::Either,
+            false => DayMatch::Both,
+        },
+        hours: HOUR.read(hour)? as u32,
+        minutes: MINUTE.read(minute)?,
+    })
+}
+
+impl Field {
+    /// Reads a list as a set of bits.
+    fn read(&self, list: &str) -> Result<u64, RuleError> {
+        list.split(',').try_fold(0, |set, item| {
+            let bits = self.item(item);
+            Ok(set | bits.ok_or_else(|| bad(self.name, item, self.allowed))?)
+        })
+    }
+
+    fn item(&self, item: &str) -> Option<u64> {
+        let (range, step) = match item.split_once('/') {
+            Some((range, step)) => (range, Some(number(step).filter(|step| *step > 0)?)),
+            None => (item, None),
+        };
+        let (first, last) = match (range, range.split_once('-')) {
+            ("*", _) => (self.first, self.last.min(self.first + self.span())),
+            (_, Some((first, last))) => (self.number(first)?, self.number(last)?),
+            // As in Vixie cron, a step needs a range.
+            (single, None) if step.is_none() => (self.number(single)?, self.number(single)?),
+            _ => return None,
+        };
+        let step = usize::try_from(step.unwrap_or(1)).ok()?;
+        let numbers = (first..=last).step_by(step);
+        (first <= last).then(|| numbers.fold(0, |set, number| set | 1 << number))
+    }
+
+    /// The difference between the numbers of `*`: 7 is Sunday a second time.
+    fn span(&self) -> u32 {
+        match self.names.len() {
+            0 => self.last - self.first,
+            names => u32::try_from(names).unwrap_or(u32::MAX) - 1,
+        }
+    }
+
+    fn number(&self, text: &str) -> Option<u32> {
+        let named = self.names.iter().position(|name| *name == text);
+        let named = named.and_then(|at| u32::try_from(at).ok());
+        let number = named.map(|at| at + self.first).or_else(|| number(text));
+        number.filter(|number| (self.first..=self.last).contains(number))
+    }
+}
