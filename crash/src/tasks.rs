@@ -83,7 +83,7 @@ impl Current {
 /// Carries a plan out. The error says what did not hold.
 pub fn run(plan: &Plan, progress: impl FnMut(u64)) -> Result<Summary, String> {
     let mut home = Home::new(&plan.daemon)?;
-    home.configure("model = 'sim/echo'\n")?;
+    home.configure("model = 'sim'\n")?;
     home.arguments = vec!["--workers".to_owned(), plan.workers.to_string()];
     let tokens = (0..TOKENS).map(|_| token(plan, &home));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;

@@ -35,7 +35,7 @@ impl Daemon {
     fn serve(binary: &Path, home: &Path, arguments: &[&str]) -> Result<Self> {
         let started = Instant::now();
         let mut child = Command::new(binary)
-            .args(["serve", "--port", "0", "--model", "sim/echo"])
+            .args(["serve", "--port", "0", "--model", "sim"])
             .args(arguments)
             .current_dir(home)
             .env_clear()

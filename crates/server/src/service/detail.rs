@@ -6,6 +6,7 @@ use windlass_core::items::{Wait, wait_change};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{PendingApproval, PendingToolCall, PendingUserInput, Turn};
 use windlass_store::queries::{ThreadOutline, TurnRow};
+use windlass_store::{Journal, StreamKey};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -132,6 +133,7 @@ impl App {
         let outline = self.queries.thread_outline(&stream, newest.max(1)).await?;
         let ThreadOutline { thread, turns, .. } = outline.ok_or_else(not_found)?;
         let mut found = FoundThread::read(thread)?.ok_or_else(not_found)?;
+        self.check_readable_after(&stream, found.row.seq).await?;
         let waiting = turns.iter().filter(|turn| !turn.waits.is_empty());
         let waiting = waiting.cloned().collect();
         // What nobody keeps any more is not shown.
@@ -145,6 +147,12 @@ impl App {
             turns,
             waiting,
         })
+    }
+
+    /// Fails if the record after `seq` is damaged. Rows end before such a record, so a thread would look shorter than it is.
+    async fn check_readable_after(&self, stream: &StreamKey, seq: u64) -> Result<()> {
+        self.runtime.journal().read(stream, seq, 1).await?;
+        Ok(())
     }
 
     /// Writes a thread with its newest turns.
@@ -177,6 +185,7 @@ impl App {
             return Err(ApiError::turn_not_found());
         }
         let (turn, head) = (turn_of(found.id, &row), found.row.seq.max(row.seq));
+        self.check_readable_after(&found.id.into(), head).await?;
         let items = self.read_items(found.id, vec![row], head);
         Ok(DetailJson::new(
             head,

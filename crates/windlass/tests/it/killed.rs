@@ -638,7 +638,7 @@ fn a_call_that_ends_with_the_process_says_so() {
 }
 
 #[test]
-fn a_turn_whose_environment_is_gone_after_the_restart_fails_and_names_it() {
+fn a_turn_whose_environment_is_gone_after_the_restart_waits_for_it_or_for_an_interrupt() {
     let mut model = Model::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
@@ -647,7 +647,7 @@ fn a_turn_whose_environment_is_gone_after_the_restart_fails_and_names_it() {
     let thread =
         daemon.thread(&json!({"environments": [{"environment_id": "staging", "cwd": ""}]}));
     let mut events = daemon.client.events(&thread, 0);
-    daemon.turn(&thread, "greet me");
+    let turn = daemon.turn(&thread, "greet me");
     let mut exchange = model.asked();
     model.say_half(&mut exchange, "Hel");
     let before = events.until("item.delta");
@@ -658,13 +658,14 @@ fn a_turn_whose_environment_is_gone_after_the_restart_fails_and_names_it() {
     database.close().unwrap();
 
     let daemon = home.start();
-    let frames = follow_to_the_end(&daemon, &thread, before);
-    let turn = ended(&frames);
-    assert_eq!(turn["status"], "failed", "{turn}");
-    assert_eq!(turn["error_code"], "environment_not_found");
-    assert!(text(&turn["error"]).contains("staging"), "{turn}");
     let refused = daemon
         .client
         .post(&format!("{thread}/turns"), &json!({"prompt": "again"}));
     assert_eq!(refused.code(), "environment_not_found");
+    assert_eq!(daemon.detail(&thread)["turns"][0]["status"], "in_progress");
+    let stopped = daemon.client.post(&format!("{turn}/interrupt"), &json!({}));
+    stopped.expect(200);
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    let turn = ended(&frames);
+    assert_eq!(turn["status"], "interrupted", "{turn}");
 }

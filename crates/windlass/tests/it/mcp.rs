@@ -44,11 +44,11 @@ fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
     assert!(told.text().contains("mcp__winch__lift"));
     let results = told.results();
     assert!(results[0].contains("lifted with"), "{results:?}");
-    assert!(!shown.contains("7391"), "{shown}");
-    assert!(!told.text().contains("7391"));
+    assert!(!shown.contains("tar-7391"), "{shown}");
+    assert!(!told.text().contains("tar-7391"));
     let exported = daemon.client.get(&format!("{path}/export"));
     assert_eq!(exported.status, 200);
-    assert!(exported.body.contains("lifted with") && !exported.body.contains("7391"));
+    assert!(exported.body.contains("lifted with") && !exported.body.contains("tar-7391"));
     daemon.stop();
     let shown = home.command(&["config", "show"]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();

@@ -102,7 +102,7 @@ fn id(bytes: &mut Bytes<'_>) -> String {
 
 fn said(bytes: &mut Bytes<'_>) -> BackendEvent {
     let parent = bytes.one_in(6).then(|| id(bytes));
-    match bytes.below(12) {
+    match bytes.below(13) {
         0 | 1 => BackendEvent::Started {
             session_id: id(bytes),
             model: bytes.one_in(2).then(|| "model".to_owned()),
@@ -138,6 +138,10 @@ fn said(bytes: &mut Bytes<'_>) -> BackendEvent {
         9 => BackendEvent::PermissionWithdrawn {
             request_id: id(bytes),
         },
+        11 => BackendEvent::Usage(BackendUsage {
+            input_tokens: bytes.below(100) as u64,
+            ..BackendUsage::default()
+        }),
         10 => BackendEvent::ToolOutput {
             call_id: id(bytes),
             text: "out".to_owned(),

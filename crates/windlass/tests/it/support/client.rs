@@ -36,7 +36,9 @@ impl Reply {
     #[track_caller]
     pub(crate) fn code(&self) -> String {
         let body: Value = serde_json::from_str(&self.body).unwrap();
-        super::text(&body["error"]["code"])
+        let code = body["error"]["code"].as_str();
+        let no_code = || panic!("status {} without a code: {}", self.status, self.body);
+        code.unwrap_or_else(no_code).to_owned()
     }
 }
 
