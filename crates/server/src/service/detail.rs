@@ -5,8 +5,8 @@ use serde::Serialize;
 use windlass_core::items::{Wait, wait_change};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{PendingApproval, PendingToolCall, PendingUserInput, Turn};
+use windlass_store::StreamKey;
 use windlass_store::queries::{ThreadOutline, TurnRow};
-use windlass_store::{Journal, StreamKey};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
