@@ -1,10 +1,16 @@
 //! The events of a thread as they come.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use windlass_protocol::RuntimeEventEnvelope;
+use windlass_protocol::{EventPayload, RuntimeEventEnvelope};
 
 use crate::error::ClientError;
+
+/// The number of unknown names that are reported; a server that sends more gets no further reports.
+const MAX_UNKNOWN: usize = 64;
 
 /// A stream of events. It ends when the daemon stops; [`seq`](RuntimeEventEnvelope::seq) of the last one says where to go on.
 #[derive(Debug)]
@@ -22,10 +28,19 @@ impl Events {
     }
 
     /// Returns the next event; `None` when the daemon has ended the stream.
+    ///
+    /// An event of a newer server has the payload [`EventPayload::Unknown`]. Its name is logged once per process.
     pub async fn next(&mut self) -> Result<Option<RuntimeEventEnvelope>, ClientError> {
         loop {
             if let Some(data) = self.frames.next() {
-                return Ok(Some(serde_json::from_slice(&data)?));
+                let event: RuntimeEventEnvelope = serde_json::from_slice(&data)?;
+                if let EventPayload::Unknown(unknown) = &event.payload
+                    && UNKNOWN_NAMES.is_new(&unknown.name)
+                {
+                    let name = &unknown.name;
+                    tracing::warn!(?name, "the server sends events that this version skips");
+                }
+                return Ok(Some(event));
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => {
@@ -37,6 +52,19 @@ impl Events {
                 None => return Ok(None),
             }
         }
+    }
+}
+
+static UNKNOWN_NAMES: UnknownNames = UnknownNames(Mutex::new(BTreeSet::new()));
+
+/// The names of unknown events that were reported.
+struct UnknownNames(Mutex<BTreeSet<String>>);
+
+impl UnknownNames {
+    /// Adds a name; returns whether it is to be reported.
+    fn is_new(&self, name: &str) -> bool {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.len() < MAX_UNKNOWN && names.insert(name.to_owned())
     }
 }
 
@@ -80,7 +108,54 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::{Client, ToPort};
+
+    #[tokio::test]
+    async fn unknown_event_is_passed_on_and_the_stream_continues() {
+        let frame = |seq: u64, name: &str, payload: Value| {
+            let event = json!({
+                "schema_version": 1, "seq": seq, "event": name, "kind": name, "thread_id": "thr_1", "turn_id": null,
+                "item_id": null, "timestamp": "", "created_at": "", "payload": payload,
+            });
+            format!("id: {seq}\nevent: {name}\ndata: {event}\n\n")
+        };
+        let known = json!({ "approval_id": "apr_1", "timeout_secs": 1 });
+        let body = frame(1, "thread.renamed", json!({})) + &frame(2, "approval.timeout", known);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).await.unwrap();
+            let length = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let client = Client::new(ToPort::new(address.to_string()), None);
+        let mut events = client.events("thr_1", 0).await.unwrap();
+        let first = events.next().await.unwrap().unwrap();
+        assert!(matches!(first.payload, EventPayload::Unknown(_)));
+        let second = events.next().await.unwrap().unwrap();
+        assert_eq!(second.payload.name(), "approval.timeout");
+        assert!(events.next().await.unwrap().is_none());
+    }
+
+    #[test]
+    fn unknown_name_is_reported_once() {
+        let names = UnknownNames(Mutex::default());
+        assert!(names.is_new("thread.renamed"));
+        assert!(!names.is_new("thread.renamed"));
+        assert!(names.is_new("thread.moved"));
+        for number in 2..MAX_UNKNOWN {
+            assert!(names.is_new(&number.to_string()));
+        }
+        assert!(!names.is_new("one too many"));
+    }
 
     #[test]
     fn data_is_found_however_the_text_is_cut() {

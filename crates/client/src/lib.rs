@@ -16,7 +16,7 @@
 //! let started: ThreadAndTurn = client.post(&path, &prompt).await?;
 //! let mut events = client.events(&started.thread.id, 0).await?;
 //! while let Some(event) = events.next().await? {
-//!     println!("{} {}", event.seq, event.event);
+//!     println!("{} {}", event.seq, event.payload.name());
 //! }
 //! # Ok(())
 //! # }

@@ -20,6 +20,9 @@ pub mod fleet;
 pub mod info;
 pub mod items;
 pub mod mode;
+#[cfg(feature = "openapi")]
+pub mod openapi;
+pub mod operations;
 pub mod sessions;
 pub mod stream;
 pub mod tasks;
@@ -44,14 +47,14 @@ pub use environments::{
     TurnEnvironmentParams,
 };
 pub use errors::{ErrorBody, ErrorCode, ErrorDetail};
-pub use events::{EventName, RuntimeEventEnvelope};
+pub use events::{EventName, EventPayload, RuntimeEventEnvelope};
 pub use info::{Health, RuntimeCapabilities, RuntimeExperimentalCapabilities, RuntimeInfo};
 pub use items::{Item, ItemKind};
 pub use mode::Mode;
 pub use sessions::{
     PatchSession, PatchedSession, ResumeSession, ResumedSession, SaveSession, SavedSession,
     SessionDetail, SessionLine, SessionList, SessionMessage, SessionMetadata, SessionPeek,
-    UpdateSession, UpdatedSession,
+    SessionView, UpdateSession, UpdatedSession,
 };
 pub use tasks::{
     CreateTask, HoldCause, JobHold, TaskChecklist, TaskCounts, TaskList, TaskRecord, TaskStatus,

@@ -265,3 +265,14 @@ pub struct SessionPeek {
     /// The thread that it is a place of.
     pub thread_id: String,
 }
+
+/// A saved session, in the form that the query selects.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(untagged)]
+pub enum SessionView {
+    /// All messages.
+    Detail(SessionDetail),
+    /// The beginnings of the last messages.
+    Peek(SessionPeek),
+}

@@ -9,13 +9,17 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_client::ClientError;
-use windlass_protocol::{ErrorCode, EventName, Mode, Status, Thread, ThreadDetail, Turn};
+use windlass_protocol::{
+    ErrorCode, EventPayload, Mode, RuntimeEventEnvelope, Status, Thread, ThreadDetail, Turn,
+};
 
 use crate::cli::is_read_out;
 use crate::follow::{self, Follower, Next};
 use crate::ids::{LOOKED_THROUGH, by_end};
 use crate::reach::{Link, explained};
-use crate::terminal::{Answer, Asked, Colour, FRAME, Hush, Questions, Screen, TypedAhead, asked};
+use crate::terminal::{
+    Answer, Asked, Colour, FRAME, Hush, Questions, Screen, ToolCall, TypedAhead, asked,
+};
 
 /// The tool that asks people; it is not offered where nobody can answer.
 pub(crate) const ASKING_TOOL: &str = "request_user_input";
@@ -155,10 +159,9 @@ impl Talk {
         let mut calls = HashMap::new();
         let mut left_open = Vec::new();
         for item in &detail.items {
-            let Some(metadata) = &item.metadata else {
+            let Some(tool) = ToolCall::of_item(item) else {
                 continue;
             };
-            let tool = metadata["tool"].clone();
             if matches!(item.status, Status::InProgress | Status::Queued) {
                 left_open.push((item.id.clone(), tool.clone()));
             }
@@ -166,7 +169,7 @@ impl Talk {
         }
         for approval in &detail.pending_approvals {
             let known = approval.item_id.as_ref().and_then(|id| calls.get(id));
-            let tool = asked(&json!(approval), known.filter(|tool| !tool.is_null()));
+            let tool = asked(&approval.tool_name, &approval.description, known);
             let id = approval.id.clone();
             questions.push(Asked::Approval { id, tool });
         }
@@ -224,9 +227,9 @@ pub(crate) struct Watch<'a> {
     turn_id: String,
     questions: Questions,
     /// What is known of the calls, by their items.
-    calls: HashMap<String, Value>,
+    calls: HashMap<String, ToolCall>,
     /// Calls that an earlier process began and nobody has seen the end of, with their items.
-    left_open: Vec<(String, Value)>,
+    left_open: Vec<(String, ToolCall)>,
 }
 
 impl Watch<'_> {
@@ -271,28 +274,8 @@ impl Watch<'_> {
                         continue;
                     }
                     screen.show(&event)?;
-                    let is = |name: EventName| event.event == name.as_str();
-                    let id = event.payload["id"].as_str().unwrap_or_default().to_owned();
-                    if is(EventName::ItemStarted) {
-                        let item = event.item_id.clone().unwrap_or_default();
-                        self.calls.insert(item, event.payload["tool"].clone());
-                    } else if is(EventName::ApprovalRequired) {
-                        let item = event.payload["item_id"].as_str().unwrap_or_default();
-                        let known = self.calls.get(item).filter(|tool| !tool.is_null());
-                        let tool = asked(&event.payload, known);
-                        self.questions.push(Asked::Approval { id, tool });
-                    } else if is(EventName::UserInputRequired) {
-                        let request = event.payload["request"].clone();
-                        self.questions.push(Asked::Input { id, request });
-                    } else if is(EventName::ApprovalDecided) {
-                        let id = event.payload["approval_id"].as_str().unwrap_or_default();
-                        self.questions.forget(id, screen)?;
-                    } else if is(EventName::UserInputAnswered) || is(EventName::UserInputCanceled) {
-                        self.questions.forget(&id, screen)?;
-                    } else if is(EventName::TurnCompleted) {
-                        screen.clear()?;
-                        let turn = serde_json::from_value(event.payload["turn"].clone());
-                        return Ok(Ended::Turn(turn.context("the end of the turn cannot be read")?));
+                    if let Some(turn) = self.apply(*event, screen)? {
+                        return Ok(Ended::Turn(Box::new(turn)));
                     }
                 }
                 line = self.questions.line(), if self.questions.is_asking() => {
@@ -325,6 +308,46 @@ impl Watch<'_> {
         }
     }
 
+    /// Updates calls and questions by an event; returns the turn once it has ended.
+    fn apply(
+        &mut self,
+        event: RuntimeEventEnvelope,
+        screen: &mut Screen,
+    ) -> io::Result<Option<Turn>> {
+        match event.payload {
+            EventPayload::ItemStarted(started) => {
+                if let Some(tool) = started.tool {
+                    self.calls.insert(started.item.id, tool.into());
+                }
+            }
+            EventPayload::ApprovalRequired(approval) => {
+                let known = self.calls.get(&approval.item_id);
+                let tool = asked(&approval.tool_name, &approval.description, known);
+                let id = approval.id;
+                self.questions.push(Asked::Approval { id, tool });
+            }
+            EventPayload::UserInputRequired(input) => {
+                let (id, request) = (input.id, input.request);
+                self.questions.push(Asked::Input { id, request });
+            }
+            EventPayload::ApprovalDecided(decided) => {
+                self.questions.forget(&decided.approval_id, screen)?;
+            }
+            EventPayload::UserInputAnswered(answered) => {
+                self.questions.forget(&answered.id, screen)?;
+            }
+            EventPayload::UserInputCanceled(canceled) => {
+                self.questions.forget(&canceled.id, screen)?;
+            }
+            EventPayload::TurnCompleted(ended) => {
+                screen.clear()?;
+                return Ok(Some(ended.turn));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
     /// Asks what is to be asked, and answers what no person is to decide.
     async fn settle(&mut self, screen: &mut Screen) -> Result<()> {
         let approvals = self.talk.approvals;
@@ -336,7 +359,7 @@ impl Watch<'_> {
                         (json!({ "decision": "allow" }), None)
                     }
                     Asked::Approval { tool, .. } => {
-                        let name = tool["name"].as_str().unwrap_or("a tool");
+                        let name = &tool.name;
                         let told = format!(
                             "{name} is not allowed: nobody is here to ask; --yes allows everything"
                         );

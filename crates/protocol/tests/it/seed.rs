@@ -3,7 +3,7 @@
 use serde_json::{Value, from_str, from_value, json, to_string, to_value};
 use windlass_protocol::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,
-    DynamicToolSpec, EventName, Mode, RuntimeEventEnvelope, TurnEnvironmentParams,
+    DynamicToolSpec, EventName, EventPayload, Mode, RuntimeEventEnvelope, TurnEnvironmentParams,
 };
 
 #[test]
@@ -69,22 +69,53 @@ fn an_envelope_without_version_is_of_the_first() {
         "timestamp": "2026-06-12T00:00:00Z", "payload": {}
     }))
     .unwrap();
-    assert_eq!(envelope.schema_version, 1);
-    assert_eq!(envelope.previous_seq(), None);
+    assert_eq!(to_value(&envelope).unwrap()["schema_version"], 1);
+    assert_eq!(envelope.previous_seq, None);
 }
 
 #[test]
-fn absent_ids_of_an_envelope_are_null_and_the_link_is_an_extra_field() {
-    let mut envelope: RuntimeEventEnvelope = from_value(json!({
-        "seq": 2, "event": "thread.started", "kind": "thread.started", "thread_id": "thr_1",
+fn envelope_of_another_version_is_refused() {
+    let refused = from_value::<RuntimeEventEnvelope>(json!({
+        "schema_version": 2, "seq": 1, "event": "test", "kind": "test", "thread_id": "thr_1",
         "timestamp": "2026-06-12T00:00:00Z", "payload": {}
+    }));
+    let error = refused.unwrap_err().to_string();
+    assert_eq!(error, "the event has the unknown envelope version 2");
+}
+
+#[test]
+fn absent_ids_of_an_envelope_are_null_and_the_link_is_a_field() {
+    let mut envelope: RuntimeEventEnvelope = from_value(json!({
+        "seq": 2, "event": "approval.timeout", "kind": "approval.timeout", "thread_id": "thr_1",
+        "timestamp": "2026-06-12T00:00:00Z", "payload": {"approval_id": "apr_1", "timeout_secs": 5}
     }))
     .unwrap();
-    envelope.link(1);
+    envelope.previous_seq = Some(1);
     let value = to_value(&envelope).unwrap();
     assert_eq!(value["turn_id"], Value::Null);
     assert_eq!(value["item_id"], Value::Null);
     assert_eq!(value["previous_seq"], 1);
+}
+
+#[test]
+fn event_of_a_newer_server_is_written_as_it_was_read() {
+    let value = json!({
+        "schema_version": 1, "seq": 1, "event": "thread.renamed", "kind": "thread.renamed", "thread_id": "thr_1",
+        "turn_id": null, "item_id": null, "timestamp": "2026-06-12T00:00:00Z", "created_at": "2026-06-12T00:00:00Z",
+        "payload": {"title": "x"}
+    });
+    let envelope: RuntimeEventEnvelope = from_value(value.clone()).unwrap();
+    assert!(
+        matches!(&envelope.payload, EventPayload::Unknown(event) if event.name == "thread.renamed")
+    );
+    assert_eq!(to_value(&envelope).unwrap(), value);
+}
+
+#[test]
+fn known_event_without_a_required_field_is_an_error() {
+    let payload = json!({"delta": "x"});
+    let refused = EventPayload::read("item.delta".to_owned(), payload);
+    assert_eq!(refused.unwrap_err().to_string(), "missing field `kind`");
 }
 
 #[test]

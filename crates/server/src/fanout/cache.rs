@@ -36,7 +36,7 @@ impl WireRecord {
             let mut json = serde_json::to_vec(&envelope).ok()?;
             json.pop();
             Some(WireEvent {
-                name: envelope.event,
+                name: envelope.payload.name().to_owned(),
                 json: json.into(),
             })
         });

@@ -7,12 +7,12 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
+use windlass_protocol::operations::RequiredScope;
 
 use super::{answers, query};
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::routes::{Table, may_call};
-use crate::service::rules::MayCall;
+use crate::routes::required_scope;
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenLookup};
 use crate::visitors::Visitor;
@@ -28,25 +28,17 @@ const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"]
 /// What is said to a token that is nobody's.
 const UNKNOWN_TOKEN: &str = "the token is wrong: the daemon knows none like it";
 
-/// What lets requests pass or not.
-#[derive(Clone)]
-pub(crate) struct Gate {
-    pub(crate) app: Shared,
-    pub(crate) table: Arc<Table>,
-}
-
-/// Lets requests pass that show a token which is good for their route.
-pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+/// Passes requests whose token has the scope that the route requires.
+pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let may_call = match route {
-        Some(route) => may_call(&gate.table, route.as_str(), request.method()),
-        // There is no such route, which whoever has a token may know.
-        None => MayCall::Agent,
+    let required = match route {
+        Some(route) => required_scope(route.as_str(), request.method()),
+        // Any token may learn that there is no such route.
+        None => RequiredScope::Agent,
     };
-    if may_call == MayCall::Anyone {
+    if required == RequiredScope::Anyone {
         return next.run(request).await;
     }
-    let app = gate.app;
     let caller = match caller(&app.settings.access, request.headers()) {
         Ok(caller) => caller,
         Err(refusal) => return refusal.into_response(),
@@ -58,7 +50,7 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     }
     let path = request.uri().path();
     let thread = path.split('/').nth(3).unwrap_or_default();
-    if let Err(refusal) = app.check_scope(&caller, may_call, thread, path).await {
+    if let Err(refusal) = app.check_scope(&caller, required, thread, path).await {
         return refusal.into_response();
     }
     request.extensions_mut().insert(caller.clone());

@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
 use windlass_protocol::ErrorCode;
@@ -16,7 +17,7 @@ use super::request::Ignored;
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::quotas::{Quota, Share};
-use crate::service::fields::{self, Fields};
+use crate::service::fields::{self, UnknownFields};
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenLookup};
 
@@ -81,7 +82,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn parse<T: Fields>(bytes: &[u8], ignored: &Ignored) -> Result<T> {
+fn parse<T: DeserializeOwned>(bytes: &[u8], ignored: &Ignored) -> Result<(T, UnknownFields)> {
     if !is_shallow_text(bytes) {
         let text = format!("the body is nested more than {MAX_JSON_DEPTH} deep");
         return Err(ApiError::new(ErrorCode::InvalidJson, text));
@@ -93,15 +94,15 @@ fn parse<T: Fields>(bytes: &[u8], ignored: &Ignored) -> Result<T> {
     let Value::Object(fields) = value else {
         return Err(ApiError::field("", "the body must be an object"));
     };
-    let (read, unread) = fields::read(fields)?;
-    ignored.add(unread);
-    Ok(read)
+    let (read, unknown) = fields::read(fields)?;
+    ignored.add(unknown.top_level());
+    Ok((read, unknown))
 }
 
 /// A body that must be there.
-pub(crate) struct Payload<T>(pub(crate) T);
+pub(crate) struct Payload<T>(pub(crate) T, pub(crate) UnknownFields);
 
-impl<T: Fields> FromRequest<Shared> for Payload<T> {
+impl<T: DeserializeOwned> FromRequest<Shared> for Payload<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Self> {
@@ -109,14 +110,15 @@ impl<T: Fields> FromRequest<Shared> for Payload<T> {
             return Err(unsupported());
         }
         let ignored = Ignored::of(&request);
-        parse(&whole(app, request).await?, &ignored).map(Self)
+        let (body, unknown) = parse(&whole(app, request).await?, &ignored)?;
+        Ok(Self(body, unknown))
     }
 }
 
 /// A body in which everything is optional, so that it may be missing.
 pub(crate) struct Optional<T>(pub(crate) T);
 
-impl<T: Fields + Default> FromRequest<Shared> for Optional<T> {
+impl<T: DeserializeOwned + Default> FromRequest<Shared> for Optional<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Self> {
@@ -128,7 +130,7 @@ impl<T: Fields + Default> FromRequest<Shared> for Optional<T> {
         if !is_json {
             return Err(unsupported());
         }
-        parse(&bytes, &ignored).map(Self)
+        parse(&bytes, &ignored).map(|(body, _)| Self(body))
     }
 }
 

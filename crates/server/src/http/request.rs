@@ -41,11 +41,9 @@ impl Ignored {
         noted.cloned().unwrap_or_default()
     }
 
-    pub(super) fn add(&self, fields: Vec<String>) {
+    pub(super) fn add(&self, fields: impl Iterator<Item = String>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let short = fields
-            .into_iter()
-            .filter(|name| name.len() <= MAX_IGNORED_BYTES);
+        let short = fields.filter(|name| name.len() <= MAX_IGNORED_BYTES);
         noted.extend(short.take(MAX_IGNORED));
     }
 

@@ -14,7 +14,9 @@ pub(super) async fn list(asked: Asked) -> Answer {
 }
 
 pub(super) async fn create(asked: Asked, body: Payload<CreateAutomation>) -> Answer {
-    created(&asked.create_automation(body.0).await?)
+    let Payload(request, unknown) = body;
+    unknown.refuse_limits()?;
+    created(&asked.create_automation(request).await?)
 }
 
 pub(super) async fn get(asked: Asked, Path(id): Id) -> Answer {
@@ -22,7 +24,9 @@ pub(super) async fn get(asked: Asked, Path(id): Id) -> Answer {
 }
 
 pub(super) async fn patch(asked: Asked, Path(id): Id, body: Payload<PatchAutomation>) -> Answer {
-    ok(&asked.patch_automation(&id, body.0).await?)
+    let Payload(request, unknown) = body;
+    unknown.refuse_limits()?;
+    ok(&asked.patch_automation(&id, request).await?)
 }
 
 pub(super) async fn delete(asked: Asked, Path(id): Id) -> Answer {

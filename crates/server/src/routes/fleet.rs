@@ -28,7 +28,10 @@ pub(super) async fn list(asked: Asked, query: Query) -> Answer {
 }
 
 pub(super) async fn create(asked: Asked, body: Payload<CreateFleetRun>) -> Answer {
-    created(&asked.create_fleet_run(body.0).await?)
+    let Payload(request, unknown) = body;
+    // An unknown field may be meant to limit something. A retry policy limits nothing and may have more.
+    unknown.refuse(&["retry_policy"])?;
+    created(&asked.create_fleet_run(request).await?)
 }
 
 pub(super) async fn get(asked: Asked, Path(id): Id) -> Answer {

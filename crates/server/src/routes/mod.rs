@@ -1,4 +1,4 @@
-//! The routes: who may call each, and handlers that read a request, call the service and write its answer.
+//! Handlers that read a request, call the service and write its response, one for each operation of the contract.
 
 mod agent_runs;
 mod apps;
@@ -20,17 +20,16 @@ mod turns;
 mod usage;
 mod workspace;
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::try_unfold;
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_protocol::ErrorCode;
+use windlass_protocol::operations as op;
 
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
@@ -38,10 +37,9 @@ use crate::http::path::Path;
 use crate::http::{auth, cors, idempotency, request, whole};
 use crate::service::Asked;
 use crate::service::detail::DetailJson;
-use crate::service::rules::MayCall;
 
 use table::Routes;
-pub(crate) use table::{Table, may_call};
+pub(crate) use table::required_scope;
 pub(crate) use threads::NEXT_CURSOR;
 
 /// The longest answer with items that is made in memory, in bytes.
@@ -97,123 +95,106 @@ fn accepted(value: &impl Serialize) -> Answer {
 /// The id in a path.
 type Id = Path<String>;
 
-/// All routes, each with who may call it.
-#[rustfmt::skip]
+/// The handler of every operation.
 fn routes() -> Routes {
-    use MayCall::{Admin, Agent, Anyone, Client, Owner};
     Routes::default()
-        .get("/health", Anyone, health::health)
-        .get("/ready", Anyone, health::ready)
-        .get("/v1/runtime/info", Anyone, health::info)
-        .get("/metrics", Client, metrics::metrics)
-        .get("/v1/threads", Agent, threads::list)
-        .post("/v1/threads", Agent, threads::create)
-        .get("/v1/threads/summary", Agent, threads::summary)
-        .get("/v1/threads/{id}", Owner, threads::detail)
-        .add(&Method::PATCH, "/v1/threads/{id}", Owner, threads::patch)
-        .add(&Method::DELETE, "/v1/threads/{id}", Owner, threads::delete)
-        .get("/v1/threads/{id}/context", Owner, threads::context)
-        .get("/v1/threads/{id}/export", Owner, events::export)
-        .post("/v1/threads/{id}/resume", Owner, threads::resume)
-        .post("/v1/threads/{id}/fork", Owner, threads::fork)
-        .post("/v1/threads/{id}/undo", Owner, threads::undo)
-        .post("/v1/threads/{id}/patch-undo", Owner, threads::patch_undo)
-        .post("/v1/threads/{id}/retry", Owner, threads::retry)
-        .post("/v1/threads/{id}/compact", Owner, threads::compact)
-        .post("/v1/threads/{id}/replay", Client, threads::replay)
-        .get("/v1/threads/{id}/events", Owner, events::events)
-        .post("/v1/threads/{id}/turns", Owner, turns::start)
-        .get("/v1/threads/{id}/turns/{turn_id}", Owner, turns::detail)
-        .post("/v1/threads/{id}/turns/{turn_id}/steer", Owner, turns::steer)
-        .post("/v1/threads/{id}/turns/{turn_id}/interrupt", Owner, turns::interrupt)
-        .post("/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result", Owner, turns::submit_result)
-        .post("/v1/threads/{id}/agent-runs/{agent_id}/cancel", Owner, agent_runs::cancel)
-        .post("/v1/threads/{id}/agent-runs/nudge", Owner, agent_runs::nudge)
-        .get("/v1/sessions", Agent, sessions::list)
-        .post("/v1/sessions", Agent, sessions::save)
-        .add(&Method::PUT, "/v1/sessions", Agent, sessions::update)
-        .get("/v1/sessions/summary", Agent, sessions::summary)
-        .get("/v1/sessions/{id}", Agent, sessions::get)
-        .add(&Method::PATCH, "/v1/sessions/{id}", Agent, sessions::patch)
-        .add(&Method::DELETE, "/v1/sessions/{id}", Agent, sessions::delete)
-        .get("/v1/sessions/{id}/context", Agent, sessions::context)
-        .post("/v1/sessions/{id}/resume-thread", Agent, sessions::resume)
-        .get("/v1/snapshots", Client, snapshots::list)
-        .post("/v1/snapshots/{id}/restore", Client, snapshots::restore)
-        .post("/v1/approvals/{approval_id}", Client, turns::decide)
-        .post("/v1/user-input/{thread_id}/{input_id}", Client, turns::answer_input)
-        .post("/v1/stream", Agent, stream::one_shot)
-        .get("/v1/tasks", Agent, tasks::list)
-        .post("/v1/tasks", Agent, tasks::create)
-        .get("/v1/tasks/{id}", Agent, tasks::get)
-        .post("/v1/tasks/{id}/cancel", Agent, tasks::cancel)
-        .get("/v1/automations", Agent, automations::list)
-        .post("/v1/automations", Agent, automations::create)
-        .get("/v1/automations/{id}", Agent, automations::get)
-        .add(&Method::PATCH, "/v1/automations/{id}", Agent, automations::patch)
-        .add(&Method::DELETE, "/v1/automations/{id}", Agent, automations::delete)
-        .post("/v1/automations/{id}/run", Agent, automations::run)
-        .post("/v1/automations/{id}/pause", Agent, automations::pause)
-        .post("/v1/automations/{id}/resume", Agent, automations::resume)
-        .get("/v1/automations/{id}/runs", Agent, automations::runs)
-        .get("/v1/usage", Client, usage::usage)
-        .get("/v1/environments", Agent, environments::list)
-        .post("/v1/environments", Admin, environments::create)
-        .get("/v1/environments/{id}", Agent, environments::get)
-        .add(&Method::DELETE, "/v1/environments/{id}", Admin, environments::delete)
-        .get("/v1/fleet/runs", Agent, fleet::list)
-        .post("/v1/fleet/runs", Agent, fleet::create)
-        .get("/v1/fleet/runs/{run_id}", Agent, fleet::get)
-        .post("/v1/fleet/runs/{run_id}/start", Agent, fleet::start)
-        .post("/v1/fleet/runs/{run_id}/stop", Agent, fleet::stop)
-        .get("/v1/fleet/runs/{run_id}/workers", Agent, fleet::workers)
-        .get("/v1/fleet/runs/{run_id}/events", Agent, fleet::events)
-        .get("/v1/fleet/runs/{run_id}/events/replay", Agent, fleet::replay)
-        .get("/v1/fleet/workers/{worker_id}", Agent, fleet::worker)
-        .post("/v1/fleet/workers/{worker_id}/interrupt", Agent, fleet::interrupt)
-        .post("/v1/fleet/workers/{worker_id}/stop", Agent, fleet::stop_worker)
-        .post("/v1/fleet/workers/{worker_id}/restart", Agent, fleet::restart)
-        .get("/v1/agent-runs", Agent, agent_runs::list)
-        .get("/v1/agent-runs/{run_id}", Agent, agent_runs::get)
-        .get("/v1/config", Client, config::get)
-        .post("/v1/config", Admin, config::set)
-        .post("/v1/config/reload", Admin, config::reload)
-        .get("/v1/models", Client, config::current_models)
-        .get("/v1/providers", Client, config::providers)
-        .get("/v1/providers/{id}/models", Client, config::models)
-        .post("/v1/providers/{id}/switch", Admin, config::switch)
-        .get("/v1/skills", Client, apps::skills)
-        .post("/v1/skills/{name}", Admin, apps::switch_skill)
-        .get("/v1/apps/mcp/servers", Client, apps::servers)
-        .get("/v1/apps/mcp/tools", Client, apps::tools)
-        .get("/v1/openapi.json", Agent, openapi::openapi)
-        .get("/v1/workspace/status", Agent, workspace::status)
+        .add::<op::GetHealth, _, _>(health::health)
+        .add::<op::GetReady, _, _>(health::ready)
+        .add::<op::GetRuntimeInfo, _, _>(health::info)
+        .add::<op::GetMetrics, _, _>(metrics::metrics)
+        .add::<op::ListThreads, _, _>(threads::list)
+        .add::<op::CreateThread, _, _>(threads::create)
+        .add::<op::SummarizeThreads, _, _>(threads::summary)
+        .add::<op::GetThread, _, _>(threads::detail)
+        .add::<op::PatchThread, _, _>(threads::patch)
+        .add::<op::DeleteThread, _, _>(threads::delete)
+        .add::<op::GetThreadContext, _, _>(threads::context)
+        .add::<op::ExportThread, _, _>(events::export)
+        .add::<op::ResumeThread, _, _>(threads::resume)
+        .add::<op::ForkThread, _, _>(threads::fork)
+        .add::<op::UndoThread, _, _>(threads::undo)
+        .add::<op::PatchUndoThread, _, _>(threads::patch_undo)
+        .add::<op::RetryThread, _, _>(threads::retry)
+        .add::<op::CompactThread, _, _>(threads::compact)
+        .add::<op::ReplayThread, _, _>(threads::replay)
+        .add::<op::StreamEvents, _, _>(events::events)
+        .add::<op::StartTurn, _, _>(turns::start)
+        .add::<op::GetTurn, _, _>(turns::detail)
+        .add::<op::SteerTurn, _, _>(turns::steer)
+        .add::<op::InterruptTurn, _, _>(turns::interrupt)
+        .add::<op::SubmitToolResult, _, _>(turns::submit_result)
+        .add::<op::CancelAgentRun, _, _>(agent_runs::cancel)
+        .add::<op::NudgeAgentRuns, _, _>(agent_runs::nudge)
+        .add::<op::ListSessions, _, _>(sessions::list)
+        .add::<op::SaveSession, _, _>(sessions::save)
+        .add::<op::UpdateSession, _, _>(sessions::update)
+        .add::<op::SummarizeSessions, _, _>(sessions::summary)
+        .add::<op::GetSession, _, _>(sessions::get)
+        .add::<op::PatchSession, _, _>(sessions::patch)
+        .add::<op::DeleteSession, _, _>(sessions::delete)
+        .add::<op::GetSessionContext, _, _>(sessions::context)
+        .add::<op::ResumeSession, _, _>(sessions::resume)
+        .add::<op::ListSnapshots, _, _>(snapshots::list)
+        .add::<op::RestoreSnapshot, _, _>(snapshots::restore)
+        .add::<op::DecideApproval, _, _>(turns::decide)
+        .add::<op::AnswerUserInput, _, _>(turns::answer_input)
+        .add::<op::StreamOneTurn, _, _>(stream::one_shot)
+        .add::<op::ListTasks, _, _>(tasks::list)
+        .add::<op::CreateTask, _, _>(tasks::create)
+        .add::<op::GetTask, _, _>(tasks::get)
+        .add::<op::CancelTask, _, _>(tasks::cancel)
+        .add::<op::ListAutomations, _, _>(automations::list)
+        .add::<op::CreateAutomation, _, _>(automations::create)
+        .add::<op::GetAutomation, _, _>(automations::get)
+        .add::<op::PatchAutomation, _, _>(automations::patch)
+        .add::<op::DeleteAutomation, _, _>(automations::delete)
+        .add::<op::RunAutomation, _, _>(automations::run)
+        .add::<op::PauseAutomation, _, _>(automations::pause)
+        .add::<op::ResumeAutomation, _, _>(automations::resume)
+        .add::<op::ListAutomationRuns, _, _>(automations::runs)
+        .add::<op::GetUsage, _, _>(usage::usage)
+        .add::<op::ListEnvironments, _, _>(environments::list)
+        .add::<op::CreateEnvironment, _, _>(environments::create)
+        .add::<op::GetEnvironment, _, _>(environments::get)
+        .add::<op::DeleteEnvironment, _, _>(environments::delete)
+        .add::<op::ListFleetRuns, _, _>(fleet::list)
+        .add::<op::CreateFleetRun, _, _>(fleet::create)
+        .add::<op::GetFleetRun, _, _>(fleet::get)
+        .add::<op::StartFleetRun, _, _>(fleet::start)
+        .add::<op::StopFleetRun, _, _>(fleet::stop)
+        .add::<op::ListFleetWorkers, _, _>(fleet::workers)
+        .add::<op::StreamFleetEvents, _, _>(fleet::events)
+        .add::<op::ReplayFleetEvents, _, _>(fleet::replay)
+        .add::<op::GetFleetWorker, _, _>(fleet::worker)
+        .add::<op::InterruptFleetWorker, _, _>(fleet::interrupt)
+        .add::<op::StopFleetWorker, _, _>(fleet::stop_worker)
+        .add::<op::RestartFleetWorker, _, _>(fleet::restart)
+        .add::<op::ListAgentRuns, _, _>(agent_runs::list)
+        .add::<op::GetAgentRun, _, _>(agent_runs::get)
+        .add::<op::GetConfig, _, _>(config::get)
+        .add::<op::SetConfig, _, _>(config::set)
+        .add::<op::ReloadConfig, _, _>(config::reload)
+        .add::<op::ListModels, _, _>(config::current_models)
+        .add::<op::ListProviders, _, _>(config::providers)
+        .add::<op::ListProviderModels, _, _>(config::models)
+        .add::<op::SwitchProvider, _, _>(config::switch)
+        .add::<op::ListSkills, _, _>(apps::skills)
+        .add::<op::SwitchSkill, _, _>(apps::switch_skill)
+        .add::<op::ListMcpServers, _, _>(apps::servers)
+        .add::<op::ListMcpTools, _, _>(apps::tools)
+        .add::<op::GetOpenapi, _, _>(openapi::openapi)
+        .add::<op::GetWorkspaceStatus, _, _>(workspace::status)
 }
 
-/// Lists all routes as `METHOD PATH: who may call it`, one a line.
-#[must_use]
-pub fn route_table() -> Vec<(String, &'static str, MayCall)> {
-    let (_, table) = routes().finish();
-    let rows = table.into_iter().flat_map(|(path, methods)| {
-        let row = move |(method, may_call)| (method, path, may_call);
-        methods.into_iter().map(row)
-    });
-    rows.collect()
-}
-
-/// Puts all routes together with what every request passes.
+/// Builds the router with the layers that every request passes.
 pub(crate) fn router(app: &Shared) -> Router {
-    let (routes, table) = routes().finish();
-    let gate = auth::Gate {
-        app: Shared::clone(app),
-        table: Arc::new(table),
-    };
+    let routes = routes().into_router();
     // The last one is passed first.
     routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Shared::clone(app), idempotency::check))
-        .layer(from_fn_with_state(gate, auth::check))
+        .layer(from_fn_with_state(Shared::clone(app), auth::check))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.settings))
         .layer(from_fn_with_state(Shared::clone(app), request::enter))

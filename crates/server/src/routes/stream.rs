@@ -4,10 +4,10 @@ use axum::body::Bytes;
 use serde_json::{Value, json};
 use windlass_core::items::{Change, ItemKind, ItemStatus, ItemStep, change};
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::EventName;
 use windlass_protocol::stream::{
     OneShot, OneShotCompleted, OneShotToolCompleted, OneShotToolStarted,
 };
+use windlass_protocol::{EventPayload, RuntimeEventEnvelope};
 use windlass_runtime::EventStream;
 
 use super::Answer;
@@ -76,44 +76,35 @@ fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<By
                 },
             )]
         }
-        Change::Wait(_) => {
-            let Some(shown) = view::view(event, Include::default()) else {
-                return Vec::new();
-            };
-            // Calls of external tools have no frame of their own here: the stream registers none.
-            let is_known = [
-                EventName::ApprovalRequired,
-                EventName::ApprovalDecided,
-                EventName::ApprovalTimeout,
-                EventName::UserInputRequired,
-                EventName::UserInputAnswered,
-                EventName::UserInputCanceled,
-            ]
-            .iter()
-            .any(|name| name.as_str() == shown.event);
-            if !is_known {
-                return Vec::new();
-            }
-            let mut payload = shown.payload;
-            let id = ["id", "approval_id", "input_id"]
-                .iter()
-                .find_map(|name| payload.get(*name).cloned());
-            payload["id"] = id.unwrap_or(Value::Null);
-            payload["thread_id"] = shown.thread_id.into();
-            payload["turn_id"] = shown.turn_id.into();
-            if let Some(status) = shown.event.strip_prefix("user_input.") {
-                // The frame of this stream has a word of its own for it.
-                let status = if status == "answered" {
-                    "submitted"
-                } else {
-                    status
-                };
-                payload["status"] = status.into();
-            }
-            vec![sse::named(&shown.event, &payload)]
-        }
+        Change::Wait(_) => view::view(event, Include::default())
+            .and_then(of_wait)
+            .into_iter()
+            .collect(),
         _ => Vec::new(),
     }
+}
+
+/// Calls of a client's tools have no frame here: this stream registers no tools.
+fn of_wait(shown: RuntimeEventEnvelope) -> Option<Bytes> {
+    let (id, status) = match &shown.payload {
+        EventPayload::ApprovalRequired(approval) => (&approval.id, None),
+        EventPayload::ApprovalDecided(approval) => (&approval.approval_id, None),
+        EventPayload::ApprovalTimeout(approval) => (&approval.approval_id, None),
+        EventPayload::UserInputRequired(input) => (&input.id, Some("required")),
+        EventPayload::UserInputAnswered(input) => (&input.id, Some("submitted")),
+        EventPayload::UserInputCanceled(input) => (&input.id, Some("canceled")),
+        _ => return None,
+    };
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(&shown.payload) else {
+        return None;
+    };
+    fields.insert("id".to_owned(), id.as_str().into());
+    fields.insert("thread_id".to_owned(), shown.thread_id.into());
+    fields.insert("turn_id".to_owned(), shown.turn_id.into());
+    if let Some(status) = status {
+        fields.insert("status".to_owned(), status.into());
+    }
+    Some(sse::named(shown.payload.name(), &fields))
 }
 
 fn of_item(step: ItemStep<'_>) -> Option<Bytes> {

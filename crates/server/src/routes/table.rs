@@ -1,75 +1,83 @@
-//! Which routes there are and who may call each. A route cannot be added without saying that.
+//! Connects the operations of the contract with their handlers.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, on};
+use windlass_protocol::operations::{self, Endpoint, OPERATIONS, Operation, RequiredScope};
 
 use crate::app::Shared;
-use crate::service::rules::MayCall;
-
-/// Who may call what, by path and method.
-pub(crate) type Table = BTreeMap<&'static str, BTreeMap<String, MayCall>>;
 
 /// Routes on their way into a router.
 #[derive(Default)]
 pub(super) struct Routes {
     router: Router<Shared>,
-    table: Table,
+    /// Operations that have a handler.
+    #[cfg(test)]
+    added: Vec<&'static str>,
 }
 
 impl Routes {
-    /// Adds a route, and who may call it.
-    pub(super) fn add<H, T>(
-        mut self,
-        method: &Method,
-        path: &'static str,
-        may_call: MayCall,
-        handler: H,
-    ) -> Self
+    /// Adds the handler of an operation.
+    pub(super) fn add<E, H, T>(mut self, handler: H) -> Self
     where
+        E: Endpoint,
         H: Handler<T, Shared>,
         T: 'static,
     {
-        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
-        self.router = self.router.route(path, on(filter, handler));
-        let methods = self.table.entry(path).or_default();
-        methods.insert(method.to_string(), may_call);
+        let filter = match E::OPERATION.method {
+            operations::Method::Get => MethodFilter::GET,
+            operations::Method::Post => MethodFilter::POST,
+            operations::Method::Put => MethodFilter::PUT,
+            operations::Method::Patch => MethodFilter::PATCH,
+            operations::Method::Delete => MethodFilter::DELETE,
+        };
+        self.router = self.router.route(E::OPERATION.path, on(filter, handler));
+        #[cfg(test)]
+        self.added.push(E::OPERATION.name);
         self
     }
 
-    pub(super) fn get<H, T>(self, path: &'static str, may_call: MayCall, handler: H) -> Self
-    where
-        H: Handler<T, Shared>,
-        T: 'static,
-    {
-        self.add(&Method::GET, path, may_call, handler)
-    }
-
-    pub(super) fn post<H, T>(self, path: &'static str, may_call: MayCall, handler: H) -> Self
-    where
-        H: Handler<T, Shared>,
-        T: 'static,
-    {
-        self.add(&Method::POST, path, may_call, handler)
-    }
-
-    pub(super) fn finish(self) -> (Router<Shared>, Table) {
-        (self.router, self.table)
+    pub(super) fn into_router(self) -> Router<Shared> {
+        self.router
     }
 }
 
-/// Finds out who may call a path by a method. A path without an entry is for the admin alone; a method that the path does not
-/// have is refused by the router, to whomever.
-pub(crate) fn may_call(table: &Table, path: &str, method: &Method) -> MayCall {
-    let Some(methods) = table.get(path) else {
-        return MayCall::Admin;
-    };
+static BY_PATH: LazyLock<HashMap<&str, Vec<&Operation>>> = LazyLock::new(|| {
+    let mut by_path: HashMap<_, Vec<_>> = HashMap::new();
+    for operation in OPERATIONS {
+        by_path.entry(operation.path).or_default().push(operation);
+    }
+    by_path
+});
+
+/// Returns the scope that a call needs. An unknown path needs an admin; a method that the path does not have is refused by
+/// the router, whatever the scope.
+pub(crate) fn required_scope(path: &str, method: &Method) -> RequiredScope {
     let method = match *method {
         Method::HEAD => "GET",
         ref method => method.as_str(),
     };
-    methods.get(method).copied().unwrap_or(MayCall::Agent)
+    let Some(of_path) = BY_PATH.get(path) else {
+        return RequiredScope::Admin;
+    };
+    let mut of_method = of_path.iter().filter(|it| it.method.as_str() == method);
+    of_method.next().map_or(RequiredScope::Agent, |it| it.scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_protocol::operations::OPERATIONS;
+
+    #[test]
+    fn every_operation_has_one_handler() {
+        let mut added = super::super::routes().added;
+        let mut declared: Vec<_> = OPERATIONS.iter().map(|it| it.name).collect();
+        added.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(added, declared);
+    }
 }

@@ -52,7 +52,9 @@ fn statuses(query: &Query) -> Result<Vec<TaskStatus>> {
 }
 
 pub(super) async fn create(asked: Asked, body: Payload<CreateTask>) -> Answer {
-    created(&asked.create_task(body.0).await?)
+    let Payload(request, unknown) = body;
+    unknown.refuse_limits()?;
+    created(&asked.create_task(request).await?)
 }
 
 pub(super) async fn get(asked: Asked, Path(id): Id) -> Answer {

@@ -7,6 +7,7 @@ use windlass_protocol::{
 };
 
 use super::{Answer, Id, created, ok, with_items};
+use crate::error::ApiError;
 use crate::http::body::{Nothing, Payload};
 use crate::http::path::Path;
 use crate::service::Asked;
@@ -35,7 +36,19 @@ pub(super) async fn submit_result(
     Path((id, turn, call)): Path<(String, String, String)>,
     body: Payload<DynamicToolCallResult>,
 ) -> Answer {
-    asked.submit_result(&id, &turn, &call, body.0).await?;
+    let Payload(result, unknown) = body;
+    if let Some(other) = unknown
+        .top_level()
+        .next()
+        .filter(|_| result.content.is_empty())
+    {
+        // A call takes one result: one in an unknown field must not use the call up.
+        let text = format!(
+            "`{other}` is not read; put the result into `content`: [{{\"type\":\"input_text\",\"text\":\"…\"}}]"
+        );
+        return Err(ApiError::field("/content", text));
+    }
+    asked.submit_result(&id, &turn, &call, result).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 

@@ -6,8 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
+use windlass_protocol::operations::RequiredScope::{self, Agent, Owner};
 use windlass_rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
 use windlass_runs::Role;
 
@@ -16,14 +18,13 @@ use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::fanout::EventText;
 use crate::service::Asked;
-use crate::service::fields::{self, Fields};
+use crate::service::fields;
 use crate::service::follow::{FollowedEvent, Heard, Wanted};
-use crate::service::rules::MayCall::{self, Agent, Owner};
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope};
 
 /// A method, and who may call it.
-struct Method(&'static str, MayCall, fn(Call) -> Answering);
+struct Method(&'static str, RequiredScope, fn(Call) -> Answering);
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -41,10 +42,9 @@ const METHODS: &[Method] = &[
 
 /// Lists the methods for threads and turns, each with who may call it.
 #[must_use]
-pub fn socket_methods() -> Vec<(&'static str, MayCall)> {
+pub fn socket_methods() -> Vec<(&'static str, RequiredScope)> {
     let rows = METHODS.iter();
-    rows.map(|Method(name, may_call, _)| (*name, *may_call))
-        .collect()
+    rows.map(|Method(name, scope, _)| (*name, *scope)).collect()
 }
 
 /// The methods, as connections reach them.
@@ -83,12 +83,12 @@ impl Methods for ThreadMethods {
     }
 }
 
-async fn answer(Method(_, may_call, answer): &Method, mut call: Call) -> Answer {
-    if *may_call == Owner {
+async fn answer(Method(_, required, answer): &Method, mut call: Call) -> Answer {
+    if *required == Owner {
         call.thread = call.take_id("thread_id")?;
     }
     let (asked, thread) = (&call.asked, &call.thread);
-    let scope = asked.check_scope(&asked.caller, *may_call, thread, call.method);
+    let scope = asked.check_scope(&asked.caller, *required, thread, call.method);
     scope.await?;
     answer(call).await
 }
@@ -133,7 +133,7 @@ impl Call {
     }
 
     /// Reads what is left of the parameters as the body of the route that does the same. What nobody reads is ignored.
-    fn take_body<T: Fields>(&mut self) -> Result<T> {
+    fn take_body<T: DeserializeOwned>(&mut self) -> Result<T> {
         let (body, _) = fields::read(std::mem::take(&mut self.params))?;
         Ok(body)
     }

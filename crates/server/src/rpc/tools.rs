@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use windlass_core::items::WaitKind;
 use windlass_protocol::{
-    DynamicToolCallContent, DynamicToolCallResult, EventName, PatchThread, RuntimeEventEnvelope,
+    DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, EventName, EventPayload,
+    PatchThread,
 };
 use windlass_rpc::{Answer, Peer, RpcError};
 use windlass_runs::ClientId;
@@ -78,7 +79,7 @@ impl ToolExecutors {
 /// The calls of a thread that a connection has to execute: those that wait already, then new ones.
 struct DueCalls {
     thread: String,
-    names: Vec<Value>,
+    names: Vec<String>,
     events: Follower,
     /// The calls that waited at the time of registration, and the thread's newest record then.
     pending: HashSet<String>,
@@ -86,7 +87,7 @@ struct DueCalls {
 }
 
 impl DueCalls {
-    async fn find(asked: &Asked, found: &FoundThread, names: Vec<Value>) -> Result<Self> {
+    async fn find(asked: &Asked, found: &FoundThread, names: Vec<String>) -> Result<Self> {
         let thread = ids::thread(found.id);
         let head = found.row.seq;
         let waits = asked.queries.waits(Some(&found.row.stream)).await?;
@@ -109,10 +110,8 @@ impl DueCalls {
         })
     }
 
-    fn has(&self, event: &RuntimeEventEnvelope) -> bool {
-        let call = event.payload["call_id"].as_str().unwrap_or_default();
-        self.names.contains(&event.payload["tool"])
-            && (event.seq > self.head || self.pending.contains(call))
+    fn has(&self, seq: u64, call: &DynamicToolCallParams) -> bool {
+        self.names.contains(&call.tool) && (seq > self.head || self.pending.contains(&call.call_id))
     }
 
     async fn deliver(mut self, app: &Shared, peer: &Peer, running: &RunningCalls) {
@@ -121,15 +120,16 @@ impl DueCalls {
                 && let Some(shown) = &event.record.shown
                 && shown.name == EventName::ToolCallRequested.as_str()
                 && let Some(event) = shown.envelope()
-                && self.has(&event)
-                && running.ids().insert(text_of(&event.payload["call_id"]))
+                && let EventPayload::ToolCallRequested(requested) = event.payload
+                && self.has(event.seq, &requested.call)
+                && running.ids().insert(requested.call.call_id.clone())
             {
                 let (app, peer) = (Shared::clone(app), peer.clone());
                 let (thread, running) = (self.thread.clone(), running.clone());
                 tokio::spawn(async move {
-                    let call = text_of(&event.payload["call_id"]);
-                    execute(app, peer, thread, event.payload).await;
-                    running.ids().remove(&call);
+                    let id = requested.call.call_id.clone();
+                    execute(app, peer, thread, requested.call).await;
+                    running.ids().remove(&id);
                 });
             }
         }
@@ -145,7 +145,8 @@ pub(super) async fn register(mut call: Call) -> Answer {
     };
     let (peer, asked, thread) = (call.peer, call.asked, call.thread);
     let found = asked.find(&thread).await?;
-    let names: Vec<Value> = tools.iter().map(|tool| tool["name"].clone()).collect();
+    let names = tools.iter().filter_map(|tool| tool["name"].as_str());
+    let names: Vec<String> = names.map(str::to_owned).collect();
     let answer = json!({"thread_id": thread, "tools_registered": tools.len()});
     let change = [("dynamic_tools".to_owned(), Value::Array(tools))];
     let (change, _) = fields::read::<PatchThread>(change.into_iter().collect())?;
@@ -156,13 +157,13 @@ pub(super) async fn register(mut call: Call) -> Answer {
 }
 
 /// Sends a call to the client and submits its result. The call of a client that disconnects keeps waiting.
-async fn execute(app: Shared, peer: Peer, thread: String, call: Value) {
+async fn execute(app: Shared, peer: Peer, thread: String, call: DynamicToolCallParams) {
     let params = json!({
-        "action_id": call["call_id"],
+        "action_id": call.call_id,
         "attempt": 1,
-        "parameters": call["arguments"],
+        "parameters": call.arguments,
         "timeout_ms": null,
-        "tool": call["tool"],
+        "tool": call.tool,
     });
     let (success, text) = match peer.calls.call("tools.execute", &params, PATIENCE).await {
         Ok(Ok(output)) => (true, text_of(&output)),
@@ -173,7 +174,7 @@ async fn execute(app: Shared, peer: Peer, thread: String, call: Value) {
         success,
         content: vec![DynamicToolCallContent::InputText { text }],
     };
-    let (turn, id) = (text_of(&call["turn_id"]), text_of(&call["call_id"]));
+    let (turn, id) = (call.turn_id, call.call_id);
     let submitting = {
         let (app, id) = (Shared::clone(&app), id.clone());
         async move { app.submit_result(&thread, &turn, &id, result).await }

@@ -109,7 +109,7 @@ impl Export {
                 continue;
             };
             if let Some(mut shown) = view::view(&event, self.include) {
-                shown.link(self.previous);
+                shown.previous_seq = Some(self.previous);
                 self.previous = shown.seq;
                 return Ok(Some(shown));
             }

@@ -1,39 +1,11 @@
 //! What each scope of a token may do. Who may call a route or a method is said where that is; `docs/tokens.md` says it to people.
 
-use std::fmt;
-
+use windlass_protocol::operations::RequiredScope;
 use windlass_protocol::{ErrorCode, Mode};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::tokens::{Caller, TokenScope};
-
-/// Who may call a route, or a method of the socket. Each one may do what those above it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MayCall {
-    /// Tokens with the scope `admin`, and the operator's own.
-    Admin,
-    /// Also tokens with the scope `client`.
-    Client,
-    /// Also the token of an agent, where the thread that is named is that agent's.
-    Owner,
-    /// Also the token of any agent.
-    Agent,
-    /// Everybody, without a token.
-    Anyone,
-}
-
-impl fmt::Display for MayCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Admin => "admin",
-            Self::Client => "admin, client",
-            Self::Owner => "admin, client, the agent of the thread",
-            Self::Agent => "admin, client, agent",
-            Self::Anyone => "anyone",
-        })
-    }
-}
 
 fn forbidden(text: &str) -> ApiError {
     ApiError::new(ErrorCode::Forbidden, text)
@@ -75,18 +47,20 @@ impl App {
     pub(crate) async fn check_scope(
         &self,
         caller: &Caller,
-        may_call: MayCall,
+        required: RequiredScope,
         thread: &str,
         what: &str,
     ) -> Result<()> {
-        match (&caller.scope, may_call) {
-            (TokenScope::Admin, _) | (_, MayCall::Agent | MayCall::Anyone) => Ok(()),
-            (TokenScope::Client, MayCall::Client | MayCall::Owner) => Ok(()),
-            (TokenScope::Agent(agent), MayCall::Owner) => self.check_owner(agent, thread).await,
-            (TokenScope::Client, MayCall::Admin) => Err(forbidden(
+        match (&caller.scope, required) {
+            (TokenScope::Admin, _) | (_, RequiredScope::Agent | RequiredScope::Anyone) => Ok(()),
+            (TokenScope::Client, RequiredScope::Client | RequiredScope::Owner) => Ok(()),
+            (TokenScope::Agent(agent), RequiredScope::Owner) => {
+                self.check_owner(agent, thread).await
+            }
+            (TokenScope::Client, RequiredScope::Admin) => Err(forbidden(
                 "only an admin token may change what the machine is opened to",
             )),
-            (TokenScope::Agent(_), MayCall::Admin | MayCall::Client) => {
+            (TokenScope::Agent(_), RequiredScope::Admin | RequiredScope::Client) => {
                 let text = format!("an agent's token {}", closed_to_agents(what));
                 Err(forbidden(&text))
             }

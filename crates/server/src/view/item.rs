@@ -5,6 +5,7 @@ use windlass_core::items::{
     Item as CoreItem, ItemBody, ItemKind as CoreKind, ItemStatus, ToolItem,
 };
 use windlass_core::typed_id::ExecId;
+use windlass_protocol::events::{EventToolCall, ItemPayload};
 use windlass_protocol::{DynamicToolItemStatus, Item, ItemKind, RECORD_SCHEMA_VERSION, Status};
 
 use crate::external;
@@ -60,12 +61,18 @@ pub(crate) fn item(item: &CoreItem<'_>) -> Item {
     }
 }
 
-/// Shows what an event says of an item.
-pub(super) fn payload(shown: &CoreItem<'_>) -> Value {
-    let mut payload = json!({ "item": item(shown) });
+/// Shows what an event contains about an item.
+pub(super) fn payload(shown: &CoreItem<'_>) -> ItemPayload {
+    let mut payload = ItemPayload {
+        auto: None,
+        item: item(shown),
+        messages_after: None,
+        messages_before: None,
+        tool: None,
+    };
     match (shown.body, shown.exec_id) {
         (ItemBody::Tool(tool), Some(exec_id)) if !shown.is_ended() => {
-            payload["tool"] = call(&tool, exec_id);
+            payload.tool = Some(call(&tool, exec_id));
         }
         (
             ItemBody::Compaction {
@@ -75,23 +82,21 @@ pub(super) fn payload(shown: &CoreItem<'_>) -> Value {
             },
             _,
         ) => {
-            payload["auto"] = auto.unwrap_or(true).into();
-            if let Some(after) = messages_after {
-                payload["messages_before"] = messages_before.into();
-                payload["messages_after"] = after.into();
-            }
+            payload.auto = Some(auto.unwrap_or(true));
+            payload.messages_before = messages_after.map(|_| messages_before as u64);
+            payload.messages_after = messages_after.map(|after| after as u64);
         }
         _ => {}
     }
     payload
 }
 
-fn call(tool: &ToolItem<'_>, exec_id: ExecId) -> Value {
-    json!({
-        "id": ids::call(exec_id),
-        "name": tool.display_name.unwrap_or(tool.name),
-        "input": tool.arguments,
-    })
+fn call(tool: &ToolItem<'_>, exec_id: ExecId) -> EventToolCall {
+    EventToolCall {
+        id: ids::call(exec_id),
+        input: tool.arguments.cloned().unwrap_or_default(),
+        name: tool.display_name.unwrap_or(tool.name).to_owned(),
+    }
 }
 
 /// What the runtime itself says of a call. A result that uses one of these names does not speak in its place.
@@ -134,8 +139,9 @@ fn metadata(item: &CoreItem<'_>) -> Option<Value> {
             values.insert("tool_name".to_owned(), tool.name.into());
             values.insert("response_redacted".to_owned(), true.into());
         }
-        let mut shown = call(&tool, exec_id);
-        shown["provider_id"] = tool.tool_call_id.into();
+        let EventToolCall { id, input, name } = call(&tool, exec_id);
+        let shown =
+            json!({ "id": id, "input": input, "name": name, "provider_id": tool.tool_call_id });
         values.insert("tool".to_owned(), shown);
         if let Some(decision) = tool.approval {
             values.insert("approval".to_owned(), json!({ "decision": decision }));

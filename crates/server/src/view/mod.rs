@@ -9,13 +9,14 @@ mod thread;
 mod turn;
 mod wait;
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
 use windlass_core::events::Event;
 use windlass_core::items::{Change, Item, ItemKind, ItemStatus, ItemStep, change};
 use windlass_core::typed_id::{ItemId, TurnId};
-use windlass_protocol::{EventName, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION, RuntimeEventEnvelope};
+use windlass_protocol::events::{
+    DeltaKind, ItemDeltaPayload, ItemPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
+    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload,
+};
+use windlass_protocol::{EventPayload, RuntimeEventEnvelope, Status};
 
 use crate::ids;
 
@@ -31,125 +32,129 @@ pub struct Include {
     pub tool_output: bool,
 }
 
-/// What one event is on the wire.
+/// One event on the wire, without the fields that every event has.
 struct Shown {
-    name: EventName,
     turn_id: Option<TurnId>,
     item_id: Option<ItemId>,
-    payload: Value,
+    payload: EventPayload,
+}
+
+impl Shown {
+    fn of_turn(turn_id: TurnId, payload: EventPayload) -> Self {
+        Self {
+            turn_id: Some(turn_id),
+            item_id: None,
+            payload,
+        }
+    }
+
+    fn of_item(turn_id: TurnId, item_id: ItemId, payload: EventPayload) -> Self {
+        Self {
+            turn_id: Some(turn_id),
+            item_id: Some(item_id),
+            payload,
+        }
+    }
 }
 
 /// Shows one event, not yet linked with the one before it.
 #[must_use]
 pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
     let Shown {
-        name,
         turn_id,
         item_id,
         payload,
     } = shown(event, include)?;
-    let timestamp = ids::time(event.ts);
     Some(RuntimeEventEnvelope {
-        schema_version: RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION,
         seq: event.seq(),
-        event: name.as_str().to_owned(),
-        kind: name.as_str().to_owned(),
         thread_id: ids::thread(event.session_id),
         turn_id: turn_id.map(|id| id.to_string()),
         item_id: item_id.map(|id| id.to_string()),
-        created_at: Some(timestamp.clone()),
-        timestamp,
+        timestamp: ids::time(event.ts),
         payload,
-        extra: BTreeMap::new(),
+        previous_seq: None,
     })
 }
 
 fn shown(event: &Event, include: Include) -> Option<Shown> {
-    let of_turn = |name, turn_id, payload| Shown {
-        name,
-        turn_id: Some(turn_id),
-        item_id: None,
-        payload,
-    };
     let thread_id = || ids::thread(event.session_id);
     match change(event)? {
-        Change::Session(session) => {
-            let (name, payload) = thread::session(event, session)?;
-            Some(Shown {
-                name,
-                turn_id: None,
-                item_id: None,
-                payload,
-            })
-        }
+        Change::Session(session) => Some(Shown {
+            turn_id: None,
+            item_id: None,
+            payload: thread::session(event, session)?,
+        }),
         Change::TurnStarted(view) => {
-            let mut payload = json!({ "turn": turn(&view) });
-            if view.outline.compaction == Some(true) {
-                payload["manual_compaction"] = true.into();
-            }
-            Some(of_turn(EventName::TurnStarted, view.id, payload))
+            let payload = TurnStartedPayload {
+                manual_compaction: view.outline.compaction.filter(|is_manual| *is_manual),
+                turn: turn(&view),
+            };
+            let payload = EventPayload::TurnStarted(Box::new(payload));
+            Some(Shown::of_turn(view.id, payload))
         }
-        Change::TurnWorks { turn_id } => {
-            let payload = json!({ "status": "in_progress" });
-            Some(of_turn(EventName::TurnLifecycle, turn_id, payload))
-        }
+        Change::TurnWorks { turn_id } => Some(Shown::of_turn(turn_id, lifecycle(None))),
         Change::TurnResumed { turn_id, count } => {
-            let payload =
-                json!({ "status": "in_progress", "resumed": true, "resumed_count": count });
-            Some(of_turn(EventName::TurnLifecycle, turn_id, payload))
+            Some(Shown::of_turn(turn_id, lifecycle(Some(count))))
         }
         Change::TurnSteered {
             turn_id,
             item_id,
             input,
-        } => Some(Shown {
-            item_id: Some(item_id),
-            ..of_turn(
-                EventName::TurnSteered,
-                turn_id,
-                json!({"thread_id": thread_id(), "turn_id": turn_id, "input": input.unwrap_or_default()}),
-            )
-        }),
-        Change::InterruptRequested { turn_id, .. } => Some(of_turn(
-            EventName::TurnInterruptRequested,
-            turn_id,
-            json!({"thread_id": thread_id(), "turn_id": turn_id}),
-        )),
+        } => {
+            let payload = TurnSteeredPayload {
+                input: input.unwrap_or_default().to_owned(),
+                thread_id: thread_id(),
+                turn_id: turn_id.to_string(),
+            };
+            let payload = EventPayload::TurnSteered(Box::new(payload));
+            Some(Shown::of_item(turn_id, item_id, payload))
+        }
+        Change::InterruptRequested { turn_id, .. } => {
+            let payload = TurnInterruptRequestedPayload {
+                thread_id: thread_id(),
+                turn_id: turn_id.to_string(),
+            };
+            let payload = EventPayload::TurnInterruptRequested(Box::new(payload));
+            Some(Shown::of_turn(turn_id, payload))
+        }
         Change::TurnEnded(view) => {
-            let mut payload = json!({ "turn": turn(&view) });
-            if turn::is_end_of_process(&view) {
-                payload["recovered"] = true.into();
-            }
-            Some(of_turn(EventName::TurnCompleted, view.id, payload))
+            let payload = TurnCompletedPayload {
+                recovered: turn::is_end_of_process(&view).then_some(true),
+                turn: turn(&view),
+            };
+            let payload = EventPayload::TurnCompleted(Box::new(payload));
+            Some(Shown::of_turn(view.id, payload))
         }
         Change::Item(step) => of_item(step, include),
         Change::Wait(change) => {
-            let (name, payload) = wait::wait(event, &change)?;
-            Some(Shown {
-                item_id: Some(change.item_id),
-                ..of_turn(name, change.turn_id, payload)
-            })
+            let payload = wait::wait(event, &change)?;
+            Some(Shown::of_item(change.turn_id, change.item_id, payload))
         }
     }
 }
 
+fn lifecycle(resumed_count: Option<u32>) -> EventPayload {
+    EventPayload::TurnLifecycle(Box::new(TurnLifecyclePayload {
+        resumed: resumed_count.map(|_| true),
+        resumed_count,
+        status: Status::InProgress,
+    }))
+}
+
 fn of_item(step: ItemStep<'_>, include: Include) -> Option<Shown> {
-    let whole = |name, item: &Item<'_>| Shown {
-        name,
-        turn_id: Some(item.turn_id),
-        item_id: Some(item.id),
-        payload: item::payload(item),
+    let whole = |item: &Item<'_>, of: fn(Box<ItemPayload>) -> EventPayload| {
+        Shown::of_item(item.turn_id, item.id, of(Box::new(item::payload(item))))
     };
     match step {
-        ItemStep::Started(started) => Some(whole(EventName::ItemStarted, &started)),
-        ItemStep::Ended(ended) => {
-            let name = match ended.status {
-                ItemStatus::Failed => EventName::ItemFailed,
-                ItemStatus::Interrupted => EventName::ItemInterrupted,
-                ItemStatus::Completed | ItemStatus::InProgress => EventName::ItemCompleted,
-            };
-            Some(whole(name, &ended))
-        }
+        ItemStep::Started(started) => Some(whole(&started, EventPayload::ItemStarted)),
+        ItemStep::Ended(ended) => Some(whole(
+            &ended,
+            match ended.status {
+                ItemStatus::Failed => EventPayload::ItemFailed,
+                ItemStatus::Interrupted => EventPayload::ItemInterrupted,
+                ItemStatus::Completed | ItemStatus::InProgress => EventPayload::ItemCompleted,
+            },
+        )),
         ItemStep::Delta {
             turn_id,
             item_id,
@@ -157,17 +162,17 @@ fn of_item(step: ItemStep<'_>, include: Include) -> Option<Shown> {
             delta,
         } => {
             let kind = match kind {
-                ItemKind::AgentMessage => "agent_message",
-                ItemKind::AgentReasoning => "agent_reasoning",
-                _ if include.tool_output => "tool_call",
+                ItemKind::AgentMessage => DeltaKind::AgentMessage,
+                ItemKind::AgentReasoning => DeltaKind::AgentReasoning,
+                _ if include.tool_output => DeltaKind::ToolCall,
                 _ => return None,
             };
-            Some(Shown {
-                name: EventName::ItemDelta,
-                turn_id: Some(turn_id),
-                item_id: Some(item_id),
-                payload: json!({ "delta": delta, "kind": kind }),
-            })
+            let payload = ItemDeltaPayload {
+                delta: delta.to_owned(),
+                kind,
+            };
+            let payload = EventPayload::ItemDelta(Box::new(payload));
+            Some(Shown::of_item(turn_id, item_id, payload))
         }
     }
 }

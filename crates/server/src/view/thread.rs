@@ -1,9 +1,10 @@
 //! What happens to a thread itself. The record that the server keeps of a thread travels in the event.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::SessionChange;
-use windlass_protocol::{EventName, Thread};
+use windlass_protocol::events::{ThreadForkedPayload, ThreadStartedPayload, ThreadUpdatedPayload};
+use windlass_protocol::{EventPayload, Thread};
 
 use crate::ids;
 
@@ -18,27 +19,24 @@ fn record_of(event: &Event) -> Option<Thread> {
     serde_json::from_value(record?.clone()).ok()
 }
 
-pub(super) fn session(event: &Event, change: SessionChange<'_>) -> Option<(EventName, Value)> {
+pub(super) fn session(event: &Event, change: SessionChange<'_>) -> Option<EventPayload> {
     let thread = record_of(event)?;
     Some(match change {
-        SessionChange::Started(_) => (EventName::ThreadStarted, json!({ "thread": thread })),
-        SessionChange::Updated(data) => (
-            EventName::ThreadUpdated,
-            json!({ "thread": thread, "changes": data.changes.clone().unwrap_or_else(|| json!({})) }),
-        ),
-        SessionChange::Forked(data) => {
-            let mut payload = json!({
-                "thread": thread,
-                "source_thread_id": ids::thread(data.parent_session_id),
-                "source_seq": data.parent_sequence,
-            });
-            if let Some(depth) = data.depth {
-                payload["backtrack_depth_from_tail"] = depth.into();
-            }
-            if let Some(turn_id) = data.dropped_turn_id {
-                payload["dropped_turn_id"] = turn_id.to_string().into();
-            }
-            (EventName::ThreadForked, payload)
+        SessionChange::Started(_) => {
+            EventPayload::ThreadStarted(Box::new(ThreadStartedPayload { thread }))
         }
+        SessionChange::Updated(data) => {
+            EventPayload::ThreadUpdated(Box::new(ThreadUpdatedPayload {
+                changes: data.changes.clone().unwrap_or_else(|| json!({})),
+                thread,
+            }))
+        }
+        SessionChange::Forked(data) => EventPayload::ThreadForked(Box::new(ThreadForkedPayload {
+            backtrack_depth_from_tail: data.depth.map(u64::from),
+            dropped_turn_id: data.dropped_turn_id.map(|id| id.to_string()),
+            source_seq: data.parent_sequence,
+            source_thread_id: ids::thread(data.parent_session_id),
+            thread,
+        })),
     })
 }

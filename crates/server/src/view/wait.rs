@@ -1,13 +1,18 @@
 //! What waits for somebody, and how the wait ends.
 
-use serde_json::{Value, json};
 use windlass_core::events::{
-    ApprovalRequiredData, Event, ToolCallRequestedData, UserInputRequiredData,
+    ApprovalRequiredData, Decision, Event, ToolCallRequestedData, UserInputRequiredData,
 };
 use windlass_core::items::{Wait, WaitChange};
 use windlass_core::typed_id::SessionId;
+use windlass_protocol::events::{
+    ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload,
+    ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus, ToolCallTimeoutPayload,
+    UserInputAnsweredPayload, UserInputCanceledPayload, UserInputRequiredPayload,
+};
 use windlass_protocol::{
-    DynamicToolCallParams, EventName, PendingApproval, PendingToolCall, PendingUserInput,
+    ApprovalDecision, DynamicToolCallParams, EventPayload, PendingApproval, PendingToolCall,
+    PendingUserInput,
 };
 use windlass_runtime::PROCESS_RESTART;
 
@@ -72,89 +77,111 @@ pub(crate) fn pending_input(
     }
 }
 
-pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<(EventName, Value)> {
-    let item_id = change.item_id.to_string();
-    let call = |status: &str| {
-        json!({
-            "thread_id": ids::thread(event.session_id),
-            "turn_id": change.turn_id,
-            "call_id": ids::call(change.exec_id),
-            "item_id": item_id,
-            "status": status,
-        })
-    };
+pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayload> {
+    let thread_id = || ids::thread(event.session_id);
+    let turn_id = || change.turn_id.to_string();
+    let item_id = || change.item_id.to_string();
+    let call_id = || ids::call(change.exec_id);
     let approval_id = || ids::approval(change.exec_id);
     let seconds = |timeout_ms: Option<u64>| timeout_ms.unwrap_or_default() / 1000;
     Some(match change.wait {
         Wait::CallRequested(data) => {
             let pending = pending_call(event.session_id, change, data)?;
-            (EventName::ToolCallRequested, to_value(&pending))
+            EventPayload::ToolCallRequested(Box::new(pending))
         }
         Wait::CallResolved(data) => {
-            let mut payload = call("resolved");
-            payload["success"] = data.success.into();
-            payload["result_accepted"] = true.into();
-            (EventName::ToolCallResolved, payload)
+            EventPayload::ToolCallResolved(Box::new(ToolCallResolvedPayload {
+                call_id: call_id(),
+                item_id: item_id(),
+                result_accepted: true,
+                status: ToolCallStatus::Resolved,
+                success: data.success,
+                thread_id: thread_id(),
+                turn_id: turn_id(),
+            }))
         }
         Wait::CallTimedOut(data) => {
-            let mut payload = call("timeout");
-            payload["timeout_secs"] = seconds(data.timeout_ms).into();
-            (EventName::ToolCallTimeout, payload)
+            EventPayload::ToolCallTimeout(Box::new(ToolCallTimeoutPayload {
+                call_id: call_id(),
+                item_id: item_id(),
+                status: ToolCallStatus::Timeout,
+                thread_id: thread_id(),
+                timeout_secs: seconds(data.timeout_ms),
+                turn_id: turn_id(),
+            }))
         }
         Wait::CallCanceled(data) => {
-            let mut payload = call("canceled");
-            payload["reason"] = data.reason.clone().into();
-            payload["terminal"] = true.into();
-            if data.reason == PROCESS_RESTART {
-                payload["recovered"] = true.into();
-            }
-            (EventName::ToolCallCanceled, payload)
+            EventPayload::ToolCallCanceled(Box::new(ToolCallCanceledPayload {
+                call_id: call_id(),
+                item_id: item_id(),
+                reason: data.reason.clone(),
+                recovered: (data.reason == PROCESS_RESTART).then_some(true),
+                status: ToolCallStatus::Canceled,
+                terminal: true,
+                thread_id: thread_id(),
+                turn_id: turn_id(),
+            }))
         }
         Wait::ApprovalRequired(data) => {
             let pending = pending_approval(change, data);
-            let summary = pending.description.clone();
-            let mut payload = to_value(&pending);
-            payload["intent_summary"] = Value::Null;
-            payload["summary"] = summary.into();
-            (EventName::ApprovalRequired, payload)
+            EventPayload::ApprovalRequired(Box::new(ApprovalRequiredPayload {
+                approval_id: approval_id(),
+                call_id: call_id(),
+                summary: pending.description.clone(),
+                description: pending.description,
+                expires_at: pending.expires_at,
+                id: pending.id,
+                intent_summary: pending.intent_summary,
+                item_id: item_id(),
+                tool_name: pending.tool_name,
+                turn_id: pending.turn_id,
+            }))
         }
         Wait::ApprovalDecided(data) => {
-            let mut payload = json!({
-                "approval_id": approval_id(), "item_id": item_id,
-                "decision": data.decision, "remember": data.remember.unwrap_or_default(),
-            });
-            if data.project == Some(true) {
-                payload["remember"] = true.into();
-                payload["remember_for"] = "project".into();
-            }
-            match (&data.reason, data.timed_out) {
-                (_, Some(true)) => payload["timeout"] = true.into(),
-                (Some(reason), _) => payload["reason"] = reason.clone().into(),
-                (None, _) => {}
-            }
-            (EventName::ApprovalDecided, payload)
+            let for_project = data.project == Some(true);
+            let timed_out = data.timed_out == Some(true);
+            EventPayload::ApprovalDecided(Box::new(ApprovalDecidedPayload {
+                approval_id: approval_id(),
+                decision: match data.decision {
+                    Decision::Allow => ApprovalDecision::Allow,
+                    Decision::Deny => ApprovalDecision::Deny,
+                },
+                item_id: item_id(),
+                reason: data.reason.clone().filter(|_| !timed_out),
+                remember: for_project || data.remember.unwrap_or_default(),
+                remember_for: for_project.then(|| "project".to_owned()),
+                timeout: timed_out.then_some(true),
+            }))
         }
-        Wait::ApprovalTimedOut(data) => (
-            EventName::ApprovalTimeout,
-            json!({ "approval_id": approval_id(), "timeout_secs": seconds(data.timeout_ms) }),
-        ),
+        Wait::ApprovalTimedOut(data) => {
+            EventPayload::ApprovalTimeout(Box::new(ApprovalTimeoutPayload {
+                approval_id: approval_id(),
+                timeout_secs: seconds(data.timeout_ms),
+            }))
+        }
         Wait::InputRequired(data) => {
             let pending = pending_input(change, data);
-            let mut payload = to_value(&pending);
-            payload["input_id"] = pending.id.into();
-            (EventName::UserInputRequired, payload)
+            EventPayload::UserInputRequired(Box::new(UserInputRequiredPayload {
+                expires_at: pending.expires_at,
+                input_id: pending.id.clone(),
+                id: pending.id,
+                item_id: item_id(),
+                request: pending.request,
+                turn_id: pending.turn_id,
+            }))
         }
-        Wait::InputAnswered { request_id } => (
-            EventName::UserInputAnswered,
-            json!({ "id": request_id, "input_id": request_id }),
-        ),
-        Wait::InputCanceled(data) => (
-            EventName::UserInputCanceled,
-            json!({ "id": data.request_id, "input_id": data.request_id, "terminal": true }),
-        ),
+        Wait::InputAnswered { request_id } => {
+            EventPayload::UserInputAnswered(Box::new(UserInputAnsweredPayload {
+                id: request_id.to_owned(),
+                input_id: request_id.to_owned(),
+            }))
+        }
+        Wait::InputCanceled(data) => {
+            EventPayload::UserInputCanceled(Box::new(UserInputCanceledPayload {
+                id: data.request_id.clone(),
+                input_id: data.request_id.clone(),
+                terminal: true,
+            }))
+        }
     })
-}
-
-fn to_value(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }

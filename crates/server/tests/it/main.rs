@@ -34,6 +34,7 @@ mod skills;
 mod stopped;
 mod support;
 mod tasks;
+mod traffic;
 mod transport;
 mod turns;
 mod undone_files;

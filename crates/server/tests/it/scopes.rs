@@ -1,7 +1,7 @@
 //! Who may call which route: the table, and that the daemon keeps to it.
 
 use serde_json::json;
-use windlass_server::{MayCall, route_table};
+use windlass_protocol::operations::{OPERATIONS, RequiredScope};
 
 use crate::support::Home;
 
@@ -10,9 +10,11 @@ const SNAPSHOT: &str = include_str!("scopes.txt");
 /// Set `WINDLASS_BLESS=1` to write the table anew, and read what changed.
 #[test]
 fn the_table_of_routes_is_the_one_that_was_looked_at() {
-    let rows = route_table().into_iter();
+    let mut rows: Vec<_> = OPERATIONS.iter().collect();
+    rows.sort_by_key(|it| (it.path, it.method.as_str()));
+    let rows = rows.into_iter();
     let table: String = rows
-        .map(|(method, path, may_call)| format!("{method:6} {path}: {may_call}\n"))
+        .map(|it| format!("{:6} {}: {}\n", it.method.as_str(), it.path, it.scope))
         .collect();
     if std::env::var_os("WINDLASS_BLESS").is_some() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/scopes.txt");
@@ -32,8 +34,9 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
         made["id"].as_str().unwrap().to_owned()
     };
     let (others, removed) = (made().await, made().await);
-    for (method, path, may_call) in route_table() {
-        let id = match (method.as_str(), path) {
+    for operation in OPERATIONS {
+        let (method, path, required) = (operation.method.as_str(), operation.path, operation.scope);
+        let id = match (method, path) {
             // A stream of events would not end.
             (_, path) if path.ends_with("/events") => "thr_none",
             ("DELETE", _) => &removed,
@@ -46,19 +49,19 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
                 None => of("nobody"),
             };
             // No body is what nobody can act on; who is refused for his token is, before it is read.
-            client.raw(&method, &path, None).await.status
+            client.raw(method, &path, None).await.status
         };
         let what = format!("{method} {path}");
         assert_eq!(
             ask(None).await == 401,
-            may_call != MayCall::Anyone,
+            required != RequiredScope::Anyone,
             "{what}"
         );
         // What belongs to others does not exist for an agent.
-        let expected: &[u16] = match may_call {
-            MayCall::Admin | MayCall::Client => &[403],
-            MayCall::Owner => &[404],
-            MayCall::Agent | MayCall::Anyone => &[],
+        let expected: &[u16] = match required {
+            RequiredScope::Admin | RequiredScope::Client => &[403],
+            RequiredScope::Owner => &[404],
+            RequiredScope::Agent | RequiredScope::Anyone => &[],
         };
         let status = ask(Some(&agent)).await;
         match expected {
@@ -67,7 +70,11 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
         }
         // After the agent: a client may remove the thread that the agent must not see.
         let is_refused = ask(Some(&client)).await == 403;
-        assert_eq!(is_refused, may_call == MayCall::Admin, "client: {what}");
+        assert_eq!(
+            is_refused,
+            required == RequiredScope::Admin,
+            "client: {what}"
+        );
     }
 }
 

@@ -23,7 +23,7 @@ use crate::inert_json::{Inert, json_line};
 use crate::local_time;
 use crate::reach::{Link, Reach, explained};
 use crate::talk::find;
-use crate::terminal::{Listing, about};
+use crate::terminal::{Listing, ToolCall, about};
 
 /// What is told where there is nothing to list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
@@ -304,12 +304,13 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
         ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
         ItemKind::AgentReasoning => {}
         ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
-            let tool = item.metadata.as_ref().map(|metadata| &metadata["tool"]);
-            let tool = tool.unwrap_or(&Value::Null);
-            let name = one_line(tool["name"].as_str().unwrap_or("tool")).into_owned();
+            let call = ToolCall::of_item(item);
+            let name = call.as_ref().map_or("tool", |call| &call.name);
+            let about = call.as_ref().map(|call| about(&call.input));
+            let (name, about) = (one_line(name), about.unwrap_or_default());
             let how = serde_json::to_value(item.status)?;
             let how = how.as_str().unwrap_or_default().to_owned();
-            writeln!(out, "[{name}] {}  ({how})", about(&tool["input"]))?;
+            writeln!(out, "[{name}] {about}  ({how})")?;
             show_result(text, out)?;
         }
         kind => {

@@ -15,7 +15,7 @@ use windlass_core::bounds::{lines, one_line};
 use windlass_core::questions::is_choice;
 
 use super::proposal::{Line, heading, proposal};
-use super::{Colour, Screen, columns, hush, rows, wrapped};
+use super::{Colour, Screen, ToolCall, columns, hush, rows, wrapped};
 
 /// How often the thread that reads looks whether it is still wanted.
 const PATIENCE: Timespec = Timespec {
@@ -26,7 +26,7 @@ const PATIENCE: Timespec = Timespec {
 /// A question that waits for an answer.
 pub(crate) enum Asked {
     /// May this call run?
-    Approval { id: String, tool: Value },
+    Approval { id: String, tool: ToolCall },
     /// What a tool wants to know.
     Input { id: String, request: Value },
 }
@@ -321,7 +321,10 @@ mod tests {
 
     fn approval(command: &str) -> Asked {
         let id = "1".to_owned();
-        let tool = json!({ "name": "shell", "input": { "command": command } });
+        let tool = ToolCall {
+            name: "shell".to_owned(),
+            input: json!({ "command": command }),
+        };
         Asked::Approval { id, tool }
     }
 
@@ -391,6 +394,6 @@ mod tests {
         let Some(Asked::Approval { tool, .. }) = questions.take() else {
             panic!("nothing waits");
         };
-        assert_eq!(tool["input"]["command"], "first");
+        assert_eq!(tool.input["command"], "first");
     }
 }

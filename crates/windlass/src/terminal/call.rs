@@ -1,7 +1,33 @@
 //! A call of a tool: what kind it is of, what it is about, and what exactly somebody is asked to allow.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_core::bounds::one_line;
+use windlass_protocol::Item;
+use windlass_protocol::events::EventToolCall;
+
+/// A tool call as the user sees it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct ToolCall {
+    pub(crate) name: String,
+    /// The arguments; null while they are unknown.
+    #[serde(default)]
+    pub(crate) input: Value,
+}
+
+impl From<EventToolCall> for ToolCall {
+    fn from(EventToolCall { name, input, .. }: EventToolCall) -> Self {
+        Self { name, input }
+    }
+}
+
+impl ToolCall {
+    /// Reads the call that an item shows; `None` for an item without a call.
+    pub(crate) fn of_item(item: &Item) -> Option<Self> {
+        let tool = item.metadata.as_ref()?.get("tool")?;
+        Self::deserialize(tool).ok()
+    }
+}
 
 /// What a tool does to the world, as far as its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,20 +87,13 @@ pub(super) fn path_of(input: &Value) -> Option<(&'static str, &str)> {
 
 /// Returns the call that an approval is about. What the approval says counts: an agent may ask for something else than the call that it
 /// announced under the same name. What was announced and is not in the approval is told too, under a name of its own.
-pub(crate) fn asked(approval: &Value, known: Option<&Value>) -> Value {
-    let name = approval["tool_name"].as_str().unwrap_or("a tool");
-    let described = approval["description"].as_str().unwrap_or_default();
+pub(crate) fn asked(name: &str, described: &str, known: Option<&ToolCall>) -> ToolCall {
     let arguments = described
         .strip_prefix(name)
         .and_then(|rest| serde_json::from_str::<Value>(rest).ok());
     let mut input = arguments.unwrap_or_else(|| json!({ "description": described }));
-    let Some(known) = known else {
-        return json!({ "name": name, "input": input });
-    };
-    if known["input"] == input && known["name"] == name {
-        return known.clone();
-    }
-    if let (Some(input), Value::Object(announced)) = (input.as_object_mut(), &known["input"]) {
+    let announced = known.map(|known| &known.input);
+    if let (Some(input), Some(Value::Object(announced))) = (input.as_object_mut(), announced) {
         let others = announced.iter();
         let others = others.filter(|(field, value)| input.get(*field) != Some(value));
         let others: Map<_, _> = others
@@ -84,7 +103,10 @@ pub(crate) fn asked(approval: &Value, known: Option<&Value>) -> Value {
             input.insert("announced".to_owned(), Value::Object(others));
         }
     }
-    json!({ "name": name, "input": input })
+    ToolCall {
+        name: name.to_owned(),
+        input,
+    }
 }
 
 #[cfg(test)]
@@ -118,18 +140,19 @@ mod tests {
 
     #[test]
     fn what_an_approval_says_counts_and_not_what_was_announced() {
-        let announced = json!({ "name": "Bash", "input": { "command": "ls" } });
-        let approval =
-            |description: &str| json!({ "tool_name": "Bash", "description": description });
-        let same = approval(r#"Bash {"command":"ls"}"#);
-        assert_eq!(asked(&same, Some(&announced)), announced);
-        let other = approval(r#"Bash {"command":"rm -r ."}"#);
-        let meant = json!({ "name": "Bash", "input": { "command": "rm -r ." } });
-        assert_eq!(asked(&other, None), meant);
-        let told = asked(&other, Some(&announced));
-        assert_eq!(told["input"]["command"], "rm -r .");
-        assert_eq!(told["input"]["announced"]["command"], "ls");
-        let words = asked(&approval("something else"), None);
-        assert_eq!(words["input"]["description"], "something else");
+        let call = |command: &str| ToolCall {
+            name: "Bash".to_owned(),
+            input: json!({ "command": command }),
+        };
+        let announced = call("ls");
+        let same = asked("Bash", r#"Bash {"command":"ls"}"#, Some(&announced));
+        assert_eq!(same, announced);
+        let other = r#"Bash {"command":"rm -r ."}"#;
+        assert_eq!(asked("Bash", other, None), call("rm -r ."));
+        let told = asked("Bash", other, Some(&announced));
+        assert_eq!(told.input["command"], "rm -r .");
+        assert_eq!(told.input["announced"]["command"], "ls");
+        let words = asked("Bash", "something else", None);
+        assert_eq!(words.input["description"], "something else");
     }
 }

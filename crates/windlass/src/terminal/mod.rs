@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use unicode_width::UnicodeWidthChar;
 
 pub(crate) use ask::{Answer, Asked, Questions};
-pub(crate) use call::{Kind, about, asked};
+pub(crate) use call::{Kind, ToolCall, about, asked};
 pub(crate) use fold::folded;
 pub(crate) use hang_up::hang_up;
 pub(crate) use hush::{AsItWas, Hush, TypedAhead};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use windlass_core::bounds::{exact_line, exact_lines, one_line};
 
-use super::call::path_of;
+use super::call::{ToolCall, path_of};
 use super::{Colour, Kind, Style};
 use crate::own_file::{self, Refused};
 
@@ -25,9 +25,9 @@ const MAX_SHOWN: usize = 2 << 20;
 pub(super) type Line = (Colour, String);
 
 /// Says which tool asks, and for what.
-pub(super) fn heading(tool: &Value) -> String {
-    let name = exact_line(tool["name"].as_str().unwrap_or("a tool")).into_owned();
-    let input = &tool["input"];
+pub(super) fn heading(tool: &ToolCall) -> String {
+    let name = exact_line(&tool.name).into_owned();
+    let input = &tool.input;
     match (Kind::of(&name), path_of(input)) {
         (Kind::Change, Some((_, path))) => format!("{name} wants to change {}", exact_line(path)),
         (Kind::Command, _) | (_, None) => format!("{name} wants to run"),
@@ -36,12 +36,11 @@ pub(super) fn heading(tool: &Value) -> String {
 }
 
 /// Describes a call in lines. The name of the tool says how; what such a picture does not show is listed below it.
-pub(super) fn proposal(tool: &Value, cwd: &Path, style: Style) -> Vec<Line> {
-    let input = &tool["input"];
-    let name = tool["name"].as_str().unwrap_or_default();
+pub(super) fn proposal(tool: &ToolCall, cwd: &Path, style: Style) -> Vec<Line> {
+    let input = &tool.input;
     let text = |name: &str| input[name].as_str();
     let change = (text("old_string"), text("new_string"), text("content"));
-    let (mut lines, is_shown): (_, &[&str]) = match (Kind::of(name), path_of(input), change) {
+    let (mut lines, is_shown): (_, &[&str]) = match (Kind::of(&tool.name), path_of(input), change) {
         (Kind::Command, _, _) if text("command").is_some() => {
             let command = text("command").unwrap_or_default();
             (command_lines(command, style), &["command"])
@@ -73,7 +72,7 @@ pub(super) fn proposal(tool: &Value, cwd: &Path, style: Style) -> Vec<Line> {
 }
 
 /// Describes a call in plain text.
-pub(crate) fn described(tool: &Value, cwd: &Path) -> String {
+pub(crate) fn described(tool: &ToolCall, cwd: &Path) -> String {
     let style = Style {
         has_unicode: true,
         ..Style::PLAIN
@@ -229,7 +228,8 @@ mod tests {
     };
 
     fn of(name: &str, input: Value, cwd: &Path) -> Vec<String> {
-        let tool = json!({ "name": name, "input": input });
+        let name = name.to_owned();
+        let tool = ToolCall { name, input };
         let lines = proposal(&tool, cwd, UNICODE).into_iter();
         lines.map(|(_, line)| line).collect()
     }
@@ -353,7 +353,10 @@ mod tests {
 
     #[test]
     fn the_heading_names_the_file_that_changes() {
-        let of = |name: &str, input: Value| heading(&json!({ "name": name, "input": input }));
+        let of = |name: &str, input: Value| {
+            let name = name.to_owned();
+            heading(&ToolCall { name, input })
+        };
         assert_eq!(
             of("Edit", json!({ "file_path": "a\nb" })),
             "Edit wants to change a\\nb"

@@ -7,10 +7,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
-use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
+use windlass_protocol::events::DeltaKind;
+use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
 use super::fold::Fold;
-use super::{Colour, Style, about, columns, folded, width_of, wrapped};
+use super::{Colour, Style, ToolCall, about, columns, folded, width_of, wrapped};
 use crate::inert_json::json_line;
 
 /// How often the live line is drawn.
@@ -92,33 +93,36 @@ impl Screen {
     /// Shows an event.
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
         if self.is_json {
-            let item = &event.payload["item"];
-            if item["kind"] == "agent_message" && item["status"] != "in_progress" {
-                self.answer = item["detail"].as_str().map(str::to_owned);
+            let ended = event.payload.ended_item();
+            if let Some(item) = ended.filter(|item| item.kind == ItemKind::AgentMessage) {
+                self.answer.clone_from(&item.detail);
             }
             return self.write_json(event);
         }
-        let is = |name: EventName| event.event == name.as_str();
-        if is(EventName::ItemDelta) {
-            if event.payload["kind"] == "agent_message" {
-                self.say(event.payload["delta"].as_str().unwrap_or_default())?;
+        if let EventPayload::ItemDelta(piece) = &event.payload {
+            if piece.kind == DeltaKind::AgentMessage {
+                self.say(&piece.delta)?;
             }
             return Ok(());
         }
         self.say_rest()?;
-        if is(EventName::ItemStarted) {
-            let item = event.item_id.as_deref().unwrap_or_default();
-            self.begin(item, &event.payload["tool"], Some(Instant::now()));
-        } else if is(EventName::ApprovalRequired) {
-            let item = event.payload["item_id"].as_str();
-            self.count(item, None);
-        } else if is(EventName::ApprovalDecided) {
-            self.count(event.item_id.as_deref(), Some(Instant::now()));
-        } else if is(EventName::ItemCompleted)
-            || is(EventName::ItemFailed)
-            || is(EventName::ItemInterrupted)
-        {
-            self.end(event)?;
+        match &event.payload {
+            EventPayload::ItemStarted(started) => {
+                if let Some(tool) = started.tool.clone() {
+                    self.begin(&started.item.id, &tool.into(), Some(Instant::now()));
+                }
+            }
+            EventPayload::ApprovalRequired(approval) => {
+                self.count(Some(&approval.item_id), None);
+            }
+            EventPayload::ApprovalDecided(decided) => {
+                self.count(Some(&decided.item_id), Some(Instant::now()));
+            }
+            payload => {
+                if let Some(item) = payload.ended_item() {
+                    self.end(item)?;
+                }
+            }
         }
         self.draw()
     }
@@ -164,7 +168,7 @@ impl Screen {
     }
 
     /// Takes up a call that an earlier process began, so that its end is shown.
-    pub(crate) fn take_up(&mut self, item: &str, tool: &Value) {
+    pub(crate) fn take_up(&mut self, item: &str, tool: &ToolCall) {
         self.begin(item, tool, None);
     }
 
@@ -176,23 +180,17 @@ impl Screen {
         }
     }
 
-    fn begin(&mut self, item: &str, tool: &Value, since: Option<Instant>) {
-        let Some(name) = tool["name"].as_str() else {
-            return;
-        };
+    fn begin(&mut self, item: &str, tool: &ToolCall, since: Option<Instant>) {
         self.running.push(Running {
             item_id: item.to_owned(),
-            name: one_line(name).into_owned(),
+            name: one_line(&tool.name).into_owned(),
             // No line is wider, and it is looked at with every frame.
-            about: about(&tool["input"]).chars().take(ABOUT).collect(),
+            about: about(&tool.input).chars().take(ABOUT).collect(),
             since,
         });
     }
 
-    fn end(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
-        let Ok(item) = serde_json::from_value::<Item>(event.payload["item"].clone()) else {
-            return Ok(());
-        };
+    fn end(&mut self, item: &Item) -> io::Result<()> {
         if item.kind == ItemKind::Status {
             return self.tell(Colour::Asked, item.detail.as_deref().unwrap_or_default());
         }
@@ -204,7 +202,7 @@ impl Screen {
         self.calls += 1;
         self.silent_since = Some(Instant::now());
         // A command that ran to its end and says that it failed is no success.
-        let is_good = item.status == Status::Completed && exit_code(&item).is_none();
+        let is_good = item.status == Status::Completed && exit_code(item).is_none();
         let (mark, colour) = match (is_good, self.style.has_unicode) {
             (true, true) => ("✓", Colour::Good),
             (true, false) => ("+", Colour::Good),
@@ -212,10 +210,10 @@ impl Screen {
             (false, false) => ("x", Colour::Bad),
         };
         let end = match call.since {
-            Some(since) => format!("{}  {}", time(since.elapsed()), result(&item)),
+            Some(since) => format!("{}  {}", time(since.elapsed()), result(item)),
             // Nobody knows how long it ran. The whole sentence has no room in the line.
-            None if is_cut_off(&item) => "cut off, its outcome is unknown".to_owned(),
-            None => result(&item),
+            None if is_cut_off(item) => "cut off, its outcome is unknown".to_owned(),
+            None => result(item),
         };
         let line = self.line(&call, &end);
         let mark = self.style.paint(colour, mark);
@@ -497,26 +495,40 @@ pub(crate) fn time(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    fn event(name: EventName, payload: &Value) -> RuntimeEventEnvelope {
+    fn event(name: &str, payload: &Value) -> RuntimeEventEnvelope {
         serde_json::from_value(json!({
             "schema_version": 1, "seq": 1, "timestamp": "2026-11-18T00:00:00Z",
             "thread_id": "thr_1", "turn_id": "turn_1", "item_id": "item_1",
-            "event": name.as_str(), "kind": name.as_str(), "payload": payload,
+            "event": name, "kind": name, "payload": payload,
         }))
         .unwrap()
+    }
+
+    fn call_started() -> RuntimeEventEnvelope {
+        let item = json!({
+            "schema_version": 1, "id": "item_1", "turn_id": "turn_1", "kind": "command_execution",
+            "status": "in_progress", "summary": "shell",
+        });
+        let tool = json!({ "id": "call_1", "name": "shell", "input": {} });
+        event("item.started", &json!({ "item": item, "tool": tool }))
     }
 
     #[test]
     fn the_time_of_a_call_is_not_that_of_who_was_asked() {
         let mut screen = Screen::new(false);
-        let tool = json!({ "tool": { "name": "shell", "input": {} } });
-        screen.show(&event(EventName::ItemStarted, &tool)).unwrap();
+        screen.show(&call_started()).unwrap();
         let begun = screen.running[0].since.unwrap();
-        let asked = json!({ "item_id": "item_1" });
-        let asked = event(EventName::ApprovalRequired, &asked);
+        let asked = json!({
+            "id": "apr_1", "approval_id": "apr_1", "turn_id": "turn_1", "item_id": "item_1", "call_id": "call_1",
+            "tool_name": "shell", "description": "shell {}", "summary": "shell {}", "intent_summary": null,
+        });
+        let asked = event("approval.required", &asked);
         screen.show(&asked).unwrap();
         assert!(screen.running[0].since.is_none());
-        let decided = event(EventName::ApprovalDecided, &json!({}));
+        let decided = json!({
+            "approval_id": "apr_1", "item_id": "item_1", "decision": "allow", "remember": false,
+        });
+        let decided = event("approval.decided", &decided);
         screen.show(&decided).unwrap();
         assert!(screen.running[0].since.unwrap() >= begun);
     }
@@ -525,9 +537,8 @@ mod tests {
     fn no_live_line_is_drawn_where_somebody_is_asked() {
         let mut screen = Screen::new(false);
         screen.style.is_live = true;
-        let tool = json!({ "tool": { "name": "shell", "input": {} } });
         screen.prompt("Allow? ").unwrap();
-        screen.show(&event(EventName::ItemStarted, &tool)).unwrap();
+        screen.show(&call_started()).unwrap();
         screen.tell(Colour::Dim, "something else").unwrap();
         screen.tick().unwrap();
         assert!(!screen.is_drawn);

@@ -4,7 +4,6 @@
 
 mod create;
 mod events;
-mod known;
 mod show;
 
 use windlass_protocol::ErrorCode;
@@ -15,8 +14,6 @@ use windlass_work::{Fleet, FleetRun, FleetRunId, WorkError};
 use super::Asked;
 use crate::error::{ApiError, Result};
 use crate::ids;
-
-pub(crate) use known::refuse_unknown;
 
 /// Where runs are carried out; the only place there is.
 const HERE: &str = "this_computer";

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use windlass_core::events::SessionUpdatedData;
-use windlass_server::{MayCall, TokenScope, route_table, socket_methods};
+use windlass_protocol::operations::{OPERATIONS, RequiredScope};
+use windlass_server::{TokenScope, socket_methods};
 
 use super::{Home, open_daemon};
 use crate::rpc::socket::Socket;
@@ -92,13 +93,12 @@ async fn refused_by_both(client: &Client, socket: &mut Socket, method: &str, par
 
 #[test]
 fn each_method_is_for_whom_its_route_is() {
-    let routes = route_table();
     let of_route = |verb: &str, path: &str| {
-        let mut routes = routes.iter();
-        let found = routes.find(|(method, of, _)| method == verb && *of == path);
-        found.unwrap_or_else(|| panic!("{verb} {path}")).2
+        let mut operations = OPERATIONS.iter();
+        let found = operations.find(|it| it.method.as_str() == verb && it.path == path);
+        found.unwrap_or_else(|| panic!("{verb} {path}")).scope
     };
-    let expected: Vec<(&str, MayCall)> = PAIRS
+    let expected: Vec<(&str, RequiredScope)> = PAIRS
         .iter()
         .map(|(method, verb, path)| (*method, of_route(verb, path)))
         .collect();
@@ -285,7 +285,7 @@ async fn an_agent_is_refused_the_same_over_both() {
     };
     let mut agent = home.bound("agent-A", &token).await;
     for (method, may_call) in socket_methods() {
-        if may_call == MayCall::Owner {
+        if may_call == RequiredScope::Owner {
             let params = json!({"thread_id": id, "turn_id": turn, "prompt": "x", "tools": [], "since_seq": 0});
             let status = refused_by_both(&client, &mut agent, method, params).await;
             assert_eq!(status, 404, "{method}");

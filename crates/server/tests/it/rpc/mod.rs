@@ -10,7 +10,7 @@ mod numbered_more;
 mod own_runs;
 mod seed;
 mod sessions;
-mod socket;
+pub(crate) mod socket;
 mod strict;
 mod written;
 

@@ -16,19 +16,19 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::LIVENESS;
 
-pub(super) struct Socket {
-    pub(super) ws: WebSocketStream<TcpStream>,
+pub(crate) struct Socket {
+    pub(crate) ws: WebSocketStream<TcpStream>,
     next_id: u64,
     /// Frames that are no answers to what was asked last.
-    pub(super) others: VecDeque<Value>,
+    pub(crate) others: VecDeque<Value>,
 }
 
 impl Socket {
-    pub(super) async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self::connect_to(address, "/").await
     }
 
-    pub(super) async fn connect_to(address: SocketAddr, path: &str) -> Self {
+    pub(crate) async fn connect_to(address: SocketAddr, path: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         let url = format!("ws://{address}{path}");
         // The client's own limit must not stand in the way of what the server is to refuse.
@@ -44,7 +44,7 @@ impl Socket {
     }
 
     /// Asks for subprotocols, each in a header of its own, and returns the status and the one that was chosen.
-    pub(super) async fn ask_for(address: SocketAddr, names: &[&[u8]]) -> (u16, Option<String>) {
+    pub(crate) async fn ask_for(address: SocketAddr, names: &[&[u8]]) -> (u16, Option<String>) {
         let stream = TcpStream::connect(address).await.unwrap();
         let mut request = format!("ws://{address}/").into_client_request().unwrap();
         for name in names {
@@ -61,12 +61,12 @@ impl Socket {
         (answer.status().as_u16(), chosen)
     }
 
-    pub(super) async fn send(&mut self, text: impl Into<String>) {
+    pub(crate) async fn send(&mut self, text: impl Into<String>) {
         self.ws.send(Message::text(text.into())).await.unwrap();
     }
 
     /// Sends a request and does not wait.
-    pub(super) async fn post(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) async fn post(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
         self.send(
@@ -77,7 +77,7 @@ impl Socket {
     }
 
     /// Returns the next frame that is JSON; `Err` with code and reason when the connection was closed.
-    pub(super) async fn frame(&mut self) -> Result<Value, (u16, String)> {
+    pub(crate) async fn frame(&mut self) -> Result<Value, (u16, String)> {
         loop {
             let message = timeout(LIVENESS, self.ws.next()).await.unwrap();
             match message {
@@ -93,7 +93,7 @@ impl Socket {
     }
 
     /// Waits for the answer to a request; what comes before it is kept.
-    pub(super) async fn answer(&mut self, id: u64) -> Value {
+    pub(crate) async fn answer(&mut self, id: u64) -> Value {
         if let Some(place) = self.others.iter().position(|frame| frame["id"] == id) {
             return self.others.remove(place).unwrap();
         }
@@ -108,19 +108,19 @@ impl Socket {
     }
 
     /// Calls and returns the whole answer.
-    pub(super) async fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.post(method, params).await;
         self.answer(id).await
     }
 
-    pub(super) async fn ok(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ok(&mut self, method: &str, params: Value) -> Value {
         let answer = self.call(method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Calls, expects an error, and returns its code, its reason and its text.
-    pub(super) async fn refused(&mut self, method: &str, params: Value) -> (i64, String, String) {
+    pub(crate) async fn refused(&mut self, method: &str, params: Value) -> (i64, String, String) {
         let answer = self.call(method, params).await;
         let error = &answer["error"];
         assert!(error.is_object(), "{method}: {answer}");
@@ -131,19 +131,19 @@ impl Socket {
         )
     }
 
-    pub(super) async fn start(&mut self, agent_id: &str) -> String {
+    pub(crate) async fn start(&mut self, agent_id: &str) -> String {
         let params = json!({"agent_id": agent_id, "intent": "do it"});
         let started = self.ok("runs.start", params).await;
         started["run_id"].as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn complete(&mut self, run_id: &str) -> Value {
+    pub(crate) async fn complete(&mut self, run_id: &str) -> Value {
         let params = json!({"run_id": run_id, "outcome": {"status": "success"}});
         self.ok("runs.complete", params).await
     }
 
     /// Waits for the next `runs.trace.event`.
-    pub(super) async fn event(&mut self) -> Value {
+    pub(crate) async fn event(&mut self) -> Value {
         loop {
             let frame = match self.others.pop_front() {
                 Some(frame) => frame,
@@ -156,7 +156,7 @@ impl Socket {
     }
 
     /// Follows a run to its end, and returns the last record.
-    pub(super) async fn ended(&mut self, run_id: &str) -> Value {
+    pub(crate) async fn ended(&mut self, run_id: &str) -> Value {
         let snapshot = self.ok("runs.subscribe", json!({"run_id": run_id})).await;
         assert!(snapshot.get("not_found").is_none(), "{snapshot}");
         if snapshot["status"] == "in_progress" {
@@ -167,7 +167,7 @@ impl Socket {
     }
 
     /// Closes in good order and waits for the answer.
-    pub(super) async fn close(mut self) {
+    pub(crate) async fn close(mut self) {
         self.ws.close(None).await.unwrap();
         while let Some(message) = timeout(LIVENESS, self.ws.next()).await.unwrap() {
             if message.is_err() {
@@ -177,7 +177,7 @@ impl Socket {
     }
 
     /// Goes away without a word.
-    pub(super) fn vanish(self) {
+    pub(crate) fn vanish(self) {
         drop(self.ws.into_inner());
     }
 }

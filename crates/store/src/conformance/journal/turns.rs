@@ -11,9 +11,9 @@ use super::subject::{Store, Subject};
 use crate::conformance::check::{Outcome, Violation};
 use crate::journal::{Batch, StreamKey, StreamStatus};
 
-fn data(event_type: &str, mut payload: Value, turn_id: TurnId) -> Result<EventData, Violation> {
-    payload["turn_id"] = json!(turn_id);
-    EventData::from_type(event_type, payload).map_err(|error| Violation(error.to_string()))
+fn data(event_type: &str, mut fields: Value, turn_id: TurnId) -> Result<EventData, Violation> {
+    fields["turn_id"] = json!(turn_id);
+    EventData::from_type(event_type, fields).map_err(|error| Violation(error.to_string()))
 }
 
 pub(super) fn started(turn_id: TurnId) -> Result<EventData, Violation> {

@@ -113,12 +113,12 @@ impl Subject {
         outline: Option<Value>,
         usage: Value,
     ) -> Result<u64, Violation> {
-        let mut payload = json!({"turn_id": turn, "iterations": 1, "usage": usage});
+        let mut fields = json!({"turn_id": turn, "iterations": 1, "usage": usage});
         if let Some(mut outline) = outline {
             outline["input_summary"] = json!("");
-            payload["outline"] = outline;
+            fields["outline"] = outline;
         }
-        self.say(EventContext::of_turn(turn), "turn.completed", payload)
+        self.say(EventContext::of_turn(turn), "turn.completed", fields)
             .await
     }
 

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use windlass_protocol::{
-    EventName, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadDetail, Turn,
-};
+use windlass_protocol::{EventPayload, ItemKind, Mode, Status, Thread, ThreadDetail, Turn};
 
 use super::updates::{Updates, asked_for, past};
 use crate::follow::{self, Follower, Next};
 use crate::reach::Link;
 use crate::stdio_rpc::{Failure, Peer};
+use crate::terminal::{ToolCall, asked};
 
 /// Nobody in an editor can answer the questions of this tool: the protocol has no word for them.
 const NOT_OFFERED: [&str; 1] = ["request_user_input"];
@@ -106,14 +105,14 @@ impl Session {
             return Ok(());
         };
         // What was settled before is not asked again.
-        let asked = detail.pending_approvals.iter();
-        let asked = Asked {
+        let pending = detail.pending_approvals.iter();
+        let open_approvals = OpenApprovals {
             since: detail.latest_seq,
-            pending: asked.map(|approval| approval.id.clone()).collect(),
+            pending: pending.map(|approval| approval.id.clone()).collect(),
         };
         let told = async {
             let mut events = Follower::after(&self.link, self.id(), 0).await?;
-            self.tell(peer, &mut events, turn, &asked).await
+            self.tell(peer, &mut events, turn, &open_approvals).await
         };
         let told = told.await;
         // A prompt that came in the meantime is not at rest.
@@ -168,12 +167,12 @@ impl Session {
         if self.now(begun) == (Work::Starting { is_canceled: true }) {
             self.cancel().await;
         }
-        let asked = Asked {
+        let open_approvals = OpenApprovals {
             since: detail.latest_seq,
             pending: HashSet::new(),
         };
         let turn = self
-            .tell(peer, &mut events, &started.turn.id, &asked)
+            .tell(peer, &mut events, &started.turn.id, &open_approvals)
             .await?;
         match turn.status {
             Status::Completed => Ok(json!({ "stopReason": "end_turn" })),
@@ -195,10 +194,10 @@ impl Session {
         peer: &Peer,
         events: &mut Follower,
         turn_id: &str,
-        asked: &Asked,
+        open_approvals: &OpenApprovals,
     ) -> Result<Turn, Failure> {
         let mut updates = Updates::default();
-        let mut calls: HashMap<String, Value> = HashMap::new();
+        let mut calls: HashMap<String, ToolCall> = HashMap::new();
         let mut questions = JoinSet::new();
         loop {
             let Next::Event(event) = events.next().await? else {
@@ -208,30 +207,32 @@ impl Session {
             if event.turn_id.as_deref() != Some(turn_id) {
                 continue;
             }
-            let item_id = event.item_id.clone().unwrap_or_default();
-            if event.event == EventName::ItemStarted.as_str() {
-                calls.insert(item_id.clone(), event.payload["tool"].clone());
-            }
             if let Some(update) = updates.of(&event) {
                 send_update(peer, self.id(), update);
             }
-            if event.event == EventName::ApprovalRequired.as_str() && asked.is_open(&event) {
-                let item_id = event.payload["item_id"].as_str().unwrap_or(&item_id);
-                let known = calls.get(item_id).filter(|tool| !tool.is_null());
-                let cwd = Path::new(&self.thread.workspace);
-                let call = asked_for(item_id, &event.payload, known, cwd);
-                let approval = event.payload["id"].as_str().unwrap_or_default().to_owned();
-                questions.spawn(decide(
-                    Arc::clone(&self.link),
-                    peer.clone(),
-                    self.id().to_owned(),
-                    call,
-                    approval,
-                ));
-            }
-            if event.event == EventName::TurnCompleted.as_str() {
-                let turn = serde_json::from_value(event.payload["turn"].clone());
-                return turn.map_err(|error| Failure::internal(error.to_string()));
+            match event.payload {
+                EventPayload::ItemStarted(started) => {
+                    if let Some(tool) = started.tool {
+                        calls.insert(started.item.id, tool.into());
+                    }
+                }
+                EventPayload::ApprovalRequired(approval)
+                    if open_approvals.has(event.seq, &approval.id) =>
+                {
+                    let item_id = &approval.item_id;
+                    let known = calls.get(item_id);
+                    let tool = asked(&approval.tool_name, &approval.description, known);
+                    let cwd = Path::new(&self.thread.workspace);
+                    questions.spawn(decide(
+                        Arc::clone(&self.link),
+                        peer.clone(),
+                        self.id().to_owned(),
+                        asked_for(item_id, &tool, cwd),
+                        approval.id,
+                    ));
+                }
+                EventPayload::TurnCompleted(ended) => return Ok(ended.turn),
+                _ => {}
             }
         }
     }
@@ -297,17 +298,16 @@ fn send_update(peer: &Peer, session_id: &str, update: Value) {
 }
 
 /// Which approvals wait for an answer.
-struct Asked {
+struct OpenApprovals {
     /// Those that are asked for after this number.
     since: u64,
     /// Those before it that nobody has answered yet.
     pending: HashSet<String>,
 }
 
-impl Asked {
-    fn is_open(&self, event: &RuntimeEventEnvelope) -> bool {
-        let id = event.payload["id"].as_str().unwrap_or_default();
-        event.seq > self.since || self.pending.contains(id)
+impl OpenApprovals {
+    fn has(&self, seq: u64, id: &str) -> bool {
+        seq > self.since || self.pending.contains(id)
     }
 }
 

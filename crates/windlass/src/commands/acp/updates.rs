@@ -5,12 +5,15 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_core::bounds::one_line;
-use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status};
+use windlass_protocol::events::DeltaKind;
+use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status};
 
-use crate::terminal::{Kind, about, asked, described};
+use crate::terminal::{Kind, ToolCall, about, described};
 
 /// How much of a title an editor gets.
 const TITLE: usize = 200;
+const MESSAGE_CHUNK: &str = "agent_message_chunk";
+const THOUGHT_CHUNK: &str = "agent_thought_chunk";
 
 /// Turns events into updates.
 #[derive(Default)]
@@ -22,28 +25,21 @@ pub(super) struct Updates {
 impl Updates {
     /// Says what an event means for a client, if anything.
     pub(super) fn of(&mut self, event: &RuntimeEventEnvelope) -> Option<Value> {
-        let is = |name: EventName| event.event == name.as_str();
-        if is(EventName::ItemDelta) {
-            let chunk = chunk_of(&event.payload["kind"])?;
-            self.in_pieces.extend(event.item_id.clone());
-            let text = event.payload["delta"].as_str()?;
-            return Some(said(chunk, text));
-        }
-        let is_start = is(EventName::ItemStarted);
-        let is_end = [
-            EventName::ItemCompleted,
-            EventName::ItemFailed,
-            EventName::ItemInterrupted,
-        ]
-        .into_iter()
-        .any(is);
-        if !is_start && !is_end {
-            return None;
-        }
-        let item: Item = serde_json::from_value(event.payload["item"].clone()).ok()?;
-        match is_start {
-            true => is_tool(item.kind).then(|| begun(&item, &event.payload["tool"])),
-            false => self.ended(&item),
+        match &event.payload {
+            EventPayload::ItemDelta(piece) => {
+                let chunk = match piece.kind {
+                    DeltaKind::AgentMessage => MESSAGE_CHUNK,
+                    DeltaKind::AgentReasoning => THOUGHT_CHUNK,
+                    DeltaKind::ToolCall => return None,
+                };
+                self.in_pieces.extend(event.item_id.clone());
+                Some(said(chunk, &piece.delta))
+            }
+            EventPayload::ItemStarted(started) if is_tool(started.item.kind) => {
+                let tool = started.tool.clone().map(ToolCall::from);
+                Some(begun(&started.item, tool.as_ref()))
+            }
+            payload => self.ended(payload.ended_item()?),
         }
     }
 
@@ -51,7 +47,7 @@ impl Updates {
         if is_tool(item.kind) {
             return Some(done(item));
         }
-        let chunk = chunk_of(&json!(item.kind))?;
+        let chunk = chunk_of(item.kind)?;
         // Its text was told already.
         if self.in_pieces.remove(&item.id) {
             return None;
@@ -66,8 +62,7 @@ pub(super) fn past(item: &Item) -> Vec<Value> {
     match item.kind {
         ItemKind::UserMessage => vec![said("user_message_chunk", text)],
         kind if is_tool(kind) => {
-            let tool = item.metadata.as_ref().map(|metadata| &metadata["tool"]);
-            let mut begun = begun(item, tool.unwrap_or(&Value::Null));
+            let mut begun = begun(item, ToolCall::of_item(item).as_ref());
             match item.status {
                 Status::InProgress => vec![begun],
                 _ => {
@@ -76,7 +71,7 @@ pub(super) fn past(item: &Item) -> Vec<Value> {
                 }
             }
         }
-        kind => chunk_of(&json!(kind))
+        kind => chunk_of(kind)
             .map(|chunk| said(chunk, text))
             .into_iter()
             .collect(),
@@ -84,20 +79,14 @@ pub(super) fn past(item: &Item) -> Vec<Value> {
 }
 
 /// Describes a call that somebody must allow: in a line, and whole.
-pub(super) fn asked_for(
-    item_id: &str,
-    approval: &Value,
-    known: Option<&Value>,
-    cwd: &Path,
-) -> Value {
-    let tool = asked(approval, known);
+pub(super) fn asked_for(item_id: &str, tool: &ToolCall, cwd: &Path) -> Value {
     json!({
         "toolCallId": item_id,
         "status": "pending",
-        "title": title(&tool),
-        "kind": kind_of(tool["name"].as_str().unwrap_or_default()),
-        "rawInput": tool["input"],
-        "content": [content(&as_it_is(&described(&tool, cwd)))],
+        "title": title(tool),
+        "kind": kind_of(&tool.name),
+        "rawInput": tool.input,
+        "content": [content(&as_it_is(&described(tool, cwd)))],
     })
 }
 
@@ -113,10 +102,10 @@ fn content(text: &str) -> Value {
 }
 
 /// Tells which chunks the text of an item is.
-fn chunk_of(kind: &Value) -> Option<&'static str> {
-    match kind.as_str()? {
-        "agent_message" => Some("agent_message_chunk"),
-        "agent_reasoning" => Some("agent_thought_chunk"),
+fn chunk_of(kind: ItemKind) -> Option<&'static str> {
+    match kind {
+        ItemKind::AgentMessage => Some(MESSAGE_CHUNK),
+        ItemKind::AgentReasoning => Some(THOUGHT_CHUNK),
         _ => None,
     }
 }
@@ -132,15 +121,15 @@ fn is_tool(kind: ItemKind) -> bool {
     )
 }
 
-fn begun(item: &Item, tool: &Value) -> Value {
-    let name = tool["name"].as_str().unwrap_or(&item.summary);
+fn begun(item: &Item, tool: Option<&ToolCall>) -> Value {
+    let name = tool.map_or(&item.summary, |tool| &tool.name);
     json!({
         "sessionUpdate": "tool_call",
         "toolCallId": item.id,
-        "title": title(tool),
+        "title": tool.map_or_else(|| "tool".to_owned(), title),
         "kind": kind_of(name),
         "status": "in_progress",
-        "rawInput": tool["input"],
+        "rawInput": tool.map(|tool| &tool.input),
     })
 }
 
@@ -159,9 +148,9 @@ fn done(item: &Item) -> Value {
 }
 
 /// Names a call in a line: the tool, and what it is about.
-pub(super) fn title(tool: &Value) -> String {
-    let name = one_line(tool["name"].as_str().unwrap_or("tool"));
-    match about(&tool["input"]).as_str() {
+pub(super) fn title(tool: &ToolCall) -> String {
+    let name = one_line(&tool.name);
+    match about(&tool.input).as_str() {
         "" => cut(&name),
         about => cut(&format!("{name}: {about}")),
     }
@@ -189,10 +178,11 @@ fn kind_of(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::asked;
 
     fn asked_with(name: &str, input: &Value) -> Value {
-        let approval = json!({ "tool_name": name, "description": format!("{name} {input}") });
-        asked_for("item", &approval, None, Path::new("/"))
+        let tool = asked(name, &format!("{name} {input}"), None);
+        asked_for("item", &tool, Path::new("/"))
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 use windlass_core::bounds::lines;
 use windlass_protocol::{
-    EventName, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn,
+    EventPayload, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn,
     ThreadDetail, Turn,
 };
 
@@ -17,7 +17,7 @@ use super::tools::{RunAgent, Tools};
 use crate::follow::{self, Follower, Next};
 use crate::stdio_rpc::Peer;
 use crate::talk::{ASKING_TOOL, is_settled, unanswered};
-use crate::terminal::{about, asked};
+use crate::terminal::{ToolCall, about, asked};
 
 /// How many refused calls an answer lists.
 const MAX_REFUSED: usize = 20;
@@ -156,7 +156,7 @@ struct Watched<'a> {
     /// What the agent said last.
     answer: String,
     /// What is known of the calls, by their items.
-    calls: HashMap<String, Value>,
+    calls: HashMap<String, ToolCall>,
     /// What is asked and not answered yet.
     open: Vec<Question>,
     /// The calls that were refused.
@@ -204,53 +204,42 @@ impl Watched<'_> {
             if event.turn_id.as_deref() != Some(&self.turn_id) {
                 continue;
             }
-            if event.event == EventName::TurnCompleted.as_str() {
-                let turn: Turn = serde_json::from_value(event.payload["turn"].clone())
-                    .map_err(|error| Refusal::new("internal", error.to_string()))?;
-                return Ok((!is_stopping).then(|| self.result(&turn)));
+            if let EventPayload::TurnCompleted(ended) = &event.payload {
+                return Ok((!is_stopping).then(|| self.result(&ended.turn)));
             }
-            self.take(&event, progress);
+            self.take(*event, progress);
         }
     }
 
     /// Takes note of what happened.
-    fn take(&mut self, event: &RuntimeEventEnvelope, progress: &mut Progress) {
-        let is = |name: EventName| event.event == name.as_str();
-        let id = event.payload["id"].as_str().unwrap_or_default();
-        if is(EventName::ItemStarted) {
-            let tool = event.payload["tool"].clone();
-            if !tool.is_null() {
-                progress.tell(&format!("calls {}", named(&tool)));
+    fn take(&mut self, event: RuntimeEventEnvelope, progress: &mut Progress) {
+        match event.payload {
+            EventPayload::ItemStarted(started) => {
+                if let Some(tool) = started.tool.map(ToolCall::from) {
+                    progress.tell(&format!("calls {}", named(&tool)));
+                    self.calls.insert(started.item.id, tool);
+                }
             }
-            let item = event.item_id.clone().unwrap_or_default();
-            self.calls.insert(item, tool);
-        } else if is(EventName::ApprovalRequired) {
-            let item = event.payload["item_id"].as_str().unwrap_or_default();
-            let known = self.calls.get(item).filter(|tool| !tool.is_null());
-            let call = named(&asked(&event.payload, known));
-            let is_allowed = self.tools.is_all_allowed;
-            let decision = if is_allowed { "allow" } else { "deny" };
-            self.open.push(Question {
-                path: format!("/v1/approvals/{id}"),
-                answer: json!({ "decision": decision }),
-                refuses: (!is_allowed).then_some(call),
-            });
-        } else if is(EventName::UserInputRequired) {
-            self.open.push(Question {
-                path: format!("/v1/user-input/{}/{id}", self.thread.id),
-                answer: unanswered(&event.payload["request"]),
+            EventPayload::ApprovalRequired(approval) => {
+                let known = self.calls.get(&approval.item_id);
+                let call = asked(&approval.tool_name, &approval.description, known);
+                let is_allowed = self.tools.is_all_allowed;
+                let decision = if is_allowed { "allow" } else { "deny" };
+                self.open.push(Question {
+                    path: format!("/v1/approvals/{}", approval.id),
+                    answer: json!({ "decision": decision }),
+                    refuses: (!is_allowed).then(|| named(&call)),
+                });
+            }
+            EventPayload::UserInputRequired(input) => self.open.push(Question {
+                path: format!("/v1/user-input/{}/{}", self.thread.id, input.id),
+                answer: unanswered(&input.request),
                 refuses: None,
-            });
-        } else if [
-            EventName::ItemCompleted,
-            EventName::ItemFailed,
-            EventName::ItemInterrupted,
-        ]
-        .into_iter()
-        .any(is)
-            && let Ok(item) = serde_json::from_value::<Item>(event.payload["item"].clone())
-        {
-            self.take_item(item, progress);
+            }),
+            EventPayload::ItemCompleted(ended)
+            | EventPayload::ItemFailed(ended)
+            | EventPayload::ItemInterrupted(ended) => self.take_item(ended.item, progress),
+            _ => {}
         }
     }
 
@@ -269,7 +258,7 @@ impl Watched<'_> {
                     Status::Interrupted | Status::Canceled => "stopped",
                     _ => "failed",
                 };
-                let tool = self.calls.get(&item.id).filter(|tool| !tool.is_null());
+                let tool = self.calls.get(&item.id);
                 let what = tool.map_or(item.summary, named);
                 progress.tell(&format!("{how}: {what}"));
             }
@@ -360,9 +349,8 @@ async fn cancel_of(canceled: &mut watch::Receiver<bool>) {
 }
 
 /// Names a call in a line: the tool, and what it is about.
-fn named(tool: &Value) -> String {
-    let name = tool["name"].as_str().unwrap_or("a tool");
-    cut(format!("{name} {}", about(&tool["input"])).trim_end())
+fn named(tool: &ToolCall) -> String {
+    cut(format!("{} {}", tool.name, about(&tool.input)).trim_end())
 }
 
 #[cfg(test)]

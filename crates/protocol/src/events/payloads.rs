@@ -1,0 +1,303 @@
+//! What each event contains beside its envelope: one struct per event.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ApprovalDecision, Item, Status, Thread, Turn};
+
+/// Declares payload structs that serialise, deserialise and describe themselves.
+macro_rules! payloads {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct $name { $($(#[$field_doc])* pub $field: $ty,)* }
+    )*};
+}
+
+payloads! {
+    /// A new thread.
+    ThreadStartedPayload {
+        /// The thread as it was created.
+        thread: Thread,
+    }
+
+    /// A change of a thread's settings.
+    ThreadUpdatedPayload {
+        /// The changed fields with their new values.
+        changes: Value,
+        /// The thread after the change.
+        thread: Thread,
+    }
+
+    /// A thread created from another one.
+    ThreadForkedPayload {
+        /// How many turns of the source were dropped; absent for a plain fork.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backtrack_depth_from_tail: Option<u64>,
+        /// The first dropped turn of the source.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropped_turn_id: Option<String>,
+        /// The last `seq` that the fork shares with its source.
+        source_seq: u64,
+        /// The thread that was forked.
+        source_thread_id: String,
+        /// The fork.
+        thread: Thread,
+    }
+
+    /// The start of a turn.
+    TurnStartedPayload {
+        /// `true` for a compaction that a client requested; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        manual_compaction: Option<bool>,
+        /// The turn at its start.
+        turn: Turn,
+    }
+
+    /// A turn at work.
+    TurnLifecyclePayload {
+        /// `true` after a restart; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resumed: Option<bool>,
+        /// How many restarts the turn has survived; absent before the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resumed_count: Option<u32>,
+        /// Always `in_progress`.
+        status: Status,
+    }
+
+    /// More input for a running turn.
+    TurnSteeredPayload {
+        /// The text.
+        input: String,
+        /// The thread.
+        thread_id: String,
+        /// The turn.
+        turn_id: String,
+    }
+
+    /// A request to stop a turn.
+    TurnInterruptRequestedPayload {
+        /// The thread.
+        thread_id: String,
+        /// The turn.
+        turn_id: String,
+    }
+
+    /// The end of a turn, whatever its status.
+    TurnCompletedPayload {
+        /// `true` if the turn ended because its process was gone; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recovered: Option<bool>,
+        /// The turn at its end.
+        turn: Turn,
+    }
+
+    /// The tool call that an item shows.
+    EventToolCall {
+        /// The call.
+        id: String,
+        /// The arguments; `null` until they are known.
+        input: Value,
+        /// The tool's name, with its namespace if it has one.
+        name: String,
+    }
+
+    /// The start or the end of an item.
+    ItemPayload {
+        /// Whether a compaction began automatically; compactions only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        auto: Option<bool>,
+        /// The item.
+        item: Item,
+        /// Messages after the compaction; compactions only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        messages_after: Option<u64>,
+        /// Messages before the compaction; compactions only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        messages_before: Option<u64>,
+        /// The call, when a tool item starts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<EventToolCall>,
+    }
+
+    /// More text of an item.
+    ItemDeltaPayload {
+        /// The text, to be appended.
+        delta: String,
+        /// Which kind of item the text belongs to.
+        kind: DeltaKind,
+    }
+
+    /// A call that waits for an approval.
+    ApprovalRequiredPayload {
+        /// The same as `id`.
+        approval_id: String,
+        /// The call.
+        call_id: String,
+        /// The tool and its arguments.
+        description: String,
+        /// When it is denied automatically.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<String>,
+        /// The approval.
+        id: String,
+        /// The agent's stated purpose; null if it gave none.
+        #[cfg_attr(feature = "openapi", schema(required = true))]
+        intent_summary: Option<String>,
+        /// The item that shows the call.
+        item_id: String,
+        /// The same as `description`.
+        summary: String,
+        /// The tool.
+        tool_name: String,
+        /// The turn.
+        turn_id: String,
+    }
+
+    /// A question that waits for an answer.
+    UserInputRequiredPayload {
+        /// When it is cancelled automatically.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<String>,
+        /// The question.
+        id: String,
+        /// The same as `id`.
+        input_id: String,
+        /// The item that shows the call.
+        item_id: String,
+        /// The questions: `{questions: [{header, id, question, options, allow_free_text, multi_select}]}`.
+        request: Value,
+        /// The turn.
+        turn_id: String,
+    }
+
+    /// A decision about an approval.
+    ApprovalDecidedPayload {
+        /// The approval.
+        approval_id: String,
+        /// The decision.
+        decision: ApprovalDecision,
+        /// The item that shows the call.
+        item_id: String,
+        /// Why, if a reason was given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Whether the decision applies beyond this call.
+        remember: bool,
+        /// `project` if it applies to the project; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remember_for: Option<String>,
+        /// `true` if the deadline decided; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<bool>,
+    }
+
+    /// An approval whose deadline has passed; `approval.decided` follows.
+    ApprovalTimeoutPayload {
+        /// The approval.
+        approval_id: String,
+        /// The time it was given, in seconds.
+        timeout_secs: u64,
+    }
+
+    /// An answered question.
+    UserInputAnsweredPayload {
+        /// The question.
+        id: String,
+        /// The same as `id`.
+        input_id: String,
+    }
+
+    /// A question that needs no answer any more.
+    UserInputCanceledPayload {
+        /// The question.
+        id: String,
+        /// The same as `id`.
+        input_id: String,
+        /// Always `true`.
+        terminal: bool,
+    }
+
+    /// A client's result for its tool call.
+    ToolCallResolvedPayload {
+        /// The call.
+        call_id: String,
+        /// The item that shows the call.
+        item_id: String,
+        /// Always `true`.
+        result_accepted: bool,
+        /// Always `resolved`.
+        status: ToolCallStatus,
+        /// Whether the client reported success.
+        success: bool,
+        /// The thread.
+        thread_id: String,
+        /// The turn.
+        turn_id: String,
+    }
+
+    /// A client's tool call whose deadline has passed.
+    ToolCallTimeoutPayload {
+        /// The call.
+        call_id: String,
+        /// The item that shows the call.
+        item_id: String,
+        /// Always `timeout`.
+        status: ToolCallStatus,
+        /// The thread.
+        thread_id: String,
+        /// The time it was given, in seconds.
+        timeout_secs: u64,
+        /// The turn.
+        turn_id: String,
+    }
+
+    /// A client's tool call that needs no result any more.
+    ToolCallCanceledPayload {
+        /// The call.
+        call_id: String,
+        /// The item that shows the call.
+        item_id: String,
+        /// Why.
+        reason: String,
+        /// `true` after a restart; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recovered: Option<bool>,
+        /// Always `canceled`.
+        status: ToolCallStatus,
+        /// Always `true`.
+        terminal: bool,
+        /// The thread.
+        thread_id: String,
+        /// The turn.
+        turn_id: String,
+    }
+}
+
+/// The end of the wait for a client's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallStatus {
+    /// The client returned a result.
+    Resolved,
+    /// The deadline has passed.
+    Timeout,
+    /// The turn ended first.
+    Canceled,
+}
+
+/// The kinds of items whose text is streamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DeltaKind {
+    /// The agent's answer.
+    AgentMessage,
+    /// The model's thinking.
+    AgentReasoning,
+    /// A tool's output; only on streams that include it.
+    ToolCall,
+}

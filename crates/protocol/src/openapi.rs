@@ -1,0 +1,238 @@
+//! The API as an OpenAPI 3.1 document, derived from the declared operations and events.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::operations::{Method, Operation, RequestBody, RequiredScope, ResponseForm};
+use crate::{ErrorBody, EventName, RUNTIME_API_VERSION, events, operations};
+
+/// The name of the schema of any event.
+const ANY_EVENT: &str = "RuntimeEvent";
+
+/// A description in the making.
+#[derive(Default)]
+pub(crate) struct Document {
+    paths: BTreeMap<&'static str, Map<String, Value>>,
+    schemas: BTreeMap<String, RefOr<Schema>>,
+    events: Vec<(String, Value)>,
+}
+
+/// Returns the description of the whole API.
+#[must_use]
+pub fn document() -> Value {
+    let mut document = Document::default();
+    document.schema::<ErrorBody>();
+    document.schema::<events::Envelope>();
+    operations::describe(&mut document);
+    events::describe(&mut document);
+    document.finish()
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+impl Document {
+    /// Adds the schema of a type with everything it refers to; returns a reference to it.
+    pub(crate) fn schema<T: ToSchema + PartialSchema>(&mut self) -> Value {
+        let mut parts = Vec::new();
+        T::schemas(&mut parts);
+        let name = T::name().into_owned();
+        if name == "Value" {
+            return json!({});
+        }
+        parts.push((name.clone(), T::schema()));
+        self.schemas.extend(parts);
+        reference(&name)
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        operation: &Operation,
+        body: Option<Value>,
+        response: Option<Value>,
+    ) {
+        let methods = self.paths.entry(operation.path).or_default();
+        let method = operation.method.as_str().to_ascii_lowercase();
+        methods.insert(method, describe(operation, body, response));
+    }
+
+    pub(crate) fn add_event(&mut self, name: EventName, payload: &Value) {
+        let event = json!({
+            "allOf": [reference("RuntimeEventEnvelope"), {
+                "type": "object",
+                "properties": {
+                    "event": { "type": "string", "enum": [name.as_str()] },
+                    "kind": { "type": "string", "enum": [name.as_str()] },
+                    "payload": payload,
+                },
+                "required": ["event", "kind", "payload"],
+            }],
+        });
+        self.events.push((format!("{name:?}Event"), event));
+    }
+
+    fn finish(self) -> Value {
+        let any: Vec<_> = self
+            .events
+            .iter()
+            .map(|(name, _)| reference(name))
+            .collect();
+        let any = json!({
+            "description": "An event of a thread: the data of a frame, or a line of an export.",
+            "oneOf": any,
+        });
+        let schemas = self.schemas.into_iter().map(|(name, schema)| {
+            let mut schema = serde_json::to_value(schema).unwrap_or_default();
+            drop_defaults(&mut schema);
+            (name, schema)
+        });
+        let schemas: BTreeMap<_, _> = schemas
+            .chain(self.events)
+            .chain([(ANY_EVENT.to_owned(), any)])
+            .collect();
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Windlass Runtime API",
+                "version": RUNTIME_API_VERSION,
+                "license": { "name": "MIT OR Apache-2.0" },
+            },
+            "security": [{ "token": [] }],
+            "paths": self.paths,
+            "components": {
+                "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+                "schemas": schemas,
+            },
+        })
+    }
+}
+
+/// A generator takes a field with a default for one that is always present, which in a request it need not be.
+fn drop_defaults(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+                for property in properties.values_mut().filter_map(Value::as_object_mut) {
+                    property.remove("default");
+                }
+            }
+            fields.values_mut().for_each(drop_defaults);
+        }
+        Value::Array(values) => values.iter_mut().for_each(drop_defaults),
+        _ => {}
+    }
+}
+
+fn content(media: &str, schema: Value) -> Value {
+    json!({ media: { "schema": schema } })
+}
+
+/// The name of a stream's element.
+fn element(reference: &Value) -> String {
+    let target = reference["$ref"].as_str().unwrap_or_default();
+    let name = target.rsplit('/').next().unwrap_or_default();
+    let name = if name == "RuntimeEventEnvelope" {
+        ANY_EVENT
+    } else {
+        name
+    };
+    name.to_owned()
+}
+
+fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>) -> Value {
+    let mut success = json!({ "description": operation.summary });
+    let element = response.as_ref().map(element);
+    let schema = response.unwrap_or_else(|| json!({ "type": "string" }));
+    let text = |description: String| json!({ "type": "string", "description": description });
+    match operation.response {
+        ResponseForm::Json => success["content"] = content("application/json", schema),
+        ResponseForm::List => {
+            let list = json!({ "type": "array", "items": schema });
+            success["content"] = content("application/json", list);
+        }
+        ResponseForm::Events => {
+            let description = match element {
+                Some(element) => format!("The `data` of each frame is a `{element}`."),
+                None => "Frames with their own names, from `turn.started` to `done`.".to_owned(),
+            };
+            success["content"] = content("text/event-stream", text(description));
+        }
+        ResponseForm::Lines => {
+            let description = format!(
+                "`{{\"thread\": Thread}}`, then a `{}` per line. The first line of a fork also has `shared`: the `turns` and `items` \
+                 that it shares with its parent, unless `since_seq` is after them.",
+                element.unwrap_or_default()
+            );
+            success["content"] = content("application/x-ndjson", text(description));
+        }
+        ResponseForm::Text => success["content"] = content("text/plain", schema),
+        ResponseForm::Empty => {}
+    }
+    let mut described = json!({
+        "operationId": operation.id(),
+        "summary": operation.summary,
+        "responses": {
+            operation.status.to_string(): success,
+            "default": {
+                "description": "The request was refused",
+                "content": content("application/json", reference("ErrorBody")),
+            },
+        },
+    });
+    let parameters: Vec<_> = parameters(operation).collect();
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
+    }
+    if let Some(body) = body {
+        described["requestBody"] = json!({
+            "required": operation.body == RequestBody::Required,
+            "content": content("application/json", body),
+        });
+    }
+    if operation.scope == RequiredScope::Anyone {
+        described["security"] = json!([]);
+    }
+    described
+}
+
+fn parameters(operation: &Operation) -> impl Iterator<Item = Value> {
+    let in_path = operation.path.split('/').filter_map(|part| {
+        let name = part.strip_prefix('{')?.strip_suffix('}')?;
+        Some(json!({
+            "name": name, "in": "path", "required": true,
+            "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]+$" },
+        }))
+    });
+    let in_query = operation.query.iter().map(|parameter| {
+        let mut schema = json!({ "type": parameter.schema });
+        if parameter.schema == "integer" {
+            schema["minimum"] = 0.into();
+        }
+        json!({ "name": parameter.name, "in": "query", "schema": schema, "description": parameter.meaning })
+    });
+    in_path.chain(in_query).chain(header(operation))
+}
+
+/// The header that a request may have beside the token.
+fn header(operation: &Operation) -> Option<Value> {
+    match (operation.method, operation.response) {
+        (Method::Post, ResponseForm::Events) => None,
+        (Method::Post, _) => Some(json!({
+            "name": "Idempotency-Key", "in": "header",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+            "description": "Identifies the request, so that it can be repeated: the same key and body give the first response.",
+        })),
+        (Method::Get, ResponseForm::Events) if operation.path.starts_with("/v1/threads/") => {
+            Some(json!({
+                "name": "Last-Event-ID", "in": "header",
+                "schema": { "type": "integer", "minimum": 0 },
+                "description": "The `seq` of the last received event, as browsers send it; it takes precedence over `since_seq`.",
+            }))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! Every operation of the Runtime API, declared once: method, path, scope, query, request and response.
+//!
+//! The router, the scopes of tokens, the API's description and the clients are derived from [`OPERATIONS`] and [`Endpoint`].
+
+mod paths;
+mod queries;
+mod query;
+mod table;
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use paths::{
+    AgentRunPath, ApprovalPath, CallPath, IdPath, InputPath, NamePath, Path, RunPath, TurnPath,
+    WorkerPath,
+};
+pub use queries::{
+    AgentRunsQuery, AutomationRunsQuery, EventsQuery, ExportQuery, FleetEventsQuery,
+    FleetRunsQuery, McpToolsQuery, SessionOrder, SessionQuery, SessionsQuery, SnapshotsQuery,
+    TasksQuery, ThreadDetailQuery, ThreadState, ThreadSummariesQuery, ThreadsQuery, UsageQuery,
+};
+pub use query::{CommaList, InvalidQuery, Query, QueryParameter, QueryValue};
+pub use table::*;
+
+/// An HTTP method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Creates, or starts something.
+    Post,
+    /// Replaces.
+    Put,
+    /// Changes single fields.
+    Patch,
+    /// Removes.
+    Delete,
+}
+
+impl Method {
+    /// Returns the name as HTTP writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// The scope that an operation requires of a token. A scope further down includes the callers of those above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequiredScope {
+    /// Tokens with the scope `admin`, and the operator's own.
+    Admin,
+    /// Also tokens with the scope `client`.
+    Client,
+    /// Also the token of the agent that owns the thread in the path.
+    Owner,
+    /// Also the token of any agent.
+    Agent,
+    /// No token is needed.
+    Anyone,
+}
+
+impl fmt::Display for RequiredScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Admin => "admin",
+            Self::Client => "admin, client",
+            Self::Owner => "admin, client, the agent of the thread",
+            Self::Agent => "admin, client, agent",
+            Self::Anyone => "anyone",
+        })
+    }
+}
+
+/// Whether a request has a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestBody {
+    /// It has none; one that is sent is read and ignored.
+    None,
+    /// It must have one.
+    Required,
+    /// Without one, every field has its default.
+    Optional,
+}
+
+/// The form of a successful response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseForm {
+    /// One JSON value.
+    Json,
+    /// A JSON array; the response type is its element.
+    List,
+    /// Server-sent events.
+    Events,
+    /// JSON lines.
+    Lines,
+    /// Plain text.
+    Text,
+    /// No body.
+    Empty,
+}
+
+/// What is known about an operation without its types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// The name of the operation in Rust; the `operationId` begins with a lower-case letter.
+    pub name: &'static str,
+    /// The method.
+    pub method: Method,
+    /// The path, with `{names}` for its parameters.
+    pub path: &'static str,
+    /// Who may call it.
+    pub scope: RequiredScope,
+    /// One sentence.
+    pub summary: &'static str,
+    /// The parameters of the query string.
+    pub query: &'static [QueryParameter],
+    /// Whether a body is sent.
+    pub body: RequestBody,
+    /// The status of success.
+    pub status: u16,
+    /// The form of a successful response.
+    pub response: ResponseForm,
+}
+
+impl Operation {
+    /// Returns the `operationId`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let (first, rest) = self.name.split_at(1);
+        format!("{}{rest}", first.to_ascii_lowercase())
+    }
+}
+
+/// An operation with its types.
+pub trait Endpoint: Send + Sync + 'static {
+    /// Everything but the types.
+    const OPERATION: Operation;
+    /// The parameters in the path.
+    type Path: Path + DeserializeOwned + Send + Sync + 'static;
+    /// The query string.
+    type Query: Query + Send + Sync + 'static;
+    /// The request body; `()` if there is none.
+    type Request: Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// The response body, or one element of a stream; `()` if there is none.
+    type Response;
+}
+
+/// The arguments of one call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Call<P, Q, B> {
+    /// The parameters in the path.
+    pub path: P,
+    /// The query string.
+    pub query: Q,
+    /// The request body.
+    pub body: B,
+}

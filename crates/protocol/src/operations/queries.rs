@@ -1,0 +1,141 @@
+//! The query strings of all operations.
+
+use super::query::{CommaList, queries, query_words};
+use crate::tasks::TaskStatus;
+use crate::usage::GroupBy;
+
+const ARCHIVED: &str = "Includes archived ones.";
+const ARCHIVED_ONLY: &str = "Archived ones only.";
+const STATE: &str = "The states to include: `idle`, `running` or `waiting`, separated by commas.";
+const CURSOR: &str =
+    "The next page: the value of the header `x-windlass-next-cursor` of the previous one.";
+const SINCE: &str = "Only events after this `seq`.";
+const AFTER: &str = "Only events after the one with this cursor.";
+const INCLUDE: &str =
+    "Optional events, separated by commas: `tool_output` for the output of tools while they run.";
+const SEARCH_SESSIONS: &str = "Only sessions with these words in title, id, directory or model.";
+const LIMIT_50_1000: &str = "The number of entries at most: 1 to 1000, default 50.";
+
+/// What a thread is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadState {
+    /// It has no open turn.
+    Idle,
+    /// Its turn is at work.
+    Running,
+    /// Its turn is parked.
+    Waiting,
+}
+
+query_words!(ThreadState, "idle, running or waiting", "idle" => Idle, "running" => Running, "waiting" => Waiting);
+
+/// The order of saved sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionOrder {
+    /// The most recently updated first.
+    #[default]
+    Recent,
+    /// By title.
+    Name,
+    /// The longest first.
+    Size,
+}
+
+query_words!(SessionOrder, "recent, name or size", "recent" => Recent, "name" => Name, "size" => Size);
+
+query_words!(TaskStatus, "queued, running, completed, failed or canceled",
+    "queued" => Queued, "running" => Running, "completed" => Completed, "failed" => Failed, "canceled" => Canceled);
+
+query_words!(GroupBy, "day, model, provider or thread",
+    "day" => Day, "model" => Model, "provider" => Provider, "thread" => Thread);
+
+queries! {
+    /// Selects threads.
+    ThreadsQuery {
+        limit: u64 = "The number of threads at most.",
+        include_archived: bool = ARCHIVED,
+        archived_only: bool = ARCHIVED_ONLY,
+        state: CommaList<ThreadState> = STATE,
+        cursor: String = CURSOR,
+    }
+    /// Selects summaries of threads.
+    ThreadSummariesQuery {
+        limit: u64 = LIMIT_50_1000,
+        search: String = "Only threads with these words.",
+        git: bool = "`false` skips the state of git, which is faster.",
+        include_archived: bool = ARCHIVED,
+        archived_only: bool = ARCHIVED_ONLY,
+        state: CommaList<ThreadState> = STATE,
+        cursor: String = CURSOR,
+    }
+    /// Selects the turns of a thread's detail.
+    ThreadDetailQuery {
+        turns: u64 = "The number of turns at most, newest first.",
+    }
+    /// Selects events to stream.
+    EventsQuery {
+        since_seq: u64 = SINCE,
+        replay_limit: u64 = "The number of recorded events at most, newest first; at most 4096.",
+        include: String = INCLUDE,
+    }
+    /// Selects events to export.
+    ExportQuery {
+        since_seq: u64 = SINCE,
+        include: String = INCLUDE,
+    }
+    /// Selects saved sessions.
+    SessionsQuery {
+        limit: u64 = LIMIT_50_1000,
+        search: String = SEARCH_SESSIONS,
+        include_archived: bool = ARCHIVED,
+        archived_only: bool = ARCHIVED_ONLY,
+        workspace: String = "Only sessions of this directory.",
+        sort: SessionOrder = "`recent`, `name` or `size`; default `recent`.",
+    }
+    /// Selects the form of a saved session.
+    SessionQuery {
+        peek: bool = "Only the beginnings of the last messages.",
+        entries: u64 = "With `peek`, the number of messages at most: 1 to 12, default 12.",
+    }
+    /// Selects snapshots.
+    SnapshotsQuery {
+        limit: u64 = "The number of snapshots at most: 1 to 100, default 20.",
+    }
+    /// Selects fleet runs.
+    FleetRunsQuery {
+        limit: u64 = "The number of runs at most: 1 to 100, default 50.",
+        before: String = "Only runs older than the one with this id.",
+    }
+    /// Selects events of a fleet run.
+    FleetEventsQuery {
+        after: String = AFTER,
+        limit: u64 = "The number of events per page: 1 to 1000, default 250.",
+    }
+    /// Selects agents that models started.
+    AgentRunsQuery {
+        limit: u64 = "The number of agents at most: 1 to 200, default 50.",
+        parent: String = "Only agents that work for this thread.",
+    }
+    /// Selects tasks.
+    TasksQuery {
+        limit: u64 = "The number of tasks at most: 1 to 500, default 50.",
+        status: CommaList<TaskStatus> =
+            "The states to include: `queued`, `running`, `completed`, `failed` or `canceled`, separated by commas.",
+        cursor: String = CURSOR,
+    }
+    /// Selects runs of an automation.
+    AutomationRunsQuery {
+        limit: u64 = "The number of runs at most: 1 to 500, default 50.",
+    }
+    /// Selects tools of MCP servers.
+    McpToolsQuery {
+        server: String = "Only tools of this server.",
+        connect: bool = "`true` connects to all servers first; otherwise only connected ones are listed.",
+    }
+    /// Selects usage.
+    UsageQuery {
+        since: String = "Only turns that ended at this time or later (RFC 3339).",
+        until: String = "Only turns that ended before this time (RFC 3339).",
+        group_by: GroupBy = "`day`, `model`, `provider` or `thread`; default `day`.",
+    }
+}
