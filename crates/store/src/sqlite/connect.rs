@@ -75,8 +75,8 @@ impl Location {
         let uri = format!("{}?modeof={}", uri(&self.database()), escaped(&self.lock()));
         let connection = Connection::open_with_flags(uri, flags)?;
         connection.busy_timeout(BUSY)?;
-        return_pages(&connection)?;
         sync_fully(&connection)?;
+        mark_new_database(&connection)?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         // The [log](super::wal) is seen to before; this is for what was larger than expected.
@@ -197,6 +197,19 @@ pub(crate) enum Freshness {
     NoChanges,
 }
 
+/// Writes the first page of a new database. The mode of its free pages and the mark of Windlass are one commit: a database without the
+/// mark is refused as one of another program.
+fn mark_new_database(connection: &Connection) -> rusqlite::Result<()> {
+    let pages = connection.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))?;
+    if pages > 0 {
+        return Ok(());
+    }
+    let transaction = connection.unchecked_transaction()?;
+    return_pages(&transaction)?;
+    transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    transaction.commit()
+}
+
 /// Lets free pages be returned to the file system a few at a time. SQLite applies it to a database without tables, or when the
 /// whole database is rewritten.
 fn return_pages(connection: &Connection) -> rusqlite::Result<()> {
@@ -262,6 +275,21 @@ mod tests {
     use super::super::schema;
     use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
     use super::*;
+
+    /// A process may be killed right after it has opened a new database.
+    #[test]
+    fn a_new_database_is_marked_by_its_first_commit() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let _owner = Owner::take(&location).unwrap();
+        let connection = location.connect_to_write(None).unwrap();
+        let mode = connection.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0));
+        assert_eq!(mode.unwrap(), 2);
+        drop(connection);
+        assert!(matches!(location.look(), Ok(DatabaseFile::Ours)));
+    }
 
     #[test]
     fn a_cached_statement_is_prepared_once() {

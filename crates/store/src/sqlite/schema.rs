@@ -66,9 +66,7 @@ fn migrate_by(
         let path = location.database();
         return Err(SqliteError::NewerSchema { path, found, known }.into());
     }
-    if found == 0 {
-        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    } else if found < known {
+    if found > 0 && found < known {
         back_up(connection, location, found)?;
     }
     for (version, step) in (found + 1..).zip(&steps[found as usize..]) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
-use windlass_core::events::{Event, EventData, ToolStatus};
+use windlass_core::events::{Decision, Event, EventData, ToolStatus};
 use windlass_core::history::History;
 use windlass_core::message::MessageRole;
 use windlass_core::tools::SideEffectClass;
@@ -28,6 +28,8 @@ enum Stage {
 
 /// How often a turn may bring the process down in a row.
 const MAX_CRASHES: u32 = 3;
+/// How many crashes in all fail a turn.
+const MAX_TOTAL_CRASHES: u32 = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Witness {
@@ -42,6 +44,8 @@ pub(super) struct Witness {
     lost: BTreeSet<ExecId>,
     /// How often the process went down at work on the open turn, since a call of it came to its end.
     crashes: u32,
+    /// Crashes of the open turn in all.
+    total_crashes: u32,
     /// Whether the process let go of the open turn.
     released: bool,
     imported: BTreeSet<MessageId>,
@@ -82,6 +86,7 @@ impl Witness {
         self.lost = self.started.clone();
         if at_work.is_some() && !self.released {
             self.crashes += 1;
+            self.total_crashes += 1;
         }
     }
 
@@ -90,9 +95,10 @@ impl Witness {
         let mut open = self.turns.values();
         let is_open = open.any(|stage| matches!(stage, Stage::Started | Stage::Interrupted));
         assert!(
-            !is_open || self.crashes < MAX_CRASHES,
-            "a turn goes on after {} crashes in a row",
-            self.crashes
+            !is_open || (self.crashes < MAX_CRASHES && self.total_crashes < MAX_TOTAL_CRASHES),
+            "a turn goes on after {} crashes in a row, {} in all",
+            self.crashes,
+            self.total_crashes
         );
     }
 
@@ -132,7 +138,7 @@ impl Witness {
                 let open = open.filter(|stage| !matches!(stage, Stage::Queued | Stage::Ended));
                 assert_eq!(open.count(), 0, "two turns at once");
                 self.turns.insert(data.turn_id, Stage::Started);
-                (self.crashes, self.released) = (0, false);
+                (self.crashes, self.total_crashes, self.released) = (0, 0, false);
             }
             EventData::TurnReleased(_) => self.released = true,
             EventData::TurnResumed(_) => self.released = false,
@@ -143,9 +149,12 @@ impl Witness {
             EventData::TurnFailed(data) => {
                 let is_given_up = data.error_code.as_deref() == Some("crashed");
                 assert!(
-                    !is_given_up || self.crashes == MAX_CRASHES,
-                    "a turn is given up after {} crashes in a row",
-                    self.crashes
+                    !is_given_up
+                        || self.crashes == MAX_CRASHES
+                        || self.total_crashes == MAX_TOTAL_CRASHES,
+                    "a turn is given up after {} crashes in a row, {} in all",
+                    self.crashes,
+                    self.total_crashes
                 );
                 self.end(data.turn_id, event, next);
             }
@@ -174,7 +183,9 @@ impl Witness {
                 let (_, results) = self.calls.entry(exec_id).or_insert((turn_id, 0));
                 *results += 1;
                 assert_eq!(*results, 1, "a call has two results");
-                if !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled) {
+                let ended = !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled);
+                let refused = data.refused == Some(true) || data.approval == Some(Decision::Deny);
+                if ended && !refused {
                     self.crashes = 0;
                 }
             }
