@@ -153,14 +153,3 @@ pub trait Endpoint: Send + Sync + 'static {
     /// The response body, or one element of a stream; `()` if there is none.
     type Response;
 }
-
-/// The arguments of one call.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Call<P, Q, B> {
-    /// The parameters in the path.
-    pub path: P,
-    /// The query string.
-    pub query: Q,
-    /// The request body.
-    pub body: B,
-}
