@@ -440,7 +440,9 @@ fn attack(args: &[String]) -> Result<(), String> {
         }
     };
     if args.iter().any(|arg| arg == "--escapes-only") {
-        return executor()?.block_on(hostile::attempt_escapes(way));
+        executor()?.block_on(hostile::attempt_escapes(way))?;
+        println!("no command escaped from its sandbox");
+        return Ok(());
     }
     let seed = seed(args)?;
     eprintln!("seed {seed}, {seconds} s");
