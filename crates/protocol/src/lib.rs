@@ -8,6 +8,7 @@
 
 pub mod agent_runs;
 pub mod answers;
+pub mod api;
 pub mod apps;
 pub mod automations;
 pub mod budgets;
@@ -36,6 +37,7 @@ pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
     RememberFor, UserAnswer, UserInputAnswered, UserInputAnswers,
 };
+pub use api::{Call, CallError, CallFuture, Page, Parts, RuntimeApi, Stream};
 pub use automations::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
     PatchAutomation,

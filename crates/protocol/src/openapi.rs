@@ -154,7 +154,7 @@ fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>)
             let list = json!({ "type": "array", "items": schema });
             success["content"] = content("application/json", list);
         }
-        ResponseForm::Events => {
+        ResponseForm::Events | ResponseForm::Frames => {
             let description = match element {
                 Some(element) => format!("The `data` of each frame is a `{element}`."),
                 None => "Frames with their own names, from `turn.started` to `done`.".to_owned(),
@@ -220,7 +220,7 @@ fn parameters(operation: &Operation) -> impl Iterator<Item = Value> {
 /// The header that a request may have beside the token.
 fn header(operation: &Operation) -> Option<Value> {
     match (operation.method, operation.response) {
-        (Method::Post, ResponseForm::Events) => None,
+        (_, ResponseForm::Frames) => None,
         (Method::Post, _) => Some(json!({
             "name": "Idempotency-Key", "in": "header",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255 },

@@ -98,8 +98,10 @@ pub enum ResponseForm {
     Json,
     /// A JSON array; the response type is its element.
     List,
-    /// Server-sent events.
+    /// Server-sent events, whose data is of the response type.
     Events,
+    /// Server-sent events of several types.
+    Frames,
     /// JSON lines.
     Lines,
     /// Plain text.

@@ -8,6 +8,7 @@ use super::{
     ThreadSummariesQuery, ThreadsQuery, TurnPath, UsageQuery, WorkerPath,
 };
 use crate as wire;
+use crate::api::{Call, CallFuture, Page, Stream};
 use crate::{agent_runs, apps, config, fleet, info, stream, workspace};
 
 /// The first type of the list, or the default behind the semicolon.
@@ -22,9 +23,14 @@ macro_rules! or {
 
 /// The type of a response by its form.
 macro_rules! response {
-    (List $element:ty) => { Vec<$element> };
-    ($form:ident $response:ty) => { $response };
-    ($form:ident) => { () };
+    (Json $response:ty) => { $response };
+    (List $element:ty) => { Page<$element> };
+    (Events $event:ty) => { Stream<$event> };
+    // Frames and lines of more than one type arrive as they were sent.
+    (Frames) => { Stream<Vec<u8>> };
+    (Lines $line:ty) => { Stream<Vec<u8>> };
+    (Text) => { String };
+    (Empty) => { () };
 }
 
 macro_rules! body {
@@ -51,9 +57,9 @@ macro_rules! described {
 }
 
 macro_rules! operations {
-    ($(
+    (($dollar:tt) $(
         #[doc = $summary:literal]
-        $name:ident $method:ident $path:literal $scope:ident
+        $name:ident $function:ident $method:ident $path:literal $scope:ident
         $(at $path_type:ty,)? $(query $query:ty,)? $(body $body:ty,)? $(optional $optional:ty,)? -> $status:literal $form:ident $($response:ty)?;
     )*) => {
         $(
@@ -80,6 +86,22 @@ macro_rules! operations {
             }
         )*
 
+        /// Every operation of the Runtime API as a function.
+        pub trait RuntimeApi: Send + Sync {
+            $(
+                #[doc = $summary]
+                fn $function(&self, call: Call<$name>) -> CallFuture<'_, <$name as Endpoint>::Response>;
+            )*
+        }
+
+        /// Passes all operations to a macro, each as `Name function Form;` with a name of [`ResponseForm`].
+        #[macro_export]
+        macro_rules! for_each_operation {
+            ($dollar callback:ident) => {
+                $dollar callback! { $($name $function $form;)* }
+            };
+        }
+
         /// All operations.
         pub const OPERATIONS: &[Operation] = &[$(<$name as Endpoint>::OPERATION),*];
 
@@ -96,188 +118,190 @@ macro_rules! operations {
 }
 
 operations! {
+    ($)
+
     /// Reports that the daemon is alive.
-    GetHealth Get "/health" Anyone -> 200 Json wire::Health;
+    GetHealth get_health Get "/health" Anyone -> 200 Json wire::Health;
     /// Reports whether the daemon accepts requests.
-    GetReady Get "/ready" Anyone -> 200 Json info::Ready;
+    GetReady get_ready Get "/ready" Anyone -> 200 Json info::Ready;
     /// Returns metrics in the text format of Prometheus.
-    GetMetrics Get "/metrics" Client -> 200 Text;
+    GetMetrics get_metrics Get "/metrics" Client -> 200 Text;
     /// Returns the version and the features of the daemon.
-    GetRuntimeInfo Get "/v1/runtime/info" Anyone -> 200 Json wire::RuntimeInfo;
+    GetRuntimeInfo get_runtime_info Get "/v1/runtime/info" Anyone -> 200 Json wire::RuntimeInfo;
     /// Returns this description.
-    GetOpenapi Get "/v1/openapi.json" Agent -> 200 Json serde_json::Value;
+    GetOpenapi get_openapi Get "/v1/openapi.json" Agent -> 200 Json serde_json::Value;
 
     /// Lists threads, the most recently updated first.
-    ListThreads Get "/v1/threads" Agent query ThreadsQuery, -> 200 List wire::Thread;
+    ListThreads list_threads Get "/v1/threads" Agent query ThreadsQuery, -> 200 List wire::Thread;
     /// Creates a thread.
-    CreateThread Post "/v1/threads" Agent optional wire::CreateThread, -> 201 Json wire::Thread;
+    CreateThread create_thread Post "/v1/threads" Agent optional wire::CreateThread, -> 201 Json wire::Thread;
     /// Lists threads, one line each.
-    SummarizeThreads Get "/v1/threads/summary" Agent query ThreadSummariesQuery, -> 200 List wire::ThreadSummary;
+    SummarizeThreads summarize_threads Get "/v1/threads/summary" Agent query ThreadSummariesQuery, -> 200 List wire::ThreadSummary;
     /// Returns a whole thread.
-    GetThread Get "/v1/threads/{id}" Owner at IdPath, query ThreadDetailQuery, -> 200 Json wire::ThreadDetail;
+    GetThread get_thread Get "/v1/threads/{id}" Owner at IdPath, query ThreadDetailQuery, -> 200 Json wire::ThreadDetail;
     /// Changes a thread.
-    PatchThread Patch "/v1/threads/{id}" Owner at IdPath, body wire::PatchThread, -> 200 Json wire::Thread;
+    PatchThread patch_thread Patch "/v1/threads/{id}" Owner at IdPath, body wire::PatchThread, -> 200 Json wire::Thread;
     /// Removes a thread with its whole record.
-    DeleteThread Delete "/v1/threads/{id}" Owner at IdPath, -> 204 Empty;
+    DeleteThread delete_thread Delete "/v1/threads/{id}" Owner at IdPath, -> 204 Empty;
     /// Estimates how much of the model's context window the next model call takes.
-    GetThreadContext Get "/v1/threads/{id}/context" Owner at IdPath, -> 200 Json wire::ContextUsage;
+    GetThreadContext get_thread_context Get "/v1/threads/{id}/context" Owner at IdPath, -> 200 Json wire::ContextUsage;
     /// Writes a thread, then each of its events, one per line.
-    ExportThread Get "/v1/threads/{id}/export" Owner at IdPath, query ExportQuery, -> 200 Lines wire::RuntimeEventEnvelope;
+    ExportThread export_thread Get "/v1/threads/{id}/export" Owner at IdPath, query ExportQuery, -> 200 Lines wire::RuntimeEventEnvelope;
     /// Returns a thread and resumes its open turn.
-    ResumeThread Post "/v1/threads/{id}/resume" Owner at IdPath, -> 200 Json wire::Thread;
+    ResumeThread resume_thread Post "/v1/threads/{id}/resume" Owner at IdPath, -> 200 Json wire::Thread;
     /// Creates a thread that starts with the history of this one.
-    ForkThread Post "/v1/threads/{id}/fork" Owner at IdPath, optional wire::ForkThread, -> 201 Json wire::Thread;
+    ForkThread fork_thread Post "/v1/threads/{id}/fork" Owner at IdPath, optional wire::ForkThread, -> 201 Json wire::Thread;
     /// Creates a thread without the last turns.
-    UndoThread Post "/v1/threads/{id}/undo" Owner at IdPath, optional wire::UndoThread, -> 201 Json wire::UndoneThread;
+    UndoThread undo_thread Post "/v1/threads/{id}/undo" Owner at IdPath, optional wire::UndoThread, -> 201 Json wire::UndoneThread;
     /// Creates a thread without the last turns and restores their files: undo with `files`.
-    PatchUndoThread Post "/v1/threads/{id}/patch-undo" Owner at IdPath, optional wire::UndoThread, -> 201 Json wire::PatchUndone;
+    PatchUndoThread patch_undo_thread Post "/v1/threads/{id}/patch-undo" Owner at IdPath, optional wire::UndoThread, -> 201 Json wire::PatchUndone;
     /// Creates a thread without the last turns and starts another turn.
-    RetryThread Post "/v1/threads/{id}/retry" Owner at IdPath, optional wire::RetryThread, -> 201 Json wire::ThreadAndTurn;
+    RetryThread retry_thread Post "/v1/threads/{id}/retry" Owner at IdPath, optional wire::RetryThread, -> 201 Json wire::ThreadAndTurn;
     /// Compacts the history.
-    CompactThread Post "/v1/threads/{id}/compact" Owner at IdPath, optional wire::CompactThread, -> 202 Json wire::ThreadAndTurn;
+    CompactThread compact_thread Post "/v1/threads/{id}/compact" Owner at IdPath, optional wire::CompactThread, -> 202 Json wire::ThreadAndTurn;
     /// Decides the recorded steps again and reports the first difference.
-    ReplayThread Post "/v1/threads/{id}/replay" Client at IdPath, optional wire::ReplayThread, -> 200 Json wire::ReplayedThread;
+    ReplayThread replay_thread Post "/v1/threads/{id}/replay" Client at IdPath, optional wire::ReplayThread, -> 200 Json wire::ReplayedThread;
     /// Streams the events of a thread.
-    StreamEvents Get "/v1/threads/{id}/events" Owner at IdPath, query EventsQuery, -> 200 Events wire::RuntimeEventEnvelope;
+    StreamEvents stream_events Get "/v1/threads/{id}/events" Owner at IdPath, query EventsQuery, -> 200 Events wire::RuntimeEventEnvelope;
 
     /// Starts a turn.
-    StartTurn Post "/v1/threads/{id}/turns" Owner at IdPath, body wire::StartTurn, -> 201 Json wire::ThreadAndTurn;
+    StartTurn start_turn Post "/v1/threads/{id}/turns" Owner at IdPath, body wire::StartTurn, -> 201 Json wire::ThreadAndTurn;
     /// Returns a turn.
-    GetTurn Get "/v1/threads/{id}/turns/{turn_id}" Owner at TurnPath, -> 200 Json wire::TurnDetail;
+    GetTurn get_turn Get "/v1/threads/{id}/turns/{turn_id}" Owner at TurnPath, -> 200 Json wire::TurnDetail;
     /// Adds input to a running turn.
-    SteerTurn Post "/v1/threads/{id}/turns/{turn_id}/steer" Owner at TurnPath, body wire::SteerTurn, -> 200 Json wire::Turn;
+    SteerTurn steer_turn Post "/v1/threads/{id}/turns/{turn_id}/steer" Owner at TurnPath, body wire::SteerTurn, -> 200 Json wire::Turn;
     /// Interrupts a turn.
-    InterruptTurn Post "/v1/threads/{id}/turns/{turn_id}/interrupt" Owner at TurnPath, -> 200 Json wire::Turn;
+    InterruptTurn interrupt_turn Post "/v1/threads/{id}/turns/{turn_id}/interrupt" Owner at TurnPath, -> 200 Json wire::Turn;
     /// Submits the result of a client's tool call.
-    SubmitToolResult Post "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result" Owner at CallPath, body wire::DynamicToolCallResult, -> 202 Empty;
+    SubmitToolResult submit_tool_result Post "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result" Owner at CallPath, body wire::DynamicToolCallResult, -> 202 Empty;
     /// Allows or denies a call.
-    DecideApproval Post "/v1/approvals/{approval_id}" Client at ApprovalPath, body wire::DecideApproval, -> 200 Json wire::ApprovalAnswered;
+    DecideApproval decide_approval Post "/v1/approvals/{approval_id}" Client at ApprovalPath, body wire::DecideApproval, -> 200 Json wire::ApprovalAnswered;
     /// Answers a question.
-    AnswerUserInput Post "/v1/user-input/{thread_id}/{input_id}" Client at InputPath, body wire::UserInputAnswers, -> 200 Json wire::UserInputAnswered;
+    AnswerUserInput answer_user_input Post "/v1/user-input/{thread_id}/{input_id}" Client at InputPath, body wire::UserInputAnswers, -> 200 Json wire::UserInputAnswered;
     /// Runs one turn of an archived thread and streams it.
-    StreamOneTurn Post "/v1/stream" Agent body stream::OneShot, -> 200 Events;
+    StreamOneTurn stream_one_turn Post "/v1/stream" Agent body stream::OneShot, -> 200 Frames;
 
     /// Lists saved sessions.
-    ListSessions Get "/v1/sessions" Agent query SessionsQuery, -> 200 Json wire::SessionList;
+    ListSessions list_sessions Get "/v1/sessions" Agent query SessionsQuery, -> 200 Json wire::SessionList;
     /// Saves a thread as a session: a named bookmark of its record.
-    SaveSession Post "/v1/sessions" Agent body wire::SaveSession, -> 201 Json wire::SavedSession;
+    SaveSession save_session Post "/v1/sessions" Agent body wire::SaveSession, -> 201 Json wire::SavedSession;
     /// Saves a thread over a session.
-    UpdateSession Put "/v1/sessions" Agent body wire::UpdateSession, -> 200 Json wire::UpdatedSession;
+    UpdateSession update_session Put "/v1/sessions" Agent body wire::UpdateSession, -> 200 Json wire::UpdatedSession;
     /// Lists saved sessions, one line each.
-    SummarizeSessions Get "/v1/sessions/summary" Agent query SessionsQuery, -> 200 List wire::SessionLine;
+    SummarizeSessions summarize_sessions Get "/v1/sessions/summary" Agent query SessionsQuery, -> 200 List wire::SessionLine;
     /// Returns a saved session.
-    GetSession Get "/v1/sessions/{id}" Agent at IdPath, query SessionQuery, -> 200 Json wire::SessionView;
+    GetSession get_session Get "/v1/sessions/{id}" Agent at IdPath, query SessionQuery, -> 200 Json wire::SessionView;
     /// Renames or archives a saved session.
-    PatchSession Patch "/v1/sessions/{id}" Agent at IdPath, body wire::PatchSession, -> 200 Json wire::PatchedSession;
+    PatchSession patch_session Patch "/v1/sessions/{id}" Agent at IdPath, body wire::PatchSession, -> 200 Json wire::PatchedSession;
     /// Removes a saved session; its thread remains.
-    DeleteSession Delete "/v1/sessions/{id}" Agent at IdPath, -> 204 Empty;
+    DeleteSession delete_session Delete "/v1/sessions/{id}" Agent at IdPath, -> 204 Empty;
     /// Estimates how much of the model's context window a thread takes that starts with the session.
-    GetSessionContext Get "/v1/sessions/{id}/context" Agent at IdPath, -> 200 Json wire::ContextUsage;
+    GetSessionContext get_session_context Get "/v1/sessions/{id}/context" Agent at IdPath, -> 200 Json wire::ContextUsage;
     /// Creates a thread that starts with a saved session.
-    ResumeSession Post "/v1/sessions/{id}/resume-thread" Agent at IdPath, optional wire::ResumeSession, -> 201 Json wire::ResumedSession;
+    ResumeSession resume_session Post "/v1/sessions/{id}/resume-thread" Agent at IdPath, optional wire::ResumeSession, -> 201 Json wire::ResumedSession;
 
     /// Lists turns that changed files, newest first.
-    ListSnapshots Get "/v1/snapshots" Client query SnapshotsQuery, -> 200 List workspace::Snapshot;
+    ListSnapshots list_snapshots Get "/v1/snapshots" Client query SnapshotsQuery, -> 200 List workspace::Snapshot;
     /// Restores files to their state before a turn; the conversation is unchanged.
-    RestoreSnapshot Post "/v1/snapshots/{id}/restore" Client at IdPath, -> 200 Json workspace::RestoredSnapshot;
+    RestoreSnapshot restore_snapshot Post "/v1/snapshots/{id}/restore" Client at IdPath, -> 200 Json workspace::RestoredSnapshot;
 
     /// Lists tasks, newest first.
-    ListTasks Get "/v1/tasks" Agent query TasksQuery, -> 200 Json wire::TaskList;
+    ListTasks list_tasks Get "/v1/tasks" Agent query TasksQuery, -> 200 Json wire::TaskList;
     /// Queues a task.
-    CreateTask Post "/v1/tasks" Agent body wire::CreateTask, -> 201 Json wire::TaskRecord;
+    CreateTask create_task Post "/v1/tasks" Agent body wire::CreateTask, -> 201 Json wire::TaskRecord;
     /// Returns a task.
-    GetTask Get "/v1/tasks/{id}" Agent at IdPath, -> 200 Json wire::TaskRecord;
+    GetTask get_task Get "/v1/tasks/{id}" Agent at IdPath, -> 200 Json wire::TaskRecord;
     /// Cancels a task; a running one ends with its turn.
-    CancelTask Post "/v1/tasks/{id}/cancel" Agent at IdPath, -> 200 Json wire::TaskRecord;
+    CancelTask cancel_task Post "/v1/tasks/{id}/cancel" Agent at IdPath, -> 200 Json wire::TaskRecord;
 
     /// Lists automations, newest first.
-    ListAutomations Get "/v1/automations" Agent -> 200 List wire::AutomationRecord;
+    ListAutomations list_automations Get "/v1/automations" Agent -> 200 List wire::AutomationRecord;
     /// Creates an automation.
-    CreateAutomation Post "/v1/automations" Agent body wire::CreateAutomation, -> 201 Json wire::AutomationRecord;
+    CreateAutomation create_automation Post "/v1/automations" Agent body wire::CreateAutomation, -> 201 Json wire::AutomationRecord;
     /// Returns an automation.
-    GetAutomation Get "/v1/automations/{id}" Agent at IdPath, -> 200 Json wire::AutomationRecord;
+    GetAutomation get_automation Get "/v1/automations/{id}" Agent at IdPath, -> 200 Json wire::AutomationRecord;
     /// Changes an automation.
-    PatchAutomation Patch "/v1/automations/{id}" Agent at IdPath, body wire::PatchAutomation, -> 200 Json wire::AutomationRecord;
+    PatchAutomation patch_automation Patch "/v1/automations/{id}" Agent at IdPath, body wire::PatchAutomation, -> 200 Json wire::AutomationRecord;
     /// Removes an automation; queued runs are unaffected.
-    DeleteAutomation Delete "/v1/automations/{id}" Agent at IdPath, -> 200 Json wire::AutomationRecord;
+    DeleteAutomation delete_automation Delete "/v1/automations/{id}" Agent at IdPath, -> 200 Json wire::AutomationRecord;
     /// Runs an automation now.
-    RunAutomation Post "/v1/automations/{id}/run" Agent at IdPath, -> 200 Json wire::AutomationRunRecord;
+    RunAutomation run_automation Post "/v1/automations/{id}/run" Agent at IdPath, -> 200 Json wire::AutomationRunRecord;
     /// Pauses the schedule of an automation.
-    PauseAutomation Post "/v1/automations/{id}/pause" Agent at IdPath, -> 200 Json wire::AutomationRecord;
+    PauseAutomation pause_automation Post "/v1/automations/{id}/pause" Agent at IdPath, -> 200 Json wire::AutomationRecord;
     /// Resumes the schedule of an automation.
-    ResumeAutomation Post "/v1/automations/{id}/resume" Agent at IdPath, -> 200 Json wire::AutomationRecord;
+    ResumeAutomation resume_automation Post "/v1/automations/{id}/resume" Agent at IdPath, -> 200 Json wire::AutomationRecord;
     /// Lists the runs of an automation, newest first.
-    ListAutomationRuns Get "/v1/automations/{id}/runs" Agent at IdPath, query AutomationRunsQuery, -> 200 List wire::AutomationRunRecord;
+    ListAutomationRuns list_automation_runs Get "/v1/automations/{id}/runs" Agent at IdPath, query AutomationRunsQuery, -> 200 List wire::AutomationRunRecord;
 
     /// Sums the usage of turns.
-    GetUsage Get "/v1/usage" Client query UsageQuery, -> 200 Json wire::UsageReport;
+    GetUsage get_usage Get "/v1/usage" Client query UsageQuery, -> 200 Json wire::UsageReport;
 
     /// Lists environments.
-    ListEnvironments Get "/v1/environments" Agent -> 200 Json wire::EnvironmentList;
+    ListEnvironments list_environments Get "/v1/environments" Agent -> 200 Json wire::EnvironmentList;
     /// Creates an environment.
-    CreateEnvironment Post "/v1/environments" Admin body wire::CreateEnvironment, -> 201 Json wire::Environment;
+    CreateEnvironment create_environment Post "/v1/environments" Admin body wire::CreateEnvironment, -> 201 Json wire::Environment;
     /// Returns an environment.
-    GetEnvironment Get "/v1/environments/{id}" Agent at IdPath, -> 200 Json wire::Environment;
+    GetEnvironment get_environment Get "/v1/environments/{id}" Agent at IdPath, -> 200 Json wire::Environment;
     /// Removes an environment.
-    DeleteEnvironment Delete "/v1/environments/{id}" Admin at IdPath, -> 204 Empty;
+    DeleteEnvironment delete_environment Delete "/v1/environments/{id}" Admin at IdPath, -> 204 Empty;
 
     /// Lists fleet runs, newest first.
-    ListFleetRuns Get "/v1/fleet/runs" Agent query FleetRunsQuery, -> 200 Json fleet::FleetRunList;
+    ListFleetRuns list_fleet_runs Get "/v1/fleet/runs" Agent query FleetRunsQuery, -> 200 Json fleet::FleetRunList;
     /// Creates a fleet run: many tasks, executed by workers that are threads.
-    CreateFleetRun Post "/v1/fleet/runs" Agent body fleet::CreateFleetRun, -> 201 Json fleet::CreatedFleetRun;
+    CreateFleetRun create_fleet_run Post "/v1/fleet/runs" Agent body fleet::CreateFleetRun, -> 201 Json fleet::CreatedFleetRun;
     /// Returns a fleet run with its request.
-    GetFleetRun Get "/v1/fleet/runs/{run_id}" Agent at RunPath, -> 200 Json fleet::FleetRunDetail;
+    GetFleetRun get_fleet_run Get "/v1/fleet/runs/{run_id}" Agent at RunPath, -> 200 Json fleet::FleetRunDetail;
     /// Starts a fleet run that was created without a start.
-    StartFleetRun Post "/v1/fleet/runs/{run_id}/start" Agent at RunPath, -> 202 Json fleet::StartedFleetRun;
+    StartFleetRun start_fleet_run Post "/v1/fleet/runs/{run_id}/start" Agent at RunPath, -> 202 Json fleet::StartedFleetRun;
     /// Stops a fleet run: waiting tasks are cancelled, running ones interrupted.
-    StopFleetRun Post "/v1/fleet/runs/{run_id}/stop" Agent at RunPath, -> 200 Json fleet::StoppedFleetRun;
+    StopFleetRun stop_fleet_run Post "/v1/fleet/runs/{run_id}/stop" Agent at RunPath, -> 200 Json fleet::StoppedFleetRun;
     /// Returns the workers of a fleet run.
-    ListFleetWorkers Get "/v1/fleet/runs/{run_id}/workers" Agent at RunPath, -> 200 Json fleet::FleetWorkerList;
+    ListFleetWorkers list_fleet_workers Get "/v1/fleet/runs/{run_id}/workers" Agent at RunPath, -> 200 Json fleet::FleetWorkerList;
     /// Streams the events of a fleet run, to its end.
-    StreamFleetEvents Get "/v1/fleet/runs/{run_id}/events" Agent at RunPath, query FleetEventsQuery, -> 200 Events fleet::FleetRunEvent;
+    StreamFleetEvents stream_fleet_events Get "/v1/fleet/runs/{run_id}/events" Agent at RunPath, query FleetEventsQuery, -> 200 Events fleet::FleetRunEvent;
     /// Returns the recorded events of a fleet run.
-    ReplayFleetEvents Get "/v1/fleet/runs/{run_id}/events/replay" Agent at RunPath, query FleetEventsQuery, -> 200 Json fleet::FleetEventReplay;
+    ReplayFleetEvents replay_fleet_events Get "/v1/fleet/runs/{run_id}/events/replay" Agent at RunPath, query FleetEventsQuery, -> 200 Json fleet::FleetEventReplay;
     /// Returns a worker.
-    GetFleetWorker Get "/v1/fleet/workers/{worker_id}" Agent at WorkerPath, -> 200 Json fleet::FleetWorker;
+    GetFleetWorker get_fleet_worker Get "/v1/fleet/workers/{worker_id}" Agent at WorkerPath, -> 200 Json fleet::FleetWorker;
     /// Cancels the task of a worker; the worker takes another one.
-    InterruptFleetWorker Post "/v1/fleet/workers/{worker_id}/interrupt" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
+    InterruptFleetWorker interrupt_fleet_worker Post "/v1/fleet/workers/{worker_id}/interrupt" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
     /// The same as interrupt.
-    StopFleetWorker Post "/v1/fleet/workers/{worker_id}/stop" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
+    StopFleetWorker stop_fleet_worker Post "/v1/fleet/workers/{worker_id}/stop" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
     /// Starts the task of a worker again, on the same thread.
-    RestartFleetWorker Post "/v1/fleet/workers/{worker_id}/restart" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
+    RestartFleetWorker restart_fleet_worker Post "/v1/fleet/workers/{worker_id}/restart" Agent at WorkerPath, -> 200 Json fleet::FleetWorkerTold;
 
     /// Stops the running turn of an agent that works for the thread.
-    CancelAgentRun Post "/v1/threads/{id}/agent-runs/{agent_id}/cancel" Owner at AgentRunPath, -> 200 Json agent_runs::AgentRun;
+    CancelAgentRun cancel_agent_run Post "/v1/threads/{id}/agent-runs/{agent_id}/cancel" Owner at AgentRunPath, -> 200 Json agent_runs::AgentRun;
     /// Reminds the running turn of agents that still run.
-    NudgeAgentRuns Post "/v1/threads/{id}/agent-runs/nudge" Owner at IdPath, body agent_runs::NudgeAgentRuns, -> 200 Json agent_runs::NudgedAgentRuns;
+    NudgeAgentRuns nudge_agent_runs Post "/v1/threads/{id}/agent-runs/nudge" Owner at IdPath, body agent_runs::NudgeAgentRuns, -> 200 Json agent_runs::NudgedAgentRuns;
     /// Lists agents that models started, newest first.
-    ListAgentRuns Get "/v1/agent-runs" Agent query AgentRunsQuery, -> 200 Json agent_runs::AgentRunList;
+    ListAgentRuns list_agent_runs Get "/v1/agent-runs" Agent query AgentRunsQuery, -> 200 Json agent_runs::AgentRunList;
     /// Returns an agent that a model started.
-    GetAgentRun Get "/v1/agent-runs/{run_id}" Agent at RunPath, -> 200 Json agent_runs::AgentRun;
+    GetAgentRun get_agent_run Get "/v1/agent-runs/{run_id}" Agent at RunPath, -> 200 Json agent_runs::AgentRun;
 
     /// Returns the effective configuration.
-    GetConfig Get "/v1/config" Client -> 200 Json config::RuntimeConfig;
+    GetConfig get_config Get "/v1/config" Client -> 200 Json config::RuntimeConfig;
     /// Sets a default for threads whose clients do not choose.
-    SetConfig Post "/v1/config" Admin body config::SetConfig, -> 200 Json config::ConfigSet;
+    SetConfig set_config Post "/v1/config" Admin body config::SetConfig, -> 200 Json config::ConfigSet;
     /// Reads the configuration file again.
-    ReloadConfig Post "/v1/config/reload" Admin -> 200 Json config::ConfigReloaded;
+    ReloadConfig reload_config Post "/v1/config/reload" Admin -> 200 Json config::ConfigReloaded;
     /// Lists the models of the current provider.
-    ListModels Get "/v1/models" Client -> 200 Json config::ModelList;
+    ListModels list_models Get "/v1/models" Client -> 200 Json config::ModelList;
     /// Lists the model providers.
-    ListProviders Get "/v1/providers" Client -> 200 Json config::ProviderList;
+    ListProviders list_providers Get "/v1/providers" Client -> 200 Json config::ProviderList;
     /// Lists the configured models of a provider.
-    ListProviderModels Get "/v1/providers/{id}/models" Client at IdPath, -> 200 Json config::ProviderModelList;
+    ListProviderModels list_provider_models Get "/v1/providers/{id}/models" Client at IdPath, -> 200 Json config::ProviderModelList;
     /// Selects the provider that is used when no model is named.
-    SwitchProvider Post "/v1/providers/{id}/switch" Admin at IdPath, optional config::SwitchProvider, -> 200 Json config::SwitchedProvider;
+    SwitchProvider switch_provider Post "/v1/providers/{id}/switch" Admin at IdPath, optional config::SwitchProvider, -> 200 Json config::SwitchedProvider;
 
     /// Lists the skills of the workspace.
-    ListSkills Get "/v1/skills" Client -> 200 Json apps::SkillList;
+    ListSkills list_skills Get "/v1/skills" Client -> 200 Json apps::SkillList;
     /// Enables or disables a skill.
-    SwitchSkill Post "/v1/skills/{name}" Admin at NamePath, body apps::SwitchSkill, -> 200 Json apps::SwitchedSkill;
+    SwitchSkill switch_skill Post "/v1/skills/{name}" Admin at NamePath, body apps::SwitchSkill, -> 200 Json apps::SwitchedSkill;
     /// Lists the operator's MCP servers.
-    ListMcpServers Get "/v1/apps/mcp/servers" Client -> 200 Json apps::McpServerList;
+    ListMcpServers list_mcp_servers Get "/v1/apps/mcp/servers" Client -> 200 Json apps::McpServerList;
     /// Lists the tools of MCP servers.
-    ListMcpTools Get "/v1/apps/mcp/tools" Client query McpToolsQuery, -> 200 Json apps::McpToolList;
+    ListMcpTools list_mcp_tools Get "/v1/apps/mcp/tools" Client query McpToolsQuery, -> 200 Json apps::McpToolList;
     /// Returns the state of the daemon's directory.
-    GetWorkspaceStatus Get "/v1/workspace/status" Agent -> 200 Json wire::WorkspaceStatus;
+    GetWorkspaceStatus get_workspace_status Get "/v1/workspace/status" Agent -> 200 Json wire::WorkspaceStatus;
 }
