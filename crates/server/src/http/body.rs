@@ -11,33 +11,33 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
 use windlass_protocol::ErrorCode;
+use windlass_service::{
+    Access, ApiError, Caller, Quota, Share, TokenLookup, UnknownFields, fields, tokens_unavailable,
+};
 
 use super::auth;
 use super::request::Ignored;
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
-use crate::quotas::{Quota, Share};
-use crate::service::fields::{self, UnknownFields};
-use crate::settings::Access;
-use crate::tokens::{Caller, TokenLookup};
+
+use crate::error::{Refusal, Result};
 
 /// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs. A body
 /// may take minutes, so the caller's token is checked again when it is complete.
 pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> Result<Bytes> {
     let token = caller.and_then(|caller| caller.token_id.as_deref());
-    let share = Share::none(app, token, Quota::BodyBytes);
-    let limits = &app.settings.limits;
+    let share = Share::none(&app.service, token, Quota::BodyBytes);
+    let limits = &app.service.settings.limits;
     let read = read(body, limits.body_bytes, share);
     let read = tokio::time::timeout(limits.body_time, read).await;
     let bytes = read.unwrap_or_else(|_| {
         let text = "the body did not arrive in time";
         Err(ApiError::new(ErrorCode::RequestTimeout, text))
     })?;
-    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.settings.access) {
+    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.service.settings.access) {
         match stored.by_id(token) {
             TokenLookup::Present(_) => {}
             TokenLookup::Absent => return Err(auth::unauthorized()),
-            TokenLookup::Unknown => return Err(auth::tokens_unavailable()),
+            TokenLookup::Unknown => return Err(tokens_unavailable()),
         }
     }
     Ok(bytes)
@@ -103,11 +103,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], ignored: &Ignored) -> Result<(T, Unk
 pub(crate) struct Payload<T>(pub(crate) T, pub(crate) UnknownFields);
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Payload<T> {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
         if !is_json(request.headers()) {
-            return Err(unsupported());
+            return Err(unsupported().into());
         }
         let ignored = Ignored::of(&request);
         let (body, unknown) = parse(&whole(app, request).await?, &ignored)?;
@@ -119,18 +119,18 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Payload<T> {
 pub(crate) struct Optional<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<Shared> for Optional<T> {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
         let (is_json, ignored) = (is_json(request.headers()), Ignored::of(&request));
         let bytes = whole(app, request).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(T::default()));
         }
         if !is_json {
-            return Err(unsupported());
+            return Err(unsupported().into());
         }
-        parse(&bytes, &ignored).map(|(body, _)| Self(body))
+        Ok(Self(parse(&bytes, &ignored)?.0))
     }
 }
 
@@ -145,9 +145,10 @@ fn unsupported() -> ApiError {
 pub(crate) struct Nothing;
 
 impl FromRequest<Shared> for Nothing {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
-        whole(app, request).await.map(|_| Self)
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
+        whole(app, request).await?;
+        Ok(Self)
     }
 }

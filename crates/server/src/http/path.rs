@@ -5,7 +5,9 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use windlass_protocol::ErrorCode;
 
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::error::{Refusal, Result};
 
 /// What a path names; one that cannot be read is refused in the shape of all errors.
 pub(crate) struct Path<T>(pub(crate) T);
@@ -15,13 +17,13 @@ where
     S: Send + Sync,
     T: DeserializeOwned + Send,
 {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let path = AnyPath::<T>::from_request_parts(parts, state).await;
         path.map(|path| Self(path.0)).map_err(|_| {
             let text = "nothing has this path: it is not percent-encoded UTF-8";
-            ApiError::new(ErrorCode::UnknownPath, text)
+            ApiError::new(ErrorCode::UnknownPath, text).into()
         })
     }
 }

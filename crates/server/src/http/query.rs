@@ -6,15 +6,17 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::error::{Refusal, Result};
 
 /// The values of a query by name; the last of a name counts.
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl<S: Sync> FromRequestParts<S> for Query {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         pairs
@@ -24,7 +26,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
             })
             .collect::<Option<_>>()
             .map(Self)
-            .ok_or_else(|| ApiError::query("the query is not percent-encoded UTF-8"))
+            .ok_or_else(|| ApiError::query("the query is not percent-encoded UTF-8").into())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What belongs to one request: its id, who sent it, and the names of fields that nobody read.
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tracing::Instrument;
 use uuid::Uuid;
+use windlass_service::{ApiError, Caller};
 
 use super::auth;
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
-use crate::service::Asked;
-use crate::tokens::Caller;
+
+use crate::error::{Refusal, Result};
 
 /// Names the request in answers and in the log.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -54,18 +55,29 @@ impl Ignored {
     }
 }
 
+/// A request to the service.
+pub(crate) struct Asked(windlass_service::Asked);
+
+impl Deref for Asked {
+    type Target = windlass_service::Asked;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
 impl FromRequestParts<Shared> for Asked {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
     /// A handler that wants to know who asks cannot be called where nobody was asked for a token.
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self> {
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
         let caller = parts.extensions.get::<Caller>().cloned();
         let repeatable = parts.extensions.get::<Repeatable>().cloned();
-        Ok(Self {
-            app: Shared::clone(app),
+        Ok(Self(windlass_service::Asked {
+            app: Arc::clone(&app.service),
             caller: caller.ok_or_else(auth::unauthorized)?,
             repeatable: repeatable.map(|Repeatable(digest)| digest),
-        })
+        }))
     }
 }
 
@@ -77,13 +89,19 @@ pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next:
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::error_span!("request", id);
     let mut response = next.run(request).instrument(span).await;
-    app.counters.requests.fetch_add(1, Ordering::Relaxed);
+    app.service
+        .counters
+        .requests
+        .fetch_add(1, Ordering::Relaxed);
     if response.status().is_server_error() {
-        app.counters.failures.fetch_add(1, Ordering::Relaxed);
+        app.service
+            .counters
+            .failures
+            .fetch_add(1, Ordering::Relaxed);
     }
     tracing::debug!(request = id, %method, path, status = response.status().as_u16(), "answered");
     if let Some(failure) = response.extensions_mut().remove::<ApiError>() {
-        let named = failure.with(json!({ "request_id": id }));
+        let named = Refusal(failure.with(json!({ "request_id": id })));
         *response.body_mut() = named.into_response().into_body();
     }
     let headers = response.headers_mut();

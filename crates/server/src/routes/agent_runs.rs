@@ -6,7 +6,7 @@ use super::{Answer, Id, ok};
 use crate::http::body::{Nothing, Payload};
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
+use crate::http::request::Asked;
 
 /// How many are listed when nobody says, and at most.
 const DEFAULT_LIMIT: usize = 50;

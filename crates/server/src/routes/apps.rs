@@ -4,11 +4,11 @@ use windlass_core::mcp::McpReach;
 use windlass_protocol::apps::SwitchSkill;
 
 use super::{Answer, Id, ok};
-use crate::error::ApiError;
 use crate::http::body::Payload;
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
+use crate::http::request::Asked;
+use windlass_service::ApiError;
 
 pub(super) async fn skills(asked: Asked) -> Answer {
     ok(&asked.list_skills().await?)
@@ -32,7 +32,8 @@ pub(super) async fn tools(asked: Asked, query: Query) -> Answer {
         true if asked.settings.access.is_open() => {
             return Err(ApiError::query(
                 "connect=true starts programs, which a daemon without a token refuses; start it without --insecure",
-            ));
+            )
+            .into());
         }
         true => McpReach::All,
         false => McpReach::Connected,

@@ -7,7 +7,7 @@ use super::{Answer, Id, created, ok};
 use crate::http::body::Payload;
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
+use crate::http::request::Asked;
 
 pub(super) async fn list(asked: Asked) -> Answer {
     ok(&asked.list_automations().await?)

@@ -5,7 +5,7 @@ use windlass_protocol::config::{SetConfig, SwitchProvider};
 use super::{Answer, Id, ok};
 use crate::http::body::{Nothing, Optional, Payload};
 use crate::http::path::Path;
-use crate::service::Asked;
+use crate::http::request::Asked;
 
 pub(super) async fn get(asked: Asked) -> Answer {
     ok(&asked.config())

@@ -7,7 +7,7 @@ use windlass_protocol::{CreateEnvironment, EnvironmentList};
 use super::{Answer, Id, created, ok};
 use crate::http::body::Payload;
 use crate::http::path::Path;
-use crate::service::Asked;
+use crate::http::request::Asked;
 
 pub(super) async fn list(asked: Asked) -> Answer {
     let environments = asked.environments().to_vec();

@@ -1,20 +1,24 @@
 //! The events of a thread, from any number on.
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use futures_util::stream;
 use serde::Serialize;
 
 use super::{Answer, Id};
-use crate::error::{ApiError, Result};
+use crate::app::Shared;
+use windlass_service::ApiError;
+
+use crate::error::Result;
 use crate::http::outflow::Outflow;
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
-use crate::service::follow::Wanted;
+use crate::http::request::Asked;
 use crate::sse;
-use crate::view::Include;
+use windlass_service::Wanted;
+use windlass_service::view::Include;
 
 /// How many events a reader may ask to have again.
 const MAX_REPLAY: usize = 4096;
@@ -34,7 +38,7 @@ pub(super) async fn events(
         include: include(&query),
     };
     if newest.is_some_and(|newest| newest > MAX_REPLAY) {
-        return Err(ApiError::query("replay_limit cannot exceed 4096"));
+        return Err(ApiError::query("replay_limit cannot exceed 4096").into());
     }
     let follower = asked.follow(&id, wanted).await?;
     let (frames, response) = sse::channel(outflow);
@@ -43,24 +47,33 @@ pub(super) async fn events(
 }
 
 /// Writes a thread and its events, one a line. A client that goes away ends it, and what goes wrong on the way breaks the answer off.
-pub(super) async fn export(asked: Asked, Path(id): Id, query: Query) -> Answer {
+pub(super) async fn export(
+    State(app): State<Shared>,
+    asked: Asked,
+    Path(id): Id,
+    query: Query,
+) -> Answer {
     let wanted = Wanted {
         since: query.get("since_seq")?.unwrap_or(0),
         newest: None,
         include: include(&query),
     };
+    let place = app.large_answers.take(&app, &asked.caller).await?;
     let export = asked.export(&id, wanted).await?;
     let first = line(&export.head_line)?;
-    let lines = stream::try_unfold((Some(first), export), |(first, mut export)| async {
-        let line = match first {
-            Some(first) => first,
-            None => match export.next().await? {
-                Some(event) => line(&event)?,
-                None => return Ok::<_, ApiError>(None),
-            },
-        };
-        Ok(Some((line, (None, export))))
-    });
+    let lines = stream::try_unfold(
+        (Some(first), export, place),
+        |(first, mut export, place)| async {
+            let line = match first {
+                Some(first) => first,
+                None => match export.next().await? {
+                    Some(event) => line(&event)?,
+                    None => return Ok::<_, ApiError>(None),
+                },
+            };
+            Ok(Some((line, (None, export, place))))
+        },
+    );
     let media = [
         (header::CONTENT_TYPE, "application/x-ndjson"),
         (header::CACHE_CONTROL, "no-store"),

@@ -3,14 +3,16 @@
 use windlass_protocol::fleet::CreateFleetRun;
 
 use super::{Answer, Id, accepted, created, ok};
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::error::Result;
 use crate::http::body::{Nothing, Payload};
 use crate::http::outflow::Outflow;
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
-use crate::service::fleet::WorkerAction;
+use crate::http::request::Asked;
 use crate::sse;
+use windlass_service::WorkerAction;
 
 /// How many runs are listed when nobody says, and at most.
 const DEFAULT_LIMIT: usize = 50;
@@ -81,8 +83,8 @@ pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, outflow: Ou
         let telling = async {
             while let Some(events) = follower.next().await {
                 for event in events {
-                    let frame = sse::with_id(&event.cursor, &event.event, &event);
-                    frames.send(frame).await?;
+                    let frame = windlass_service::frame(Some(&event.cursor), &event.event, &event);
+                    frames.send(frame.into()).await?;
                 }
             }
             Ok(())

@@ -1,97 +1,24 @@
-//! What the daemon says of itself, to anybody.
+//! The daemon itself: alive, ready, its features and its metrics.
 
 use axum::extract::State;
-use windlass_protocol::info::Ready;
-use windlass_protocol::{
-    ErrorCode, Health, RUNTIME_API_VERSION, RuntimeCapabilities, RuntimeExperimentalCapabilities,
-    RuntimeInfo,
-};
+use axum::response::IntoResponse;
 
 use super::{Answer, ok};
-use crate::app::{App, Shared};
-use crate::error::ApiError;
-use crate::settings::Access;
+use crate::app::Shared;
 
-const SERVICE: &str = "windlass";
-/// The version of the original whose API is matched.
-const MATCHED: &str = "0.9.3";
-/// What a client may rely on beside the original's API; names are only ever added.
-const FEATURES: [&str; 13] = [
-    "sse_id",
-    "last_event_id",
-    "idempotency_key",
-    "turn_resume",
-    "thread_tools",
-    "tool_schema_validation",
-    "environments",
-    "allowed_tools",
-    "error_codes",
-    "thread_cursor",
-    "thread_delete",
-    "thread_export",
-    "thread_replay",
-];
-
-/// What holds only where the process carries work out.
-const WORK: [&str; 2] = ["tasks", "automations"];
-
-fn features(app: &App) -> Vec<String> {
-    let work = app.settings.work.as_ref();
-    let runs_tasks = work.is_some_and(|work| work.carries_out);
-    let work = WORK.iter().filter(|_| runs_tasks);
-    let names = FEATURES.iter().chain(work);
-    names.map(ToString::to_string).collect()
-}
-
-pub(super) async fn health() -> Answer {
-    ok(&Health {
-        status: "ok".to_owned(),
-        service: SERVICE.to_owned(),
-        mode: "local".to_owned(),
-    })
+pub(super) async fn health(State(app): State<Shared>) -> Answer {
+    ok(&app.service.health())
 }
 
 pub(super) async fn ready(State(app): State<Shared>) -> Answer {
-    if app.stopping.is_cancelled() {
-        return Err(ApiError::new(
-            ErrorCode::ShuttingDown,
-            "the daemon is stopping",
-        ));
-    }
-    app.loops.check()?;
-    app.readiness.check(&*app.store).await?;
-    ok(&Ready {
-        status: "ready".to_owned(),
-    })
+    ok(&app.service.ready().await?)
 }
 
 pub(super) async fn info(State(app): State<Shared>) -> Answer {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    ok(&RuntimeInfo {
-        service: SERVICE.to_owned(),
-        runtime_api_version: RUNTIME_API_VERSION.to_owned(),
-        windlass_version: version.clone(),
-        codewhale_version: MATCHED.to_owned(),
-        version,
-        bind_host: app.settings.host.clone(),
-        port: app.port,
-        auth_required: !matches!(app.settings.access, Access::Open),
-        transports: vec!["http".to_owned(), "sse".to_owned()],
-        capabilities: RuntimeCapabilities {
-            threads: true,
-            turns: true,
-            turn_steer: true,
-            turn_interrupt: true,
-            event_replay: true,
-            external_tools: true,
-            environments: true,
-            worker_runtime: app.work.is_some(),
-        },
-        experimental: RuntimeExperimentalCapabilities {
-            environments: true,
-            agent_run_cancel: true,
-            agent_run_nudge: true,
-        },
-        features: features(&app),
-    })
+    ok(&app.service.runtime_info())
+}
+
+pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
+    let media = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((media, app.service.metrics().await).into_response())
 }

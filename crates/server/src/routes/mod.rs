@@ -8,7 +8,6 @@ mod environments;
 mod events;
 mod fleet;
 mod health;
-mod metrics;
 mod openapi;
 mod sessions;
 mod snapshots;
@@ -32,11 +31,13 @@ use windlass_protocol::ErrorCode;
 use windlass_protocol::operations as op;
 
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::error::{Refusal, Result};
 use crate::http::path::Path;
+use crate::http::request::Asked;
 use crate::http::{auth, cors, idempotency, request, whole};
-use crate::service::Asked;
-use crate::service::detail::DetailJson;
+use windlass_service::DetailJson;
 
 use table::Routes;
 pub(crate) use table::required_scope;
@@ -46,7 +47,7 @@ pub(crate) use threads::NEXT_CURSOR;
 const SHORT_BYTES: usize = 64 * 1024;
 
 /// What a handler answers.
-type Answer<T = Response> = Result<T>;
+type Answer<T = Response> = Result<T, Refusal>;
 
 /// Makes a JSON answer.
 fn json(status: StatusCode, value: &impl Serialize) -> Answer {
@@ -61,19 +62,19 @@ fn ok(value: &impl Serialize) -> Answer {
 
 /// Answers with something that has items. What is short is made in memory; what is long takes one of the places of its token
 /// and is written as fast as the client reads.
-async fn with_items<F, M>(asked: &Asked, make: M) -> Answer
+async fn with_items<F, M>(app: &Shared, asked: &Asked, make: M) -> Answer
 where
     M: Fn() -> F,
     F: Future<Output = Result<DetailJson>>,
 {
     let media = [("content-type", "application/json")];
-    let composing = asked.large_answers.compose().await;
+    let composing = app.large_answers.compose().await;
     if let Some(whole) = make().await?.whole(SHORT_BYTES).await? {
         return Ok((media, whole).into_response());
     }
     drop(composing);
-    let place = asked.large_answers.take(&asked.app, &asked.caller).await?;
-    let app = Shared::clone(&asked.app);
+    let place = app.large_answers.take(app, &asked.caller).await?;
+    let app = Shared::clone(app);
     let begun = (make().await?, place, app);
     let chunks = try_unfold(begun, |(mut detail, place, app)| async {
         let composing = app.large_answers.compose().await;
@@ -101,7 +102,7 @@ fn routes() -> Routes {
         .add::<op::GetHealth, _, _>(health::health)
         .add::<op::GetReady, _, _>(health::ready)
         .add::<op::GetRuntimeInfo, _, _>(health::info)
-        .add::<op::GetMetrics, _, _>(metrics::metrics)
+        .add::<op::GetMetrics, _, _>(health::metrics)
         .add::<op::ListThreads, _, _>(threads::list)
         .add::<op::CreateThread, _, _>(threads::create)
         .add::<op::SummarizeThreads, _, _>(threads::summary)
@@ -196,21 +197,22 @@ pub(crate) fn router(app: &Shared) -> Router {
         .layer(from_fn_with_state(Shared::clone(app), idempotency::check))
         .layer(from_fn_with_state(Shared::clone(app), auth::check))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(cors::layer(&app.settings))
+        .layer(cors::layer(&app.service.settings))
         .layer(from_fn_with_state(Shared::clone(app), request::enter))
         .layer(from_fn_with_state(Shared::clone(app), whole::carry))
         .with_state(Shared::clone(app))
 }
 
-async fn unknown_path() -> ApiError {
-    ApiError::new(ErrorCode::UnknownPath, "there is no such route")
+async fn unknown_path() -> Refusal {
+    Refusal(ApiError::new(
+        ErrorCode::UnknownPath,
+        "there is no such route",
+    ))
 }
 
-async fn wrong_method() -> ApiError {
-    ApiError::new(
-        ErrorCode::MethodNotAllowed,
-        "the route does not serve this method",
-    )
+async fn wrong_method() -> Refusal {
+    let text = "the route does not serve this method";
+    Refusal(ApiError::new(ErrorCode::MethodNotAllowed, text))
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
@@ -218,5 +220,5 @@ fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied());
-    ApiError::internal(text.unwrap_or("a panic without words")).into_response()
+    Refusal(ApiError::internal(text.unwrap_or("a panic without words"))).into_response()
 }

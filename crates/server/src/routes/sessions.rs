@@ -5,12 +5,14 @@ use axum::response::IntoResponse;
 use windlass_protocol::{PatchSession, ResumeSession, SaveSession, SessionList, UpdateSession};
 
 use super::{Answer, Id, created, ok};
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::error::Result;
 use crate::http::body::{Optional, Payload};
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
-use crate::service::sessions::{Archived, SessionOrder, SessionQuery};
+use crate::http::request::Asked;
+use windlass_service::{Archived, SessionOrder, SessionQuery};
 
 /// How many are listed when nobody says, and at most.
 const DEFAULT_LIMIT: usize = 50;

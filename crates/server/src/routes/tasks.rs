@@ -4,12 +4,14 @@ use axum::http::HeaderValue;
 use windlass_protocol::{CreateTask, TaskStatus};
 
 use super::{Answer, Id, NEXT_CURSOR, created, ok};
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::error::Result;
 use crate::http::body::Payload;
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
-use crate::service::tasks::TaskQuery;
+use crate::http::request::Asked;
+use windlass_service::TaskQuery;
 
 /// How many are listed when nobody says, and at most.
 const DEFAULT_LIMIT: usize = 50;

@@ -1,5 +1,6 @@
 //! Threads: making, showing and changing them.
 
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
@@ -10,11 +11,14 @@ use windlass_protocol::{
 use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 
 use super::{Answer, Id, created, json, ok, with_items};
-use crate::error::{ApiError, Result};
+use windlass_service::ApiError;
+
+use crate::app::Shared;
+use crate::error::Result;
 use crate::http::body::{Optional, Payload};
 use crate::http::path::Path;
 use crate::http::query::Query;
-use crate::service::Asked;
+use crate::http::request::Asked;
 
 /// How many files are named to people.
 const MAX_SHOWN: usize = 20;
@@ -87,9 +91,14 @@ pub(super) async fn context(asked: Asked, Path(id): Id) -> Answer {
     ok(&asked.thread_context(&id).await?)
 }
 
-pub(super) async fn detail(asked: Asked, Path(id): Id, query: Query) -> Answer {
+pub(super) async fn detail(
+    State(app): State<Shared>,
+    asked: Asked,
+    Path(id): Id,
+    query: Query,
+) -> Answer {
     let newest = query.get("turns")?.unwrap_or(usize::MAX);
-    with_items(&asked, || asked.thread_json(&id, newest)).await
+    with_items(&app, &asked, || asked.thread_json(&id, newest)).await
 }
 
 pub(super) async fn patch(asked: Asked, Path(id): Id, body: Payload<PatchThread>) -> Answer {
@@ -101,13 +110,8 @@ pub(super) async fn delete(asked: Asked, Path(id): Id) -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Looks a thread up to go on with it. Nothing has to be loaded: threads are always there. A turn that an earlier server left open, and this one
-/// did not take up by itself, goes on.
 pub(super) async fn resume(asked: Asked, Path(id): Id) -> Answer {
-    let found = asked.find(&id).await?;
-    asked.check_open_turn(&found)?;
-    asked.runtime.resume_open_turn(found.id).await?;
-    ok(&found.thread)
+    ok(&asked.resume_thread(&id).await?)
 }
 
 pub(super) async fn fork(asked: Asked, Path(id): Id, body: Optional<ForkThread>) -> Answer {

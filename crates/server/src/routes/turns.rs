@@ -1,5 +1,6 @@
 //! Turns: starting and showing them, and everything that is said to one.
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{
@@ -7,10 +8,11 @@ use windlass_protocol::{
 };
 
 use super::{Answer, Id, created, ok, with_items};
-use crate::error::ApiError;
+use crate::app::Shared;
 use crate::http::body::{Nothing, Payload};
 use crate::http::path::Path;
-use crate::service::Asked;
+use crate::http::request::Asked;
+use windlass_service::ApiError;
 
 /// Those of a thread, and of something in it.
 type Ids = Path<(String, String)>;
@@ -19,8 +21,12 @@ pub(super) async fn start(asked: Asked, Path(id): Id, body: Payload<StartTurn>) 
     created(&asked.start_turn(&id, body.0).await?)
 }
 
-pub(super) async fn detail(asked: Asked, Path((id, turn)): Ids) -> Answer {
-    with_items(&asked, || asked.turn_json(&id, &turn)).await
+pub(super) async fn detail(
+    State(app): State<Shared>,
+    asked: Asked,
+    Path((id, turn)): Ids,
+) -> Answer {
+    with_items(&app, &asked, || asked.turn_json(&id, &turn)).await
 }
 
 pub(super) async fn steer(asked: Asked, Path((id, turn)): Ids, body: Payload<SteerTurn>) -> Answer {
@@ -46,7 +52,7 @@ pub(super) async fn submit_result(
         let text = format!(
             "`{other}` is not read; put the result into `content`: [{{\"type\":\"input_text\",\"text\":\"…\"}}]"
         );
-        return Err(ApiError::field("/content", text));
+        return Err(ApiError::field("/content", text).into());
     }
     asked.submit_result(&id, &turn, &call, result).await?;
     Ok(StatusCode::ACCEPTED.into_response())

@@ -6,6 +6,5 @@ use super::{Answer, ok};
 use crate::app::Shared;
 
 pub(super) async fn status(State(app): State<Shared>) -> Answer {
-    let workspace = app.fixed.local.root.display().to_string();
-    ok(&app.git.read(&workspace).await)
+    ok(&app.service.workspace_status().await)
 }

@@ -1,0 +1,139 @@
+//! A thread with all its events, to be kept elsewhere.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::Serialize;
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::{ErrorCode, Item, RuntimeEventEnvelope, Thread, Turn};
+use windlass_store::StreamKey;
+
+use super::Asked;
+use super::follow::Wanted;
+use crate::error::{ApiError, Result};
+use crate::service::Shared;
+use crate::subscribers::Subscriber;
+use crate::threads::FoundThread;
+use crate::view::{self, Include};
+
+/// How many records are read together, and about how many of their bytes.
+const PAGE: usize = 256;
+const PAGE_BYTES: usize = 128 * 1024;
+
+/// The first line of an export.
+#[derive(Serialize)]
+pub struct HeadLine {
+    /// The thread as it was at the beginning.
+    thread: Thread,
+    /// What a fork has of its parent: that is no event of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<SharedTurns>,
+}
+
+/// Turns that a fork shares with its parent, as the fork shows them.
+#[derive(Default, Serialize)]
+struct SharedTurns {
+    turns: Vec<Turn>,
+    items: Vec<Item>,
+}
+
+/// The events of a thread up to the newest that there was at the beginning. It reads the next page when it is asked for it, so that a long
+/// thread takes no more memory than a short one.
+pub struct Export {
+    app: Shared,
+    /// The line before the events.
+    pub head_line: HeadLine,
+    session_id: SessionId,
+    include: Include,
+    page: VecDeque<Arc<Event>>,
+    /// The number of the last record that was read.
+    read: u64,
+    head: u64,
+    /// The number of the event that was shown before.
+    previous: u64,
+    reader: Subscriber,
+}
+
+impl Asked {
+    /// Begins to read a thread from one event on to its end.
+    pub async fn export(&self, id: &str, wanted: Wanted) -> Result<Export> {
+        let found = self.find(id).await?;
+        let shared = match wanted.since < found.shared() {
+            true => Some(self.shared_part(&found).await?),
+            false => None,
+        };
+        Ok(Export {
+            app: Shared::clone(&self.app),
+            session_id: found.id,
+            include: wanted.include,
+            page: VecDeque::new(),
+            read: wanted.since.max(found.shared()),
+            head: found.row.seq,
+            previous: wanted.since,
+            head_line: HeadLine {
+                thread: found.thread,
+                shared,
+            },
+            reader: Subscriber::take(&self.app, &self.caller)?,
+        })
+    }
+
+    async fn shared_part(&self, found: &FoundThread) -> Result<SharedTurns> {
+        let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
+        open.turns.retain(|turn| turn.is_shared);
+        let mut shared = SharedTurns {
+            turns: open.shown_turns().collect(),
+            items: Vec::new(),
+        };
+        let head = open.found.row.seq;
+        let mut items = self.read_items(open.found.id, open.turns, head);
+        while let Some(item) = items.next().await? {
+            shared.items.push(item);
+        }
+        Ok(shared)
+    }
+}
+
+impl Export {
+    /// Returns the next event; `None` behind the last.
+    pub async fn next(&mut self) -> Result<Option<RuntimeEventEnvelope>> {
+        loop {
+            if self.page.is_empty() && !self.turn_page().await? {
+                return Ok(None);
+            }
+            let Some(event) = self.page.pop_front() else {
+                continue;
+            };
+            if let Some(mut shown) = view::view(&event, self.include) {
+                shown.previous_seq = Some(self.previous);
+                self.previous = shown.seq;
+                return Ok(Some(shown));
+            }
+        }
+    }
+
+    /// Reads the next page; tells whether there was one.
+    async fn turn_page(&mut self) -> Result<bool> {
+        if self.read >= self.head {
+            return Ok(false);
+        }
+        if self.reader.revoked().is_cancelled() || self.app.stopping.is_cancelled() {
+            let text = "the export was cut off: the daemon stops, or the token was taken back";
+            return Err(ApiError::new(ErrorCode::ShuttingDown, text));
+        }
+        let journal = self.app.runtime.journal();
+        let key = StreamKey::from(self.session_id);
+        let page = journal
+            .read_within(&key, self.read, PAGE, PAGE_BYTES)
+            .await?;
+        let head = self.head;
+        self.page = page
+            .events
+            .into_iter()
+            .filter(|event| event.seq() <= head)
+            .collect();
+        self.read = self.page.back().map_or(head, |event| event.seq());
+        Ok(!self.page.is_empty())
+    }
+}

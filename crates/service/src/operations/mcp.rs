@@ -1,0 +1,78 @@
+//! The MCP servers that all threads have, and their tools.
+
+use windlass_core::mcp::{McpReach, McpScope};
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::ErrorCode;
+use windlass_protocol::apps::{
+    McpServerEntry, McpServerFailure, McpServerList, McpToolEntry, McpToolList,
+};
+
+use super::Asked;
+use crate::error::{ApiError, Result};
+
+impl Asked {
+    /// Lists the servers.
+    pub fn list_mcp_servers(&self) -> McpServerList {
+        let connector = self.runtime.mcp();
+        let servers = connector.map(|connector| connector.own_servers());
+        let shown = servers.unwrap_or_default().into_iter();
+        let shown = shown.map(|server| McpServerEntry {
+            name: server.name,
+            enabled: true,
+            command: server.command,
+            url: server.origin,
+            connected: server.is_connected,
+            ..McpServerEntry::default()
+        });
+        McpServerList {
+            servers: shown.collect(),
+        }
+    }
+
+    /// Lists the tools of one server or of all: of those that somebody is connected to already, or after reaching the others too.
+    pub async fn list_mcp_tools(
+        &self,
+        server: Option<&str>,
+        reach: McpReach,
+    ) -> Result<McpToolList> {
+        let Some(connector) = self.runtime.mcp() else {
+            return match server {
+                Some(_) => Err(no_server()),
+                None => Ok(McpToolList::default()),
+            };
+        };
+        let servers = connector.own_servers();
+        if server.is_some_and(|named| servers.iter().all(|known| known.name != named)) {
+            return Err(no_server());
+        }
+        let scope = McpScope {
+            session_id: SessionId::new(),
+            owner: None,
+            environment: Some(self.local()),
+            network_access: None,
+        };
+        let found = connector.own_tools(server, &scope, reach).await;
+        let tools = found.tools.into_iter().map(|tool| McpToolEntry {
+            server: tool.server,
+            name: tool.tool,
+            prefixed_name: tool.definition.name().to_owned(),
+            description: Some(tool.definition.description().to_owned()),
+            input_schema: tool.definition.parameters().clone(),
+        });
+        let failures = found.failures.into_iter().map(|failure| McpServerFailure {
+            server: failure.server,
+            reason: failure.reason,
+        });
+        Ok(McpToolList {
+            tools: tools.collect(),
+            failures: failures.collect(),
+        })
+    }
+}
+
+fn no_server() -> ApiError {
+    ApiError::new(
+        ErrorCode::ServerNotFound,
+        "the configuration has no such MCP server",
+    )
+}
