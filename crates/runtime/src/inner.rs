@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use windlass_core::approval_rules::RememberedCalls;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::history::History;
 use windlass_core::mcp::McpConnector;
 use windlass_core::message::Message;
 use windlass_core::platform_definition::PlatformDefinition;
+use windlass_core::remembered_calls::RememberedCalls;
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::Thread;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::budget::{Budgets, Reserve};
 use windlass_core::named_secrets::NamedSecrets;
+use windlass_policy::ApprovalRules;
 use windlass_turn::Limits;
 
 /// How often and how patiently a failed model call is tried again.

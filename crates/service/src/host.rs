@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass_core::approval_rules::ApprovalAction;
+use windlass_policy::ApprovalAction;
 use windlass_protocol::config::ProviderEntry;
 use windlass_work::automations::Declared;
 

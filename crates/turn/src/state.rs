@@ -142,7 +142,7 @@ pub struct Turn {
     pub is_released: bool,
     /// Whether somebody allowed its later calls together with an earlier one.
     pub asks_nobody: bool,
-    /// Calls that somebody allowed in it for good, each by [`call_digest`](windlass_core::approval_rules::call_digest).
+    /// Calls that somebody allowed in it for good, each by [`call_digest`](windlass_core::remembered_calls::call_digest).
     pub allowed: Vec<Digest128>,
     /// The digest of what MCP servers offered it.
     pub discovered: Option<String>,

@@ -1,7 +1,7 @@
 //! What the daemon is set to. What threads get whose clients say nothing can be changed at once; the rest is in the configuration file.
 
 use serde_json::json;
-use windlass_core::approval_rules::ApprovalAction;
+use windlass_policy::ApprovalAction;
 use windlass_protocol::config::{
     ConfigReloaded, ConfigSet, RuntimeConfig, SetConfig, SwitchProvider, SwitchedProvider,
 };

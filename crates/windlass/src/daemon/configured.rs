@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
+use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_protocol::{CreateEnvironment, EnvironmentPolicy, NetworkPolicy};
 use windlass_runtime::{CompactionSettings, RuntimeSettings};
 use windlass_server::HostConfig;

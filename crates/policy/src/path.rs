@@ -1,27 +1,27 @@
-//! Paths and the patterns of rules about them. A rule is decided before anything is touched: it knows the letters of a path, not where links lead.
+//! Compares paths with the patterns of rules. Rules are decided before anything is opened, so they compare text and do not follow links.
 
-use super::pattern::matches_pattern;
+use crate::pattern::matches_pattern;
 
-/// Tells whether an argument is a path, by its name.
-pub(super) fn is_named(argument: &str) -> bool {
+/// Returns whether an argument is a path, by its name.
+pub(crate) fn is_named(argument: &str) -> bool {
     let argument = argument.to_ascii_lowercase();
     let parts = ["path", "file", "directory", "folder"];
     parts.iter().any(|part| argument.contains(part)) || argument == "cwd" || argument == "dir"
 }
 
-/// Tells whether a path leads where its letters say: it is relative, and has no `.`, `..` or empty part.
+/// Returns whether a path is relative and has no `.`, `..` or empty part.
 fn is_plain(path: &str) -> bool {
     path.split('/')
         .all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
-/// Tells whether nobody knows by its letters alone where below the root a path leads.
+/// Returns whether a path may lead anywhere below the root: it is absolute, or contains `..`.
 fn wanders(path: &str) -> bool {
     path.starts_with('/') || path.split('/').any(|part| part == "..")
 }
 
-/// Takes `.`, `..` and empty parts out of a path, as far as that can be done by its letters alone.
-pub(super) fn normal(path: &str) -> String {
+/// Removes `.`, `..` and empty parts from a path without looking at the file system.
+pub(crate) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -33,16 +33,16 @@ pub(super) fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// Tells whether a path is what a rule that allows names. One that could lead elsewhere than its letters say never is.
-pub(super) fn is_surely(pattern: &str, path: &str) -> bool {
+/// Returns whether an `allow` pattern matches. A path that is not plain is never allowed.
+pub(crate) fn is_surely(pattern: &str, path: &str) -> bool {
     is_plain(path) && matches_pattern(own(pattern), path)
 }
 
-/// Tells whether a path may be what a rule that keeps something names: all of it, or its end where it is absolute or goes up.
-pub(super) fn may_be(pattern: &str, path: &str) -> bool {
+/// Returns whether a `deny` or `ask` pattern may match: the whole path, or the end of one that is absolute or contains `..`.
+pub(crate) fn may_be(pattern: &str, path: &str) -> bool {
     let pattern = own(pattern);
     let is = |path: &str| {
-        // What holds for everything in a directory holds for the directory.
+        // A pattern for everything in a directory includes the directory.
         let directory = pattern.strip_suffix("/**");
         matches_pattern(pattern, path) || directory.is_some_and(|it| matches_pattern(it, path))
     };
@@ -58,8 +58,8 @@ pub(super) fn may_be(pattern: &str, path: &str) -> bool {
     wanders(path) && (is(&format!("/{normal}")) || at_any_end(&normal))
 }
 
-/// Tells whether what a pattern names may lie below a directory.
-pub(super) fn may_be_above(pattern: &str, directory: &str) -> bool {
+/// Returns whether a path of a pattern may be below a directory.
+pub(crate) fn may_be_above(pattern: &str, directory: &str) -> bool {
     if wanders(directory) {
         return true;
     }
@@ -75,7 +75,7 @@ pub(super) fn may_be_above(pattern: &str, directory: &str) -> bool {
     wanted.next().is_some()
 }
 
-/// `./a` is `a`, also in a rule.
+/// Removes a leading `./`.
 fn own(pattern: &str) -> &str {
     pattern.trim_start_matches("./")
 }

@@ -1,7 +1,7 @@
 //! Patterns with `*` and `**`, in time that does not explode.
 
 /// Tells whether a text is what a pattern says: `*` stands for any letters but `/`, `**` for any.
-pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches_pattern(pattern: &str, text: &str) -> bool {
     // `**/a` is also `a` itself.
     let rest = pattern.strip_prefix("**/");
     if rest.is_some_and(|rest| matches_pattern(rest, text)) {
