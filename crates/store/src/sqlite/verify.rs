@@ -148,10 +148,10 @@ impl<'a> Checks<'a> {
         }
     }
 
-    fn end(self, reader: &Connection) -> Result<Vec<String>, Fault> {
+    fn end(self) -> Vec<String> {
         match self {
-            Self::Thread(thread) => Ok(thread.end()),
-            Self::Run(run) => run.end(reader),
+            Self::Thread(thread) => thread.end(),
+            Self::Run(run) => run.end(),
         }
     }
 }
@@ -284,9 +284,7 @@ fn walk(
         report.findings.push(Finding::of_error(walk.key(), error));
         checks = None;
     }
-    let end = |checks: Checks<'_>| checks.end(&transaction);
-    let differences = checks.map_or(Ok(Vec::new()), end)?;
-    let differences = differences.into_iter();
+    let differences = checks.map_or_else(Vec::new, Checks::end).into_iter();
     report
         .findings
         .extend(differences.map(|what| Finding::of_stream(walk.key(), what)));

@@ -7,7 +7,7 @@ use cap_std::fs::Dir;
 use windlass_core::error::Result;
 
 use super::disk::{Disk, Place, Spot, entries};
-use super::error;
+use super::error::{self, DiskError};
 use crate::files::path::{MAX_DEPTH, join};
 use crate::files::rules;
 
@@ -45,7 +45,8 @@ impl Disk {
 
     fn first_read_only(&self, directory: &Dir, path: &str, depth: usize) -> Result<Option<String>> {
         if depth > MAX_DEPTH {
-            return Err(error::too_deep(path));
+            let path = path.to_owned();
+            return Err(DiskError::TooDeep { path }.into());
         }
         for (name, metadata) in entries(directory, path)? {
             let inside = join(path, &name.to_string_lossy());
@@ -88,7 +89,7 @@ fn empty(directory: &Dir, path: &str) -> Result<()> {
         };
         match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error::io("delete", &inside)(error));
+                return Err(error::io("delete", &inside)(error).into());
             }
             _ => {}
         }
@@ -108,6 +109,6 @@ fn gone(path: &str, removed: std::io::Result<()>) -> Result<bool> {
         {
             Ok(false)
         }
-        Err(error) => Err(error::io("delete", path)(error)),
+        Err(error) => Err(error::io("delete", path)(error).into()),
     }
 }
