@@ -73,6 +73,7 @@ pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
         timestamp: ids::time(event.ts),
         payload,
         previous_seq: None,
+        received: None,
     })
 }
 
