@@ -25,6 +25,7 @@ mod mcp;
 pub(crate) mod one_shot;
 mod patch;
 mod providers;
+mod queue;
 mod remove;
 mod replay;
 mod results;
