@@ -7,6 +7,7 @@ use crate::budgets::Budget;
 use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
 use crate::mode::Mode;
+use crate::queue::OnBusy;
 use crate::tools::DynamicToolSpec;
 
 /// How far a turn or an item is.
@@ -159,6 +160,9 @@ pub struct TurnDetail {
 pub struct StartTurn {
     /// What is said.
     pub prompt: String,
+    /// What happens to the input while the thread has an open turn; default `refuse`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_busy: Option<OnBusy>,
     /// The input in short; else its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_summary: Option<String>,

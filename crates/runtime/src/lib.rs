@@ -196,7 +196,7 @@ pub use windlass_store::{
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 #[cfg(feature = "tools")]
 pub use windlass_tools as tools;
-pub use windlass_turn::{Limits, OnBusy};
+pub use windlass_turn::{Limits, OnBusy, QueueEdit, Queued};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
 
 /// The README's program is compiled with the documentation's tests.

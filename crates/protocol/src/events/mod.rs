@@ -8,11 +8,12 @@ use serde_json::Value;
 
 pub use payloads::{
     ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload, DeltaKind,
-    EventToolCall, ItemDeltaPayload, ItemPayload, ThreadForkedPayload, ThreadStartedPayload,
-    ThreadUpdatedPayload, ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus,
-    ToolCallTimeoutPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
-    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload, UserInputAnsweredPayload,
-    UserInputCanceledPayload, UserInputRequiredPayload,
+    EventToolCall, InputEditedPayload, InputQueuedPayload, InputRemovedPayload, ItemDeltaPayload,
+    ItemPayload, ThreadForkedPayload, ThreadStartedPayload, ThreadUpdatedPayload,
+    ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus, ToolCallTimeoutPayload,
+    TurnCompletedPayload, TurnInterruptRequestedPayload, TurnLifecyclePayload, TurnStartedPayload,
+    TurnSteeredPayload, UserInputAnsweredPayload, UserInputCanceledPayload,
+    UserInputRequiredPayload,
 };
 
 use crate::{Item, PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
@@ -229,6 +230,12 @@ events! {
     ThreadUpdated(ThreadUpdatedPayload) = "thread.updated";
     /// A thread was created from another one.
     ThreadForked(ThreadForkedPayload) = "thread.forked";
+    /// An input waits for its turn. Sent only with `include=queue`.
+    InputQueued(InputQueuedPayload) = "input.queued";
+    /// A queued input was changed. Sent only with `include=queue`.
+    InputEdited(InputEditedPayload) = "input.edited";
+    /// A queued input was removed before its turn started. Sent only with `include=queue`.
+    InputRemoved(InputRemovedPayload) = "input.removed";
     /// A turn started.
     TurnStarted(TurnStartedPayload) = "turn.started";
     /// A turn is at work, or was resumed after a restart.

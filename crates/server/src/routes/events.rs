@@ -103,7 +103,9 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
 
 fn include(query: &Query) -> Include {
     let names = query.text("include").unwrap_or_default();
+    let includes = |wanted| names.split(',').any(|name| name.trim() == wanted);
     Include {
-        tool_output: names.split(',').any(|name| name.trim() == "tool_output"),
+        tool_output: includes("tool_output"),
+        queue: includes("queue"),
     }
 }

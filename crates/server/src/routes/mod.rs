@@ -9,6 +9,7 @@ mod events;
 mod fleet;
 mod health;
 mod openapi;
+mod queue;
 mod sessions;
 mod snapshots;
 mod stream;
@@ -123,6 +124,9 @@ fn routes() -> Routes {
         .add::<op::GetTurn, _, _>(turns::detail)
         .add::<op::SteerTurn, _, _>(turns::steer)
         .add::<op::InterruptTurn, _, _>(turns::interrupt)
+        .add::<op::ListQueue, _, _>(queue::list)
+        .add::<op::EditQueuedInput, _, _>(queue::edit)
+        .add::<op::RemoveQueuedInput, _, _>(queue::remove)
         .add::<op::SubmitToolResult, _, _>(turns::submit_result)
         .add::<op::CancelAgentRun, _, _>(agent_runs::cancel)
         .add::<op::NudgeAgentRuns, _, _>(agent_runs::nudge)

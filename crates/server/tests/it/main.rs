@@ -22,6 +22,7 @@ mod lists;
 mod loops;
 mod openapi;
 mod output;
+mod queue;
 mod readers;
 mod reads;
 mod removed;

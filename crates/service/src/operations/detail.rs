@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use windlass_core::items::{Wait, wait_change};
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::{PendingApproval, PendingToolCall, PendingUserInput, Turn};
+use windlass_protocol::{
+    ErrorCode, PendingApproval, PendingToolCall, PendingUserInput, Turn, TurnDetail,
+};
 use windlass_store::StreamKey;
 use windlass_store::queries::{ThreadOutline, TurnRow};
 
@@ -180,7 +182,13 @@ impl Service {
     /// Writes a turn with its items.
     pub async fn turn_json(&self, id: &str, turn_id: &str) -> Result<DetailJson> {
         let found = self.find(id).await?;
-        let row = self.turn_named(&found, turn_id).await?;
+        let row = match self.turn_named(&found, turn_id).await {
+            Ok(row) => row,
+            Err(error) if error.code() == ErrorCode::TurnNotFound => {
+                return self.queued_turn_json(&found, turn_id).await?.ok_or(error);
+            }
+            Err(error) => return Err(error),
+        };
         if row.is_pruned {
             return Err(ApiError::turn_not_found());
         }
@@ -196,6 +204,26 @@ impl Service {
                 Part::Text(b"]}".to_vec()),
             ],
         ))
+    }
+
+    /// Writes a turn that waits in the queue, and so has no row and no items.
+    async fn queued_turn_json(
+        &self,
+        found: &FoundThread,
+        turn_id: &str,
+    ) -> Result<Option<DetailJson>> {
+        let Some(turn_id) = ids::parse_turn(turn_id) else {
+            return Ok(None);
+        };
+        let Some(turn) = self.queued_turn(found, turn_id).await? else {
+            return Ok(None);
+        };
+        let detail = TurnDetail {
+            turn,
+            items: Vec::new(),
+        };
+        let text = serde_json::to_vec(&detail).map_err(ApiError::internal)?;
+        Ok(Some(DetailJson::new(found.row.seq, vec![Part::Text(text)])))
     }
 
     async fn after_items(&self, open: &OpenThread) -> Result<AfterItems> {

@@ -28,6 +28,7 @@ mod one_shot;
 mod one_shot_frames;
 mod patch;
 mod providers;
+mod queue;
 mod remove;
 mod replay;
 mod results;

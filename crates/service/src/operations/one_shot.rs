@@ -2,6 +2,7 @@
 
 use windlass_protocol::stream::{OneShot, OneShotStarted};
 use windlass_protocol::{CreateThread, StartTurn};
+use windlass_runtime::OnBusy;
 
 use super::Asked;
 use super::one_shot_frames::OneTurn;
@@ -28,7 +29,9 @@ impl Asked {
         let input = self.input(&draft, prompt, StartTurn::default())?;
         let found = self.open_thread(draft).await?;
         let id = found.id;
-        let (turn_id, begun) = self.begin(found, input, TurnPurpose::Answer).await?;
+        let (turn_id, begun) = self
+            .begin(found, input, TurnPurpose::Answer(OnBusy::Refuse))
+            .await?;
         let started = OneShotStarted {
             thread_id: begun.thread.id,
             turn_id: begun.turn.id,

@@ -11,6 +11,7 @@ use windlass_core::typed_id::ModelId;
 use windlass_protocol::{
     ErrorCode, Mode, OnRestart, RetryThread, StartTurn, Thread, ThreadAndTurn,
 };
+use windlass_runtime::OnBusy;
 use windlass_store::queries::TurnRow;
 
 use super::fork::Cut;
@@ -85,7 +86,10 @@ impl Asked {
         self.check_serving()?;
         let input = self.input_again(&parent, &turn, &request).await?;
         if let Some(fork) = made {
-            return Ok(self.begin(fork, input, TurnPurpose::Answer).await?.1);
+            return Ok(self
+                .begin(fork, input, TurnPurpose::Answer(OnBusy::Refuse))
+                .await?
+                .1);
         }
         self.take_room().await?;
         let mut restored = None;
@@ -96,7 +100,9 @@ impl Asked {
         let cut = Cut::before(&parent, &turn, depth);
         let fork = self.make_fork(&parent, cut).await?;
         let fork_id = fork.id;
-        let begun = self.begin(fork, input, TurnPurpose::Answer).await;
+        let begun = self
+            .begin(fork, input, TurnPurpose::Answer(OnBusy::Refuse))
+            .await;
         // One that was made before may have been used since; this one was not.
         if begun.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;

@@ -10,7 +10,7 @@ use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAnd
 use windlass_runtime::{OnBusy, TurnOptions};
 use windlass_store::queries::TurnRow;
 
-use super::{Asked, budget};
+use super::{Asked, budget, queue};
 use crate::error::{ApiError, Result};
 use crate::external;
 use crate::ids;
@@ -20,8 +20,8 @@ use crate::view;
 /// What a turn is for.
 #[derive(Clone, Copy)]
 pub(super) enum TurnPurpose {
-    /// To answer its input.
-    Answer,
+    /// To answer its input, which meets a busy thread by this policy.
+    Answer(OnBusy),
     /// To make the history shorter.
     Compact,
 }
@@ -38,11 +38,20 @@ impl Asked {
     pub async fn start_turn(&self, id: &str, request: StartTurn) -> Result<ThreadAndTurn> {
         let prompt = said(&request.prompt)?.to_owned();
         let found = self.find(id).await?;
+        let on_busy = request.on_busy.unwrap_or_default();
         if let Some(answer) = self.started_before(&found).await? {
             return Ok(answer);
         }
+        if let Some(turn) = self.waits_or_joins(&found, &prompt, on_busy).await? {
+            return Ok(ThreadAndTurn {
+                thread: found.thread,
+                turn,
+                files: None,
+            });
+        }
         let input = self.input(&found.thread, &prompt, request)?;
-        Ok(self.begin(found, input, TurnPurpose::Answer).await?.1)
+        let purpose = TurnPurpose::Answer(queue::policy(on_busy));
+        Ok(self.begin(found, input, purpose).await?.1)
     }
 
     /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
@@ -176,20 +185,31 @@ impl Asked {
         work: TurnPurpose,
     ) -> Result<(TurnId, ThreadAndTurn)> {
         self.check_serving()?;
+        let on_busy = match work {
+            TurnPurpose::Answer(on_busy) => on_busy,
+            TurnPurpose::Compact => OnBusy::Refuse,
+        };
         let options = TurnOptions {
-            on_busy: OnBusy::Refuse,
+            on_busy,
             turn_id: self.repeatable.as_deref().map(ids::turn_of),
             ..TurnOptions::default()
         };
         let handle = match work {
-            TurnPurpose::Answer => self.runtime.submit_with(id, input, options).await?,
+            TurnPurpose::Answer(_) => self.runtime.submit_with(id, input, options).await?,
             TurnPurpose::Compact => self.runtime.compact_with(id, input, options).await?,
         };
         let first = handle.first_event().and_then(|event| started(event));
-        let (turn, at) =
-            first.ok_or_else(|| ApiError::internal("a turn was accepted and has not begun"))?;
-        thread.latest_turn_id = Some(turn.id.clone());
-        thread.updated_at = ids::time(at.trunc_subsecs(6));
+        let queued = || handle.queued_event().and_then(|event| queued(event));
+        let turn = match first {
+            Some((turn, at)) => {
+                thread.latest_turn_id = Some(turn.id.clone());
+                thread.updated_at = ids::time(at.trunc_subsecs(6));
+                turn
+            }
+            None => queued().ok_or_else(|| {
+                ApiError::internal("an input was accepted and neither starts a turn nor waits")
+            })?,
+        };
         let begun = ThreadAndTurn {
             thread,
             turn,
@@ -206,6 +226,18 @@ impl Asked {
         let first = events.first().and_then(|event| started(event));
         let shown = first.filter(|(turn, _)| turn.id == row.view.id.to_string());
         Ok(shown.map_or_else(|| view::turn(&row.view), |(turn, _)| turn))
+    }
+}
+
+/// Reads from the record of a queued input how its turn is shown then.
+fn queued(event: &Event) -> Option<Turn> {
+    match change(event)? {
+        Change::InputQueued(data) => Some(view::queued_turn(
+            event.session_id,
+            data.turn_id,
+            &data.message,
+        )),
+        _ => None,
     }
 }
 

@@ -39,16 +39,21 @@ impl Asked {
         }
         let active = self.check_active(&found, turn_id)?;
         self.check_trusted(&found, active).await?;
-        let mut input = InputMessage::user(request.prompt);
-        if let Some(request) = self.repeatable.clone() {
-            input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
-        }
+        let input = self.marked(InputMessage::user(request.prompt));
         match self.runtime.steer_turn(found.id, active, input).await {
             Ok(_) => self.shown_turn(&found, turn_id).await,
             // It ended between the look and the word.
             Err(AgentLoopError::NoActiveTurn(_)) => Err(no_active_turn(&found)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Records the request with its message, so that a repeat of the request is found.
+    pub(super) fn marked(&self, mut input: InputMessage) -> InputMessage {
+        if let Some(request) = self.repeatable.clone() {
+            input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
+        }
+        input
     }
 
     /// Checks that a turn is the one that runs.
@@ -93,7 +98,7 @@ impl Asked {
     }
 
     /// Tells whether the same request was said to the turn already, though its answer was lost.
-    async fn steered_before(&self, found: &FoundThread, turn_id: &str) -> Result<bool> {
+    pub(super) async fn steered_before(&self, found: &FoundThread, turn_id: &str) -> Result<bool> {
         let Some(request) = &self.repeatable else {
             return Ok(false);
         };

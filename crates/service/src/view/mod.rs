@@ -4,6 +4,7 @@
 //! clients do not know gives `None`; whoever sends the events links what is shown by `previous_seq`.
 
 mod item;
+mod queue;
 mod shared;
 mod thread;
 mod turn;
@@ -21,6 +22,7 @@ use windlass_protocol::{EventPayload, RuntimeEventEnvelope, Status};
 use crate::ids;
 
 pub(crate) use item::item;
+pub(crate) use queue::{queued_input, queued_turn};
 pub(crate) use shared::{rename, rename_item};
 pub(crate) use turn::{status, turn, unapproved, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
@@ -30,6 +32,8 @@ pub(crate) use wait::{pending_approval, pending_call, pending_input};
 pub struct Include {
     /// Output of tools while they run.
     pub tool_output: bool,
+    /// Inputs that wait for their turns.
+    pub queue: bool,
 }
 
 /// One event on the wire, without the fields that every event has.
@@ -85,6 +89,23 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
             item_id: None,
             payload: thread::session(event, session)?,
         }),
+        Change::InputQueued(_) | Change::InputEdited(_) | Change::InputRemoved { .. }
+            if !include.queue =>
+        {
+            None
+        }
+        Change::InputQueued(data) => {
+            let payload = queue::queued(event.session_id, data);
+            Some(Shown::of_turn(data.turn_id, payload))
+        }
+        Change::InputEdited(data) => {
+            let payload = queue::edited(event.session_id, data);
+            Some(Shown::of_turn(data.turn_id, payload))
+        }
+        Change::InputRemoved { turn_id, reason } => {
+            let payload = queue::removed(event.session_id, turn_id, reason);
+            Some(Shown::of_turn(turn_id, payload))
+        }
         Change::TurnStarted(view) => {
             let payload = TurnStartedPayload {
                 manual_compaction: view.outline.compaction.filter(|is_manual| *is_manual),

@@ -84,7 +84,7 @@ pub(crate) fn waiting_for(view: &TurnView) -> Option<Vec<WaitKind>> {
     (!kinds.is_empty()).then_some(kinds)
 }
 
-fn environment(at: &TurnEnvironment) -> TurnEnvironmentParams {
+pub(super) fn environment(at: &TurnEnvironment) -> TurnEnvironmentParams {
     TurnEnvironmentParams {
         environment_id: at.environment_id.clone(),
         cwd: at.cwd.clone(),
