@@ -470,6 +470,11 @@ impl Thread {
     pub fn history(&self) -> &History {
         self.history.whole()
     }
+    /// Returns the approximate size of the conversation in memory, in bytes. It takes constant time.
+    #[must_use]
+    pub fn conversation_bytes(&self) -> usize {
+        self.history.bytes()
+    }
     /// Returns what the model reads of it: all, or a summary and what came after.
     #[must_use]
     pub fn context(&self) -> &History {
