@@ -6,14 +6,18 @@ use windlass_core::items::{Change, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 use windlass_store::queries::TurnRow;
 
-use super::{Asked, budget};
+use super::{RequestContext, budget};
 use crate::error::{ApiError, Result};
 use crate::external;
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::view;
 
@@ -33,27 +37,40 @@ pub(super) fn said(prompt: &str) -> Result<&str> {
     is_said.then_some(prompt).ok_or_else(blank)
 }
 
-impl Asked {
-    /// Starts a turn; returns when its input is durable.
-    pub async fn start_turn(&self, id: &str, request: StartTurn) -> Result<ThreadAndTurn> {
+/// Starts a turn; returns when its input is durable.
+impl Handle<op::StartTurn> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StartTurn>,
+    ) -> Result<ThreadAndTurn> {
+        let id = &call.path.id;
+        let request = call.request;
         let prompt = said(&request.prompt)?.to_owned();
         let found = self.find(id).await?;
-        if let Some(answer) = self.started_before(&found).await? {
+        if let Some(answer) = self.started_before(context, &found).await? {
             return Ok(answer);
         }
-        let input = self.input(&found.thread, &prompt, request)?;
-        Ok(self.begin(found, input, TurnPurpose::Answer).await?.1)
+        let input = self.input(context, &found.thread, &prompt, request)?;
+        Ok(self
+            .begin(context, found, input, TurnPurpose::Answer)
+            .await?
+            .1)
     }
+}
 
+impl Service {
     /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
     /// here, and travels with the input, so that a resumed turn works with the same.
     pub(crate) fn input(
         &self,
+        context: &RequestContext,
         thread: &Thread,
         prompt: &str,
         request: StartTurn,
     ) -> Result<InputMessage> {
-        self.caller
+        context
+            .caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let carrier = self.carrier(thread.backend.as_deref())?;
         let chosen = self.chosen();
@@ -126,9 +143,10 @@ impl Asked {
     /// Finds the turn that the same request has started already: its id derives from the request, however old it is.
     pub(super) async fn started_before(
         &self,
+        context: &RequestContext,
         found: &FoundThread,
     ) -> Result<Option<ThreadAndTurn>> {
-        let Some(request) = &self.repeatable else {
+        let Some(request) = &context.repeatable else {
             return Ok(None);
         };
         let id = ids::turn_of(request);
@@ -171,6 +189,7 @@ impl Asked {
     /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
     pub(super) async fn begin(
         &self,
+        context: &RequestContext,
         FoundThread { id, mut thread, .. }: FoundThread,
         input: InputMessage,
         work: TurnPurpose,
@@ -178,7 +197,7 @@ impl Asked {
         self.check_serving()?;
         let options = TurnOptions {
             on_busy: OnBusy::Refuse,
-            turn_id: self.repeatable.as_deref().map(ids::turn_of),
+            turn_id: context.repeatable.as_deref().map(ids::turn_of),
             ..TurnOptions::default()
         };
         let handle = match work {
