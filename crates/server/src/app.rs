@@ -9,7 +9,7 @@ use crate::visitors::Lobby;
 
 /// What all requests share.
 pub(crate) struct App {
-    pub(crate) service: Arc<Service>,
+    pub(crate) service: Service,
     /// Answers that are written while they are read.
     pub(crate) large_answers: LargeAnswers,
     /// Connections that have not shown who they are, and those of them that became sockets.
@@ -20,7 +20,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(service: Arc<Service>) -> Self {
+    pub(crate) fn new(service: Service) -> Self {
         Self {
             service,
             large_answers: LargeAnswers::default(),

@@ -20,7 +20,9 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use windlass_runtime::InProcessRuntime;
 use windlass_service::rpc::Rpc;
-use windlass_service::{Access, ApiError, OpenError, Service, Settings, WireStore};
+use windlass_service::{
+    Access, ApiError, Caller, InProcess, OpenError, Service, Settings, WireStore,
+};
 
 use crate::app::{App, Shared};
 use crate::error::Refusal;
@@ -137,6 +139,12 @@ impl Inside {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         self.serve(ours, Door::Inside);
         theirs
+    }
+
+    /// Returns the API for this process, with the operator's rights.
+    #[must_use]
+    pub fn api(&self) -> InProcess {
+        InProcess::new(self.app.service.clone(), Caller::operator())
     }
 
     /// Tells whether a turn is at work that another process may have asked for, over a Unix socket.

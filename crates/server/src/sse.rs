@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use futures_core::Stream;
+use futures_util::StreamExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -97,8 +98,33 @@ pub(crate) fn channel(outflow: Outflow) -> (FrameSender, Response<Body>) {
     (FrameSender { frames, outflow }, response)
 }
 
+/// Responds with frames. The stream ends with them, with the server, or when the client's token is revoked.
+pub(crate) fn stream(
+    outflow: Outflow,
+    stopping: CancellationToken,
+    revoked: CancellationToken,
+    frames: impl Stream<Item = Vec<u8>> + Send + 'static,
+) -> Response<Body> {
+    let (sender, response) = channel(outflow);
+    tokio::spawn(async move {
+        let sending = async {
+            let mut frames = std::pin::pin!(frames);
+            while let Some(frame) = frames.next().await {
+                sender.send(frame.into()).await?;
+            }
+            Ok(())
+        };
+        // Also while the reader takes nothing.
+        tokio::select! {
+            () = until_stopped(&sender, &stopping, sending) => {}
+            () = revoked.cancelled() => {}
+        }
+    });
+    response
+}
+
 /// Sends frames until there are no more, the reader leaves, or the server stops, which it is told.
-pub(crate) async fn until_stopped(
+async fn until_stopped(
     sender: &FrameSender,
     stopping: &CancellationToken,
     sending: impl Future<Output = Result<(), Gone>>,
@@ -120,7 +146,7 @@ pub(crate) async fn feed(mut follower: Follower, sender: FrameSender, stopping: 
         loop {
             // Before the next event is read: one that waits here holds nothing.
             sender.outflow.room().await;
-            let Some(heard) = follower.next().await else {
+            let Some(heard) = follower.hear().await else {
                 return Ok(());
             };
             let notice = match heard {

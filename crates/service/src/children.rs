@@ -1,7 +1,5 @@
 //! Threads of agents that models start: each is like the thread that it works for.
 
-use std::sync::{Arc, Weak};
-
 use async_trait::async_trait;
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
@@ -10,15 +8,15 @@ use windlass_runtime::{ChildDraft, SubagentHost};
 
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::service::{Service, Shared};
+use crate::service::{Service, WeakService};
 use crate::settings::Access;
 
 /// Makes threads of the agents that models start.
-pub(crate) struct ChildThreads(Weak<Service>);
+pub(crate) struct ChildThreads(WeakService);
 
 impl ChildThreads {
-    pub(crate) fn of(app: &Shared) -> Self {
-        Self(Arc::downgrade(app))
+    pub(crate) fn of(app: &Service) -> Self {
+        Self(app.downgrade())
     }
 }
 

@@ -295,7 +295,7 @@ impl Service {
     }
 
     /// Returns all environments, the one that always exists first. Every turn asks, so they are kept in memory.
-    pub fn environments(&self) -> Arc<Vec<Environment>> {
+    pub(crate) fn environments(&self) -> Arc<Vec<Environment>> {
         let all = self.environments.read();
         Arc::clone(&all.unwrap_or_else(PoisonError::into_inner))
     }
@@ -311,7 +311,7 @@ impl Service {
         Ok(())
     }
 
-    pub fn environment(&self, id: &str) -> Result<Environment> {
+    pub(crate) fn environment(&self, id: &str) -> Result<Environment> {
         let all = self.environments();
         let mut all = all.iter();
         let found = all.find(|environment| environment.id == id);

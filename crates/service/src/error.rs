@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
+use windlass_protocol::api::CallError;
 use windlass_protocol::{ErrorBody, ErrorCode};
 use windlass_rpc::RpcError;
 use windlass_store::JournalError;
@@ -209,6 +210,12 @@ impl From<QueryError> for ApiError {
 impl From<ApiError> for ErrorBody {
     fn from(error: ApiError) -> Self {
         Self::new(error.code, error.message, error.details)
+    }
+}
+
+impl From<ApiError> for CallError {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(Box::new(error.into()))
     }
 }
 

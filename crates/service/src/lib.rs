@@ -12,8 +12,10 @@ mod error;
 mod external;
 mod fanout;
 mod git;
+mod handle;
 mod host;
 mod ids;
+mod in_process;
 mod json_file;
 mod locks;
 mod models;
@@ -38,19 +40,20 @@ mod work;
 pub use environments::{check_environments, open_environments};
 pub use error::ApiError;
 pub use fanout::{EventText, PIECE_BYTES};
+pub use handle::Handle;
 pub use host::{HostConfig, Reload, Reloaded};
+pub use in_process::InProcess;
 pub use json_file::{FileState, JsonContents, JsonFile, JsonFileError};
 pub use locks::{Held, Locks};
 pub use models::{ModelProvider, Models, UnknownModels};
 pub use open::OpenError;
 pub use operations::{
-    Archived, Asked, DetailJson, Export, FleetFollower, FollowedEvent, Follower, HeadLine, Heard,
-    OneTurn, SessionOrder, SessionQuery, TaskQuery, UnknownFields, Wanted, WorkerAction, fields,
-    frame,
+    DetailJson, FleetFollower, FollowedEvent, Follower, Heard, OneTurn, RequestContext,
+    UnknownFields, fields, frame,
 };
 pub use quotas::{Quota, Share};
 pub use remembered::{RememberedBook, RememberedCall, RememberedInProjects};
-pub use service::{Counters, LimitPermit, Service, Shared};
+pub use service::{Counters, LimitPermit, Service, State};
 pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep, WorkSettings};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use subscribers::Subscriber;

@@ -20,7 +20,7 @@ use crate::locks::Locks;
 use crate::quotas::{Quotas, watch_tokens};
 use crate::readiness::Readiness;
 use crate::rooms::Rooms;
-use crate::service::{Counters, Service, Shared};
+use crate::service::{Counters, Service, State};
 use crate::settings::Settings;
 use crate::store::WireStore;
 use crate::supervise::{Loops, supervise};
@@ -71,7 +71,7 @@ impl Service {
         runtime: InProcessRuntime,
         settings: Settings,
         store: Arc<dyn WireStore>,
-    ) -> Result<Shared, OpenError> {
+    ) -> Result<Self, OpenError> {
         let tools = &settings.environments;
         let configured = &settings.configured_environments;
         let (fixed, environments) =
@@ -83,7 +83,7 @@ impl Service {
         let chosen = chosen.map_err(OpenError::Store)?;
         let skills_off = chosen.choices.skills_off.clone();
         settings.environments.switch_skills_off(skills_off);
-        let service = Arc::new(Self {
+        let service = Self::new(State {
             work,
             queries: runtime.queries().ok_or(OpenError::NoQueries)?,
             runtime,
@@ -122,7 +122,7 @@ impl Service {
 
     /// Starts the background loops. They end when [`stopping`](Self::stopping) is cancelled; the returned future waits for those that
     /// run jobs.
-    pub fn start_loops(self: &Arc<Self>) -> impl Future<Output = ()> + use<> {
+    pub fn start_loops(&self) -> impl Future<Output = ()> + use<> {
         supervise(self, "upkeep", |service| async {
             upkeep::look_after(service).await;
             Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{ApiError, Result};
-use crate::service::Shared;
+use crate::service::Service;
 use crate::settings::{Access, Limits};
 
 /// How often the tokens of what is open are looked at.
@@ -38,7 +38,7 @@ struct OfToken {
 
 /// What one caller has of a quota; given back when dropped.
 pub struct Share {
-    app: Shared,
+    app: Service,
     token_id: Option<String>,
     quota: Quota,
     count: usize,
@@ -83,16 +83,16 @@ impl Quotas {
 
 impl Share {
     /// Takes one of a quota, if the caller has one left.
-    pub fn one(app: &Shared, token_id: Option<&str>, quota: Quota) -> Result<Self> {
+    pub fn one(app: &Service, token_id: Option<&str>, quota: Quota) -> Result<Self> {
         let mut share = Self::none(app, token_id, quota);
         share.grow(1)?;
         Ok(share)
     }
 
     /// Takes nothing yet.
-    pub fn none(app: &Shared, token_id: Option<&str>, quota: Quota) -> Self {
+    pub fn none(app: &Service, token_id: Option<&str>, quota: Quota) -> Self {
         Self {
-            app: Shared::clone(app),
+            app: Service::clone(app),
             token_id: token_id.map(str::to_owned),
             quota,
             count: 0,
@@ -135,7 +135,7 @@ impl Drop for Share {
 }
 
 /// Looks after the tokens of what is open until the server stops.
-pub(crate) async fn watch_tokens(app: Shared) {
+pub(crate) async fn watch_tokens(app: Service) {
     let Access::Tokens { stored, .. } = &app.settings.access else {
         return;
     };

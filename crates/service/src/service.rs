@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -27,8 +28,20 @@ use crate::store::WireStore;
 use crate::supervise::Loops;
 use crate::work::Work;
 
-/// Every operation of the Runtime API, and what all requests share.
-pub struct Service {
+/// Every operation of the Runtime API: [`Handle`](crate::Handle) has one implementation for each. Cheap to clone.
+#[derive(Clone)]
+pub struct Service(Arc<State>);
+
+impl Deref for Service {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+/// The state that all requests share.
+pub struct State {
     pub(crate) runtime: InProcessRuntime,
     /// The settings of the operator.
     pub settings: Settings,
@@ -63,10 +76,15 @@ pub struct Service {
     pub stopping: CancellationToken,
 }
 
-/// The service, as everything that uses it shares it.
-pub type Shared = Arc<Service>;
-
 impl Service {
+    pub(crate) fn new(state: State) -> Self {
+        Self(Arc::new(state))
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakService {
+        WeakService(Arc::downgrade(&self.0))
+    }
+
     /// Does something in a task of its own, because the one of a connection ends with it.
     pub async fn carry<T: Send + 'static>(
         &self,
@@ -108,6 +126,15 @@ impl Service {
     }
 }
 
+/// A reference that does not keep the service alive.
+pub(crate) struct WeakService(Weak<State>);
+
+impl WeakService {
+    pub(crate) fn upgrade(&self) -> Option<Service> {
+        self.0.upgrade().map(Service)
+    }
+}
+
 /// The counters behind the metrics. Transports count their requests and connections here.
 #[derive(Default)]
 pub struct Counters {
@@ -135,15 +162,15 @@ pub struct Counters {
 
 /// One place of a limited number; given back when dropped.
 pub struct LimitPermit {
-    app: Shared,
+    app: Service,
     of: fn(&Counters) -> &AtomicUsize,
 }
 
 impl LimitPermit {
     /// Takes a place, whether there is one or not.
-    pub fn of(app: &Shared, of: fn(&Counters) -> &AtomicUsize) -> Self {
+    pub fn of(app: &Service, of: fn(&Counters) -> &AtomicUsize) -> Self {
         of(&app.counters).fetch_add(1, Ordering::Relaxed);
-        let app = Arc::clone(app);
+        let app = Service::clone(app);
         Self { app, of }
     }
 

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ApiError, Result};
 use crate::quotas::{Quota, Share};
-use crate::service::{LimitPermit, Shared};
+use crate::service::{LimitPermit, Service};
 use crate::tokens::Caller;
 
 /// The place of one who follows a thread; given back when dropped.
@@ -15,7 +15,7 @@ pub struct Subscriber {
 
 impl Subscriber {
     /// Takes a place, if there is one for this caller.
-    pub(crate) fn take(app: &Shared, caller: &Caller) -> Result<Self> {
+    pub(crate) fn take(app: &Service, caller: &Caller) -> Result<Self> {
         let limit = app.settings.limits.subscribers;
         let permit = LimitPermit::of(app, |counters| &counters.subscribers);
         if !permit.is_within(limit) {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use windlass_protocol::ErrorCode;
 
 use crate::error::{ApiError, Result};
-use crate::service::Shared;
+use crate::service::Service;
 
 /// How long the first restart waits; each later one waits twice as long, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -80,18 +80,18 @@ impl Loops {
 }
 
 /// Runs a loop until it ends, or the server stops; a panic restarts it.
-pub(crate) fn supervise<F, L>(app: &Shared, name: &'static str, start: F) -> JoinHandle<()>
+pub(crate) fn supervise<F, L>(app: &Service, name: &'static str, start: F) -> JoinHandle<()>
 where
-    F: Fn(Shared) -> L + Send + 'static,
+    F: Fn(Service) -> L + Send + 'static,
     L: Future<Output = std::result::Result<(), LoopFailed>> + Send + 'static,
 {
-    let app = Shared::clone(app);
+    let app = Service::clone(app);
     app.loops.set(name, State::Working);
     tokio::spawn(async move {
         let mut wait = FIRST_WAIT;
         loop {
             let started = Instant::now();
-            let error = match tokio::spawn(start(Shared::clone(&app))).await {
+            let error = match tokio::spawn(start(Service::clone(&app))).await {
                 Ok(Ok(())) => return,
                 Ok(Err(LoopFailed(why))) => {
                     tracing::error!(name, why, "a background loop has ended");

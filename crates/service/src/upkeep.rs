@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::Utc;
 use uuid::Uuid;
 
-use crate::service::{Service, Shared};
+use crate::service::Service;
 
 /// How long the first upkeep waits, so that daemons that live shortly have theirs too.
 const FIRST: Duration = Duration::from_secs(5 * 60);
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Looks after what is stored until the server stops.
-pub(crate) async fn look_after(app: Shared) {
+pub(crate) async fn look_after(app: Service) {
     let Some(every) = app.settings.upkeep.every else {
         return;
     };

@@ -1,23 +1,20 @@
 //! What belongs to one request: its id, who sent it, and the names of fields that nobody read.
 
-use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tracing::Instrument;
 use uuid::Uuid;
-use windlass_service::{ApiError, Caller};
+use windlass_service::ApiError;
 
-use super::auth;
 use crate::app::Shared;
 
-use crate::error::{Refusal, Result};
+use crate::error::Refusal;
 
 /// Names the request in answers and in the log.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -37,11 +34,6 @@ pub(super) struct Repeatable(pub(super) String);
 pub(super) struct Ignored(Arc<Mutex<Vec<String>>>);
 
 impl Ignored {
-    pub(super) fn of(request: &Request) -> Self {
-        let noted = request.extensions().get::<Self>();
-        noted.cloned().unwrap_or_default()
-    }
-
     pub(super) fn add(&self, fields: impl Iterator<Item = String>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let short = fields.filter(|name| name.len() <= MAX_IGNORED_BYTES);
@@ -52,32 +44,6 @@ impl Ignored {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let names = (!noted.is_empty()).then(|| noted.join(","))?;
         HeaderValue::from_str(&names).ok()
-    }
-}
-
-/// A request to the service.
-pub(crate) struct Asked(windlass_service::Asked);
-
-impl Deref for Asked {
-    type Target = windlass_service::Asked;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl FromRequestParts<Shared> for Asked {
-    type Rejection = Refusal;
-
-    /// A handler that wants to know who asks cannot be called where nobody was asked for a token.
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
-        let caller = parts.extensions.get::<Caller>().cloned();
-        let repeatable = parts.extensions.get::<Repeatable>().cloned();
-        Ok(Self(windlass_service::Asked {
-            app: Arc::clone(&app.service),
-            caller: caller.ok_or_else(auth::unauthorized)?,
-            repeatable: repeatable.map(|Repeatable(digest)| digest),
-        }))
     }
 }
 

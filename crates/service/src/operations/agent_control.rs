@@ -5,13 +5,17 @@ use std::collections::HashMap;
 use windlass_core::error::AgentLoopError;
 use windlass_core::message::InputMessage;
 use windlass_protocol::ErrorCode;
-use windlass_protocol::agent_runs::{AgentRun, NudgeAgentRuns, NudgedAgentRuns};
+use windlass_protocol::agent_runs::{AgentRun, NudgedAgentRuns};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 
-use super::Asked;
+use super::RequestContext;
 use super::agent_runs::{LEVELS, not_found, parent_of};
 use super::steer::no_active_turn;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// Agents that one nudge names.
@@ -19,11 +23,17 @@ const MAX_AGENTS: usize = 64;
 /// The name under which a message's metadata marks a nudge.
 const NUDGE: &str = "windlass.nudge";
 
-impl Asked {
-    /// Stops the running turn of an agent that works for a thread, or for another agent of it.
-    pub async fn cancel_agent_run(&self, id: &str, agent_id: &str) -> Result<AgentRun> {
+/// Stops the running turn of an agent that works for a thread, or for another agent of it.
+impl Handle<op::CancelAgentRun> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CancelAgentRun>,
+    ) -> Result<AgentRun> {
+        let id = &call.path.id;
+        let agent_id = &call.path.agent_id;
         let owner = self.find(id).await?;
-        let agent = self.agent_of(&owner, agent_id).await?;
+        let agent = self.agent_of(context, &owner, agent_id).await?;
         let has_ended = || {
             let text = format!("The agent's thread {agent_id} is not active: the agent has ended");
             ApiError::new(ErrorCode::NoActiveTurn, text)
@@ -31,28 +41,34 @@ impl Asked {
         let turn = agent.row.open_turn().ok_or_else(has_ended)?.id;
         let reason = Some("a client cancelled the agent".to_owned());
         match self.runtime.interrupt(agent.id, Some(turn), reason).await {
-            Ok(()) => self.agent_run(agent_id).await,
+            Ok(()) => self.agent_run(context, agent_id).await,
             Err(AgentLoopError::NoActiveTurn(_) | AgentLoopError::TurnNotFound { .. }) => {
                 Err(has_ended())
             }
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// Reminds the running turn of a thread of agents that still run. Until its model has read one reminder, there is no second.
-    pub async fn nudge_agent_runs(
+/// Reminds the running turn of a thread of agents that still run. Until its model has read one reminder, there is no second.
+impl Handle<op::NudgeAgentRuns> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        request: NudgeAgentRuns,
+        context: &RequestContext,
+        call: Call<op::NudgeAgentRuns>,
     ) -> Result<NudgedAgentRuns> {
+        let id = &call.path.id;
+        let request = call.request;
         let owner = self.find(id).await?;
         let active = owner
             .row
             .open_turn()
             .ok_or_else(|| no_active_turn(&owner))?;
         let active = active.id;
-        self.check_trusted(&owner, active).await?;
-        let running = self.running_agents(&owner, request.agent_ids).await?;
+        self.check_trusted(context, &owner, active).await?;
+        let running = self
+            .running_agents(context, &owner, request.agent_ids)
+            .await?;
         let mut nudged = NudgedAgentRuns {
             accepted: !running.is_empty(),
             coalesced: false,
@@ -80,10 +96,13 @@ impl Asked {
         }
         Ok(nudged)
     }
+}
 
+impl Service {
     /// Returns those of some agents that still run, each once.
     async fn running_agents(
         &self,
+        context: &RequestContext,
         owner: &FoundThread,
         mut ids: Vec<String>,
     ) -> Result<Vec<String>> {
@@ -95,7 +114,7 @@ impl Asked {
         }
         let mut running = Vec::new();
         for id in ids {
-            let agent = self.agent_of(owner, &id).await?;
+            let agent = self.agent_of(context, owner, &id).await?;
             if agent.row.open_turn().is_some() {
                 running.push(id);
             }
@@ -104,12 +123,17 @@ impl Asked {
     }
 
     /// Finds an agent that works for a thread, or for another agent of it.
-    async fn agent_of(&self, owner: &FoundThread, agent_id: &str) -> Result<FoundThread> {
+    async fn agent_of(
+        &self,
+        context: &RequestContext,
+        owner: &FoundThread,
+        agent_id: &str,
+    ) -> Result<FoundThread> {
         let found = match ids::parse_thread(agent_id) {
             Some(id) => self.look_up(id).await?,
             None => None,
         };
-        let found = found.filter(|found| self.may_see_thread(found));
+        let found = found.filter(|found| self.may_see_thread(context, found));
         let found = found.ok_or_else(|| not_found(agent_id))?;
         let mut above = parent_of(&found);
         for _ in 0..LEVELS {

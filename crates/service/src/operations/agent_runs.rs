@@ -7,12 +7,20 @@ use windlass_protocol::agent_runs::{
     AgentRun, AgentRunFollowUp, AgentRunList, AgentRunSpec, AgentRunStatus, AgentRunTakeover,
     AgentRunUsage, AgentRunVerification,
 };
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_store::queries::ThreadState;
 
-use super::Asked;
+use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
+
+/// How many agents are listed by default, and at most.
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 200;
 
 /// How many are looked up at a time.
 const PAGE: usize = 200;
@@ -30,19 +38,25 @@ pub(super) fn not_found(id: &str) -> ApiError {
     )
 }
 
-impl Asked {
-    /// What belongs to others does not exist for an agent.
-    pub(super) fn may_see_thread(&self, found: &FoundThread) -> bool {
-        let agent = self.caller.agent();
-        agent.is_none() || agent == found.thread.agent.as_deref()
-    }
-
-    /// Lists agents, newest first: those that work for one thread, or all.
-    pub async fn list_agent_runs(
+impl Handle<op::GetAgentRun> for Service {
+    async fn handle(
         &self,
-        parent: Option<&str>,
-        limit: usize,
+        context: &RequestContext,
+        call: Call<op::GetAgentRun>,
+    ) -> Result<AgentRun> {
+        self.agent_run(context, &call.path.run_id).await
+    }
+}
+
+/// Lists agents, newest first: those that work for one thread, or all.
+impl Handle<op::ListAgentRuns> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ListAgentRuns>,
     ) -> Result<AgentRunList> {
+        let parent = call.query.parent.as_deref();
+        let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
         let parent = match parent {
             Some(id) => Some(
                 ids::parse_thread(id)
@@ -55,7 +69,7 @@ impl Asked {
             let ids = self.runtime.child_ids(parent, page * PAGE, PAGE).await?;
             for id in &ids {
                 let found = self.look_up(*id).await?;
-                let Some(found) = found.filter(|found| self.may_see_thread(found)) else {
+                let Some(found) = found.filter(|found| self.may_see_thread(context, found)) else {
                     continue;
                 };
                 runs.extend(self.shown_run(&found).await?);
@@ -69,18 +83,26 @@ impl Asked {
         }
         Ok(AgentRunList { runs })
     }
+}
 
+impl Service {
     /// Returns one agent.
-    pub async fn agent_run(&self, id: &str) -> Result<AgentRun> {
+    pub(super) async fn agent_run(&self, context: &RequestContext, id: &str) -> Result<AgentRun> {
         let found = match ids::parse_thread(id) {
             Some(id) => self.look_up(id).await?,
             None => None,
         };
-        let run = match found.filter(|found| self.may_see_thread(found)) {
+        let run = match found.filter(|found| self.may_see_thread(context, found)) {
             Some(found) => self.shown_run(&found).await?,
             None => None,
         };
         run.ok_or_else(|| not_found(id))
+    }
+
+    /// What belongs to others does not exist for an agent.
+    pub(super) fn may_see_thread(&self, context: &RequestContext, found: &FoundThread) -> bool {
+        let agent = context.caller.agent();
+        agent.is_none() || agent == found.thread.agent.as_deref()
     }
 
     /// Returns how many agents are above a thread.

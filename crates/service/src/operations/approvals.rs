@@ -5,25 +5,29 @@ use std::path::PathBuf;
 use windlass_core::events::EventData;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::{
-    ApprovalAnswered, ApprovalDecision, DecideApproval, ErrorCode, RememberFor,
-};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ApprovalAnswered, ApprovalDecision, ErrorCode, RememberFor};
 use windlass_store::queries::WaitRow;
 
-use super::Asked;
+use super::RequestContext;
 use super::results::check_taken;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
 use crate::json_file::JsonFileError;
 use crate::remembered::RememberedBook;
+use crate::service::Service;
 
-impl Asked {
-    /// Allows or refuses a call that waits for that.
-    pub async fn decide(
+/// Allows or refuses a call that waits for that.
+impl Handle<op::DecideApproval> for Service {
+    async fn handle(
         &self,
-        approval_id: String,
-        request: DecideApproval,
+        context: &RequestContext,
+        call: Call<op::DecideApproval>,
     ) -> Result<ApprovalAnswered> {
+        let approval_id = call.path.approval_id;
+        let request = call.request;
         let decision = match request.decision.as_str() {
             "allow" => ApprovalDecision::Allow,
             "deny" => ApprovalDecision::Deny,
@@ -43,7 +47,7 @@ impl Asked {
         let (runtime, call) = (&self.runtime, exec_id.to_string());
         let remember = allow && request.remember;
         if remember {
-            self.caller.check_trust(Some(true), None, None)?;
+            context.caller.check_trust(Some(true), None, None)?;
         }
         let for_project = remember && request.remember_for == RememberFor::Project;
         let to_keep = match for_project {
@@ -73,7 +77,9 @@ impl Asked {
             delivered: true,
         })
     }
+}
 
+impl Service {
     /// Finds what is to be kept of a call that waits.
     async fn call_in_project(&self, session_id: SessionId, wait: &WaitRow) -> Result<ToKeep> {
         let refused = |why: &str| Err(ApiError::field("/remember_for", why));

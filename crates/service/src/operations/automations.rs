@@ -1,17 +1,19 @@
 //! Automations: making, changing and running them.
 
-use windlass_protocol::{
-    AutomationRecord, AutomationRunRecord, CreateAutomation, ErrorCode, PatchAutomation,
-};
+use windlass_protocol::api::{Call, Page};
+use windlass_protocol::operations as op;
+use windlass_protocol::{AutomationRecord, AutomationRunRecord, ErrorCode, PatchAutomation};
 use windlass_work::{
     Automation, AutomationId, AutomationStatus, MissedRuns, Plan, WorkError, WorkSpec,
 };
 
-use super::Asked;
 use super::start::said;
+use super::tasks::{DEFAULT_LIMIT, MAX_LIMIT};
+use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
-use crate::service::Shared;
+use crate::service::Service;
 use crate::work::{automation_record, run_record, thread_for};
 
 /// How many are read at a time.
@@ -40,9 +42,15 @@ fn status(status: windlass_protocol::AutomationStatus) -> AutomationStatus {
     }
 }
 
-impl Asked {
-    /// Makes an automation.
-    pub async fn create_automation(&self, request: CreateAutomation) -> Result<AutomationRecord> {
+/// Makes an automation.
+impl Handle<op::CreateAutomation> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CreateAutomation>,
+    ) -> Result<AutomationRecord> {
+        context.unknown_fields.refuse_limits()?;
+        let request = call.request;
         let automations = &self.work()?.automations;
         self.check_serving()?;
         let plan = Plan {
@@ -63,9 +71,9 @@ impl Asked {
             time_zone: request.time_zone,
             missed: request.missed.map(missed).unwrap_or_default(),
         };
-        self.check_plan(&plan)?;
-        let (owner, status) = (self.caller.owner(), status(request.status));
-        let made = match &self.repeatable {
+        self.check_plan(context, &plan)?;
+        let (owner, status) = (context.caller.owner(), status(request.status));
+        let made = match &context.repeatable {
             Some(request) => {
                 let id = AutomationId::from_uuid(ids::made_by(request).uuid());
                 automations.create_once(id, &owner, plan, status).await?
@@ -74,24 +82,15 @@ impl Asked {
         };
         automation_record(&made)
     }
+}
 
-    /// Refuses what no run could begin with.
-    fn check_plan(&self, plan: &Plan) -> Result<()> {
-        said(&plan.spec.prompt)?;
-        plan.check_bounds()?;
-        for directory in &plan.cwds {
-            self.workspace(directory)?;
-        }
-        let spec = WorkSpec {
-            workspace: plan.cwds.first().cloned(),
-            ..plan.spec.clone()
-        };
-        self.draft(thread_for(&spec)?)?;
-        Ok(())
-    }
-
-    /// Lists automations, newest first.
-    pub async fn list_automations(&self) -> Result<Vec<AutomationRecord>> {
+/// Lists automations, newest first.
+impl Handle<op::ListAutomations> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        _: Call<op::ListAutomations>,
+    ) -> Result<Page<AutomationRecord>> {
         let automations = &self.work()?.automations;
         let mut listed: Vec<Automation> = Vec::new();
         let (mut before, mut bytes) = (None, 0);
@@ -100,7 +99,7 @@ impl Asked {
             before = page.last().map(|last| last.id);
             let is_last = page.len() < PAGE;
             let mine = page.into_iter();
-            for mut one in mine.filter(|one| self.caller.may_see(&one.owner)) {
+            for mut one in mine.filter(|one| context.caller.may_see(&one.owner)) {
                 // Whoever wants the whole of it asks for that one.
                 if bytes > LIST_BYTES {
                     one.plan.spec.prompt = beginning(&one.plan.spec.prompt);
@@ -114,47 +113,35 @@ impl Asked {
         }
         // Ids that come from requests do not sort by time.
         listed.sort_by_key(|one| std::cmp::Reverse(one.created_at));
-        listed.iter().map(automation_record).collect()
+        let records: Result<Vec<_>> = listed.iter().map(automation_record).collect();
+        Ok(records?.into())
     }
+}
 
-    /// Finds an automation; what belongs to others does not exist for an agent.
-    async fn find_automation(&self, id: &str) -> Result<Automation> {
-        let automations = &self.work()?.automations;
-        let parsed: AutomationId = ids::exact(id).ok_or_else(|| not_found(id))?;
-        match automations.get(parsed).await {
-            Ok(found) if self.caller.may_see(&found.owner) => Ok(found),
-            // In the same words, so that nobody learns whether there is one.
-            Ok(_) | Err(WorkError::NotFound { .. }) => Err(not_found(id)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Finds an automation that clients can change.
-    async fn find_changeable(&self, id: &str) -> Result<Automation> {
-        let found = self.find_automation(id).await?;
-        if found.is_declared() {
-            let text = format!(
-                "the automation `{}` is declared in the configuration of the daemon; change [automations.{0}] there and reload it",
-                found.plan.name
-            );
-            return Err(ApiError::new(ErrorCode::AutomationDeclared, text));
-        }
-        Ok(found)
-    }
-
-    /// Returns an automation.
-    pub async fn automation(&self, id: &str) -> Result<AutomationRecord> {
-        automation_record(&self.find_automation(id).await?)
-    }
-
-    /// Changes an automation. Its runs are begun for its owner, so that one must be allowed what it then does.
-    pub async fn patch_automation(
+/// Returns an automation.
+impl Handle<op::GetAutomation> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        request: PatchAutomation,
+        context: &RequestContext,
+        call: Call<op::GetAutomation>,
     ) -> Result<AutomationRecord> {
+        let id = &call.path.id;
+        automation_record(&self.find_automation(context, id).await?)
+    }
+}
+
+/// Changes an automation. Its runs are begun for its owner, so that one must be allowed what it then does.
+impl Handle<op::PatchAutomation> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PatchAutomation>,
+    ) -> Result<AutomationRecord> {
+        context.unknown_fields.refuse_limits()?;
+        let id = &call.path.id;
+        let request = call.request;
         let automations = &self.work()?.automations;
-        let before = self.find_changeable(id).await?;
+        let before = self.find_changeable(context, id).await?;
         if request == PatchAutomation::default() {
             return Err(ApiError::new(
                 ErrorCode::NoChanges,
@@ -164,12 +151,8 @@ impl Asked {
         let wanted = request.status;
         let mut plan = before.plan.clone();
         change(&mut plan, &request);
-        let owner = Self {
-            app: Shared::clone(&self.app),
-            caller: self.caller_of(&before.owner)?,
-            repeatable: None,
-        };
-        owner.check_plan(&plan)?;
+        let owner = RequestContext::new(self.caller_of(&before.owner)?);
+        self.check_plan(&owner, &plan)?;
         let mut after = before;
         if plan != after.plan {
             let apply = move |plan: &mut Plan| change(plan, &request);
@@ -182,44 +165,119 @@ impl Asked {
         }
         automation_record(&after)
     }
+}
 
-    /// Removes an automation, and returns it as it was.
-    pub async fn remove_automation(&self, id: &str) -> Result<AutomationRecord> {
-        let found = self.find_changeable(id).await?;
+/// Removes an automation, and returns it as it was.
+impl Handle<op::DeleteAutomation> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::DeleteAutomation>,
+    ) -> Result<AutomationRecord> {
+        let id = &call.path.id;
+        let found = self.find_changeable(context, id).await?;
         self.work()?.automations.remove(found.id).await?;
         automation_record(&found)
     }
+}
 
-    /// Runs an automation now.
-    pub async fn run_automation(&self, id: &str) -> Result<AutomationRunRecord> {
-        let found = self.find_automation(id).await?;
+/// Runs an automation now.
+impl Handle<op::RunAutomation> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::RunAutomation>,
+    ) -> Result<AutomationRunRecord> {
+        let id = &call.path.id;
+        let found = self.find_automation(context, id).await?;
         let automations = &self.work()?.automations;
-        let run = automations.run_now(found.id, self.repeatable.as_deref());
+        let run = automations.run_now(found.id, context.repeatable.as_deref());
         let run = run.await?;
         Ok(run_record(self, &run))
     }
+}
 
-    /// Lets an automation run by itself no more.
-    pub async fn pause_automation(&self, id: &str) -> Result<AutomationRecord> {
-        let found = self.find_changeable(id).await?;
+/// Lets an automation run by itself no more.
+impl Handle<op::PauseAutomation> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PauseAutomation>,
+    ) -> Result<AutomationRecord> {
+        let id = &call.path.id;
+        let found = self.find_changeable(context, id).await?;
         automation_record(&self.work()?.automations.pause(found.id).await?)
     }
+}
 
-    /// Lets an automation run by itself again.
-    pub async fn resume_automation(&self, id: &str) -> Result<AutomationRecord> {
-        let found = self.find_changeable(id).await?;
+/// Lets an automation run by itself again.
+impl Handle<op::ResumeAutomation> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ResumeAutomation>,
+    ) -> Result<AutomationRecord> {
+        let id = &call.path.id;
+        let found = self.find_changeable(context, id).await?;
         automation_record(&self.work()?.automations.resume(found.id).await?)
     }
+}
 
-    /// Lists the runs of an automation, newest first.
-    pub async fn automation_runs(
+/// Lists the runs of an automation, newest first.
+impl Handle<op::ListAutomationRuns> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        limit: usize,
-    ) -> Result<Vec<AutomationRunRecord>> {
-        let found = self.find_automation(id).await?;
+        context: &RequestContext,
+        call: Call<op::ListAutomationRuns>,
+    ) -> Result<Page<AutomationRunRecord>> {
+        let id = &call.path.id;
+        let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
+        let found = self.find_automation(context, id).await?;
         let runs = self.work()?.automations.runs(found.id, None, limit).await?;
-        Ok(runs.iter().map(|run| run_record(self, run)).collect())
+        let runs: Vec<_> = runs.iter().map(|run| run_record(self, run)).collect();
+        Ok(runs.into())
+    }
+}
+
+impl Service {
+    /// Refuses what no run could begin with.
+    fn check_plan(&self, context: &RequestContext, plan: &Plan) -> Result<()> {
+        said(&plan.spec.prompt)?;
+        plan.check_bounds()?;
+        for directory in &plan.cwds {
+            self.workspace(directory)?;
+        }
+        let spec = WorkSpec {
+            workspace: plan.cwds.first().cloned(),
+            ..plan.spec.clone()
+        };
+        self.draft(context, thread_for(&spec)?)?;
+        Ok(())
+    }
+
+    /// Finds an automation; what belongs to others does not exist for an agent.
+    async fn find_automation(&self, context: &RequestContext, id: &str) -> Result<Automation> {
+        let automations = &self.work()?.automations;
+        let parsed: AutomationId = ids::exact(id).ok_or_else(|| not_found(id))?;
+        match automations.get(parsed).await {
+            Ok(found) if context.caller.may_see(&found.owner) => Ok(found),
+            // In the same words, so that nobody learns whether there is one.
+            Ok(_) | Err(WorkError::NotFound { .. }) => Err(not_found(id)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Finds an automation that clients can change.
+    async fn find_changeable(&self, context: &RequestContext, id: &str) -> Result<Automation> {
+        let found = self.find_automation(context, id).await?;
+        if found.is_declared() {
+            let text = format!(
+                "the automation `{}` is declared in the configuration of the daemon; change [automations.{0}] there and reload it",
+                found.plan.name
+            );
+            return Err(ApiError::new(ErrorCode::AutomationDeclared, text));
+        }
+        Ok(found)
     }
 }
 

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 use windlass_policy::ApprovalAction;
-use windlass_protocol::config::{
-    ConfigReloaded, ConfigSet, RuntimeConfig, SetConfig, SwitchProvider, SwitchedProvider,
-};
+use windlass_protocol::api::Call;
+use windlass_protocol::config::{ConfigReloaded, ConfigSet, RuntimeConfig, SwitchedProvider};
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Mode};
 
-use super::Asked;
+use super::RequestContext;
 use crate::chosen::{Choices, Chosen};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 
 /// What can be set at once.
 const SETTABLE: [&str; 6] = [
@@ -53,16 +55,16 @@ impl Change {
     }
 }
 
-impl Asked {
-    /// Tells what the daemon is set to.
-    pub fn config(&self) -> RuntimeConfig {
+/// Tells what the daemon is set to.
+impl Handle<op::GetConfig> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::GetConfig>) -> Result<RuntimeConfig> {
         let (chosen, host) = (self.chosen(), &self.settings.config);
         let choices = &chosen.choices;
         let model = chosen.models.usual().to_owned();
         let provider = chosen.provider().to_owned();
         let entry = chosen.providers.iter().find(|entry| entry.id == provider);
         let word = |word: &str| word.to_owned();
-        RuntimeConfig {
+        Ok(RuntimeConfig {
             default_model: model.clone(),
             model,
             base_url: entry
@@ -92,11 +94,14 @@ impl Asked {
             search_provider: word("none"),
             settable: SETTABLE.map(str::to_owned).into(),
             ..RuntimeConfig::default()
-        }
+        })
     }
+}
 
-    /// Sets one thing, if it can be set while the daemon runs; or only checks it.
-    pub async fn set_config(&self, request: SetConfig) -> Result<ConfigSet> {
+/// Sets one thing, if it can be set while the daemon runs; or only checks it.
+impl Handle<op::SetConfig> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::SetConfig>) -> Result<ConfigSet> {
+        let request = call.request;
         let key = request.key.trim().to_ascii_lowercase();
         let Change { value, make } = self.config_change(&key, request.value.trim())?;
         if request.persist {
@@ -114,45 +119,17 @@ impl Asked {
             requires_reload: false,
         })
     }
+}
 
-    fn config_change(&self, key: &str, value: &str) -> Result<Change> {
-        match key {
-            "model" | "default_model" => self.model_change(value),
-            "provider" => {
-                let model = self.model_of(&self.chosen(), value, None)?;
-                Ok(Change::new(value, |choices| choices.model = Some(model)))
-            }
-            "reasoning_effort" => effort_change(value),
-            "default_mode" => mode_change(value),
-            "allow_shell" => shell_change(value),
-            _ => Err(refused(key, &self.settings.config.file_keys)),
-        }
-    }
-
-    /// A bare name is one of the provider that is asked now.
-    fn model_change(&self, value: &str) -> Result<Change> {
-        if value.is_empty() || value == AUTO {
-            return Ok(Change::new(AUTO, |choices| choices.model = None));
-        }
-        let chosen = self.chosen();
-        let models = &chosen.models;
-        let is_own = models.provider.as_deref() == Some(chosen.provider());
-        let name = match is_own || models.names_provider(value) {
-            true => value.to_owned(),
-            false => format!("{}/{value}", chosen.provider()),
-        };
-        let name = checked_model(&chosen, &name)?;
-        Ok(Change::new(name.clone(), |choices| {
-            choices.model = Some(name)
-        }))
-    }
-
-    /// Asks another provider when no model is named.
-    pub async fn switch_provider(
+/// Asks another provider when no model is named.
+impl Handle<op::SwitchProvider> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        request: SwitchProvider,
+        _: &RequestContext,
+        call: Call<op::SwitchProvider>,
     ) -> Result<SwitchedProvider> {
+        let id = &call.path.id;
+        let request = call.request;
         let model = self.model_of(&self.chosen(), id, request.model.as_deref())?;
         let chosen = self.choose(|choices| choices.model = Some(model)).await?;
         let model = chosen.models.usual().to_owned();
@@ -163,32 +140,15 @@ impl Asked {
             persisted: true,
         })
     }
+}
 
-    /// Returns the name of a provider's model: the one that is wished, else its usual one.
-    fn model_of(&self, chosen: &Chosen, id: &str, wished: Option<&str>) -> Result<String> {
-        let provider = self.provider(chosen, id)?;
-        if !provider.usable {
-            let text = format!(
-                "the provider `{id}` has no key; set one of {} for the daemon, or its address in the configuration, and restart it",
-                provider.env_vars.join(", ")
-            );
-            return Err(ApiError::new(ErrorCode::ProviderUnusable, text));
-        }
-        let wished = wished
-            .map(str::trim)
-            .filter(|model| !model.is_empty() && *model != AUTO);
-        let models = &chosen.models;
-        match models.provider.as_deref() == Some(id) {
-            true => checked_model(chosen, wished.unwrap_or(&models.default)),
-            false => {
-                let model = wished.unwrap_or(&provider.default_model);
-                checked_model(chosen, &format!("{id}/{model}"))
-            }
-        }
-    }
-
-    /// Reads the configuration file again.
-    pub async fn reload_config(&self) -> Result<ConfigReloaded> {
+/// Reads the configuration file again.
+impl Handle<op::ReloadConfig> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        _: Call<op::ReloadConfig>,
+    ) -> Result<ConfigReloaded> {
         let Some(reload) = &self.settings.config.reload else {
             return Err(ApiError::not_implemented("reading the configuration again"));
         };
@@ -224,6 +184,63 @@ impl Asked {
             applied: reloaded.applied,
             needs_restart: reloaded.needs_restart,
         })
+    }
+}
+
+impl Service {
+    fn config_change(&self, key: &str, value: &str) -> Result<Change> {
+        match key {
+            "model" | "default_model" => self.model_change(value),
+            "provider" => {
+                let model = self.model_of(&self.chosen(), value, None)?;
+                Ok(Change::new(value, |choices| choices.model = Some(model)))
+            }
+            "reasoning_effort" => effort_change(value),
+            "default_mode" => mode_change(value),
+            "allow_shell" => shell_change(value),
+            _ => Err(refused(key, &self.settings.config.file_keys)),
+        }
+    }
+
+    /// A bare name is one of the provider that is asked now.
+    fn model_change(&self, value: &str) -> Result<Change> {
+        if value.is_empty() || value == AUTO {
+            return Ok(Change::new(AUTO, |choices| choices.model = None));
+        }
+        let chosen = self.chosen();
+        let models = &chosen.models;
+        let is_own = models.provider.as_deref() == Some(chosen.provider());
+        let name = match is_own || models.names_provider(value) {
+            true => value.to_owned(),
+            false => format!("{}/{value}", chosen.provider()),
+        };
+        let name = checked_model(&chosen, &name)?;
+        Ok(Change::new(name.clone(), |choices| {
+            choices.model = Some(name)
+        }))
+    }
+
+    /// Returns the name of a provider's model: the one that is wished, else its usual one.
+    fn model_of(&self, chosen: &Chosen, id: &str, wished: Option<&str>) -> Result<String> {
+        let provider = self.provider(chosen, id)?;
+        if !provider.usable {
+            let text = format!(
+                "the provider `{id}` has no key; set one of {} for the daemon, or its address in the configuration, and restart it",
+                provider.env_vars.join(", ")
+            );
+            return Err(ApiError::new(ErrorCode::ProviderUnusable, text));
+        }
+        let wished = wished
+            .map(str::trim)
+            .filter(|model| !model.is_empty() && *model != AUTO);
+        let models = &chosen.models;
+        match models.provider.as_deref() == Some(id) {
+            true => checked_model(chosen, wished.unwrap_or(&models.default)),
+            false => {
+                let model = wished.unwrap_or(&provider.default_model);
+                checked_model(chosen, &format!("{id}/{model}"))
+            }
+        }
     }
 }
 

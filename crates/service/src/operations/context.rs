@@ -4,26 +4,44 @@ use windlass_core::message::Controls;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::ContextUsage;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
-impl Asked {
-    /// Estimates the next model call of a thread.
-    pub async fn thread_context(&self, id: &str) -> Result<ContextUsage> {
+/// Estimates the next model call of a thread.
+impl Handle<op::GetThreadContext> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::GetThreadContext>,
+    ) -> Result<ContextUsage> {
+        let id = &call.path.id;
         let found = self.find(id).await?;
         self.context_of(&found, None).await
     }
+}
 
-    /// Estimates the next model call of a thread that would begin with a saved session.
-    pub async fn session_context(&self, id: &str) -> Result<ContextUsage> {
-        let (session, found) = self.session_and_thread(id).await?;
+/// Estimates the next model call of a thread that would begin with a saved session.
+impl Handle<op::GetSessionContext> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::GetSessionContext>,
+    ) -> Result<ContextUsage> {
+        let id = &call.path.id;
+        let (session, found) = self.session_and_thread(context, id).await?;
         let turn = ids::parse_turn(&session.turn_id).ok_or_else(ApiError::turn_not_found)?;
         self.context_of(&found, Some(turn)).await
     }
+}
 
+impl Service {
     async fn context_of(&self, found: &FoundThread, at: Option<TurnId>) -> Result<ContextUsage> {
         let chosen = self.chosen();
         let models = &chosen.models;

@@ -5,12 +5,16 @@ use std::path::Path;
 use chrono::Utc;
 use windlass_core::events::SessionStartedData;
 use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
 use windlass_runtime::SessionBuilder;
 
-use super::{Asked, budget};
+use super::{RequestContext, budget};
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::settings::Access;
 use crate::threads::FoundThread;
 use crate::{external, ids};
@@ -61,19 +65,27 @@ fn check_texts(request: &CreateThread) -> Result<()> {
     Ok(())
 }
 
-impl Asked {
-    /// Makes a thread.
-    pub async fn create_thread(&self, request: CreateThread) -> Result<Thread> {
-        if let Some(made) = self.made_before().await? {
+/// Makes a thread.
+impl Handle<op::CreateThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CreateThread>,
+    ) -> Result<Thread> {
+        let request = call.request;
+        if let Some(made) = self.made_before(context).await? {
             return Ok(made.thread);
         }
-        let draft = self.draft(request)?;
-        Ok(self.open_thread(draft).await?.thread)
+        let draft = self.draft(context, request)?;
+        Ok(self.open_thread(context, draft).await?.thread)
     }
+}
 
+impl Service {
     /// Checks everything that a client wants of a new thread; nothing is kept yet.
-    pub(crate) fn draft(&self, request: CreateThread) -> Result<Thread> {
-        self.caller
+    pub(crate) fn draft(&self, context: &RequestContext, request: CreateThread) -> Result<Thread> {
+        context
+            .caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         check_texts(&request)?;
         let chosen = self.chosen();
@@ -126,7 +138,7 @@ impl Asked {
             dynamic_tools: tools,
             environments: Some(environments).filter(|list| !list.is_empty()),
             on_restart: request.on_restart,
-            agent: self.caller.agent().map(str::to_owned),
+            agent: context.caller.agent().map(str::to_owned),
             approvals_remembered: false,
             backend,
             budget: budget::checked(request.budget)?,
@@ -183,8 +195,11 @@ impl Asked {
     }
 
     /// Finds the thread that the same request has made already: its id derives from the request, however old it is.
-    pub(super) async fn made_before(&self) -> Result<Option<FoundThread>> {
-        match &self.repeatable {
+    pub(super) async fn made_before(
+        &self,
+        context: &RequestContext,
+    ) -> Result<Option<FoundThread>> {
+        match &context.repeatable {
             Some(request) => self.look_up(ids::made_by(request)).await,
             None => Ok(None),
         }
@@ -192,15 +207,15 @@ impl Asked {
 
     /// Returns the id of a new thread: derived from the request if that has an idempotency key, else random. Call
     /// [`made_before`](Self::made_before) first.
-    pub(super) fn new_thread_id(&self) -> SessionId {
-        let derived = self.repeatable.as_deref().map(ids::made_by);
+    pub(super) fn new_thread_id(&self, context: &RequestContext) -> SessionId {
+        let derived = context.repeatable.as_deref().map(ids::made_by);
         derived.unwrap_or_default()
     }
 
     /// Takes room for one more thread.
-    pub(super) async fn take_room(&self) -> Result<()> {
+    pub(super) async fn take_room(&self, context: &RequestContext) -> Result<()> {
         let (queries, limits) = (&*self.queries, &self.settings.limits);
-        if let Some(agent) = self.caller.agent() {
+        if let Some(agent) = context.caller.agent() {
             let of_agent = limits.threads_of_agent;
             self.rooms.take_of(queries, agent, of_agent).await?;
         }
@@ -208,18 +223,23 @@ impl Asked {
     }
 
     /// Keeps a thread, with its first record.
-    pub(super) async fn open_thread(&self, thread: Thread) -> Result<FoundThread> {
-        let id = self.new_thread_id();
-        self.open_thread_as(id, thread).await
+    pub(super) async fn open_thread(
+        &self,
+        context: &RequestContext,
+        thread: Thread,
+    ) -> Result<FoundThread> {
+        let id = self.new_thread_id(context);
+        self.open_thread_as(context, id, thread).await
     }
 
     /// Keeps a thread under an id that no thread has.
     pub(crate) async fn open_thread_as(
         &self,
+        context: &RequestContext,
         id: SessionId,
         mut thread: Thread,
     ) -> Result<FoundThread> {
-        self.take_room().await?;
+        self.take_room(context).await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
         session.id = id;
         session.agent_id = self.settings.agent_id;

@@ -4,13 +4,17 @@ use bytes::Bytes;
 use serde::Serialize;
 use windlass_core::items::{Wait, wait_change};
 use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{
-    ErrorCode, PendingApproval, PendingToolCall, PendingUserInput, Turn, TurnDetail,
+    ErrorCode, PendingApproval, PendingToolCall, PendingUserInput, ThreadDetail, Turn, TurnDetail,
 };
 use windlass_store::StreamKey;
 use windlass_store::queries::{ThreadOutline, TurnRow};
 
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::operations::{RequestContext, saturated};
 use crate::service::Service;
 use crate::threads::{FoundThread, ItemReader, turn_of};
 use crate::{ids, view};
@@ -126,6 +130,33 @@ fn add(chunk: &mut Vec<u8>, needs_comma: &mut bool, value: &impl Serialize) -> R
     Ok(true)
 }
 
+impl Handle<op::GetThread> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::GetThread>) -> Result<ThreadDetail> {
+        let newest = call.query.turns.map_or(usize::MAX, saturated);
+        let open = self.open_thread_turns(&call.path.id, newest).await?;
+        let after = self.after_items(&open).await?;
+        let turns = open.shown_turns().collect();
+        let items = self.read_items(open.found.id, open.turns, after.latest_seq);
+        Ok(ThreadDetail {
+            thread: open.found.thread,
+            turns,
+            items: items.collect().await?,
+            latest_seq: after.latest_seq,
+            pending_approvals: after.pending_approvals,
+            pending_user_inputs: after.pending_user_inputs,
+            pending_dynamic_tool_calls: after.pending_dynamic_tool_calls,
+        })
+    }
+}
+
+impl Handle<op::GetTurn> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::GetTurn>) -> Result<TurnDetail> {
+        let (turn, items) = self.turn_items(&call.path.id, &call.path.turn_id).await?;
+        let items = items.collect().await?;
+        Ok(TurnDetail { turn, items })
+    }
+}
+
 impl Service {
     /// Opens a thread with its newest turns.
     pub(crate) async fn open_thread_turns(&self, id: &str, newest: usize) -> Result<OpenThread> {
@@ -179,13 +210,15 @@ impl Service {
         ))
     }
 
-    /// Writes a turn with its items.
-    pub async fn turn_json(&self, id: &str, turn_id: &str) -> Result<DetailJson> {
+    async fn turn_items(&self, id: &str, turn_id: &str) -> Result<(Turn, ItemReader)> {
         let found = self.find(id).await?;
         let row = match self.turn_named(&found, turn_id).await {
             Ok(row) => row,
             Err(error) if error.code() == ErrorCode::TurnNotFound => {
-                return self.queued_turn_json(&found, turn_id).await?.ok_or(error);
+                let turn = self.queued_turn_named(&found, turn_id).await?;
+                // It has neither a row nor items.
+                let items = self.read_items(found.id, Vec::new(), found.row.seq);
+                return Ok((turn.ok_or(error)?, items));
             }
             Err(error) => return Err(error),
         };
@@ -194,9 +227,14 @@ impl Service {
         }
         let (turn, head) = (turn_of(found.id, &row), found.row.seq.max(row.seq));
         self.check_readable_after(&found.id.into(), head).await?;
-        let items = self.read_items(found.id, vec![row], head);
+        Ok((turn, self.read_items(found.id, vec![row], head)))
+    }
+
+    /// Writes a turn with its items.
+    pub async fn turn_json(&self, id: &str, turn_id: &str) -> Result<DetailJson> {
+        let (turn, items) = self.turn_items(id, turn_id).await?;
         Ok(DetailJson::new(
-            head,
+            items.head(),
             vec![
                 Part::Text(opening("turn", &turn)?),
                 Part::Text(b",\"items\":[".to_vec()),
@@ -206,24 +244,11 @@ impl Service {
         ))
     }
 
-    /// Writes a turn that waits in the queue, and so has no row and no items.
-    async fn queued_turn_json(
-        &self,
-        found: &FoundThread,
-        turn_id: &str,
-    ) -> Result<Option<DetailJson>> {
-        let Some(turn_id) = ids::parse_turn(turn_id) else {
-            return Ok(None);
-        };
-        let Some(turn) = self.queued_turn(found, turn_id).await? else {
-            return Ok(None);
-        };
-        let detail = TurnDetail {
-            turn,
-            items: Vec::new(),
-        };
-        let text = serde_json::to_vec(&detail).map_err(ApiError::internal)?;
-        Ok(Some(DetailJson::new(found.row.seq, vec![Part::Text(text)])))
+    async fn queued_turn_named(&self, found: &FoundThread, turn_id: &str) -> Result<Option<Turn>> {
+        match ids::parse_turn(turn_id) {
+            Some(turn_id) => self.queued_turn(found, turn_id).await,
+            None => Ok(None),
+        }
     }
 
     async fn after_items(&self, open: &OpenThread) -> Result<AfterItems> {

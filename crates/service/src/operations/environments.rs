@@ -1,15 +1,45 @@
 //! The registry of environments.
 
-use windlass_protocol::{CreateEnvironment, Environment, ErrorCode};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{Environment, EnvironmentList, ErrorCode};
 use windlass_store::queries::{ThreadQuery, ThreadState};
 
-use super::Asked;
+use super::RequestContext;
 use crate::environments::{checked, for_tools, not_found};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 
-impl Asked {
-    /// Registers an environment.
-    pub async fn create_environment(&self, request: CreateEnvironment) -> Result<Environment> {
+impl Handle<op::ListEnvironments> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        _: Call<op::ListEnvironments>,
+    ) -> Result<EnvironmentList> {
+        let environments = self.environments().to_vec();
+        Ok(EnvironmentList { environments })
+    }
+}
+
+impl Handle<op::GetEnvironment> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::GetEnvironment>,
+    ) -> Result<Environment> {
+        self.environment(&call.path.id)
+    }
+}
+
+/// Registers an environment.
+impl Handle<op::CreateEnvironment> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CreateEnvironment>,
+    ) -> Result<Environment> {
+        let request = call.request;
         let environment = checked(request)?;
         self.refuse_hidden(&environment.root)?;
         let is_new = !self.fixed.has(&environment.id)
@@ -21,7 +51,7 @@ impl Asked {
                 created_at: made.created_at.clone(),
                 ..environment
             };
-            if self.repeatable.is_some() && made == wanted {
+            if context.repeatable.is_some() && made == wanted {
                 return Ok(made);
             }
             return Err(ApiError::new(
@@ -33,9 +63,12 @@ impl Asked {
         self.reload_environments().await?;
         Ok(environment)
     }
+}
 
-    /// Removes an environment in which no turn works.
-    pub async fn remove_environment(&self, id: &str) -> Result<()> {
+/// Removes an environment in which no turn works.
+impl Handle<op::DeleteEnvironment> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::DeleteEnvironment>) -> Result<()> {
+        let id = &call.path.id;
         if self.environment(id)?.protected {
             return Err(ApiError::new(
                 ErrorCode::EnvironmentProtected,
@@ -48,7 +81,7 @@ impl Asked {
         };
         let at_work = self.queries.threads(at_work).await?.entries.into_iter();
         let mut environments = at_work.filter_map(|thread| thread.latest?.environment);
-        if environments.any(|environment| environment.environment_id == id) {
+        if environments.any(|environment| environment.environment_id == *id) {
             return Err(ApiError::new(
                 ErrorCode::EnvironmentInUse,
                 "a turn works in the environment",

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Item, RuntimeEventEnvelope, Thread, Turn};
 use windlass_store::StreamKey;
 
-use super::Asked;
-use super::follow::Wanted;
+use super::RequestContext;
+use super::follow::{Wanted, included};
 use crate::error::{ApiError, Result};
-use crate::service::Shared;
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
@@ -23,7 +26,7 @@ const PAGE_BYTES: usize = 128 * 1024;
 
 /// The first line of an export.
 #[derive(Serialize)]
-pub struct HeadLine {
+struct HeadLine {
     /// The thread as it was at the beginning.
     thread: Thread,
     /// What a fork has of its parent: that is no event of it.
@@ -40,10 +43,10 @@ struct SharedTurns {
 
 /// The events of a thread up to the newest that there was at the beginning. It reads the next page when it is asked for it, so that a long
 /// thread takes no more memory than a short one.
-pub struct Export {
-    app: Shared,
+struct Export {
+    app: Service,
     /// The line before the events.
-    pub head_line: HeadLine,
+    head_line: Option<HeadLine>,
     session_id: SessionId,
     include: Include,
     page: VecDeque<Arc<Event>>,
@@ -55,27 +58,65 @@ pub struct Export {
     reader: Subscriber,
 }
 
-impl Asked {
+impl Handle<op::ExportThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ExportThread>,
+    ) -> Result<Stream<Vec<u8>>> {
+        let wanted = Wanted {
+            since: call.query.since_seq.unwrap_or(0),
+            newest: None,
+            include: included(call.query.include.as_deref()),
+        };
+        let export = self.export(context, &call.path.id, wanted).await?;
+        Ok(Box::new(export))
+    }
+}
+
+impl Parts<Vec<u8>> for Export {
+    fn next(&mut self) -> CallFuture<'_, Option<Vec<u8>>> {
+        Box::pin(async {
+            let line = match self.head_line.take() {
+                Some(head) => Some(line(&head)?),
+                None => self
+                    .next_event()
+                    .await?
+                    .map(|event| line(&event))
+                    .transpose()?,
+            };
+            Ok(line)
+        })
+    }
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+impl Service {
     /// Begins to read a thread from one event on to its end.
-    pub async fn export(&self, id: &str, wanted: Wanted) -> Result<Export> {
+    async fn export(&self, context: &RequestContext, id: &str, wanted: Wanted) -> Result<Export> {
         let found = self.find(id).await?;
         let shared = match wanted.since < found.shared() {
             true => Some(self.shared_part(&found).await?),
             false => None,
         };
         Ok(Export {
-            app: Shared::clone(&self.app),
+            app: Service::clone(self),
             session_id: found.id,
             include: wanted.include,
             page: VecDeque::new(),
             read: wanted.since.max(found.shared()),
             head: found.row.seq,
             previous: wanted.since,
-            head_line: HeadLine {
+            head_line: Some(HeadLine {
                 thread: found.thread,
                 shared,
-            },
-            reader: Subscriber::take(&self.app, &self.caller)?,
+            }),
+            reader: Subscriber::take(self, &context.caller)?,
         })
     }
 
@@ -97,7 +138,7 @@ impl Asked {
 
 impl Export {
     /// Returns the next event; `None` behind the last.
-    pub async fn next(&mut self) -> Result<Option<RuntimeEventEnvelope>> {
+    async fn next_event(&mut self) -> Result<Option<RuntimeEventEnvelope>> {
         loop {
             if self.page.is_empty() && !self.turn_page().await? {
                 return Ok(None);

@@ -8,12 +8,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::RuntimeEventEnvelope;
+use windlass_protocol::api::{Call, CallError, CallFuture, Parts, Stream};
+use windlass_protocol::operations as op;
 use windlass_store::StreamKey;
 
-use super::Asked;
-use crate::error::Result;
+use super::{RequestContext, saturated};
+use crate::error::{ApiError, Result};
 use crate::fanout::{Cursor, EventText, Fanout, Step, WireRecord};
-use crate::service::{Service, Shared};
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
@@ -23,18 +26,20 @@ const PAGE: u64 = 256;
 const PAGE_BYTES: usize = 128 * 1024;
 /// How long a follower waits in silence.
 const QUIET: Duration = Duration::from_secs(15);
+/// How many recorded events a client may request at most.
+const MAX_REPLAY: usize = 4096;
 /// How far behind a follower is when it is told so.
 const LAG: u64 = 1_000;
 
 /// Which events of a thread somebody wants.
 #[derive(Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Those after a number.
-    pub since: u64,
+    pub(crate) since: u64,
     /// Of what is recorded already, only so many.
-    pub newest: Option<usize>,
+    pub(crate) newest: Option<usize>,
     /// Events that are sent on request only.
-    pub include: Include,
+    pub(crate) include: Include,
 }
 
 /// What a follower hears.
@@ -85,6 +90,15 @@ impl FollowedEvent {
         shown.map_or("", |shown| &shown.name)
     }
 
+    /// Reads the event, for a client in this process.
+    fn envelope(&self) -> Result<RuntimeEventEnvelope, CallError> {
+        let shown = self.record.shown.as_ref();
+        let json = shown.map(|shown| [&shown.json[..], b"}"].concat());
+        let mut envelope: RuntimeEventEnvelope = serde_json::from_slice(&json.unwrap_or_default())?;
+        envelope.previous_seq = Some(self.previous);
+        Ok(envelope)
+    }
+
     /// Writes the event between texts, linked with the one before it.
     pub fn text(self, head: String, tail: &str) -> Option<EventText> {
         let name = RuntimeEventEnvelope::PREVIOUS_SEQ;
@@ -95,7 +109,7 @@ impl FollowedEvent {
 
 /// A reader of a thread. It has a cursor and no events: each is read when the reader wants it.
 pub struct Follower {
-    app: Shared,
+    app: Service,
     session_id: SessionId,
     cursor: Cursor,
     /// The number of the event that was shown before.
@@ -116,7 +130,7 @@ pub struct Follower {
 
 impl Follower {
     /// Waits for what comes next; `None` when the thread is gone, or the token of who follows it is.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn hear(&mut self) -> Option<Heard> {
         if let Some(since) = self.past_end.take() {
             let head = self.head;
             return Some(Heard::PastEnd { since, head });
@@ -203,16 +217,78 @@ impl Follower {
     }
 }
 
-impl Asked {
+impl Handle<op::StreamEvents> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StreamEvents>,
+    ) -> Result<Stream<RuntimeEventEnvelope>> {
+        Ok(Box::new(self.follow_call(context, call).await?))
+    }
+}
+
+impl Parts<RuntimeEventEnvelope> for Follower {
+    fn next(&mut self) -> CallFuture<'_, Option<RuntimeEventEnvelope>> {
+        let stopping = self.app.stopping.clone();
+        Box::pin(async move {
+            loop {
+                let heard = tokio::select! {
+                    heard = self.hear() => heard,
+                    () = stopping.cancelled() => None,
+                };
+                match heard {
+                    Some(Heard::Event(event)) => return event.envelope().map(Some),
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
+            }
+        })
+    }
+}
+
+/// The optional events that a client wants.
+pub(super) fn included(names: Option<&str>) -> Include {
+    let names = names.unwrap_or_default();
+    let includes = |wanted| names.split(',').any(|name| name.trim() == wanted);
+    Include {
+        tool_output: includes("tool_output"),
+        queue: includes("queue"),
+    }
+}
+
+impl Service {
+    /// Begins to follow a thread as a client requests it.
+    pub async fn follow_call(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StreamEvents>,
+    ) -> Result<Follower> {
+        let query = call.query;
+        let wanted = Wanted {
+            since: query.since_seq.unwrap_or(0),
+            newest: query.replay_limit.map(saturated),
+            include: included(query.include.as_deref()),
+        };
+        if wanted.newest.is_some_and(|newest| newest > MAX_REPLAY) {
+            return Err(ApiError::query("replay_limit cannot exceed 4096"));
+        }
+        self.follow(context, &call.path.id, wanted).await
+    }
+
     /// Begins to follow a thread.
-    pub async fn follow(&self, id: &str, wanted: Wanted) -> Result<Follower> {
+    pub(crate) async fn follow(
+        &self,
+        context: &RequestContext,
+        id: &str,
+        wanted: Wanted,
+    ) -> Result<Follower> {
         let Wanted {
             since,
             newest,
             include,
         } = wanted;
         let found = self.find(id).await?;
-        let subscriber = Subscriber::take(&self.app, &self.caller)?;
+        let subscriber = Subscriber::take(self, &context.caller)?;
         let (session_id, head) = (found.id, found.row.seq);
         let (after, previous) = match newest {
             _ if since > head => (head, head),
@@ -223,7 +299,7 @@ impl Asked {
         let journal = self.runtime.journal();
         let fanout = self.fanouts.join(journal, session_id).await?;
         Ok(Follower {
-            app: Shared::clone(&self.app),
+            app: Service::clone(self),
             session_id,
             cursor: Cursor::new(fanout, include, after),
             previous,

@@ -6,13 +6,17 @@
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::TurnId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, ForkThread, Mode, Thread};
 use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// Where a fork ends, and what is different in it.
@@ -46,21 +50,26 @@ impl Cut {
     }
 }
 
-impl Asked {
-    /// Makes a thread that begins with another one.
-    pub async fn fork_thread(&self, id: &str, request: ForkThread) -> Result<Thread> {
+/// Makes a thread that begins with another one.
+impl Handle<op::ForkThread> for Service {
+    async fn handle(&self, context: &RequestContext, call: Call<op::ForkThread>) -> Result<Thread> {
+        let id = &call.path.id;
+        let request = call.request;
         let parent = self.find(id).await?;
-        self.fork_found(&parent, request, None).await
+        self.fork_found(context, &parent, request, None).await
     }
+}
 
+impl Service {
     /// Makes a thread that begins with another one and may work in another mode.
     pub(super) async fn fork_found(
         &self,
+        context: &RequestContext,
         parent: &FoundThread,
         request: ForkThread,
         mode: Option<Mode>,
     ) -> Result<Thread> {
-        if let Some(made) = self.made_before().await? {
+        if let Some(made) = self.made_before(context).await? {
             return Ok(made.thread);
         }
         let chosen = self.chosen();
@@ -78,8 +87,8 @@ impl Asked {
             mode,
             ..Cut::at(at)
         };
-        self.take_room().await?;
-        Ok(self.make_fork(parent, cut).await?.thread)
+        self.take_room(context).await?;
+        Ok(self.make_fork(context, parent, cut).await?.thread)
     }
 
     /// Finds the turn to go back to: one before which a fork was cut, or the one at a depth.
@@ -111,8 +120,13 @@ impl Asked {
     }
 
     /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.
-    pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread> {
-        let id = self.new_thread_id();
+    pub(super) async fn make_fork(
+        &self,
+        context: &RequestContext,
+        parent: &FoundThread,
+        cut: Cut,
+    ) -> Result<FoundThread> {
+        let id = self.new_thread_id(context);
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
         let mut thread = Thread {
             id: ids::thread(id),

@@ -1,12 +1,16 @@
 //! What the daemon says of itself, to anybody.
 
+use windlass_protocol::api::Call;
 use windlass_protocol::info::Ready;
+use windlass_protocol::operations as op;
 use windlass_protocol::{
     ErrorCode, Health, RUNTIME_API_VERSION, RuntimeCapabilities, RuntimeExperimentalCapabilities,
     RuntimeInfo,
 };
 
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::operations::RequestContext;
 use crate::service::Service;
 use crate::settings::Access;
 
@@ -41,19 +45,20 @@ fn features(app: &Service) -> Vec<String> {
     names.map(ToString::to_string).collect()
 }
 
-impl Service {
-    /// Reports that the process is alive.
-    #[must_use]
-    pub fn health(&self) -> Health {
-        Health {
+/// Reports that the process is alive.
+impl Handle<op::GetHealth> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::GetHealth>) -> Result<Health> {
+        Ok(Health {
             status: "ok".to_owned(),
             service: SERVICE.to_owned(),
             mode: "local".to_owned(),
-        }
+        })
     }
+}
 
-    /// Checks that the daemon accepts requests.
-    pub async fn ready(&self) -> Result<Ready> {
+/// Checks that the daemon accepts requests.
+impl Handle<op::GetReady> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::GetReady>) -> Result<Ready> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
                 ErrorCode::ShuttingDown,
@@ -66,12 +71,13 @@ impl Service {
             status: "ready".to_owned(),
         })
     }
+}
 
-    /// Returns the version and the features of the daemon.
-    #[must_use]
-    pub fn runtime_info(&self) -> RuntimeInfo {
+/// Returns the version and the features of the daemon.
+impl Handle<op::GetRuntimeInfo> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::GetRuntimeInfo>) -> Result<RuntimeInfo> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        RuntimeInfo {
+        Ok(RuntimeInfo {
             service: SERVICE.to_owned(),
             runtime_api_version: RUNTIME_API_VERSION.to_owned(),
             windlass_version: version.clone(),
@@ -97,6 +103,6 @@ impl Service {
                 agent_run_nudge: true,
             },
             features: features(self),
-        }
+        })
     }
 }

@@ -2,19 +2,25 @@
 
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::Turn;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 
-use super::Asked;
+use super::RequestContext;
 use super::steer::{no_active_turn, not_active};
 use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
 
-impl Asked {
-    /// Stops a turn, if it is the one that runs.
-    pub async fn interrupt_turn(&self, id: &str, turn_id: &str) -> Result<Turn> {
+/// Stops a turn, if it is the one that runs.
+impl Handle<op::InterruptTurn> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::InterruptTurn>) -> Result<Turn> {
+        let id = &call.path.id;
+        let turn_id = &call.path.turn_id;
         let found = self.find(id).await?;
         let Some(active) = found.row.open_turn().map(|turn| turn.id) else {
             return Err(no_active_turn(&found));
         };
-        if active.to_string() != turn_id {
+        if active.to_string() != *turn_id {
             return Err(not_active(&found, turn_id));
         }
         match self.runtime.interrupt(found.id, Some(active), None).await {

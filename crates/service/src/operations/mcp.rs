@@ -3,16 +3,24 @@
 use windlass_core::mcp::{McpReach, McpScope};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::ErrorCode;
+use windlass_protocol::api::Call;
 use windlass_protocol::apps::{
     McpServerEntry, McpServerFailure, McpServerList, McpToolEntry, McpToolList,
 };
+use windlass_protocol::operations as op;
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 
-impl Asked {
-    /// Lists the servers.
-    pub fn list_mcp_servers(&self) -> McpServerList {
+/// Lists the servers.
+impl Handle<op::ListMcpServers> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        _: Call<op::ListMcpServers>,
+    ) -> Result<McpServerList> {
         let connector = self.runtime.mcp();
         let servers = connector.map(|connector| connector.own_servers());
         let shown = servers.unwrap_or_default().into_iter();
@@ -24,17 +32,30 @@ impl Asked {
             connected: server.is_connected,
             ..McpServerEntry::default()
         });
-        McpServerList {
+        Ok(McpServerList {
             servers: shown.collect(),
-        }
+        })
     }
+}
 
-    /// Lists the tools of one server or of all: of those that somebody is connected to already, or after reaching the others too.
-    pub async fn list_mcp_tools(
+/// Lists the tools of one server or of all: of those that somebody is connected to already, or after reaching the others too.
+impl Handle<op::ListMcpTools> for Service {
+    async fn handle(
         &self,
-        server: Option<&str>,
-        reach: McpReach,
+        _: &RequestContext,
+        call: Call<op::ListMcpTools>,
     ) -> Result<McpToolList> {
+        let server = call.query.server.as_deref();
+        let reach = match call.query.connect.unwrap_or(false) {
+            // Any page can make a browser send a GET, so one that starts programs must prove more than that it arrived.
+            true if self.settings.access.is_open() => {
+                return Err(ApiError::query(
+                    "connect=true starts programs, which a daemon without a token refuses; start it without --insecure",
+                ));
+            }
+            true => McpReach::All,
+            false => McpReach::Connected,
+        };
         let Some(connector) = self.runtime.mcp() else {
             return match server {
                 Some(_) => Err(no_server()),

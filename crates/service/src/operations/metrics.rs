@@ -3,15 +3,19 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_runtime::TurnFigures;
 use windlass_work::TaskCounts;
 
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::operations::RequestContext;
 use crate::service::Service;
 
-impl Service {
-    /// Returns metrics in the text format of Prometheus.
-#[rustfmt::skip]
-    pub async fn metrics(&self) -> String {
+impl Handle<op::GetMetrics> for Service {
+    #[rustfmt::skip]
+    async fn handle(&self, _: &RequestContext, _: Call<op::GetMetrics>) -> Result<String> {
     let (app, of) = (self, &self.counters);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let turns = app.runtime.turn_figures();
@@ -56,7 +60,7 @@ impl Service {
             Err(error) => tracing::warn!(%error, "tasks cannot be counted"),
         }
     }
-    text
+    Ok(text)
 }
 }
 

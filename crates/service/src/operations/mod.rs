@@ -26,6 +26,7 @@ mod mcp;
 mod metrics;
 mod one_shot;
 mod one_shot_frames;
+mod openapi;
 mod patch;
 mod providers;
 mod queue;
@@ -47,34 +48,42 @@ mod usage;
 mod user_input;
 mod workspace;
 
-use std::ops::Deref;
-
 pub use detail::DetailJson;
-pub use export::{Export, HeadLine};
 pub use fields::UnknownFields;
-pub use fleet::{FleetFollower, WorkerAction};
-pub use follow::{FollowedEvent, Follower, Heard, Wanted};
+pub use fleet::FleetFollower;
+pub use follow::{FollowedEvent, Follower, Heard};
 pub use one_shot_frames::{OneTurn, frame};
-pub use sessions::{Archived, SessionOrder, SessionQuery};
-pub use tasks::TaskQuery;
 
-use crate::service::{Service, Shared};
 use crate::tokens::Caller;
 
-/// A request that is answered: the functions that must know who asks are its methods, the others those of [`Service`].
-pub struct Asked {
-    /// The service.
-    pub app: Shared,
-    /// Who asks.
+/// What an operation knows about its request besides the call.
+#[derive(Debug)]
+pub struct RequestContext {
+    /// The client.
     pub caller: Caller,
-    /// Which request it is, of those that may come again.
+    /// Identifies the request across repetitions, if it has an idempotency key.
     pub repeatable: Option<String>,
+    /// Fields of the body that the request type does not declare.
+    pub unknown_fields: UnknownFields,
 }
 
-impl Deref for Asked {
-    type Target = Service;
-
-    fn deref(&self) -> &Service {
-        &self.app
+impl RequestContext {
+    /// Creates the context of a request without an idempotency key.
+    #[must_use]
+    pub fn new(caller: Caller) -> Self {
+        Self {
+            caller,
+            repeatable: None,
+            unknown_fields: UnknownFields::default(),
+        }
     }
+}
+
+/// Returns how many entries a list has: the number that the client wants, within limits.
+fn limit(wanted: Option<u64>, default: usize, most: usize) -> usize {
+    wanted.map_or(default, saturated).clamp(1, most)
+}
+
+fn saturated(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -60,7 +60,7 @@ impl OneTurn {
     }
 
     /// Returns the next frame; `None` after the end of the turn.
-    pub async fn next(&mut self) -> Option<Vec<u8>> {
+    pub async fn next_frame(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);

@@ -3,18 +3,28 @@
 use serde_json::{Map, Value};
 use windlass_core::events::SessionUpdatedData;
 use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
 use super::create::{check_short, check_title, filled};
-use super::{Asked, budget as budgets};
+use super::{RequestContext, budget as budgets};
 use crate::environments::LOCAL;
 use crate::error::{ApiError, Result};
 use crate::external;
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
-impl Asked {
-    /// Changes a thread.
-    pub async fn patch_thread(&self, id: &str, request: PatchThread) -> Result<Thread> {
+/// Changes a thread.
+impl Handle<op::PatchThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PatchThread>,
+    ) -> Result<Thread> {
+        let id = &call.path.id;
+        let request = call.request;
         let found = self.find(id).await?;
         if request == PatchThread::default() {
             return Err(ApiError::new(
@@ -22,11 +32,18 @@ impl Asked {
                 "At least one thread field is required",
             ));
         }
-        self.change(found.id, request).await
+        self.change(context, found.id, request).await
     }
+}
 
+impl Service {
     /// Changes a thread's record.
-    pub(super) async fn change(&self, id: SessionId, request: PatchThread) -> Result<Thread> {
+    pub(super) async fn change(
+        &self,
+        context: &RequestContext,
+        id: SessionId,
+        request: PatchThread,
+    ) -> Result<Thread> {
         let _alone = self.changing.lock(&id.to_string()).await;
         let FoundThread {
             row,
@@ -38,11 +55,12 @@ impl Asked {
         {
             return Err(ApiError::turn_active(active.id));
         }
-        self.caller
+        context
+            .caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         check_title(request.title.as_deref())?;
         check_short("reasoning_effort", request.reasoning_effort.as_deref())?;
-        let after = self.changed(before.clone(), request)?;
+        let after = self.changed(context, before.clone(), request)?;
         self.keep_changes(id, before, after).await
     }
 
@@ -75,7 +93,12 @@ impl Asked {
         Ok(self.thread(id).await?.thread)
     }
 
-    fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread> {
+    fn changed(
+        &self,
+        context: &RequestContext,
+        mut thread: Thread,
+        request: PatchThread,
+    ) -> Result<Thread> {
         let PatchThread {
             archived,
             allow_shell,
@@ -107,7 +130,7 @@ impl Asked {
         if budget.is_some() {
             let after = budgets::checked(budget)?;
             let before = thread.budget.as_ref();
-            self.caller.check_raise(before, after.as_ref())?;
+            context.caller.check_raise(before, after.as_ref())?;
             thread.budget = after;
         }
         if let Some(model) = model {

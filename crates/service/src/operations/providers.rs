@@ -1,17 +1,21 @@
 //! Who serves models.
 
 use windlass_protocol::ErrorCode;
+use windlass_protocol::api::Call;
 use windlass_protocol::config::{
     ModelList, ProviderEntry, ProviderList, ProviderModel, ProviderModelList,
 };
+use windlass_protocol::operations as op;
 
-use super::Asked;
+use super::RequestContext;
 use crate::chosen::Chosen;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 
-impl Asked {
-    /// Lists the providers that are known.
-    pub fn list_providers(&self) -> ProviderList {
+/// Lists the providers that are known.
+impl Handle<op::ListProviders> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::ListProviders>) -> Result<ProviderList> {
         let chosen = self.chosen();
         let current = chosen.provider().to_owned();
         let mut providers = chosen.providers.clone();
@@ -21,23 +25,37 @@ impl Asked {
             let bare = usual.strip_prefix(&format!("{current}/"));
             entry.default_model = bare.unwrap_or(usual).to_owned();
         }
-        ProviderList { current, providers }
+        Ok(ProviderList { current, providers })
     }
+}
 
-    /// Lists the models of the provider that serves threads whose clients name no model.
-    pub fn list_models(&self) -> Result<ModelList> {
+/// Lists the models of the provider that serves threads whose clients name no model.
+impl Handle<op::ListModels> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::ListModels>) -> Result<ModelList> {
         let chosen = self.chosen();
         let provider = self.provider(&chosen, chosen.provider())?;
-        let listed = self.list_provider_models(&provider.id)?;
+        let listed = self.configured_models(&provider.id)?;
         Ok(ModelList {
             provider: provider.id.clone(),
             provider_display_name: provider.display_name.clone(),
             models: listed.models.into_iter().map(|model| model.id).collect(),
         })
     }
+}
 
+impl Handle<op::ListProviderModels> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::ListProviderModels>,
+    ) -> Result<ProviderModelList> {
+        self.configured_models(&call.path.id)
+    }
+}
+
+impl Service {
     /// Lists the models of a provider that are configured, and its usual one.
-    pub fn list_provider_models(&self, id: &str) -> Result<ProviderModelList> {
+    fn configured_models(&self, id: &str) -> Result<ProviderModelList> {
         let chosen = self.chosen();
         let provider = self.provider(&chosen, id)?;
         let mut models = chosen.models.of(id);

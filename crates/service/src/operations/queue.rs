@@ -3,13 +3,17 @@
 use windlass_core::error::AgentLoopError;
 use windlass_core::message::{ContentPart, InputMessage, Message};
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{EditQueuedInput, ErrorCode, InputQueue, Mode, QueuedInput, Turn};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, InputQueue, Mode, QueuedInput, Turn};
 use windlass_runtime::{OnBusy, QueueEdit, Queued};
 
-use super::Asked;
+use super::RequestContext;
 use super::start::said;
-use crate::service::Service;
+use super::steer::marked;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 
@@ -37,21 +41,23 @@ impl Service {
     }
 }
 
-impl Asked {
-    /// Returns the inputs of a thread that wait for their turns.
-    pub async fn list_queue(&self, id: &str) -> Result<InputQueue> {
-        let found = self.find(id).await?;
+/// Returns the inputs of a thread that wait for their turns.
+impl Handle<op::ListQueue> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::ListQueue>) -> Result<InputQueue> {
+        let found = self.find(&call.path.id).await?;
         let queue = self.runtime.queued_inputs(found.id).await?;
         Ok(shown(&queue))
     }
+}
 
-    /// Changes the text or the position of a queued input.
-    pub async fn edit_queued(
+/// Changes the text or the position of a queued input.
+impl Handle<op::EditQueuedInput> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        turn_id: &str,
-        request: EditQueuedInput,
+        context: &RequestContext,
+        call: Call<op::EditQueuedInput>,
     ) -> Result<QueuedInput> {
+        let (turn_id, request) = (&call.path.turn_id, call.request);
         if request.prompt.is_none() && request.position.is_none() {
             return Err(ApiError::new(
                 ErrorCode::NoChanges,
@@ -61,9 +67,9 @@ impl Asked {
         if let Some(prompt) = &request.prompt {
             said(prompt)?;
         }
-        let found = self.find(id).await?;
+        let found = self.find(&call.path.id).await?;
         let queued = self.queued(&found, turn_id).await?;
-        self.check_queued_trust(&found, &queued.message)?;
+        check_queued_trust(context, &found, &queued.message)?;
         let edit = QueueEdit {
             content: request.prompt.map(|text| vec![ContentPart::text(text)]),
             position: request
@@ -74,22 +80,27 @@ impl Asked {
         let edited = self.runtime.edit_queued_input(found.id, turn, edit).await;
         let queue = self.or_not_queued(&found, turn, edited).await?;
         let mut inputs = shown(&queue).queue.into_iter();
-        let edited = inputs.find(|input| input.turn_id == turn_id);
+        let edited = inputs.find(|input| input.turn_id == *turn_id);
         edited.ok_or_else(ApiError::turn_not_found)
     }
+}
 
-    /// Removes a queued input. A turn that has begun is not stopped.
-    pub async fn remove_queued(&self, id: &str, turn_id: &str) -> Result<()> {
-        let found = self.find(id).await?;
-        let turn = ids::parse_turn(turn_id).ok_or_else(ApiError::turn_not_found)?;
+/// Removes a queued input. A turn that has begun is not stopped.
+impl Handle<op::RemoveQueuedInput> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::RemoveQueuedInput>) -> Result<()> {
+        let found = self.find(&call.path.id).await?;
+        let turn = ids::parse_turn(&call.path.turn_id).ok_or_else(ApiError::turn_not_found)?;
         let removed = self.runtime.remove_queued_input(found.id, turn, None).await;
         self.or_not_queued(&found, turn, removed).await
     }
+}
 
+impl Service {
     /// Returns the turn that takes an input without a turn of its own starting now: the running one that it joins, or the
     /// queued one of an earlier request with the same key.
     pub(super) async fn waits_or_joins(
         &self,
+        context: &RequestContext,
         found: &FoundThread,
         prompt: &str,
         on_busy: windlass_protocol::OnBusy,
@@ -98,29 +109,37 @@ impl Asked {
         if on_busy == Wire::Refuse {
             return Ok(None);
         }
-        if let Some(request) = &self.repeatable {
+        if let Some(request) = &context.repeatable {
             let queued = self.queued_turn(found, ids::turn_of(request)).await?;
             if queued.is_some() {
                 return Ok(queued);
             }
         }
         match on_busy {
-            Wire::Steer => self.join_running(found, InputMessage::user(prompt)).await,
+            Wire::Steer => {
+                let input = InputMessage::user(prompt);
+                self.join_running(context, found, input).await
+            }
             Wire::Refuse | Wire::Queue | Wire::Interrupt => Ok(None),
         }
     }
 
     /// Says something to the running turn; `None` if there is none.
-    async fn join_running(&self, found: &FoundThread, input: InputMessage) -> Result<Option<Turn>> {
+    async fn join_running(
+        &self,
+        context: &RequestContext,
+        found: &FoundThread,
+        input: InputMessage,
+    ) -> Result<Option<Turn>> {
         let Some(open) = found.row.open_turn().map(|turn| turn.id) else {
             return Ok(None);
         };
         let turn_id = open.to_string();
-        if self.steered_before(found, &turn_id).await? {
+        if self.steered_before(context, found, &turn_id).await? {
             return self.shown_turn(found, &turn_id).await.map(Some);
         }
-        self.check_trusted(found, open).await?;
-        let input = self.marked(input);
+        self.check_trusted(context, found, open).await?;
+        let input = marked(context, input);
         match self.runtime.steer_turn(found.id, open, input).await {
             Ok(_) => self.shown_turn(found, &turn_id).await.map(Some),
             // It ended in the meantime.
@@ -161,17 +180,21 @@ impl Asked {
             None => ApiError::turn_not_found(),
         })
     }
+}
 
-    /// An agent may not rewrite the input of a turn that another client queued without approvals, if its thread has them.
-    fn check_queued_trust(&self, found: &FoundThread, message: &Message) -> Result<()> {
-        let thread = &found.thread;
-        let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
-        let request = message.turn_request();
-        if is_trusted || !request.is_some_and(|request| request.approve_all) {
-            return Ok(());
-        }
-        self.caller.check_trust(Some(true), None, None)
+/// An agent may not rewrite the input of a turn that another client queued without approvals, if its thread has them.
+fn check_queued_trust(
+    context: &RequestContext,
+    found: &FoundThread,
+    message: &Message,
+) -> Result<()> {
+    let thread = &found.thread;
+    let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
+    let request = message.turn_request();
+    if is_trusted || !request.is_some_and(|request| request.approve_all) {
+        return Ok(());
     }
+    context.caller.check_trust(Some(true), None, None)
 }
 
 fn shown(queue: &[Queued]) -> InputQueue {

@@ -1,14 +1,24 @@
 //! Deciding again what is recorded of a thread.
 
-use windlass_protocol::{Divergence, ReplayThread, ReplayedThread};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{Divergence, ReplayedThread};
 use windlass_runtime::Replay;
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
 
-impl Asked {
-    /// Asks the turn machine again for everything that is recorded of a thread. Nothing is called, run or recorded.
-    pub async fn replay_thread(&self, id: &str, request: ReplayThread) -> Result<ReplayedThread> {
+/// Asks the turn machine again for everything that is recorded of a thread. Nothing is called, run or recorded.
+impl Handle<op::ReplayThread> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::ReplayThread>,
+    ) -> Result<ReplayedThread> {
+        let id = &call.path.id;
+        let request = call.request;
         let found = self.find(id).await?;
         let mut replay = Replay::of(&self.runtime, found.id);
         if let Some(name) = &request.turn_id {

@@ -3,18 +3,42 @@
 use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{ToolResult, ToolResultImage};
 use windlass_core::typed_id::ExecId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, ErrorCode};
 
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::operations::RequestContext;
 use crate::service::Service;
 
 /// What the model reads of a failure that says nothing.
 const FAILED: &str = "external tool failed";
 
+impl Handle<op::SubmitToolResult> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::SubmitToolResult>,
+    ) -> Result<()> {
+        let (path, result) = (call.path, call.request);
+        let mut unknown = context.unknown_fields.top_level();
+        if let Some(other) = unknown.next().filter(|_| result.content.is_empty()) {
+            // A call takes one result: one in an unknown field must not use the call up.
+            let text = format!(
+                "`{other}` is not read; put the result into `content`: [{{\"type\":\"input_text\",\"text\":\"…\"}}]"
+            );
+            return Err(ApiError::field("/content", text));
+        }
+        self.submit_result(&path.id, &path.turn_id, &path.call_id, result)
+            .await
+    }
+}
+
 impl Service {
     /// Takes the result of a call.
-    pub async fn submit_result(
+    pub(crate) async fn submit_result(
         &self,
         id: &str,
         turn_id: &str,

@@ -8,6 +8,8 @@ use windlass_core::message::{Controls, InputMessage};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::ModelId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{
     ErrorCode, Mode, OnRestart, RetryThread, StartTurn, Thread, ThreadAndTurn,
 };
@@ -16,9 +18,11 @@ use windlass_store::queries::TurnRow;
 
 use super::fork::Cut;
 use super::start::{TurnPurpose, said};
-use super::{Asked, budget};
+use super::{RequestContext, budget};
 use crate::environments::{TurnTools, inside};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// Among how many of a turn's first records its input is.
@@ -70,13 +74,19 @@ fn unreadable(why: &str) -> ApiError {
     ApiError::new(ErrorCode::NotForkable, text)
 }
 
-impl Asked {
-    /// Makes a thread without the last turns of another one, and says again what the first of them was told.
-    pub async fn retry_turn(&self, id: &str, request: RetryThread) -> Result<ThreadAndTurn> {
+/// Makes a thread without the last turns of another one, and says again what the first of them was told.
+impl Handle<op::RetryThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::RetryThread>,
+    ) -> Result<ThreadAndTurn> {
+        let id = &call.path.id;
+        let request = call.request;
         let parent = self.find(id).await?;
-        let made = self.made_before().await?;
+        let made = self.made_before(context).await?;
         if let Some(fork) = &made
-            && let Some(answer) = self.started_before(fork).await?
+            && let Some(answer) = self.started_before(context, fork).await?
         {
             return Ok(answer);
         }
@@ -84,24 +94,24 @@ impl Asked {
         let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
         // All that can be refused is, before there is a fork that nobody asked for.
         self.check_serving()?;
-        let input = self.input_again(&parent, &turn, &request).await?;
+        let input = self.input_again(context, &parent, &turn, &request).await?;
         if let Some(fork) = made {
             return Ok(self
-                .begin(fork, input, TurnPurpose::Answer(OnBusy::Refuse))
+                .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
                 .await?
                 .1);
         }
-        self.take_room().await?;
+        self.take_room(context).await?;
         let mut restored = None;
         if request.files {
             let cut_off = request.cut_off;
             restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
         }
         let cut = Cut::before(&parent, &turn, depth);
-        let fork = self.make_fork(&parent, cut).await?;
+        let fork = self.make_fork(context, &parent, cut).await?;
         let fork_id = fork.id;
         let begun = self
-            .begin(fork, input, TurnPurpose::Answer(OnBusy::Refuse))
+            .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
             .await;
         // One that was made before may have been used since; this one was not.
         if begun.is_err() {
@@ -112,7 +122,9 @@ impl Asked {
             ..begun?.1
         })
     }
+}
 
+impl Service {
     /// Returns the record of what a turn was told first; `None` where it is no longer kept.
     pub(super) async fn first_input(
         &self,
@@ -142,6 +154,7 @@ impl Asked {
     /// is told beside is that of the thread as it is now.
     async fn input_again(
         &self,
+        context: &RequestContext,
         parent: &FoundThread,
         turn: &TurnRow,
         request: &RetryThread,
@@ -156,7 +169,7 @@ impl Asked {
                 model: request.model.clone(),
                 ..StartTurn::default()
             };
-            return self.input(thread, &prompt, request);
+            return self.input(context, thread, &prompt, request);
         };
         let (model_id, model) = self.model_again(thread, &recorded, request)?;
         let named = request.model.as_deref();
@@ -170,7 +183,7 @@ impl Asked {
             environment: Some(narrowed.environment),
             input_summary,
             labels: self.labels(thread, named),
-            ..self.allowed_again(thread, recorded.request, narrowed.idle_tools)?
+            ..self.allowed_again(context, thread, recorded.request, narrowed.idle_tools)?
         };
         let controls = Controls {
             model_id,
@@ -235,6 +248,7 @@ impl Asked {
     /// What the turn was allowed, and the rest as the thread has it now.
     fn allowed_again(
         &self,
+        context: &RequestContext,
         thread: &Thread,
         recorded: TurnRequest,
         idle_tools: Vec<String>,
@@ -242,7 +256,7 @@ impl Asked {
         self.carrier(thread.backend.as_deref())?;
         let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
         if recorded.approve_all && !is_trusted {
-            self.caller.check_trust(Some(true), None, None)?;
+            context.caller.check_trust(Some(true), None, None)?;
         }
         let mut request = TurnRequest {
             system_prompt: thread.system_prompt.clone(),

@@ -2,18 +2,22 @@
 
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_protocol::ErrorCode;
-use windlass_protocol::apps::{SkillEntry, SkillList, SwitchSkill, SwitchedSkill};
+use windlass_protocol::api::Call;
+use windlass_protocol::apps::{SkillEntry, SkillList, SwitchedSkill};
+use windlass_protocol::operations as op;
 use windlass_tools::{FoundSkills, RepositoryCapability};
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 
 /// How many may be off.
 const MAX_OFF: usize = 1_000;
 
-impl Asked {
-    /// Lists the skills of the workspace.
-    pub async fn list_skills(&self) -> Result<SkillList> {
+/// Lists the skills of the workspace.
+impl Handle<op::ListSkills> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::ListSkills>) -> Result<SkillList> {
         let found = self.found_skills().await?;
         let root = &self.fixed.local.root;
         let shown = |path: &std::path::Path| root.join(path).display().to_string();
@@ -40,13 +44,21 @@ impl Asked {
             skills: skills.collect(),
         })
     }
+}
 
-    /// Says whether models are told of a skill. Turns that run keep what they were told.
-    pub async fn switch_skill(&self, name: &str, request: SwitchSkill) -> Result<SwitchedSkill> {
+/// Says whether models are told of a skill. Turns that run keep what they were told.
+impl Handle<op::SwitchSkill> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::SwitchSkill>,
+    ) -> Result<SwitchedSkill> {
+        let name = &call.path.name;
+        let request = call.request;
         let off = &self.chosen().choices.skills_off;
         let is_known = off.contains(name) || {
             let found = self.found_skills().await?;
-            found.skills.iter().any(|skill| skill.name == name)
+            found.skills.iter().any(|skill| skill.name == *name)
         };
         if !is_known {
             let text = "the workspace has no such skill";
@@ -68,7 +80,9 @@ impl Asked {
             enabled: request.enabled,
         })
     }
+}
 
+impl Service {
     async fn found_skills(&self) -> Result<FoundSkills> {
         let environments = self.settings.environments.clone();
         let local = self.local();

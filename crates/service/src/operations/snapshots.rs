@@ -2,38 +2,32 @@
 
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::ErrorCode;
+use windlass_protocol::api::{Call, Page};
+use windlass_protocol::operations as op;
 use windlass_protocol::workspace::{RestoredSnapshot, Snapshot};
 use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, Checkpoints};
 
-use super::Asked;
 use super::undo::refused;
+use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
-impl Asked {
-    /// Lists the newest turns of which is kept what they changed.
-    pub async fn list_snapshots(&self, limit: usize) -> Result<Vec<Snapshot>> {
-        let turns = self.kept(move |kept| kept.newest_turns(limit)).await?;
-        let mut snapshots = Vec::new();
-        for turn in turns.unwrap_or_default() {
-            if let Some((found, row)) = self.changed_in(turn.session_id, turn.turn_id).await? {
-                let outline = row.view.outline;
-                let began = outline.started_at.or(outline.created_at);
-                snapshots.push(Snapshot {
-                    id: turn.turn_id.to_string(),
-                    label: outline.input_summary,
-                    timestamp: began.map_or(0, |began| began.timestamp()),
-                    thread_id: found.thread.id,
-                });
-            }
-        }
-        Ok(snapshots)
-    }
+/// How many snapshots are listed by default, and at most.
+const DEFAULT_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 100;
 
-    /// Takes back what a turn and those after it in its thread did to files.
-    pub async fn restore_snapshot(&self, id: &str) -> Result<RestoredSnapshot> {
+/// Takes back what a turn and those after it in its thread did to files.
+impl Handle<op::RestoreSnapshot> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::RestoreSnapshot>,
+    ) -> Result<RestoredSnapshot> {
+        let id = &call.path.id;
         let not_found = || {
             let text = format!("Snapshot not found: {id}");
             ApiError::new(ErrorCode::TurnNotFound, text)
@@ -53,7 +47,35 @@ impl Asked {
             restored: id.to_owned(),
         })
     }
+}
 
+/// Lists the newest turns of which is kept what they changed.
+impl Handle<op::ListSnapshots> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::ListSnapshots>,
+    ) -> Result<Page<Snapshot>> {
+        let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
+        let turns = self.kept(move |kept| kept.newest_turns(limit)).await?;
+        let mut snapshots = Vec::new();
+        for turn in turns.unwrap_or_default() {
+            if let Some((found, row)) = self.changed_in(turn.session_id, turn.turn_id).await? {
+                let outline = row.view.outline;
+                let began = outline.started_at.or(outline.created_at);
+                snapshots.push(Snapshot {
+                    id: turn.turn_id.to_string(),
+                    label: outline.input_summary,
+                    timestamp: began.map_or(0, |began| began.timestamp()),
+                    thread_id: found.thread.id,
+                });
+            }
+        }
+        Ok(snapshots.into())
+    }
+}
+
+impl Service {
     /// Asks what is kept of files; `None` where nothing is.
     async fn kept<T: Send + 'static>(
         &self,

@@ -6,14 +6,18 @@ use windlass_core::items::{Change, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 use windlass_store::queries::TurnRow;
 
-use super::{Asked, budget, queue};
+use super::{RequestContext, budget, queue};
 use crate::error::{ApiError, Result};
 use crate::external;
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::view;
 
@@ -33,36 +37,49 @@ pub(super) fn said(prompt: &str) -> Result<&str> {
     is_said.then_some(prompt).ok_or_else(blank)
 }
 
-impl Asked {
-    /// Starts a turn; returns when its input is durable.
-    pub async fn start_turn(&self, id: &str, request: StartTurn) -> Result<ThreadAndTurn> {
+/// Starts a turn; returns when its input is durable.
+impl Handle<op::StartTurn> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StartTurn>,
+    ) -> Result<ThreadAndTurn> {
+        let id = &call.path.id;
+        let request = call.request;
         let prompt = said(&request.prompt)?.to_owned();
         let found = self.find(id).await?;
         let on_busy = request.on_busy.unwrap_or_default();
-        if let Some(answer) = self.started_before(&found).await? {
+        if let Some(answer) = self.started_before(context, &found).await? {
             return Ok(answer);
         }
-        if let Some(turn) = self.waits_or_joins(&found, &prompt, on_busy).await? {
+        if let Some(turn) = self
+            .waits_or_joins(context, &found, &prompt, on_busy)
+            .await?
+        {
             return Ok(ThreadAndTurn {
                 thread: found.thread,
                 turn,
                 files: None,
             });
         }
-        let input = self.input(&found.thread, &prompt, request)?;
+        let input = self.input(context, &found.thread, &prompt, request)?;
         let purpose = TurnPurpose::Answer(queue::policy(on_busy));
-        Ok(self.begin(found, input, purpose).await?.1)
+        Ok(self.begin(context, found, input, purpose).await?.1)
     }
+}
 
+impl Service {
     /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
     /// here, and travels with the input, so that a resumed turn works with the same.
     pub(crate) fn input(
         &self,
+        context: &RequestContext,
         thread: &Thread,
         prompt: &str,
         request: StartTurn,
     ) -> Result<InputMessage> {
-        self.caller
+        context
+            .caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let carrier = self.carrier(thread.backend.as_deref())?;
         let chosen = self.chosen();
@@ -135,9 +152,10 @@ impl Asked {
     /// Finds the turn that the same request has started already: its id derives from the request, however old it is.
     pub(super) async fn started_before(
         &self,
+        context: &RequestContext,
         found: &FoundThread,
     ) -> Result<Option<ThreadAndTurn>> {
-        let Some(request) = &self.repeatable else {
+        let Some(request) = &context.repeatable else {
             return Ok(None);
         };
         let id = ids::turn_of(request);
@@ -180,6 +198,7 @@ impl Asked {
     /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
     pub(super) async fn begin(
         &self,
+        context: &RequestContext,
         FoundThread { id, mut thread, .. }: FoundThread,
         input: InputMessage,
         work: TurnPurpose,
@@ -191,7 +210,7 @@ impl Asked {
         };
         let options = TurnOptions {
             on_busy,
-            turn_id: self.repeatable.as_deref().map(ids::turn_of),
+            turn_id: context.repeatable.as_deref().map(ids::turn_of),
             ..TurnOptions::default()
         };
         let handle = match work {

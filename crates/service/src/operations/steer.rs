@@ -7,11 +7,15 @@ use windlass_core::events::EventData;
 use windlass_core::items::TurnStatus;
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, Mode, SteerTurn, Turn};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, Mode, Turn};
 
-use super::Asked;
+use super::RequestContext;
 use super::start::said;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 
@@ -29,17 +33,20 @@ pub(super) fn not_active(found: &FoundThread, turn_id: &str) -> ApiError {
     ApiError::new(ErrorCode::TurnNotActive, text)
 }
 
-impl Asked {
-    /// Says something to a turn, if it is the one that runs.
-    pub async fn steer_turn(&self, id: &str, turn_id: &str, request: SteerTurn) -> Result<Turn> {
+/// Says something to a turn, if it is the one that runs.
+impl Handle<op::SteerTurn> for Service {
+    async fn handle(&self, context: &RequestContext, call: Call<op::SteerTurn>) -> Result<Turn> {
+        let id = &call.path.id;
+        let turn_id = &call.path.turn_id;
+        let request = call.request;
         said(&request.prompt)?;
         let found = self.find(id).await?;
-        if self.steered_before(&found, turn_id).await? {
+        if self.steered_before(context, &found, turn_id).await? {
             return self.shown_turn(&found, turn_id).await;
         }
         let active = self.check_active(&found, turn_id)?;
-        self.check_trusted(&found, active).await?;
-        let input = self.marked(InputMessage::user(request.prompt));
+        self.check_trusted(context, &found, active).await?;
+        let input = marked(context, InputMessage::user(request.prompt));
         match self.runtime.steer_turn(found.id, active, input).await {
             Ok(_) => self.shown_turn(&found, turn_id).await,
             // It ended between the look and the word.
@@ -47,15 +54,17 @@ impl Asked {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// Records the request with its message, so that a repeat of the request is found.
-    pub(super) fn marked(&self, mut input: InputMessage) -> InputMessage {
-        if let Some(request) = self.repeatable.clone() {
-            input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
-        }
-        input
+/// Records the request with its message, so that a repeat of the request is found.
+pub(super) fn marked(context: &RequestContext, mut input: InputMessage) -> InputMessage {
+    if let Some(request) = context.repeatable.clone() {
+        input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
     }
+    input
+}
 
+impl Service {
     /// Checks that a turn is the one that runs.
     fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId> {
         match &found.row.latest {
@@ -73,9 +82,14 @@ impl Asked {
     }
 
     /// An agent may not tell a turn what to do that somebody else has begun without approvals, where its thread has them.
-    pub(super) async fn check_trusted(&self, found: &FoundThread, turn_id: TurnId) -> Result<()> {
+    pub(super) async fn check_trusted(
+        &self,
+        context: &RequestContext,
+        found: &FoundThread,
+        turn_id: TurnId,
+    ) -> Result<()> {
         let thread = &found.thread;
-        if self.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
+        if context.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
             return Ok(());
         }
         let turn = self.queries.turn(&found.row.stream, turn_id).await?;
@@ -93,13 +107,18 @@ impl Asked {
         };
         match asks {
             true => Ok(()),
-            false => self.caller.check_trust(Some(true), None, None),
+            false => context.caller.check_trust(Some(true), None, None),
         }
     }
 
     /// Tells whether the same request was said to the turn already, though its answer was lost.
-    pub(super) async fn steered_before(&self, found: &FoundThread, turn_id: &str) -> Result<bool> {
-        let Some(request) = &self.repeatable else {
+    pub(super) async fn steered_before(
+        &self,
+        context: &RequestContext,
+        found: &FoundThread,
+        turn_id: &str,
+    ) -> Result<bool> {
+        let Some(request) = &context.repeatable else {
             return Ok(false);
         };
         let latest = found.row.latest.as_ref();

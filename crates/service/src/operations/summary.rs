@@ -1,24 +1,41 @@
 //! One line per thread.
 
+use windlass_protocol::api::{Call, Page};
+use windlass_protocol::operations as op;
 use windlass_protocol::{ThreadSummary, WorkspaceStatus};
 use windlass_store::queries::{Listed, ThreadQuery};
 
-use super::Asked;
+use super::list::{included, states};
+use super::{RequestContext, limit};
 use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::view;
 
+/// How many lines there are by default, and at most.
+const DEFAULT_LINES: usize = 50;
+const MAX_LINES: usize = 1_000;
 const TITLE_CHARS: usize = 72;
 const UNTITLED: &str = "New Thread";
 
-impl Asked {
-    /// Lists threads, one line each, with what git says of their directories where that is wanted.
-    pub async fn summarize_threads(
+/// Lists threads, one line each, with what git says of their directories where that is wanted.
+impl Handle<op::SummarizeThreads> for Service {
+    async fn handle(
         &self,
-        query: ThreadQuery,
-        with_git: bool,
-    ) -> Result<Listed<ThreadSummary>> {
-        let Listed { entries, next } = self.listed(query).await?;
+        context: &RequestContext,
+        call: Call<op::SummarizeThreads>,
+    ) -> Result<Page<ThreadSummary>> {
+        let query = call.query;
+        let with_git = query.git.unwrap_or(true);
+        let query = ThreadQuery {
+            include: included(query.include_archived, query.archived_only),
+            states: states(query.state),
+            after: query.cursor,
+            search: query.search,
+            ..ThreadQuery::first(limit(query.limit, DEFAULT_LINES, MAX_LINES))
+        };
+        let Listed { entries, next } = self.listed(context, query).await?;
         if with_git {
             let workspaces = entries.iter().map(|found| found.thread.workspace.as_str());
             let mut workspaces: Vec<&str> = workspaces.collect();
@@ -37,7 +54,7 @@ impl Asked {
             line(found, git)
         });
         let entries = entries.collect();
-        Ok(Listed { entries, next })
+        Ok(Page { entries, next })
     }
 }
 

@@ -1,11 +1,14 @@
 //! Queueing tasks, looking at them, and calling them off.
 
-use windlass_protocol::{CreateTask, ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
 use windlass_work::{NewTask, Task, TaskId, WorkError, WorkSpec};
 
-use super::Asked;
 use super::start::said;
+use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
 use crate::service::Service;
 use crate::work::{Work, task_status, thread_for};
@@ -14,15 +17,9 @@ use crate::work::{Work, task_status, thread_for};
 const PAGE: usize = 250;
 const PAGES: usize = 8;
 
-/// Which tasks are asked for.
-pub struct TaskQuery {
-    /// How many at most.
-    pub limit: usize,
-    /// Where they may be; none is anywhere.
-    pub statuses: Vec<TaskStatus>,
-    /// Where the page begins.
-    pub cursor: Option<String>,
-}
+/// How many entries are listed by default, and at most.
+pub(super) const DEFAULT_LIMIT: usize = 50;
+pub(super) const MAX_LIMIT: usize = 500;
 
 impl Service {
     /// Returns what carries work out that nobody sits beside.
@@ -43,9 +40,15 @@ fn not_found(id: &str) -> ApiError {
     )
 }
 
-impl Asked {
-    /// Queues a task. What it works with is settled here: it is shown, and stays.
-    pub async fn create_task(&self, request: CreateTask) -> Result<TaskRecord> {
+/// Queues a task. What it works with is settled here: it is shown, and stays.
+impl Handle<op::CreateTask> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CreateTask>,
+    ) -> Result<TaskRecord> {
+        context.unknown_fields.refuse_limits()?;
+        let request = call.request;
         let work = self.work()?;
         self.check_serving()?;
         said(&request.prompt)?;
@@ -61,7 +64,7 @@ impl Asked {
             max_attempts: request.max_attempts.unwrap_or(1),
         };
         spec.check()?;
-        let draft = self.draft(thread_for(&spec)?)?;
+        let draft = self.draft(context, thread_for(&spec)?)?;
         // What is usual where it will be carried out, only that server knows.
         if self.carries_work_out() {
             spec.model = Some(draft.model);
@@ -76,34 +79,70 @@ impl Asked {
         spec.workspace = spec.workspace.map(|_| draft.workspace);
         spec.backend = draft.backend;
         let task = NewTask {
-            request: self.repeatable.clone(),
+            request: context.repeatable.clone(),
             ..NewTask::new(spec)
         };
-        let task = work.tasks.submit(&self.caller.owner(), task).await?;
+        let task = work.tasks.submit(&context.caller.owner(), task).await?;
         self.task_record(&task).await
     }
+}
 
-    /// Lists tasks, newest first, and says where to go on.
-    pub async fn list_tasks(&self, query: TaskQuery) -> Result<(TaskList, Option<String>)> {
+/// Returns a task.
+impl Handle<op::GetTask> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::GetTask>,
+    ) -> Result<TaskRecord> {
+        let id = &call.path.id;
+        let task = self.find_task(context, id).await?;
+        self.task_record(&task).await
+    }
+}
+
+/// Calls a task off.
+impl Handle<op::CancelTask> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CancelTask>,
+    ) -> Result<TaskRecord> {
+        let id = &call.path.id;
+        let task = self.find_task(context, id).await?;
+        let task = self.work()?.tasks.cancel(task.id).await?;
+        self.task_record(&task).await
+    }
+}
+
+/// Lists tasks, newest first, and says where to go on.
+impl Handle<op::ListTasks> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ListTasks>,
+    ) -> Result<TaskList> {
+        let query = call.query;
+        let limit = limit(query.limit, DEFAULT_LIMIT, MAX_LIMIT);
+        let statuses = query.status.map(|list| list.0).unwrap_or_default();
         let tasks = &self.work()?.tasks;
-        let owner = self.caller.agent().map(|_| self.caller.owner());
+        let owner = context.caller.agent().map(|_| context.caller.owner());
         let cursor = query.cursor.as_deref().map(str::parse::<TaskId>);
         let mut before = cursor
             .transpose()
             .map_err(|_| ApiError::query("cursor must be the one of the page before"))?;
         let mut listed = Vec::new();
         'pages: for _ in 0..PAGES {
-            let size = match query.statuses.is_empty() {
-                true => query.limit - listed.len(),
+            let size = match statuses.is_empty() {
+                true => limit - listed.len(),
                 false => PAGE,
             };
             let page = tasks.list(owner.as_deref(), before, size).await?;
             for task in page.tasks {
                 let (id, status) = (task.id, task_status(task.status()));
-                if query.statuses.is_empty() || query.statuses.contains(&status) {
+                if statuses.is_empty() || statuses.contains(&status) {
                     listed.push(task);
                 }
-                if listed.len() >= query.limit {
+                if listed.len() >= limit {
                     before = Some(id);
                     break 'pages;
                 }
@@ -122,36 +161,25 @@ impl Asked {
             Some(_) => counted(&listed),
             None => counts(tasks.counts().await?),
         };
-        let list = TaskList {
+        Ok(TaskList {
             tasks: summaries,
             counts,
-        };
-        Ok((list, before.map(|before| before.to_string())))
+            next: before.map(|before| before.to_string()),
+        })
     }
+}
 
+impl Service {
     /// Finds a task; what belongs to others does not exist for an agent.
-    async fn find_task(&self, id: &str) -> Result<Task> {
+    async fn find_task(&self, context: &RequestContext, id: &str) -> Result<Task> {
         let tasks = &self.work()?.tasks;
         let parsed: TaskId = ids::exact(id).ok_or_else(|| not_found(id))?;
         match tasks.get(parsed).await {
-            Ok(task) if self.caller.may_see(&task.owner) => Ok(task),
+            Ok(task) if context.caller.may_see(&task.owner) => Ok(task),
             // In the same words, so that nobody learns whether there is one.
             Ok(_) | Err(WorkError::NotFound { .. }) => Err(not_found(id)),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Returns a task.
-    pub async fn task(&self, id: &str) -> Result<TaskRecord> {
-        let task = self.find_task(id).await?;
-        self.task_record(&task).await
-    }
-
-    /// Calls a task off.
-    pub async fn cancel_task(&self, id: &str) -> Result<TaskRecord> {
-        let task = self.find_task(id).await?;
-        let task = self.work()?.tasks.cancel(task.id).await?;
-        self.task_record(&task).await
     }
 }
 

@@ -4,23 +4,80 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
-use windlass_protocol::{ErrorCode, RestoredFiles, UndoThread, UndoneThread};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{
+    ErrorCode, PatchResult, PatchUndone, RestoredFiles, UndoThread, UndoneThread,
+};
 use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
 
-use super::Asked;
+use super::RequestContext;
 use super::fork::Cut;
 use super::retry::said_in;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// How many paths a refusal names.
 const NAMED: usize = 1000;
+/// How many files a summary names.
+const MAX_SHOWN: usize = 20;
 
-impl Asked {
-    /// Makes a thread without the last turns of another one.
-    pub async fn undo_turns(
+impl Handle<op::UndoThread> for Service {
+    async fn handle(
         &self,
+        context: &RequestContext,
+        call: Call<op::UndoThread>,
+    ) -> Result<UndoneThread> {
+        self.undo_turns(context, &call.path.id, call.request).await
+    }
+}
+
+impl Handle<op::PatchUndoThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PatchUndoThread>,
+    ) -> Result<PatchUndone> {
+        let request = UndoThread {
+            files: true,
+            ..call.request
+        };
+        let undone = self.undo_turns(context, &call.path.id, request).await?;
+        Ok(PatchUndone {
+            patch_result: patch_result(undone.files.as_ref()),
+            undone,
+        })
+    }
+}
+
+fn patch_result(files: Option<&RestoredFiles>) -> PatchResult {
+    let restored = files.map_or(&[][..], |files| &files.restored);
+    let files_restored = !restored.is_empty();
+    let shown = restored.iter().take(MAX_SHOWN).map(String::as_str);
+    let shown: Vec<_> = shown.collect();
+    let more = match restored.len().saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let summary = match files_restored {
+        true => format!("Restored: {}{more}", shown.join(", ")),
+        false => "The turns changed no files.".to_owned(),
+    };
+    PatchResult {
+        files_restored,
+        summary: Some(summary),
+        snapshot_label: files_restored.then(|| "pre-turn".to_owned()),
+    }
+}
+
+impl Service {
+    /// Makes a thread without the last turns of another one.
+    async fn undo_turns(
+        &self,
+        context: &RequestContext,
         id: &str,
         UndoThread {
             depth,
@@ -29,7 +86,7 @@ impl Asked {
         }: UndoThread,
     ) -> Result<UndoneThread> {
         let parent = self.find(id).await?;
-        let made = self.made_before().await?;
+        let made = self.made_before(context).await?;
         let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
         let original_user_text = said_in(self.first_input(&parent, &turn).await?.as_deref());
         let mut restored = None;
@@ -37,12 +94,12 @@ impl Asked {
             // Its files came before it.
             Some(made) => made,
             None => {
-                self.take_room().await?;
+                self.take_room(context).await?;
                 if files {
                     restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
                 }
                 let cut = Cut::before(&parent, &turn, depth);
-                self.make_fork(&parent, cut).await?
+                self.make_fork(context, &parent, cut).await?
             }
         };
         Ok(UndoneThread {

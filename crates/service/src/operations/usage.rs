@@ -1,16 +1,46 @@
 //! What turns used.
 
+use chrono::{DateTime, Utc};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::usage::GroupBy;
 use windlass_protocol::{UsageBucket, UsageReport, UsageTotals};
 use windlass_store::queries::{UsageBy, UsageQuery, UsageSum};
 
-use crate::error::Result;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::operations::RequestContext;
 use crate::service::Service;
 
-impl Service {
-    /// Sums up what turns used.
-    pub async fn usage(&self, query: UsageQuery) -> Result<UsageReport> {
+fn selected(query: &op::UsageQuery) -> Result<UsageQuery> {
+    let since = time("since", query.since.as_deref())?;
+    let until = time("until", query.until.as_deref())?;
+    if since.zip(until).is_some_and(|(since, until)| since > until) {
+        return Err(ApiError::query("since must not be after until"));
+    }
+    let by = match query.group_by.unwrap_or(GroupBy::Day) {
+        GroupBy::Day => UsageBy::Day,
+        GroupBy::Model => UsageBy::Model,
+        GroupBy::Provider => UsageBy::Provider,
+        GroupBy::Thread => UsageBy::Thread,
+    };
+    Ok(UsageQuery { since, until, by })
+}
+
+fn time(name: &str, text: Option<&str>) -> Result<Option<DateTime<Utc>>> {
+    let time = text.map(str::parse).transpose();
+    time.map_err(|_| {
+        ApiError::query(format!(
+            "{name} must be a time such as 2026-01-31T12:00:00Z (RFC 3339, with + written as %2B)"
+        ))
+    })
+}
+
+/// Sums up what turns used.
+impl Handle<op::GetUsage> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::GetUsage>) -> Result<UsageReport> {
+        let query = selected(&call.query)?;
         let UsageQuery { since, until, by } = query;
         let used = self.queries.usage(query).await?;
         let bucket = |(key, sum): (String, UsageSum)| UsageBucket {

@@ -3,21 +3,27 @@
 use serde_json::{Value, json};
 use windlass_core::items::Wait;
 use windlass_core::questions::{AnswerMisfit, check_answers};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, UserAnswer, UserInputAnswered, UserInputAnswers};
 
 use super::results::check_taken;
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::operations::RequestContext;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-impl Service {
-    /// Answers a question that waits for that.
-    pub async fn answer_input(
+/// Answers a question that waits for that.
+impl Handle<op::AnswerUserInput> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        input_id: String,
-        answers: &UserInputAnswers,
+        _: &RequestContext,
+        call: Call<op::AnswerUserInput>,
     ) -> Result<UserInputAnswered> {
+        let id = &call.path.thread_id;
+        let input_id = call.path.input_id;
+        let answers = &call.request;
         let found = self.find(id).await?;
         let answer = serde_json::to_value(answers).map_err(ApiError::internal)?;
         if let Some(asked) = self.asked(&found, &input_id).await? {
@@ -35,7 +41,9 @@ impl Service {
             delivered: true,
         })
     }
+}
 
+impl Service {
     /// Returns what a question asks, while it waits.
     async fn asked(&self, found: &FoundThread, input_id: &str) -> Result<Option<Value>> {
         let Some(open) = found.row.open_turn() else {

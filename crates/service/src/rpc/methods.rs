@@ -9,17 +9,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
+use windlass_protocol::api;
 use windlass_protocol::operations::RequiredScope::{self, Agent, Owner};
+use windlass_protocol::operations::{self as op, Endpoint, IdPath, TurnPath};
 use windlass_rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
 use windlass_runs::Role;
 
 use super::tools::{self, ToolExecutors};
 use crate::error::{ApiError, Result};
 use crate::fanout::EventText;
-use crate::operations::Asked;
-use crate::operations::fields;
+use crate::handle::Handle;
 use crate::operations::follow::{FollowedEvent, Heard, Wanted};
-use crate::service::Shared;
+use crate::operations::{RequestContext, fields};
+use crate::service::Service;
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope};
 
@@ -49,12 +51,12 @@ pub fn socket_methods() -> Vec<(&'static str, RequiredScope)> {
 
 /// The methods, as connections reach them.
 pub(super) struct ThreadMethods {
-    app: Shared,
+    app: Service,
     executors: Arc<ToolExecutors>,
 }
 
 impl ThreadMethods {
-    pub(super) fn new(app: Shared) -> Self {
+    pub(super) fn new(app: Service) -> Self {
         let executors = Arc::default();
         Self { app, executors }
     }
@@ -67,11 +69,8 @@ impl Methods for ThreadMethods {
         let Self { app, executors } = self;
         let call = Call {
             peer: peer.clone(),
-            asked: Asked {
-                app: Shared::clone(app),
-                caller: caller(app, peer),
-                repeatable: None,
-            },
+            service: Service::clone(app),
+            context: RequestContext::new(caller(app, peer)),
             method: method.0,
             thread: String::new(),
             params,
@@ -87,14 +86,16 @@ async fn answer(Method(_, required, answer): &Method, mut call: Call) -> Answer 
     if *required == Owner {
         call.thread = call.take_id("thread_id")?;
     }
-    let (asked, thread) = (&call.asked, &call.thread);
-    let scope = asked.check_scope(&asked.caller, *required, thread, call.method);
+    let (caller, thread) = (&call.context.caller, &call.thread);
+    let scope = call
+        .service
+        .check_scope(caller, *required, thread, call.method);
     scope.await?;
     answer(call).await
 }
 
 /// What a connection may do: as much as its token allows.
-fn caller(app: &Shared, peer: &Peer) -> Caller {
+fn caller(app: &Service, peer: &Peer) -> Caller {
     let scope = match &peer.caller.role {
         Role::Bound(agent) => TokenScope::Agent(agent.clone()),
         Role::Host => TokenScope::Admin,
@@ -110,7 +111,8 @@ fn caller(app: &Shared, peer: &Peer) -> Caller {
 /// A call that a connection makes.
 pub(super) struct Call {
     pub(super) peer: Peer,
-    pub(super) asked: Asked,
+    pub(super) service: Service,
+    pub(super) context: RequestContext,
     pub(super) method: &'static str,
     /// The thread that it is about; empty where it is about none.
     pub(super) thread: String,
@@ -132,6 +134,14 @@ impl Call {
         }
     }
 
+    /// Takes the turn of the thread out of the parameters.
+    fn take_turn(&mut self) -> Result<TurnPath, RpcError> {
+        Ok(TurnPath {
+            turn_id: self.take_id("turn_id")?,
+            id: std::mem::take(&mut self.thread),
+        })
+    }
+
     /// Reads what is left of the parameters as the body of the route that does the same. What nobody reads is ignored.
     fn take_body<T: DeserializeOwned>(&mut self) -> Result<T> {
         let (body, _) = fields::read(std::mem::take(&mut self.params))?;
@@ -139,30 +149,36 @@ impl Call {
     }
 }
 
-fn shown(value: &impl Serialize) -> Answer {
-    Ok(serde_json::to_value(value).map_err(ApiError::internal)?)
+/// Executes the operation that does the same over HTTP; its body is what is left of the parameters.
+async fn execute<E>(mut call: Call, path: E::Path) -> Answer
+where
+    E: Endpoint<Query = (), Response: Serialize>,
+    Service: Handle<E>,
+{
+    let request = api::Call::new(path, call.take_body()?);
+    let response = Handle::<E>::handle(&call.service, &call.context, request).await?;
+    Ok(serde_json::to_value(response).map_err(ApiError::internal)?)
 }
 
-async fn create(mut call: Call) -> Answer {
-    let request = call.take_body()?;
-    shown(&call.asked.create_thread(request).await?)
+async fn create(call: Call) -> Answer {
+    execute::<op::CreateThread>(call, ()).await
 }
 
 async fn start(mut call: Call) -> Answer {
-    let request = call.take_body()?;
-    shown(&call.asked.start_turn(&call.thread, request).await?)
+    let id = std::mem::take(&mut call.thread);
+    execute::<op::StartTurn>(call, IdPath { id }).await
 }
 
 async fn steer(mut call: Call) -> Answer {
-    let turn = call.take_id("turn_id")?;
-    let request = call.take_body()?;
-    let Call { asked, thread, .. } = &call;
-    shown(&asked.steer_turn(thread, &turn, request).await?)
+    let path = call.take_turn()?;
+    execute::<op::SteerTurn>(call, path).await
 }
 
 async fn interrupt(mut call: Call) -> Answer {
-    let turn = call.take_id("turn_id")?;
-    shown(&call.asked.interrupt_turn(&call.thread, &turn).await?)
+    let path = call.take_turn()?;
+    let request = api::Call::<op::InterruptTurn>::new(path, ());
+    let turn = call.service.handle(&call.context, request).await?;
+    Ok(serde_json::to_value(turn).map_err(ApiError::internal)?)
 }
 
 /// Tells the connection of each event of a thread as `threads.event`.
@@ -179,10 +195,10 @@ async fn subscribe(mut call: Call) -> Answer {
         since,
         ..Wanted::default()
     };
-    let mut events = call.asked.follow(&thread, wanted).await?;
+    let mut events = call.service.follow(&call.context, &thread, wanted).await?;
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
-        while let Some(heard) = heard_by(&peer, events.next()).await {
+        while let Some(heard) = heard_by(&peer, events.hear()).await {
             if let Heard::Event(event) = heard
                 && let Some(text) = event_notification(&thread, event)
                 && !peer.send_pieces(Box::new(text)).await

@@ -12,7 +12,7 @@ use windlass_rpc::Hub;
 use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs, SystemClock};
 
 use crate::open::OpenError;
-use crate::service::Shared;
+use crate::service::Service;
 use crate::settings::Access;
 use crate::supervise::{LoopFailed, supervise};
 
@@ -27,14 +27,14 @@ const TIDY: Duration = Duration::from_secs(600);
 /// What all sockets share.
 #[derive(Clone)]
 pub struct Rpc {
-    app: Shared,
+    app: Service,
     /// The methods and their connections.
     pub hub: Arc<Hub>,
 }
 
 impl Rpc {
     /// Takes up the runs that are kept.
-    pub async fn open(app: &Shared) -> Result<Self, OpenError> {
+    pub async fn open(app: &Service) -> Result<Self, OpenError> {
         let settings = &app.settings.rpc;
         let access = app.settings.access.clone();
         let reads = match access {
@@ -67,10 +67,10 @@ impl Rpc {
             gate: Box::new(gate::ServerGate(app.settings.access.clone())),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            methods: Box::new(methods::ThreadMethods::new(Shared::clone(app))),
+            methods: Box::new(methods::ThreadMethods::new(Service::clone(app))),
         };
         Ok(Self {
-            app: Shared::clone(app),
+            app: Service::clone(app),
             hub: Arc::new(hub),
         })
     }
@@ -90,7 +90,7 @@ impl Rpc {
     }
 }
 
-async fn until_stopped(app: Shared, running: impl Future<Output = ()>) -> Result<(), LoopFailed> {
+async fn until_stopped(app: Service, running: impl Future<Output = ()>) -> Result<(), LoopFailed> {
     app.stopping.run_until_cancelled(running).await;
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use windlass_core::items::WaitKind;
+use windlass_protocol::operations::{self as op, IdPath};
 use windlass_protocol::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, EventName, EventPayload,
     PatchThread,
@@ -16,10 +17,11 @@ use windlass_runs::ClientId;
 
 use super::methods::{Call, heard_by};
 use crate::error::Result;
+use crate::handle::Handle;
 use crate::ids;
 use crate::operations::follow::{Follower, Heard, Wanted};
-use crate::operations::{Asked, fields};
-use crate::service::Shared;
+use crate::operations::{RequestContext, fields};
+use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// How long a client may take; the wait of the turn itself ends earlier.
@@ -50,7 +52,7 @@ impl ToolExecutors {
     }
 
     /// Starts to deliver calls, in place of an earlier registration for the same thread.
-    fn replace(self: &Arc<Self>, peer: Peer, app: Shared, calls: DueCalls) {
+    fn replace(self: &Arc<Self>, peer: Peer, app: Service, calls: DueCalls) {
         let key = (peer.caller.client_id.clone(), calls.thread.clone());
         // The lock is held until the entry is there, so that a follower that ends at once removes its own.
         let mut table = self.table();
@@ -87,10 +89,15 @@ struct DueCalls {
 }
 
 impl DueCalls {
-    async fn find(asked: &Asked, found: &FoundThread, names: Vec<String>) -> Result<Self> {
+    async fn find(
+        service: &Service,
+        context: &RequestContext,
+        found: &FoundThread,
+        names: Vec<String>,
+    ) -> Result<Self> {
         let thread = ids::thread(found.id);
         let head = found.row.seq;
-        let waits = asked.queries.waits(Some(&found.row.stream)).await?;
+        let waits = service.queries.waits(Some(&found.row.stream)).await?;
         let waits = waits.into_iter();
         let waits = waits.filter(|wait| wait.is_open && wait.kind == WaitKind::ExternalTool);
         let (seqs, pending): (Vec<u64>, HashSet<String>) = waits
@@ -102,7 +109,7 @@ impl DueCalls {
             ..Wanted::default()
         };
         Ok(Self {
-            events: asked.follow(&thread, wanted).await?,
+            events: service.follow(context, &thread, wanted).await?,
             thread,
             names,
             pending,
@@ -114,8 +121,8 @@ impl DueCalls {
         self.names.contains(&call.tool) && (seq > self.head || self.pending.contains(&call.call_id))
     }
 
-    async fn deliver(mut self, app: &Shared, peer: &Peer, running: &RunningCalls) {
-        while let Some(heard) = heard_by(peer, self.events.next()).await {
+    async fn deliver(mut self, app: &Service, peer: &Peer, running: &RunningCalls) {
+        while let Some(heard) = heard_by(peer, self.events.hear()).await {
             if let Heard::Event(event) = heard
                 && let Some(shown) = &event.record.shown
                 && shown.name == EventName::ToolCallRequested.as_str()
@@ -124,7 +131,7 @@ impl DueCalls {
                 && self.has(event.seq, &requested.call)
                 && running.ids().insert(requested.call.call_id.clone())
             {
-                let (app, peer) = (Shared::clone(app), peer.clone());
+                let (app, peer) = (Service::clone(app), peer.clone());
                 let (thread, running) = (self.thread.clone(), running.clone());
                 tokio::spawn(async move {
                     let id = requested.call.call_id.clone();
@@ -143,21 +150,23 @@ pub(super) async fn register(mut call: Call) -> Answer {
             call.method
         )));
     };
-    let (peer, asked, thread) = (call.peer, call.asked, call.thread);
-    let found = asked.find(&thread).await?;
+    let (peer, service, thread) = (call.peer, call.service, call.thread);
+    let found = service.find(&thread).await?;
     let names = tools.iter().filter_map(|tool| tool["name"].as_str());
     let names: Vec<String> = names.map(str::to_owned).collect();
     let answer = json!({"thread_id": thread, "tools_registered": tools.len()});
     let change = [("dynamic_tools".to_owned(), Value::Array(tools))];
     let (change, _) = fields::read::<PatchThread>(change.into_iter().collect())?;
-    asked.patch_thread(&thread, change).await?;
-    let calls = DueCalls::find(&asked, &found, names).await?;
-    call.executors.replace(peer, asked.app, calls);
+    let path = IdPath { id: thread };
+    let patch = windlass_protocol::api::Call::<op::PatchThread>::new(path, change);
+    service.handle(&call.context, patch).await?;
+    let calls = DueCalls::find(&service, &call.context, &found, names).await?;
+    call.executors.replace(peer, service, calls);
     Ok(answer)
 }
 
 /// Sends a call to the client and submits its result. The call of a client that disconnects keeps waiting.
-async fn execute(app: Shared, peer: Peer, thread: String, call: DynamicToolCallParams) {
+async fn execute(app: Service, peer: Peer, thread: String, call: DynamicToolCallParams) {
     let params = json!({
         "action_id": call.call_id,
         "attempt": 1,
@@ -176,7 +185,7 @@ async fn execute(app: Shared, peer: Peer, thread: String, call: DynamicToolCallP
     };
     let (turn, id) = (call.turn_id, call.call_id);
     let submitting = {
-        let (app, id) = (Shared::clone(&app), id.clone());
+        let (app, id) = (Service::clone(&app), id.clone());
         async move { app.submit_result(&thread, &turn, &id, result).await }
     };
     if let Err(error) = app.carry(submitting).await.flatten() {

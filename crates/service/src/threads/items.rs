@@ -104,6 +104,20 @@ impl ItemReader {
         }
     }
 
+    /// Returns the newest record that counts.
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Reads all items into memory.
+    pub(crate) async fn collect(mut self) -> Result<Vec<Item>> {
+        let mut items = Vec::new();
+        while let Some(item) = self.next().await? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+
     /// Reads the page after a record; returns the number of the last record that is stored or pruned there.
     async fn read(&mut self, after: u64) -> Result<u64> {
         let left = usize::try_from(self.last.saturating_sub(after)).unwrap_or(usize::MAX);

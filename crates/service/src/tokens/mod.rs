@@ -74,6 +74,15 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// A client without a token, for operations that need none. It owns no thread.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            token_id: None,
+            scope: TokenScope::Agent(String::new()),
+        }
+    }
+
     /// Whoever started the daemon.
     #[must_use]
     pub fn operator() -> Self {

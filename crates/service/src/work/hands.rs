@@ -16,8 +16,8 @@ use windlass_work::{
 
 use super::owner::agent_of;
 use crate::error::{ApiError, Result};
-use crate::operations::Asked;
-use crate::service::{Service, Shared};
+use crate::operations::RequestContext;
+use crate::service::Service;
 
 /// The recorded reason of a turn that was interrupted because its job was cancelled.
 const CALLED_OFF: &str = "the work was called off";
@@ -26,7 +26,7 @@ const BUDGET_EXCEEDED: &str = "budget_exceeded";
 
 /// Runs attempts on threads of the daemon.
 pub(crate) struct ThreadHands {
-    app: Shared,
+    app: Service,
 }
 
 /// What became of the start of a turn.
@@ -49,9 +49,9 @@ enum Woken {
 }
 
 impl ThreadHands {
-    pub(crate) fn new(app: &Shared) -> Self {
+    pub(crate) fn new(app: &Service) -> Self {
         Self {
-            app: Shared::clone(app),
+            app: Service::clone(app),
         }
     }
 }
@@ -123,12 +123,8 @@ impl ThreadHands {
     /// Starts the turn, on a new thread where there is none.
     async fn begin(&self, work: &Assignment) -> Result<Begun> {
         let app = &self.app;
-        let asked = Asked {
-            app: Shared::clone(app),
-            caller: app.caller_of(&work.owner)?,
-            repeatable: None,
-        };
-        asked.check_serving()?;
+        let context = RequestContext::new(app.caller_of(&work.owner)?);
+        app.check_serving()?;
         if let Some(refusal) = app
             .runtime
             .day_budget_refusal(agent_of(&work.owner))
@@ -143,15 +139,15 @@ impl ThreadHands {
         }
         let prompt = &work.spec.prompt;
         let input = match app.look_up(work.thread_id).await? {
-            Some(found) => asked.input(&found.thread, prompt, StartTurn::default())?,
+            Some(found) => app.input(&context, &found.thread, prompt, StartTurn::default())?,
             None => {
                 let wanted = CreateThread {
                     task_id: Some(work.task.clone()),
                     ..thread_for(&work.spec)?
                 };
-                let draft = asked.draft(wanted)?;
-                let input = asked.input(&draft, prompt, StartTurn::default())?;
-                asked.open_thread_as(work.thread_id, draft).await?;
+                let draft = app.draft(&context, wanted)?;
+                let input = app.input(&context, &draft, prompt, StartTurn::default())?;
+                app.open_thread_as(&context, work.thread_id, draft).await?;
                 input
             }
         };

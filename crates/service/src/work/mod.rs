@@ -11,7 +11,7 @@ use std::time::Duration;
 use windlass_runtime::InProcessRuntime;
 use windlass_work::{Automations, Clock, Fleet, SystemClock, Tasks, WorkError, WorkStore};
 
-use crate::service::{Service, Shared};
+use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::{KEPT_FOR, WireStore};
 use crate::supervise::{LoopFailed, supervise};
@@ -58,7 +58,7 @@ impl Work {
 
 /// Starts the loops that run jobs until the server stops, and returns how to wait for them. What runs at the stop is found again at the
 /// next start, by its ids.
-pub(crate) fn run_jobs(app: &Shared) -> impl Future<Output = ()> + use<> {
+pub(crate) fn run_jobs(app: &Service) -> impl Future<Output = ()> + use<> {
     let mut loops = Vec::new();
     if app.work.is_some() && app.carries_work_out() {
         for (name, job) in [
@@ -84,7 +84,7 @@ enum Job {
 }
 
 /// Runs the jobs of one kind. It ends early only when another process has claimed them.
-async fn run_loop(app: Shared, job: Job) -> Result<(), LoopFailed> {
+async fn run_loop(app: Service, job: Job) -> Result<(), LoopFailed> {
     let Some(work) = &app.work else {
         return Ok(());
     };

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
+use windlass_protocol::operations as op;
 use windlass_work::fleet::{FleetBegins, FleetTaskSpec, WorkerSpec};
 use windlass_work::{FleetPlan, WorkSpec};
 
 use super::HERE;
 use crate::error::{ApiError, Result};
-use crate::operations::Asked;
+use crate::handle::Handle;
+use crate::operations::RequestContext;
+use crate::service::Service;
 use crate::work::thread_for;
 
 /// The most workers of a run, and how many there are when nobody says.
@@ -20,12 +24,16 @@ fn not_served(field: &str, why: &str) -> ApiError {
     ApiError::field(field, text)
 }
 
-impl Asked {
-    /// Makes a run. Every task is checked as a thread would be, before anything is kept.
-    pub async fn create_fleet_run(
+/// Makes a run. Every task is checked as a thread would be, before anything is kept.
+impl Handle<op::CreateFleetRun> for Service {
+    async fn handle(
         &self,
-        request: wire::CreateFleetRun,
+        context: &RequestContext,
+        call: Call<op::CreateFleetRun>,
     ) -> Result<wire::CreatedFleetRun> {
+        // An unknown field may be meant to limit something. A retry policy limits nothing and may have more.
+        context.unknown_fields.refuse(&["retry_policy"])?;
+        let request = call.request;
         self.check_serving()?;
         let fleet = self.fleet()?.clone();
         // Where the body has the tasks.
@@ -35,8 +43,8 @@ impl Asked {
         };
         let plan = plan(request, tasks)?;
         check_bounds(&plan, tasks)?;
-        self.check_tasks(&plan, tasks).await?;
-        let (owner, repeated) = (self.caller.owner(), self.repeatable.clone());
+        self.check_tasks(context, &plan, tasks).await?;
+        let (owner, repeated) = (context.caller.owner(), context.repeatable.clone());
         let made = self.carry(async move { fleet.create(&owner, plan, repeated.as_deref()).await });
         let run = made.await??;
         let execution = match run.waits_for_start() {
@@ -49,8 +57,15 @@ impl Asked {
             warnings: Vec::new(),
         })
     }
+}
 
-    async fn check_tasks(&self, plan: &FleetPlan, tasks: &str) -> Result<()> {
+impl Service {
+    async fn check_tasks(
+        &self,
+        context: &RequestContext,
+        plan: &FleetPlan,
+        tasks: &str,
+    ) -> Result<()> {
         let mut backends: Vec<(usize, &Option<String>)> = Vec::new();
         for (index, worker) in plan.workers.iter().enumerate() {
             if backends.iter().all(|(_, known)| **known != worker.backend) {
@@ -69,7 +84,7 @@ impl Asked {
                 }
                 // A thousand long paths take seconds, and others ask for something meanwhile.
                 tokio::task::yield_now().await;
-                let checked = thread_for(&spec).and_then(|thread| self.draft(thread));
+                let checked = thread_for(&spec).and_then(|thread| self.draft(context, thread));
                 checked.map_err(|error| {
                     let text = format!("task `{}`: {}", task.task_id, error.message());
                     let is_of_worker = task.spec.backend.is_none() && backend.is_some();

@@ -1,17 +1,27 @@
 //! What happened to a run: its records, in the words of the wire.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
 use windlass_protocol::fleet as wire;
+use windlass_protocol::operations::{self as op, FleetEventsQuery};
 use windlass_work::fleet::{FleetEvent, FleetHistory, FleetRecord, ReleaseCause, Told};
 use windlass_work::{Fleet, FleetRun, WorkError};
 
 use super::{show, worker_id};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
-use crate::operations::Asked;
+use crate::operations::{RequestContext, saturated};
+use crate::service::Service;
 use crate::subscribers::Subscriber;
+
+/// How many events are returned at once by default, and at most.
+const DEFAULT_EVENTS: usize = 250;
+const MAX_EVENTS: usize = 1_000;
 
 fn number(cursor: Option<&str>) -> Result<u64> {
     let Some(cursor) = cursor else {
@@ -135,6 +145,8 @@ pub struct FleetFollower {
     limit: usize,
     changed: watch::Receiver<u64>,
     is_ended: bool,
+    /// Events that were read and not returned yet.
+    ready: VecDeque<wire::FleetRunEvent>,
     place: Subscriber,
 }
 
@@ -154,8 +166,15 @@ impl FleetFollower {
         Ok((history, events))
     }
 
-    /// Waits for further events; `None` when the run has ended and all were told.
-    pub async fn next(&mut self) -> Option<Vec<wire::FleetRunEvent>> {
+    /// Waits for the next event; `None` after the end of the run.
+    pub async fn next_event(&mut self) -> Option<wire::FleetRunEvent> {
+        if self.ready.is_empty() {
+            self.ready = self.next_page().await?.into();
+        }
+        self.ready.pop_front()
+    }
+
+    async fn next_page(&mut self) -> Option<Vec<wire::FleetRunEvent>> {
         while !self.is_ended {
             self.changed.borrow_and_update();
             let read = self.read().await;
@@ -178,16 +197,18 @@ impl FleetFollower {
     }
 }
 
-impl Asked {
-    /// Returns events of a run behind one of them.
-    pub async fn fleet_events(
+/// Returns events of a run behind one of them.
+impl Handle<op::ReplayFleetEvents> for Service {
+    async fn handle(
         &self,
-        id: &str,
-        after: Option<&str>,
-        limit: usize,
+        context: &RequestContext,
+        call: Call<op::ReplayFleetEvents>,
     ) -> Result<wire::FleetEventReplay> {
+        let id = &call.path.run_id;
+        let after = call.query.after.as_deref();
+        let limit = page_size(&call.query)?;
         let after = number(after)?;
-        let mut run = self.fleet_run(id).await?;
+        let mut run = self.fleet_run(context, id).await?;
         let fleet = self.fleet()?;
         let history = fleet.history(&run, after, limit).await?;
         Ok(wire::FleetEventReplay {
@@ -198,25 +219,55 @@ impl Asked {
             next_cursor: Some(history.read_to.to_string()),
         })
     }
+}
 
+/// Reads how many events are sent or returned at once.
+fn page_size(query: &FleetEventsQuery) -> Result<usize> {
+    let limit = query.limit.map_or(DEFAULT_EVENTS, saturated);
+    match (1..=MAX_EVENTS).contains(&limit) {
+        true => Ok(limit),
+        false => Err(ApiError::query(format!(
+            "limit must be from 1 to {MAX_EVENTS}"
+        ))),
+    }
+}
+
+impl Handle<op::StreamFleetEvents> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StreamFleetEvents>,
+    ) -> Result<Stream<wire::FleetRunEvent>> {
+        Ok(Box::new(self.follow_fleet_run(context, call).await?))
+    }
+}
+
+impl Parts<wire::FleetRunEvent> for FleetFollower {
+    fn next(&mut self) -> CallFuture<'_, Option<wire::FleetRunEvent>> {
+        Box::pin(async { Ok(self.next_event().await) })
+    }
+}
+
+impl Service {
     /// Follows a run from behind an event on, to its end.
     pub async fn follow_fleet_run(
         &self,
-        id: &str,
-        after: Option<&str>,
-        limit: usize,
+        context: &RequestContext,
+        call: Call<op::StreamFleetEvents>,
     ) -> Result<FleetFollower> {
-        let after = number(after)?;
-        let run = self.fleet_run(id).await?;
+        let (id, limit) = (&call.path.run_id, page_size(&call.query)?);
+        let after = number(call.query.after.as_deref())?;
+        let run = self.fleet_run(context, id).await?;
         let fleet = self.fleet()?.clone();
         Ok(FleetFollower {
             changed: fleet.watch(),
             is_ended: false,
+            ready: VecDeque::new(),
             fleet,
             run,
             after,
             limit,
-            place: Subscriber::take(&self.app, &self.caller)?,
+            place: Subscriber::take(self, &context.caller)?,
         })
     }
 }

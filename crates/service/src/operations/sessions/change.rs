@@ -2,23 +2,33 @@
 
 use chrono::Utc;
 use serde_json::{Map, json};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, PatchSession, PatchedSession};
 
-use super::{Asked, KIND, checked_title, not_found};
+use super::{KIND, RequestContext, checked_title, not_found};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
+use crate::service::Service;
 
-impl Asked {
-    /// Changes the title of a session, or whether it is archived.
-    pub async fn patch_session(&self, id: &str, request: PatchSession) -> Result<PatchedSession> {
-        self.session_and_thread(id).await?;
+/// Changes the title of a session, or whether it is archived.
+impl Handle<op::PatchSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PatchSession>,
+    ) -> Result<PatchedSession> {
+        let id = &call.path.id;
+        let request = call.request;
+        self.session_and_thread(context, id).await?;
         if request == PatchSession::default() {
             let text = "At least one of title and archived is required";
             return Err(ApiError::new(ErrorCode::NoChanges, text));
         }
         let title = request.title.as_deref().map(checked_title).transpose()?;
         let _alone = self.writing_sessions().await;
-        let mut session = self.session(id).await?;
+        let mut session = self.session(context, id).await?;
         let mut changes = Map::new();
         if let Some(title) = title.filter(|title| *title != session.title) {
             changes.insert("title".to_owned(), json!(title));
@@ -34,11 +44,14 @@ impl Asked {
         }
         Ok(PatchedSession { session, changes })
     }
+}
 
-    /// Removes a session. Its thread stays.
-    pub async fn remove_session(&self, id: &str) -> Result<()> {
+/// Removes a session. Its thread stays.
+impl Handle<op::DeleteSession> for Service {
+    async fn handle(&self, context: &RequestContext, call: Call<op::DeleteSession>) -> Result<()> {
+        let id = &call.path.id;
         let _alone = self.writing_sessions().await;
-        let session = self.session(id).await?;
+        let session = self.session(context, id).await?;
         match self.store.records().remove(KIND, &session.id).await? {
             true => Ok(()),
             false => Err(not_found(id)),

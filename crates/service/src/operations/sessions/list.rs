@@ -3,40 +3,19 @@
 use std::cmp::Reverse;
 
 use chrono::{DateTime, FixedOffset};
-use windlass_protocol::{SessionLine, SessionMetadata};
+use windlass_protocol::api::{Call, Page};
+use windlass_protocol::operations::{self as op, SessionOrder, SessionsQuery};
+use windlass_protocol::{SessionLine, SessionList, SessionMetadata};
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::Result;
+use crate::handle::Handle;
+use crate::operations::limit;
+use crate::service::Service;
 
-/// In which order sessions are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionOrder {
-    /// Last changed first.
-    Recent,
-    /// By title.
-    Name,
-    /// Most messages first.
-    Size,
-}
-
-/// Which sessions are asked for.
-pub struct SessionQuery {
-    pub limit: usize,
-    /// Words that a title, an id, a directory or a model has, in any case.
-    pub search: Option<String>,
-    /// Whether archived ones are wanted, or those alone.
-    pub archived: Archived,
-    pub workspace: Option<String>,
-    pub order: SessionOrder,
-}
-
-/// Which sessions are wanted, of those that are archived and those that are not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Archived {
-    Left,
-    Included,
-    Only,
-}
+/// How many sessions are listed by default, and at most.
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 1_000;
 
 /// When a session was last changed. Texts of times do not sort: some have no fraction.
 pub(super) fn age(session: &SessionMetadata) -> (Option<DateTime<FixedOffset>>, String) {
@@ -44,23 +23,17 @@ pub(super) fn age(session: &SessionMetadata) -> (Option<DateTime<FixedOffset>>, 
     (at, session.id.clone())
 }
 
-impl SessionQuery {
-    fn wants(&self, session: &SessionMetadata) -> bool {
-        let is_wanted = match self.archived {
-            Archived::Left => !session.archived,
-            Archived::Included => true,
-            Archived::Only => session.archived,
-        };
-        let path = |text: &str| text.trim_end_matches('/').to_owned();
-        let workspace = self.workspace.as_deref().map(path);
-        let is_there = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
-        is_wanted
-            && is_there
-            && self
-                .search
-                .as_deref()
-                .is_none_or(|words| has(session, words))
-    }
+fn is_selected(query: &SessionsQuery, session: &SessionMetadata) -> bool {
+    let is_wanted = match (query.archived_only, query.include_archived) {
+        (Some(true), _) => session.archived,
+        (_, Some(true)) => true,
+        _ => !session.archived,
+    };
+    let path = |text: &str| text.trim_end_matches('/').to_owned();
+    let workspace = query.workspace.as_deref().map(path);
+    let is_there = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
+    let search = query.search.as_deref();
+    is_wanted && is_there && search.is_none_or(|words| has(session, words))
 }
 
 fn has(session: &SessionMetadata, words: &str) -> bool {
@@ -76,12 +49,16 @@ fn has(session: &SessionMetadata, words: &str) -> bool {
     shown.any(|text| text.contains(&words))
 }
 
-impl Asked {
-    /// Lists the sessions that a query asks for.
-    pub async fn list_sessions(&self, query: SessionQuery) -> Result<Vec<SessionMetadata>> {
-        let mut sessions = self.sessions().await?;
-        sessions.retain(|session| query.wants(session));
-        match query.order {
+impl Service {
+    /// Lists the sessions that a query selects.
+    async fn select_sessions(
+        &self,
+        context: &RequestContext,
+        query: &SessionsQuery,
+    ) -> Result<Vec<SessionMetadata>> {
+        let mut sessions = self.sessions(context).await?;
+        sessions.retain(|session| is_selected(query, session));
+        match query.sort.unwrap_or_default() {
             SessionOrder::Recent => sessions.sort_by_cached_key(|one| Reverse(age(one))),
             SessionOrder::Name => {
                 sessions.sort_by_cached_key(|one| (one.title.to_lowercase(), one.id.clone()));
@@ -90,14 +67,31 @@ impl Asked {
                 sessions.sort_by_cached_key(|one| (Reverse(one.message_count), Reverse(age(one))));
             }
         }
-        sessions.truncate(query.limit);
+        sessions.truncate(limit(query.limit, DEFAULT_LIMIT, MAX_LIMIT));
         Ok(sessions)
     }
+}
 
-    /// Lists sessions, one line each.
-    pub async fn summarize_sessions(&self, query: SessionQuery) -> Result<Vec<SessionLine>> {
-        let sessions = self.list_sessions(query).await?;
-        Ok(sessions.into_iter().map(line).collect())
+impl Handle<op::ListSessions> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ListSessions>,
+    ) -> Result<SessionList> {
+        let sessions = self.select_sessions(context, &call.query).await?;
+        Ok(SessionList { sessions })
+    }
+}
+
+impl Handle<op::SummarizeSessions> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::SummarizeSessions>,
+    ) -> Result<Page<SessionLine>> {
+        let sessions = self.select_sessions(context, &call.query).await?;
+        let lines: Vec<_> = sessions.into_iter().map(line).collect();
+        Ok(lines.into())
     }
 }
 

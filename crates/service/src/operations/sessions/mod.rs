@@ -14,13 +14,12 @@ use chrono::Utc;
 use windlass_protocol::{ErrorCode, SessionMetadata};
 use windlass_store::HostRecord;
 
-use super::Asked;
+use super::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::locks::Held;
+use crate::service::Service;
 use crate::threads::FoundThread;
-
-pub use list::{Archived, SessionOrder, SessionQuery};
 
 /// The kind of the records.
 const KIND: &str = "saved_session";
@@ -47,14 +46,14 @@ fn checked_title(title: &str) -> Result<String> {
     Ok(title.to_owned())
 }
 
-impl Asked {
+impl Service {
     /// Waits until nobody else writes sessions. Who holds the lock of a thread may wait for this one, and not the other way round.
     async fn writing_sessions(&self) -> Held {
         self.changing.lock(WRITING).await
     }
 
     /// Returns all sessions that the caller may see, in no order that means something.
-    async fn sessions(&self) -> Result<Vec<SessionMetadata>> {
+    async fn sessions(&self, context: &RequestContext) -> Result<Vec<SessionMetadata>> {
         let records = self.store.records().list(KIND).await?;
         // One that cannot be read is in the log, and hides no other.
         let read = records.iter().filter_map(|record| {
@@ -64,38 +63,45 @@ impl Asked {
             })
             .ok()
         });
-        Ok(read.filter(|session| self.may_see(session)).collect())
+        Ok(read
+            .filter(|session| self.may_see(context, session))
+            .collect())
     }
 
     /// What belongs to others does not exist for an agent.
-    fn may_see(&self, session: &SessionMetadata) -> bool {
-        let agent = self.caller.agent();
+    fn may_see(&self, context: &RequestContext, session: &SessionMetadata) -> bool {
+        let agent = context.caller.agent();
         agent.is_none() || agent == session.agent.as_deref()
     }
 
     /// Finds a session.
-    async fn session(&self, id: &str) -> Result<SessionMetadata> {
+    async fn session(&self, context: &RequestContext, id: &str) -> Result<SessionMetadata> {
         let found = match ids::is_session(id) {
-            true => self.session_if_any(id).await?,
+            true => self.session_if_any(context, id).await?,
             false => None,
         };
         found.ok_or_else(|| not_found(id))
     }
 
-    async fn session_if_any(&self, id: &str) -> Result<Option<SessionMetadata>> {
+    async fn session_if_any(
+        &self,
+        context: &RequestContext,
+        id: &str,
+    ) -> Result<Option<SessionMetadata>> {
         let Some(record) = self.store.records().get(KIND, id).await? else {
             return Ok(None);
         };
         let session = serde_json::from_slice(&record.body).map_err(ApiError::internal)?;
-        Ok(Some(session).filter(|session| self.may_see(session)))
+        Ok(Some(session).filter(|session| self.may_see(context, session)))
     }
 
     /// Finds a session with its thread. Where that is gone, so is the session.
     pub(super) async fn session_and_thread(
         &self,
+        context: &RequestContext,
         id: &str,
     ) -> Result<(SessionMetadata, FoundThread)> {
-        let session = self.session(id).await?;
+        let session = self.session(context, id).await?;
         let thread = match ids::parse_thread(&session.thread_id) {
             Some(thread) => self.look_up(thread).await?,
             None => None,
@@ -121,9 +127,13 @@ impl Asked {
     }
 
     /// Removes the sessions of a thread that is gone.
-    pub(super) async fn forget_sessions(&self, thread_id: &str) -> Result<()> {
+    pub(super) async fn forget_sessions(
+        &self,
+        context: &RequestContext,
+        thread_id: &str,
+    ) -> Result<()> {
         let _alone = self.writing_sessions().await;
-        for session in self.sessions().await? {
+        for session in self.sessions(context).await? {
             if session.thread_id == thread_id {
                 self.store.records().remove(KIND, &session.id).await?;
             }

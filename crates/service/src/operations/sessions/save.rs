@@ -2,17 +2,21 @@
 
 use chrono::Utc;
 use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::{
-    ErrorCode, RECORD_SCHEMA_VERSION, SaveSession, SavedSession, SessionMetadata, Status, Thread,
-    Turn, UpdateSession, UpdatedSession,
+    ErrorCode, RECORD_SCHEMA_VERSION, SavedSession, SessionMetadata, Status, Thread, Turn,
+    UpdatedSession,
 };
 
 use super::redact::redact;
 use super::show::role;
-use super::{Asked, TITLE_CHARS, checked_title};
+use super::{RequestContext, TITLE_CHARS, checked_title};
 use crate::error::{ApiError, Result};
+use crate::handle::Handle;
 use crate::ids;
 use crate::operations::create::filled;
+use crate::service::Service;
 
 /// How many sessions there may be, and how many of one agent.
 const MAX_SESSIONS: usize = 8_192;
@@ -29,12 +33,17 @@ enum Target {
     Named(Box<SessionMetadata>),
 }
 
-impl Asked {
-    /// Saves a thread as a new session.
-    pub async fn save_session(&self, request: SaveSession) -> Result<SavedSession> {
+/// Saves a thread as a new session.
+impl Handle<op::SaveSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::SaveSession>,
+    ) -> Result<SavedSession> {
+        let request = call.request;
         let title = filled(request.title).as_deref().map(checked_title);
         let target = Target::New(title.transpose()?);
-        let saved = self.save(&request.thread_id, target).await?;
+        let saved = self.save(context, &request.thread_id, target).await?;
         Ok(SavedSession {
             session_id: saved.id,
             thread_id: saved.thread_id,
@@ -42,12 +51,19 @@ impl Asked {
             title: saved.title,
         })
     }
+}
 
-    /// Saves a thread over a session.
-    pub async fn update_session(&self, request: UpdateSession) -> Result<UpdatedSession> {
+/// Saves a thread over a session.
+impl Handle<op::UpdateSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::UpdateSession>,
+    ) -> Result<UpdatedSession> {
+        let request = call.request;
         let (thread_id, session_id) = (filled(request.thread_id), filled(request.session_id));
         let named = match &session_id {
-            Some(id) => Some(self.session_and_thread(id).await?.0),
+            Some(id) => Some(self.session_and_thread(context, id).await?.0),
             None => None,
         };
         let of_session = named.as_ref().map(|session| session.thread_id.clone());
@@ -58,20 +74,27 @@ impl Asked {
             Some(session) => Target::Named(Box::new(session)),
             None => Target::Newest,
         };
-        let session = self.save(&thread_id, target).await?;
+        let session = self.save(context, &thread_id, target).await?;
         Ok(UpdatedSession {
             session_id: session.id.clone(),
             session,
         })
     }
+}
 
-    async fn save(&self, thread_id: &str, target: Target) -> Result<SessionMetadata> {
+impl Service {
+    async fn save(
+        &self,
+        context: &RequestContext,
+        thread_id: &str,
+        target: Target,
+    ) -> Result<SessionMetadata> {
         let not_found = || ApiError::thread_not_found(thread_id);
         let id = ids::parse_thread(thread_id).ok_or_else(not_found)?;
         // A thread that is being removed takes its sessions along.
         let _thread = self.changing.lock(&id.to_string()).await;
         let open = self.open_thread_turns(thread_id, usize::MAX).await?;
-        if let Some(agent) = self.caller.agent()
+        if let Some(agent) = context.caller.agent()
             && open.found.thread.agent.as_deref() != Some(agent)
         {
             return Err(not_found());
@@ -87,22 +110,22 @@ impl Asked {
         let _alone = self.writing_sessions().await;
         let (title, before) = match target {
             Target::New(title) => {
-                let made_by = self.repeatable.as_deref().map(ids::made_by);
+                let made_by = context.repeatable.as_deref().map(ids::made_by);
                 saved.id = ids::session(made_by.unwrap_or_default());
-                if let Some(made) = self.session_if_any(&saved.id).await? {
+                if let Some(made) = self.session_if_any(context, &saved.id).await? {
                     // The same request has made it already, and its answer was lost.
                     return Ok(made);
                 }
                 (title, None)
             }
             Target::Newest => {
-                let of_thread = self.sessions().await?.into_iter();
+                let of_thread = self.sessions(context).await?.into_iter();
                 let of_thread = of_thread.filter(|session| session.thread_id == saved.thread_id);
                 saved.id = ids::session(SessionId::new());
                 (None, of_thread.max_by_key(super::list::age))
             }
             // Looked up again: it may have changed since, or be gone.
-            Target::Named(session) => (None, Some(self.session(&session.id).await?)),
+            Target::Named(session) => (None, Some(self.session(context, &session.id).await?)),
         };
         match before {
             Some(before) => {
@@ -112,7 +135,8 @@ impl Asked {
                 saved.title = before.title;
             }
             None => {
-                self.take_session_room(saved.agent.as_deref()).await?;
+                self.take_session_room(context, saved.agent.as_deref())
+                    .await?;
                 saved.title = title.unwrap_or(saved.title);
             }
         }
@@ -120,7 +144,7 @@ impl Asked {
         Ok(saved)
     }
 
-    async fn take_session_room(&self, agent: Option<&str>) -> Result<()> {
+    async fn take_session_room(&self, context: &RequestContext, agent: Option<&str>) -> Result<()> {
         let count = self.store.records().list(super::KIND).await?.len();
         if count >= MAX_SESSIONS {
             return Err(ApiError::limit("saved sessions", MAX_SESSIONS));
@@ -128,7 +152,7 @@ impl Asked {
         let Some(agent) = agent else {
             return Ok(());
         };
-        let sessions = self.sessions().await?.into_iter();
+        let sessions = self.sessions(context).await?.into_iter();
         let is_its = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
         match sessions.filter(is_its).count() >= MAX_OF_AGENT {
             true => Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT)),

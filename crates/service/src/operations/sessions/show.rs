@@ -1,16 +1,23 @@
 //! Showing a saved session: what its thread has up to the turn that was saved.
 
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
 use windlass_protocol::sessions::{SessionContent, SessionEntry, SessionRole};
-use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPeek};
+use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPeek, SessionView};
 use windlass_store::queries::TurnRow;
 
-use super::Asked;
+use super::RequestContext;
 use super::redact::redact;
 use crate::error::Result;
+use crate::handle::Handle;
+use crate::operations::limit;
+use crate::service::Service;
 use crate::threads::told;
 
 /// How long the text of an entry may be.
 const ENTRY_CHARS: usize = 400;
+/// How many messages a peek shows by default and at most.
+const MAX_ENTRIES: usize = 12;
 
 /// Tells who said an item; `None` for one that is no message.
 pub(super) fn role(item: &Item) -> Option<SessionRole> {
@@ -44,10 +51,27 @@ fn entry(item: Item) -> Option<SessionEntry> {
     })
 }
 
-impl Asked {
+impl Handle<op::GetSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::GetSession>,
+    ) -> Result<SessionView> {
+        let id = &call.path.id;
+        Ok(match call.query.peek.unwrap_or(false) {
+            true => {
+                let entries = limit(call.query.entries, MAX_ENTRIES, MAX_ENTRIES);
+                SessionView::Peek(self.peek_session(context, id, entries).await?)
+            }
+            false => SessionView::Detail(self.session_detail(context, id).await?),
+        })
+    }
+}
+
+impl Service {
     /// Returns a session with what was said in it.
-    pub async fn session_detail(&self, id: &str) -> Result<SessionDetail> {
-        let (metadata, found) = self.session_and_thread(id).await?;
+    async fn session_detail(&self, context: &RequestContext, id: &str) -> Result<SessionDetail> {
+        let (metadata, found) = self.session_and_thread(context, id).await?;
         let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
         // Where the turn is no longer kept, neither are those before it.
         let last = open
@@ -68,8 +92,13 @@ impl Asked {
     }
 
     /// Returns a session with the beginnings of its last messages. What is older is not read.
-    pub async fn peek_session(&self, id: &str, entries: usize) -> Result<SessionPeek> {
-        let (metadata, found) = self.session_and_thread(id).await?;
+    async fn peek_session(
+        &self,
+        context: &RequestContext,
+        id: &str,
+        entries: usize,
+    ) -> Result<SessionPeek> {
+        let (metadata, found) = self.session_and_thread(context, id).await?;
         let mut rows: Vec<TurnRow> = Vec::new();
         let is_enough = |turn: &TurnRow| {
             let is_last = found.name_of(turn).to_string() == metadata.turn_id;
