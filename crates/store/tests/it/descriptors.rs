@@ -42,20 +42,36 @@ async fn search(files: &Files) -> Result<Vec<String>> {
     Ok(hits.into_iter().map(|hit| hit.path).collect())
 }
 
-#[tokio::test]
-async fn a_deep_tree_is_searched_with_few_descriptors() {
-    if !limited("descriptors::a_deep_tree_is_searched_with_few_descriptors") {
-        return;
-    }
+/// Makes 255 directories inside each other, with a file on either side of each.
+fn deep_tree() -> TempDir {
     let root = TempDir::new().unwrap();
     let mut directory = root.path().to_owned();
     for _ in 0..255 {
         directory.push("d");
         fs::create_dir(&directory).unwrap();
-        // One is searched before the directory next to it, the other after.
         fs::write(directory.join("a"), "needle").unwrap();
         fs::write(directory.join("z"), "needle").unwrap();
     }
+    root
+}
+
+#[tokio::test]
+async fn a_deep_tree_is_deleted_with_few_descriptors() {
+    if !limited("descriptors::a_deep_tree_is_deleted_with_few_descriptors") {
+        return;
+    }
+    let root = deep_tree();
+    let deleted = files(&root).delete_file(SessionId::new(), "/d", true).await;
+    assert!(deleted.unwrap());
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_deep_tree_is_searched_with_few_descriptors() {
+    if !limited("descriptors::a_deep_tree_is_searched_with_few_descriptors") {
+        return;
+    }
+    let root = deep_tree();
     let hits = search(&files(&root)).await.unwrap();
     let path = |depth: usize, name: &str| format!("{}/{name}", "/d".repeat(depth));
     let before = (1..=255).map(|depth| path(depth, "a"));

@@ -18,6 +18,10 @@ use super::error::{self, DiskResult};
 use crate::files::path::{segments, split_last};
 use crate::lock::Shared;
 
+/// Directories above this depth of a tree stay open while those inside are worked on. Deeper ones are closed and opened
+/// again, so that few file descriptors are enough however deep the tree is.
+pub(super) const OPEN_LEVELS: usize = 16;
+
 /// One directory of the host, and what the store remembers about it.
 pub(super) struct Disk {
     pub(super) path: PathBuf,

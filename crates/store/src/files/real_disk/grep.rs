@@ -6,17 +6,13 @@ use cap_std::fs::Dir;
 use windlass_core::error::Result;
 use windlass_core::session_file::GrepMatch;
 
-use super::disk::{Disk, Step, entries, step};
+use super::disk::{Disk, OPEN_LEVELS, Step, entries, step};
 use super::error::DiskResult;
 use super::ignored::Ignored;
 use super::read::read_bytes;
 use crate::files::content::Content;
 use crate::files::path::{MAX_DEPTH, is_temporary};
 use crate::files::search::{MAX_SEARCHED_BYTES, Search, path_order};
-
-/// Directories above this depth stay open while those inside are searched. Deeper ones are closed and opened again, so
-/// that a search needs few file descriptors however deep the tree is.
-const OPEN_LEVELS: usize = 16;
 
 impl Disk {
     /// Searches all files that are neither ignored nor part of a repository's own records.
