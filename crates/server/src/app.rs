@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_service::{Locks, Service};
+use windlass_service::Service;
 
 use crate::http::answers::LargeAnswers;
 use crate::visitors::Lobby;
@@ -15,8 +15,6 @@ pub(crate) struct App {
     /// Connections that have not shown who they are, and those of them that became sockets.
     pub(crate) lobby: Lobby,
     pub(crate) socket_lobby: Lobby,
-    /// Requests with an idempotency key that are under way.
-    pub(crate) under_way: Locks,
 }
 
 impl App {
@@ -26,7 +24,6 @@ impl App {
             large_answers: LargeAnswers::default(),
             lobby: Lobby::default(),
             socket_lobby: Lobby::default(),
-            under_way: Locks::default(),
         }
     }
 }

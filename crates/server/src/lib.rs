@@ -19,9 +19,9 @@ pub use unix_socket::check_unix_socket;
 pub use windlass_service::rpc::socket_methods;
 pub use windlass_service::view;
 pub use windlass_service::{
-    Access, ApiError, BadScope, FileState, HostConfig, HostWireStore, InProcess, JsonContents,
-    JsonFile, JsonFileError, Limits, ModelProvider, Models, OpenError, Reload, Reloaded,
-    RememberedBook, RememberedCall, RememberedInProjects, RpcSettings, Settings, StoredAnswer,
-    Token, TokenBook, TokenLookup, TokenRecord, TokenScope, Tokens, UnknownModels, Upkeep,
-    WireStore, WorkSettings, check_environments, open_environments,
+    Access, ApiError, BadScope, Caller, FileState, HostConfig, HostWireStore, InProcess,
+    JsonContents, JsonFile, JsonFileError, Limits, ModelProvider, Models, OpenError, Reload,
+    Reloaded, RememberedBook, RememberedCall, RememberedInProjects, RpcSettings, Settings,
+    StoredAnswer, Token, TokenBook, TokenLookup, TokenRecord, TokenScope, Tokens, UnknownModels,
+    Upkeep, WireStore, WorkSettings, check_environments, open_environments,
 };

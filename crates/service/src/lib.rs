@@ -5,6 +5,8 @@
 //! the same number; lists, details and sums are answers of the read model. What only the API knows (idempotent answers,
 //! environments) is behind [`WireStore`].
 
+#![warn(missing_docs)]
+
 mod children;
 mod chosen;
 mod environments;

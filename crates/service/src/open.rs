@@ -100,6 +100,7 @@ impl Service {
             quotas: Quotas::default(),
             readiness: Readiness::default(),
             loops: Loops::default(),
+            under_way: Locks::default(),
             changing: Locks::default(),
             working: TaskTracker::new(),
             stopping: CancellationToken::new(),

@@ -68,6 +68,8 @@ pub struct State {
     pub(crate) work: Option<Work>,
     pub(crate) readiness: Readiness,
     pub(crate) loops: Loops,
+    /// Requests with an idempotency key that are being executed.
+    pub under_way: Locks,
     /// Threads whose records are being changed, so that no change is lost.
     pub(crate) changing: Locks,
     /// Requests that change something; they outlive their connections.

@@ -60,7 +60,7 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
     let digest = digest.finalize().to_hex().to_string();
     let named = blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex();
     head.extensions.insert(Repeatable(named.to_string()));
-    let _alone = app.under_way.lock(key).await;
+    let _alone = app.service.under_way.lock(key).await;
     if let Some(kept) = app.service.store.answer(key).await? {
         if kept.request != digest {
             return Err(ApiError::new(
