@@ -201,7 +201,7 @@ impl Server {
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
         let listener = listen(&settings.host, settings.port).await?;
-        Self::on(listener, runtime, settings, store).await
+        Box::pin(Self::on(listener, runtime, settings, store)).await
     }
 
     /// Serves on a port that was taken before. Who connects meanwhile waits, so a host can take the port first and

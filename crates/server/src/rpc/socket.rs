@@ -30,7 +30,7 @@ const AHEAD: usize = 64;
 /// How many bytes are read at a time. Most messages are shorter, and the room is filled with zeros before each.
 const READ_BYTES: usize = 8 * 1024;
 /// How many bytes are collected before they are written.
-const WRITE_BYTES: usize = 16 * 1024;
+const WRITE_BYTES: usize = 8 * 1024;
 /// How long a client may take to hear why it is closed, and how much of what it still sends is thrown away.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 const THROWN_AWAY: u64 = 64 * 1024 * 1024;

@@ -8,7 +8,7 @@ use super::{Fanout, WireRecord};
 use crate::view::Include;
 
 /// The largest piece of an event that is sent at once, in bytes.
-pub const PIECE_BYTES: usize = 16 * 1024;
+pub const PIECE_BYTES: usize = 8 * 1024;
 
 /// An event between the text before and after it, taken piece by piece. It holds the event only while pieces are taken one after the
 /// other: once a reader has to be waited for, it is [released](Self::release) and read again for the next piece.

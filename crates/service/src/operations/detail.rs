@@ -21,6 +21,8 @@ use crate::{ids, view};
 
 /// How many bytes of an answer are written together.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// A longer chunk is written without spare capacity, and without its records in memory.
+const LONG_CHUNK_BYTES: usize = 64 * 1024;
 /// How many records a thread may have whose answer is tried in memory first.
 const FEW_RECORDS: u64 = 4_096;
 
@@ -100,6 +102,13 @@ impl DetailJson {
             };
             if !wrote {
                 self.current = None;
+            }
+        }
+        if chunk.len() > LONG_CHUNK_BYTES {
+            // The client may take its time to read it.
+            chunk.shrink_to_fit();
+            if let Some(Part::Items(items)) = &mut self.current {
+                items.release();
             }
         }
         Ok((!chunk.is_empty()).then(|| chunk.into()))

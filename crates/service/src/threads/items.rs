@@ -42,8 +42,8 @@ struct TurnItems {
     row: TurnRow,
     /// The id under which the thread shows the turn.
     turn_id: String,
-    /// The record that began the turn.
-    first: Arc<Event>,
+    /// The turn without items, as its first record began it. That record has the whole input, so it is not held itself.
+    log: TurnLog,
     upto: u64,
     left: std::vec::IntoIter<ItemSpan>,
 }
@@ -135,6 +135,11 @@ impl ItemReader {
         Ok(event.max(gap).unwrap_or(u64::MAX))
     }
 
+    /// Drops the records that were read. They are read again where they are needed.
+    pub(crate) fn release(&mut self) {
+        self.page = Vec::new();
+    }
+
     /// Returns a record; `None` when it is no longer stored.
     pub(crate) async fn event(&mut self, seq: u64) -> Result<Option<Arc<Event>>> {
         if let Ok(place) = self.page.binary_search_by_key(&seq, |event| event.seq()) {
@@ -151,6 +156,8 @@ impl ItemReader {
         let Some(first) = self.event(row.first_seq).await? else {
             return Ok(None);
         };
+        let log = TurnLog::fold([&first]);
+        drop(first);
         let (mut spans, mut places) = (Vec::new(), HashMap::new());
         let mut after = row.first_seq;
         loop {
@@ -172,7 +179,7 @@ impl ItemReader {
         Ok(Some(TurnItems {
             turn_id: turn_of(self.session_id, &row).id,
             row,
-            first,
+            log,
             upto,
             left: spans.into_iter(),
         }))
@@ -183,7 +190,7 @@ impl ItemReader {
         let Some(turn) = &self.current else {
             return Ok(None);
         };
-        let (mut log, upto) = (TurnLog::fold([&turn.first]), turn.upto);
+        let (mut log, upto) = (turn.log.clone(), turn.upto);
         for seq in std::iter::once(span.opened).chain(span.closed) {
             if let Some(event) = self.event(seq).await? {
                 log.apply(&event);
