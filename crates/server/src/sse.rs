@@ -11,10 +11,9 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+use windlass_service::{FollowedEvent, Follower, Heard, PIECE_BYTES};
 
 use crate::http::outflow::Outflow;
-use windlass_service::PIECE_BYTES;
-use windlass_service::{FollowedEvent, Follower, Heard};
 
 /// How many pieces wait for a connection; how many bytes, its [`Outflow`] says.
 const FRAMES: usize = 32;

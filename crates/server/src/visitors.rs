@@ -6,14 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use windlass_service::LimitPermit;
+use windlass_service::{ApiError, LimitPermit, Quota, Share};
 
 use crate::app::Shared;
-use windlass_service::ApiError;
-
 use crate::error::Result;
-use windlass_service::{Quota, Share};
 
 /// Those who have not shown yet who they are, by when they came.
 #[derive(Default)]

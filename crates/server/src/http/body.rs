@@ -6,17 +6,12 @@ use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
+use serde_json::json;
 use windlass_protocol::ErrorCode;
-use windlass_service::{
-    Access, ApiError, Caller, Quota, Share, TokenLookup, UnknownFields, fields, tokens_unavailable,
-};
+use windlass_service::{Access, ApiError, Caller, Quota, Share, TokenLookup, tokens_unavailable};
 
 use super::auth;
 use crate::app::Shared;
-
 use crate::error::Result;
 
 /// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs. A body
@@ -73,22 +68,6 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
         media == "application/json"
             || (media.starts_with("application/") && media.ends_with("+json"))
     })
-}
-
-/// Reads a JSON object; returns with it the fields that its type does not declare.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, UnknownFields)> {
-    if !is_shallow_text(bytes) {
-        let text = format!("the body is nested more than {MAX_JSON_DEPTH} deep");
-        return Err(ApiError::new(ErrorCode::InvalidJson, text));
-    }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
-        let text = format!("the body is not JSON: {error}");
-        ApiError::new(ErrorCode::InvalidJson, text)
-    })?;
-    let Value::Object(fields) = value else {
-        return Err(ApiError::field("", "the body must be an object"));
-    };
-    fields::read(fields)
 }
 
 pub(super) fn unsupported() -> ApiError {

@@ -2,10 +2,10 @@
 
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use windlass_service::Settings;
 
 use super::auth::TOKEN_HEADERS;
 use super::request;
-use windlass_service::Settings;
 
 /// Where web clients of the API run by default. They are trusted only with a token: without one, every program that serves a page
 /// on such a port would control the daemon.

@@ -7,12 +7,10 @@
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, header};
 use windlass_protocol::ErrorCode;
+use windlass_service::{ApiError, Settings};
 
 use super::cors;
-use windlass_service::ApiError;
-
 use crate::error::Result;
-use windlass_service::Settings;
 
 /// Refuses what only a foreign web page would send.
 pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -> Result<()> {

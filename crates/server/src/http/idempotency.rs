@@ -12,7 +12,6 @@ use windlass_service::{ApiError, Caller, StoredAnswer};
 use super::body;
 use super::request::Repeatable;
 use crate::app::Shared;
-
 use crate::error::{Refusal, Result};
 
 /// The header with the key.

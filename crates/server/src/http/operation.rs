@@ -7,7 +7,7 @@ use serde_json::Value;
 use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations::{Endpoint, Query, RequestBody, RequiredScope};
-use windlass_service::{ApiError, Caller, RequestContext, UnknownFields};
+use windlass_service::{ApiError, Caller, RequestContext, UnknownFields, fields};
 
 use super::request::{Ignored, Repeatable};
 use super::{auth, body, query};
@@ -76,10 +76,10 @@ async fn body<E: Endpoint>(
     let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
     match E::OPERATION.body {
         RequestBody::None => nothing(),
-        RequestBody::Optional if is_blank => body::parse(b"{}"),
+        RequestBody::Optional if is_blank => fields::read_body(b"{}"),
         RequestBody::Optional if !is_json => Err(body::unsupported()),
         RequestBody::Optional | RequestBody::Required => {
-            let (request, unknown) = body::parse(&bytes)?;
+            let (request, unknown) = fields::read_body(&bytes)?;
             if let Some(ignored) = head.extensions.get::<Ignored>() {
                 ignored.add(unknown.top_level());
             }

@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio::sync::Notify;
-
-use windlass_service::ApiError;
+use windlass_service::{ApiError, PIECE_BYTES};
 
 use crate::error::{Refusal, Result};
-use windlass_service::PIECE_BYTES;
 
 /// Counts what a connection has not written. Whoever feeds a stream waits for room before it makes the next piece, so a
 /// connection that nobody reads holds about two pieces.

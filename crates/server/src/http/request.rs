@@ -13,7 +13,6 @@ use uuid::Uuid;
 use windlass_service::ApiError;
 
 use crate::app::Shared;
-
 use crate::error::Refusal;
 
 /// Names the request in answers and in the log.

@@ -20,10 +20,10 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing, Queued, TextSource};
+use windlass_service::Caller;
 
 use super::Sockets;
 use crate::visitors::Visitor;
-use windlass_service::Caller;
 
 /// How many frames are read ahead of the worker.
 const AHEAD: usize = 64;

@@ -3,6 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::{Map, Value};
+use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
+use windlass_protocol::ErrorCode;
 
 use crate::error::{ApiError, Result};
 
@@ -66,8 +68,27 @@ const LIMITS: &[&str] = &[
     "writable_paths",
 ];
 
+/// Reads the JSON object of a body; returns with it the fields that its type does not declare.
+///
+/// # Errors
+/// The body is not a JSON object, is nested too deep, or a field does not have its type.
+pub fn read_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, UnknownFields)> {
+    if !is_shallow_text(bytes) {
+        let text = format!("the body is nested more than {MAX_JSON_DEPTH} deep");
+        return Err(ApiError::new(ErrorCode::InvalidJson, text));
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        let text = format!("the body is not JSON: {error}");
+        ApiError::new(ErrorCode::InvalidJson, text)
+    })?;
+    match value {
+        Value::Object(fields) => read(fields),
+        _ => Err(ApiError::field("", "the body must be an object")),
+    }
+}
+
 /// Reads an object; returns with it the fields that its type does not declare.
-pub fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<(T, UnknownFields)> {
+pub(crate) fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<(T, UnknownFields)> {
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
     let body = Value::Object(fields);

@@ -162,7 +162,8 @@ async fn host(record: &mut Recorder) {
     record.send("GET", "/v1/workspace/status", &[], None).await;
 }
 
-/// Reads the events of a thread up to the end of its newest turn, and records the frames as they came.
+/// Reads the events of a thread up to one of a name, and records the frames. They are recorded from a second stream, when the last
+/// one exists: where a stream catches up with a running turn depends on time.
 async fn follow(
     record: &mut Recorder,
     daemon: &Daemon,
@@ -171,6 +172,7 @@ async fn follow(
     end: &str,
 ) -> Value {
     let path = format!("/v1/threads/{thread}");
+    daemon.events(&path, since).await.until(end).await;
     let mut stream = daemon.events(&path, since).await;
     let frames = stream.until(end).await;
     record.line(&format!("> GET {path}/events?since_seq={since}"));
@@ -178,11 +180,11 @@ async fn follow(
     let mut shown = 0;
     for block in &blocks {
         let is_frame = block.contains("event: ");
-        shown += usize::from(is_frame);
-        if shown <= frames.len() {
+        if shown < frames.len() {
             record.line(block);
             record.line("");
         }
+        shown += usize::from(is_frame);
     }
     record.exercised("GET /v1/threads/{id}/events");
     frames.last().unwrap().data.clone()
