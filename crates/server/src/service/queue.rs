@@ -65,7 +65,9 @@ impl Asked {
         let queued = self.queued(&found, turn_id).await?;
         self.check_queued_trust(&found, &queued.message)?;
         let edit = QueueEdit {
-            content: request.prompt.map(|text| vec![ContentPart::text(text)]),
+            content: request
+                .prompt
+                .map(|text| with_prompt(&queued.message.content, text)),
             position: request
                 .position
                 .map(|at| usize::try_from(at).unwrap_or(usize::MAX)),
@@ -91,7 +93,7 @@ impl Asked {
     pub(super) async fn waits_or_joins(
         &self,
         found: &FoundThread,
-        prompt: &str,
+        content: &[ContentPart],
         on_busy: windlass_protocol::OnBusy,
     ) -> Result<Option<Turn>> {
         use windlass_protocol::OnBusy as Wire;
@@ -105,7 +107,10 @@ impl Asked {
             }
         }
         match on_busy {
-            Wire::Steer => self.join_running(found, InputMessage::user(prompt)).await,
+            Wire::Steer => {
+                self.join_running(found, user_message(content.to_vec()))
+                    .await
+            }
             Wire::Refuse | Wire::Queue | Wire::Interrupt => Ok(None),
         }
     }
@@ -172,6 +177,24 @@ impl Asked {
         }
         self.caller.check_trust(Some(true), None, None)
     }
+}
+
+pub(super) fn user_message(content: Vec<ContentPart>) -> InputMessage {
+    InputMessage {
+        content,
+        ..InputMessage::user("")
+    }
+}
+
+/// Replaces the prompt, which is the first text; images and files stay.
+fn with_prompt(content: &[ContentPart], prompt: String) -> Vec<ContentPart> {
+    let mut content = content.to_vec();
+    let mut texts = content.iter_mut();
+    match texts.find(|part| part.as_text().is_some()) {
+        Some(first) => *first = ContentPart::text(prompt),
+        None => content.insert(0, ContentPart::text(prompt)),
+    }
+    content
 }
 
 fn shown(queue: &[Queued]) -> InputQueue {

@@ -35,22 +35,35 @@ pub(super) fn said(prompt: &str) -> Result<&str> {
 
 impl Asked {
     /// Starts a turn; returns when its input is durable.
-    pub(crate) async fn start_turn(&self, id: &str, request: StartTurn) -> Result<ThreadAndTurn> {
+    pub(crate) async fn start_turn(
+        &self,
+        id: &str,
+        mut request: StartTurn,
+    ) -> Result<ThreadAndTurn> {
         let prompt = said(&request.prompt)?.to_owned();
         let found = self.find(id).await?;
         let on_busy = request.on_busy.unwrap_or_default();
         if let Some(answer) = self.started_before(&found).await? {
             return Ok(answer);
         }
-        if let Some(turn) = self.waits_or_joins(&found, &prompt, on_busy).await? {
+        let (parts, at) = (request.input.take(), request.environment_id.clone());
+        let content = self
+            .content(&found.thread, at.as_deref(), prompt.clone(), parts)
+            .await?;
+        if let Some(turn) = self.waits_or_joins(&found, &content, on_busy).await? {
             return Ok(ThreadAndTurn {
                 thread: found.thread,
                 turn,
                 files: None,
             });
         }
-        let input = self.input(&found.thread, &prompt, request)?;
-        let purpose = TurnPurpose::Answer(queue::policy(on_busy));
+        let mut input = self.input(&found.thread, &prompt, request)?;
+        input.content = content;
+        let policy = queue::policy(on_busy);
+        if policy != OnBusy::Refuse {
+            self.runtime.check_input(found.id, &input).await?;
+        }
+        let purpose = TurnPurpose::Answer(policy);
         Ok(self.begin(found, input, purpose).await?.1)
     }
 

@@ -10,6 +10,7 @@ use windlass_core::typed_id::TurnId;
 use windlass_protocol::{ErrorCode, Mode, SteerTurn, Turn};
 
 use super::Asked;
+use super::queue::user_message;
 use super::start::said;
 use crate::error::{ApiError, Result};
 use crate::threads::FoundThread;
@@ -44,7 +45,10 @@ impl Asked {
         }
         let active = self.check_active(&found, turn_id)?;
         self.check_trusted(&found, active).await?;
-        let input = self.marked(InputMessage::user(request.prompt));
+        let content = self
+            .content(&found.thread, None, request.prompt, request.input)
+            .await?;
+        let input = self.marked(user_message(content));
         match self.runtime.steer_turn(found.id, active, input).await {
             Ok(_) => self.shown_turn(&found, turn_id).await,
             // It ended between the look and the word.
