@@ -180,6 +180,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::budget::DayLimits;
 pub use windlass_core::runtime_context::AssembledTurnContext;
+pub use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
     OnLostCommits, SecretsKey, SqliteError, SqliteOptions, SqliteRetention, SqliteStore,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use windlass_core::approval_rules::call_digest;
 use windlass_core::budget::Spent;
 use windlass_core::derived_id::{child_of_step, step_of_call};
 use windlass_core::digest::Digest128;
@@ -13,6 +12,7 @@ use windlass_core::events::{
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
+use windlass_core::remembered_calls::call_digest;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 

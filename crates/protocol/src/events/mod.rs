@@ -35,6 +35,8 @@ pub struct RuntimeEventEnvelope {
     pub payload: EventPayload,
     /// The `seq` of the event before it on the same stream.
     pub previous_seq: Option<u64>,
+    /// The JSON that a client received, with fields that this version does not know. It is not part of the event.
+    pub received: Option<Box<str>>,
 }
 
 impl RuntimeEventEnvelope {
@@ -126,6 +128,7 @@ impl<'de> Deserialize<'de> for RuntimeEventEnvelope {
             item_id: raw.item_id,
             timestamp: raw.timestamp,
             previous_seq: raw.previous_seq,
+            received: None,
         })
     }
 }

@@ -117,7 +117,7 @@ impl Actor {
             let debt = Debt { has_work, ..debt };
             fault(&runtime, &slot, life, FaultCause::from(&error), debt);
         }
-        runtime.note_rest(slot.session_id);
+        runtime.note_rest(&slot);
     }
 
     async fn open(

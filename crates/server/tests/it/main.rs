@@ -18,6 +18,7 @@ mod first_requests;
 mod fleet;
 mod forks;
 mod held;
+mod in_process;
 mod killed;
 mod lists;
 mod loops;
