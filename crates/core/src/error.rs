@@ -103,6 +103,14 @@ pub enum AgentLoopError {
         /// The turn as named.
         turn_id: TurnId,
     },
+    /// The model or external agent does not accept such input; nothing was recorded.
+    #[error("Unsupported input: {model} does not accept {input}")]
+    UnsupportedInput {
+        /// The model, or the external agent.
+        model: String,
+        /// The kind of input, such as `images`.
+        input: &'static str,
+    },
     /// A fork cannot begin at that place; nothing was changed.
     #[error("Session {session_id} cannot be forked there: {reason}")]
     NotForkable {

@@ -443,6 +443,11 @@ pub trait LlmDriver: Send + Sync {
         None
     }
 
+    /// Returns whether a model accepts images; `None` when that is not known, and images are then sent.
+    fn accepts_images(&self, _model: &str) -> Option<bool> {
+        None
+    }
+
     /// Frees what is held for a session that is removed.
     fn forget_session(&self, _session_id: SessionId) {}
 }

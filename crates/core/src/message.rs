@@ -149,6 +149,12 @@ impl ContentPart {
         Self::Text(TextContentPart { text: text.into() })
     }
 
+    /// Tells whether the part is an image.
+    #[must_use]
+    pub fn is_image(&self) -> bool {
+        matches!(self, Self::Image(_) | Self::ImageFile(_))
+    }
+
     /// Returns the text of a text part.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

@@ -210,4 +210,8 @@ impl LlmDriver for ModelDriver {
     fn context_window(&self, model: &str) -> Option<u64> {
         crate::windows::window_of(model)
     }
+
+    fn accepts_images(&self, model: &str) -> Option<bool> {
+        crate::images::accepts_images(model)
+    }
 }

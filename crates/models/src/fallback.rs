@@ -226,6 +226,16 @@ impl LlmDriver for FallbackDriver {
         self.links.iter().filter_map(window).min()
     }
 
+    /// Any link may have to answer.
+    fn accepts_images(&self, model: &str) -> Option<bool> {
+        let accepts = |link: &FallbackLink| {
+            let model = link.model.as_deref().unwrap_or(model);
+            link.driver.accepts_images(model)
+        };
+        let known = self.links.iter().filter_map(accepts);
+        known.reduce(|all, one| all && one)
+    }
+
     fn forget_session(&self, session_id: SessionId) {
         for link in self.links.iter() {
             link.driver.forget_session(session_id);

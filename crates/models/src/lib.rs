@@ -65,6 +65,7 @@ mod fallback;
 #[cfg(feature = "gemini")]
 mod gemini;
 mod http;
+mod images;
 mod model;
 #[cfg(feature = "openai")]
 mod openai;

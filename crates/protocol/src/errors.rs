@@ -149,6 +149,8 @@ codes! {
     CwdNotFound = "cwd_not_found", 422;
     /// Environments of this kind are not served.
     UnsupportedKind = "unsupported_kind", 422;
+    /// The model or external agent does not accept such input.
+    UnsupportedInput = "unsupported_input", 422;
     /// A schedule cannot be read, never fires, or is in a time zone that there is not.
     InvalidSchedule = "invalid_schedule", 422;
     /// A configured limit is reached.

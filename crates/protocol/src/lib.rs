@@ -10,6 +10,7 @@ pub mod agent_runs;
 pub mod answers;
 pub mod api;
 pub mod apps;
+pub mod attachments;
 pub mod automations;
 pub mod budgets;
 pub mod config;
@@ -39,6 +40,7 @@ pub use answers::{
     RememberFor, UserAnswer, UserInputAnswered, UserInputAnswers,
 };
 pub use api::{Call, CallError, CallFuture, Page, Parts, RuntimeApi, Stream};
+pub use attachments::InputPart;
 pub use automations::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
     PatchAutomation,

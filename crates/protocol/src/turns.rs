@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::attachments::InputPart;
 use crate::budgets::Budget;
 use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
@@ -160,6 +161,9 @@ pub struct TurnDetail {
 pub struct StartTurn {
     /// What is said.
     pub prompt: String,
+    /// Text, images and files that come after the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Vec<InputPart>>,
     /// What happens to the input while the thread has an open turn; default `refuse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_busy: Option<OnBusy>,
@@ -207,6 +211,9 @@ pub struct StartTurn {
 pub struct SteerTurn {
     /// What is said.
     pub prompt: String,
+    /// Text, images and files that come after the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Vec<InputPart>>,
 }
 
 /// The body of `POST …/retry`.

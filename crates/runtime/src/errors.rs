@@ -72,6 +72,7 @@ fn code(error: &AgentLoopError) -> &'static str {
         AgentLoopError::EnvironmentNotFound(_) => "environment_not_found",
         AgentLoopError::QuotaExceeded(_) => "quota_exceeded",
         AgentLoopError::BudgetExceeded(_) => "budget_exceeded",
+        AgentLoopError::UnsupportedInput { .. } => "unsupported_input",
         AgentLoopError::Internal(_) => "internal",
         _ => error.kind().as_str(),
     }

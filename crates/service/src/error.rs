@@ -144,6 +144,10 @@ impl From<AgentLoopError> for ApiError {
             AgentLoopError::TurnNotFound { .. } => {
                 Self::new(ErrorCode::TurnNotFound, "Turn not found")
             }
+            AgentLoopError::UnsupportedInput { model, .. } => {
+                Self::new(ErrorCode::UnsupportedInput, error.to_string())
+                    .with(json!({ "model": model }))
+            }
             AgentLoopError::NotForkable { reason, .. } => Self::new(
                 ErrorCode::NotForkable,
                 format!("the thread cannot be forked there: {reason}; fork it at a later turn"),

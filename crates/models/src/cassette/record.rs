@@ -183,6 +183,10 @@ impl LlmDriver for RecordingDriver {
         self.inner.context_window(model)
     }
 
+    fn accepts_images(&self, model: &str) -> Option<bool> {
+        self.inner.accepts_images(model)
+    }
+
     fn forget_session(&self, session_id: SessionId) {
         self.inner.forget_session(session_id);
     }

@@ -1,11 +1,13 @@
 //! The inputs of a session that wait for their turns: listing, changing and removing them.
 
 use windlass_core::error::Result;
+use windlass_core::message::{ContentPart, InputMessage};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_turn::{QueueEdit, Queued};
 
 use super::InProcessRuntime;
 use crate::thread::Mail;
+use crate::turn_context::{ContextRequest, assemble};
 
 impl InProcessRuntime {
     /// Returns the queued inputs of a session, the next one first. It resumes nothing.
@@ -13,6 +15,25 @@ impl InProcessRuntime {
         let slot = self.inner.slot(session_id).await?;
         let thread = self.inner.look_at(&slot).await?;
         Ok(thread.queue().iter().cloned().collect())
+    }
+
+    /// Fails if the model or external agent that an input names does not accept its content. An input that starts a turn at
+    /// once is checked anyway; one that waits is otherwise checked only when its turn begins.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentLoopError::UnsupportedInput`](windlass_core::error::AgentLoopError::UnsupportedInput).
+    pub async fn check_input(&self, session_id: SessionId, input: &InputMessage) -> Result<()> {
+        if !input.content.iter().any(ContentPart::is_image) {
+            return Ok(());
+        }
+        let request = ContextRequest {
+            controls: input.controls.clone(),
+            discovery: self.recorded_tools(session_id).await?,
+            ..ContextRequest::default()
+        };
+        let assembled = assemble(&self.inner, session_id, request).await?;
+        assembled.context.check_images()
     }
 
     /// Changes the content or the position of a queued input. Returns the queue after the change, once it is durable.

@@ -339,7 +339,10 @@ impl Actor {
                 reply,
             } => {
                 let message = *message;
-                let outcome = self.try_decide(Input::Steer { turn_id, message }).await?;
+                let outcome = match self.check_steer(&message.content) {
+                    Ok(()) => self.try_decide(Input::Steer { turn_id, message }).await?,
+                    Err(error) => Err(error),
+                };
                 self.answer_with_handle(outcome, reply);
             }
             Mail::Interrupt {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
-use windlass_core::message::Controls;
+use windlass_core::message::{ContentPart, Controls};
 use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::TurnId;
-use windlass_turn::Input;
+use windlass_turn::{Input, OnBusy};
 
 use super::actor::Actor;
 use super::commit::Accepted;
@@ -69,6 +69,15 @@ impl Preparing {
             .as_ref()
             .and_then(|it| it.turn.as_ref()?.parent);
         let has_agents = !actor.thread.children().is_empty();
+        let content = match &purpose {
+            Purpose::Start(submission) => &submission.message.content[..],
+            Purpose::Begin(_) => {
+                let next = actor.thread.queue().front();
+                next.map_or(&[][..], |next| &next.message.content)
+            }
+            Purpose::Recover => &[],
+        };
+        let has_images = content.iter().any(ContentPart::is_image);
         let making = Box::pin(async move {
             // What works for a turn must not begin, or go on, behind the end of that turn.
             if let Some(parent) = &parent
@@ -77,6 +86,9 @@ impl Preparing {
                 return Err(AgentLoopError::Cancelled);
             }
             let assembled = assemble(&inner, session_id, asked).await?;
+            if has_images {
+                assembled.context.check_images()?;
+            }
             if is_new {
                 check_run(&inner, &assembled.context, session_id, has_agents).await?;
             }
@@ -130,6 +142,12 @@ impl Actor {
             && let Some(submission) = self.backlog.pop_front()
         {
             if self.thread.turn().is_some() || !self.thread.queue().is_empty() {
+                if submission.on_busy == OnBusy::Steer
+                    && let Err(error) = self.check_steer(&submission.message.content)
+                {
+                    let _ = submission.reply.send(Err(error));
+                    continue;
+                }
                 let input = input_of(&submission);
                 let outcome = self.try_decide(input).await?;
                 self.accept(*submission, outcome);
@@ -145,6 +163,18 @@ impl Actor {
             }
         }
         Ok(())
+    }
+
+    /// Fails if the running turn's model does not accept the content. Without a running turn nothing is refused here.
+    pub(super) fn check_steer(&self, content: &[ContentPart]) -> Result<()> {
+        let context = self
+            .context
+            .as_ref()
+            .filter(|_| self.thread.turn().is_some());
+        match context {
+            Some(context) if content.iter().any(ContentPart::is_image) => context.check_images(),
+            _ => Ok(()),
+        }
     }
 
     /// A context is made, or cannot be: the input starts its turn, or its caller hears why not.

@@ -75,6 +75,22 @@ pub(crate) struct TurnContext {
 }
 
 impl TurnContext {
+    /// Fails if the turn's model or external agent does not accept images.
+    pub(crate) fn check_images(&self) -> Result<()> {
+        let refused = |model: &str| AgentLoopError::UnsupportedInput {
+            model: model.to_owned(),
+            input: "images",
+        };
+        if let Some(backend) = &self.plan.backend {
+            return Err(refused(&backend.name));
+        }
+        let model = &self.model.model;
+        match self.driver.accepts_images(model) {
+            Some(false) => Err(refused(model)),
+            Some(true) | None => Ok(()),
+        }
+    }
+
     /// Returns how the model's window is used, also where the history is not compacted automatically.
     pub(crate) fn window_plan(&self) -> CompactionPlan {
         self.plan.compaction.unwrap_or_else(|| {

@@ -6,6 +6,7 @@
 mod agent_control;
 mod agent_runs;
 mod approvals;
+mod attachments;
 mod automations;
 mod budget;
 mod compact;

@@ -71,7 +71,9 @@ impl Handle<op::EditQueuedInput> for Service {
         let queued = self.queued(&found, turn_id).await?;
         check_queued_trust(context, &found, &queued.message)?;
         let edit = QueueEdit {
-            content: request.prompt.map(|text| vec![ContentPart::text(text)]),
+            content: request
+                .prompt
+                .map(|text| with_prompt(&queued.message.content, text)),
             position: request
                 .position
                 .map(|at| usize::try_from(at).unwrap_or(usize::MAX)),
@@ -102,7 +104,7 @@ impl Service {
         &self,
         context: &RequestContext,
         found: &FoundThread,
-        prompt: &str,
+        content: &[ContentPart],
         on_busy: windlass_protocol::OnBusy,
     ) -> Result<Option<Turn>> {
         use windlass_protocol::OnBusy as Wire;
@@ -117,7 +119,7 @@ impl Service {
         }
         match on_busy {
             Wire::Steer => {
-                let input = InputMessage::user(prompt);
+                let input = user_message(content.to_vec());
                 self.join_running(context, found, input).await
             }
             Wire::Refuse | Wire::Queue | Wire::Interrupt => Ok(None),
@@ -195,6 +197,24 @@ fn check_queued_trust(
         return Ok(());
     }
     context.caller.check_trust(Some(true), None, None)
+}
+
+pub(super) fn user_message(content: Vec<ContentPart>) -> InputMessage {
+    InputMessage {
+        content,
+        ..InputMessage::user("")
+    }
+}
+
+/// Replaces the prompt, which is the first text; images and files stay.
+fn with_prompt(content: &[ContentPart], prompt: String) -> Vec<ContentPart> {
+    let mut content = content.to_vec();
+    let mut texts = content.iter_mut();
+    match texts.find(|part| part.as_text().is_some()) {
+        Some(first) => *first = ContentPart::text(prompt),
+        None => content.insert(0, ContentPart::text(prompt)),
+    }
+    content
 }
 
 fn shown(queue: &[Queued]) -> InputQueue {

@@ -45,15 +45,19 @@ impl Handle<op::StartTurn> for Service {
         call: Call<op::StartTurn>,
     ) -> Result<ThreadAndTurn> {
         let id = &call.path.id;
-        let request = call.request;
+        let mut request = call.request;
         let prompt = said(&request.prompt)?.to_owned();
         let found = self.find(id).await?;
         let on_busy = request.on_busy.unwrap_or_default();
         if let Some(answer) = self.started_before(context, &found).await? {
             return Ok(answer);
         }
+        let (parts, at) = (request.input.take(), request.environment_id.clone());
+        let content = self
+            .content(&found.thread, at.as_deref(), prompt.clone(), parts)
+            .await?;
         if let Some(turn) = self
-            .waits_or_joins(context, &found, &prompt, on_busy)
+            .waits_or_joins(context, &found, &content, on_busy)
             .await?
         {
             return Ok(ThreadAndTurn {
@@ -62,8 +66,13 @@ impl Handle<op::StartTurn> for Service {
                 files: None,
             });
         }
-        let input = self.input(context, &found.thread, &prompt, request)?;
-        let purpose = TurnPurpose::Answer(queue::policy(on_busy));
+        let mut input = self.input(context, &found.thread, &prompt, request)?;
+        input.content = content;
+        let policy = queue::policy(on_busy);
+        if policy != OnBusy::Refuse {
+            self.runtime.check_input(found.id, &input).await?;
+        }
+        let purpose = TurnPurpose::Answer(policy);
         Ok(self.begin(context, found, input, purpose).await?.1)
     }
 }

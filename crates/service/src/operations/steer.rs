@@ -12,6 +12,7 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Mode, Turn};
 
 use super::RequestContext;
+use super::queue::user_message;
 use super::start::said;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
@@ -46,7 +47,10 @@ impl Handle<op::SteerTurn> for Service {
         }
         let active = self.check_active(&found, turn_id)?;
         self.check_trusted(context, &found, active).await?;
-        let input = marked(context, InputMessage::user(request.prompt));
+        let content = self
+            .content(&found.thread, None, request.prompt, request.input)
+            .await?;
+        let input = marked(context, user_message(content));
         match self.runtime.steer_turn(found.id, active, input).await {
             Ok(_) => self.shown_turn(&found, turn_id).await,
             // It ended between the look and the word.

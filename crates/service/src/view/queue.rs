@@ -1,8 +1,8 @@
 //! Inputs that wait for their turns, on the wire.
 
 use windlass_core::events::{InputEditedData, InputQueuedData};
-use windlass_core::items::{input_summary, plain_text};
-use windlass_core::message::Message;
+use windlass_core::items::input_summary;
+use windlass_core::message::{ContentPart, Message};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::events::{InputEditedPayload, InputQueuedPayload, InputRemovedPayload};
 use windlass_protocol::{EventPayload, QueuedInput, RECORD_SCHEMA_VERSION, Status, Turn};
@@ -16,10 +16,16 @@ pub(crate) fn queued_input(position: u64, queued: &Queued) -> QueuedInput {
     QueuedInput {
         turn_id: queued.turn_id.to_string(),
         position,
-        prompt: plain_text(&message.content).into_owned(),
+        prompt: prompt(&message.content),
         input_summary: input_summary(message),
         created_at: ids::time(message.created_at),
     }
+}
+
+/// Returns the first text, without the images and files after it.
+fn prompt(content: &[ContentPart]) -> String {
+    let text = content.iter().find_map(ContentPart::as_text);
+    text.unwrap_or_default().to_owned()
 }
 
 /// Shows a turn that has not begun.
@@ -57,7 +63,7 @@ pub(super) fn queued(session_id: SessionId, data: &InputQueuedData) -> EventPayl
     EventPayload::InputQueued(Box::new(InputQueuedPayload {
         ahead: data.ahead,
         input_summary: input_summary(&data.message),
-        prompt: plain_text(&data.message.content).into_owned(),
+        prompt: prompt(&data.message.content),
         thread_id: ids::thread(session_id),
         turn_id: data.turn_id.to_string(),
     }))
@@ -67,7 +73,7 @@ pub(super) fn edited(session_id: SessionId, data: &InputEditedData) -> EventPayl
     let content = data.content.as_deref();
     EventPayload::InputEdited(Box::new(InputEditedPayload {
         position: data.position.and_then(|at| u64::try_from(at).ok()),
-        prompt: content.map(|content| plain_text(content).into_owned()),
+        prompt: content.map(prompt),
         thread_id: ids::thread(session_id),
         turn_id: data.turn_id.to_string(),
     }))

@@ -29,6 +29,15 @@ impl ResolvedWorkspace {
         self.open_in(&parent, Path::new(name), path)
     }
 
+    /// Reads a file by the rules of the file tools: inside of the root, and nothing that is hidden. `None` when it has more
+    /// bytes than the limit.
+    pub fn read_bytes(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, FileError> {
+        let path = self.inside(path)?;
+        let opened = self.open_file(&path)?;
+        let read = opened.bytes(limit);
+        read.map_err(|source| self.failure("read", &path, source))
+    }
+
     /// Opens a regular file of an open directory. What is hidden is not even opened: that alone would undo the locks that
     /// this process has on it. A pipe that was swapped in is opened without waiting for its other end, and then refused.
     pub(crate) fn open_in(

@@ -189,6 +189,10 @@ impl LlmDriver for FakeModel {
         unreachable!("the runtime shares its history")
     }
 
+    fn accepts_images(&self, model: &str) -> Option<bool> {
+        Some(model != "text-only")
+    }
+
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
         let breaks = self.breaks_summaries.load(Ordering::SeqCst);
         let pieces = match asks_for_summary(&request) {

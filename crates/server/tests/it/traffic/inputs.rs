@@ -46,3 +46,26 @@ pub(super) async fn queue(record: &mut Recorder, daemon: &Daemon) {
     }
     record.send("DELETE", QUEUED, &[&id, &turns[0]], None).await;
 }
+
+pub(super) async fn attachments(record: &mut Recorder, daemon: &Daemon) {
+    record.heading("images and files");
+    let thread = daemon.thread(json!({})).await;
+    let id = thread.trim_start_matches("/v1/threads/").to_owned();
+    let input = json!([
+        {"type": "image", "data": crate::attachments::PIXEL},
+        {"type": "file", "name": "a.md", "text": "# A"},
+    ]);
+    let body = json!({"prompt": "look", "input": input});
+    record.send("POST", START, &[&id], Some(body)).await;
+    follow(record, daemon, &id, 0, "turn.completed").await;
+    for part in [
+        json!({"type": "image", "data": "aGVsbG8="}),
+        json!({"type": "sound"}),
+    ] {
+        let body = json!({"prompt": "look", "input": [part]});
+        record.send("POST", START, &[&id], Some(body)).await;
+    }
+    let image = json!([{"type": "image", "data": crate::attachments::PIXEL}]);
+    let body = json!({"prompt": "look", "input": image, "model": "text-only"});
+    record.send("POST", START, &[&id], Some(body)).await;
+}

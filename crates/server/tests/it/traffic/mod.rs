@@ -76,6 +76,7 @@ async fn recorded_traffic_is_unchanged() {
     work::agents(&mut record, &daemon).await;
     removal(&mut record, &thread).await;
     inputs::queue(&mut record, &daemon).await;
+    inputs::attachments(&mut record, &daemon).await;
     let (recorded, answered) = record.finish();
     if std::env::var_os("WINDLASS_BLESS").is_some() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/traffic.txt");
