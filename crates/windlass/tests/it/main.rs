@@ -8,6 +8,7 @@ mod backends;
 mod backups;
 mod budgets;
 mod cli_page;
+mod client_stream;
 mod config;
 mod config_api;
 mod continued;
