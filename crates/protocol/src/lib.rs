@@ -29,6 +29,7 @@ pub mod stream;
 pub mod tasks;
 pub mod threads;
 pub mod tools;
+pub mod turn_policy;
 pub mod turns;
 pub mod usage;
 pub mod workspace;
@@ -71,6 +72,7 @@ pub use tools::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,
     DynamicToolSpec, PendingToolCall,
 };
+pub use turn_policy::TurnPolicyParams;
 pub use turns::{
     CompactThread, RetryThread, StartTurn, Status, SteerTurn, TokenUsage, Turn, TurnDetail,
     UnapprovedCalls, WaitKind,

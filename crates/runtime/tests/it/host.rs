@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::ThreadRecord;
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::{EventData, SessionStartedData, SessionUpdatedData};
 use windlass_core::items::TurnLog;
@@ -37,7 +38,7 @@ async fn what_a_host_notes_of_a_session_belongs_to_no_turn() {
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
-    let record = Some(json!({"mode": "plan"}));
+    let record = Some(Box::new(ThreadRecord::default()));
     let started = SessionStartedData {
         title: None,
         record: record.clone(),

@@ -14,6 +14,7 @@ use crate::error::{ApiError, Result};
 use crate::http::body::{Optional, Payload};
 use crate::http::path::Path;
 use crate::http::query::Query;
+use crate::ids;
 use crate::service::Asked;
 
 /// How many files are named to people.
@@ -34,7 +35,7 @@ pub(super) async fn list(asked: Asked, query: Query) -> Answer {
 pub(super) async fn summary(asked: Asked, query: Query) -> Answer {
     let limit = query.get("limit")?.unwrap_or(DEFAULT_LINES);
     let wanted = ThreadQuery {
-        search: query.text("search").map(str::to_owned),
+        search: query.text("search").map(ids::session_text),
         ..wanted(&query, limit.clamp(1, MAX_LINES))?
     };
     let with_git = query.text("git").is_none() || query.flag("git")?;

@@ -43,7 +43,7 @@ impl Asked {
         let (runtime, call) = (&self.runtime, exec_id.to_string());
         let remember = allow && request.remember;
         if remember {
-            self.caller.check_trust(Some(true), None, None)?;
+            self.caller.check_approves_all()?;
         }
         let for_project = remember && request.remember_for == RememberFor::Project;
         let to_keep = match for_project {

@@ -22,7 +22,7 @@ impl Asked {
             return Ok(answer);
         }
         let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
-        let input = self.input(&found.thread, &reason, StartTurn::default())?;
+        let input = self.input(&found.record, &reason, StartTurn::default())?;
         Ok(self.begin(found, input, TurnPurpose::Compact).await?.1)
     }
 }

@@ -5,14 +5,15 @@
 
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::{ErrorCode, ForkThread, Mode, Thread};
 use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
 use super::Asked;
+use super::thread_record::stored_mode;
 use crate::error::{ApiError, Result};
-use crate::ids;
 use crate::threads::FoundThread;
 
 /// Where a fork ends, and what is different in it.
@@ -113,24 +114,23 @@ impl Asked {
     /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.
     pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread> {
         let id = self.new_thread_id();
-        let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
-        let mut thread = Thread {
-            id: ids::thread(id),
-            created_at: now.clone(),
+        let (now, of_parent) = (Utc::now(), parent.record.clone());
+        let mut record = ThreadRecord {
+            created_at: now,
             updated_at: now,
             latest_turn_id: None,
             archived: false,
-            auto_approve: of_parent.auto_approve && !of_parent.approvals_remembered,
-            approvals_remembered: false,
-            // The fork of an agent works for nobody.
+            policy: of_parent.policy.inherited(),
+            // No turn waits for the fork of a child thread.
             parent: None,
-            mode: cut.mode.unwrap_or(of_parent.mode),
             ..of_parent
         };
-        if let Some(model) = cut.model {
-            self.chosen().models.set(&mut thread, model);
+        if let Some(mode) = cut.mode {
+            record.policy.mode = stored_mode(mode);
         }
-        let record = serde_json::to_value(&thread).map_err(ApiError::internal)?;
+        if let Some(model) = cut.model {
+            self.chosen().models.set(&mut record.policy, model);
+        }
         let mut options = ForkOptions::new().id(id).record(record);
         if let Some(depth) = cut.depth {
             options = options.depth(depth);

@@ -24,16 +24,11 @@ impl Asked {
         let prompt = said(&request.prompt)?;
         let place = Subscriber::take(&self.app, &self.caller)?;
         let draft = CreateThread {
-            model: request.model,
-            mode: request.mode,
-            workspace: request.workspace,
-            allow_shell: request.allow_shell,
-            trust_mode: request.trust_mode,
-            auto_approve: request.auto_approve,
+            workspace: request.workspace.clone(),
             archived: Some(true),
             ..CreateThread::default()
         };
-        let draft = self.draft(draft)?;
+        let draft = self.draft(draft.with_policy(&request.policy()))?;
         let input = self.input(&draft, prompt, StartTurn::default())?;
         let found = self.open_thread(draft).await?;
         let id = found.id;

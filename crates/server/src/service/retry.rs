@@ -5,12 +5,12 @@ use std::sync::Arc;
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::{Change, ItemStep, change};
 use windlass_core::message::{Controls, InputMessage};
+use windlass_core::thread_record::{OnRestart, ThreadRecord};
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::ModelId;
-use windlass_protocol::{
-    ErrorCode, Mode, OnRestart, RetryThread, StartTurn, Thread, ThreadAndTurn,
-};
+use windlass_protocol::{ErrorCode, RetryThread, StartTurn, ThreadAndTurn};
 use windlass_store::queries::TurnRow;
 
 use super::fork::Cut;
@@ -140,7 +140,7 @@ impl Asked {
         turn: &TurnRow,
         request: &RetryThread,
     ) -> Result<InputMessage> {
-        let thread = &parent.thread;
+        let thread = &parent.record;
         let first = self.first_input(parent, turn).await?;
         let prompt = request.prompt.clone();
         let prompt = prompt.unwrap_or_else(|| said_in(first.as_deref()));
@@ -152,7 +152,7 @@ impl Asked {
             };
             return self.input(thread, &prompt, request);
         };
-        let (model_id, model) = self.model_again(thread, &recorded, request)?;
+        let (model_id, model) = self.model_again(&thread.policy, &recorded, request)?;
         let named = request.model.as_deref();
         let named = named.and_then(|name| self.chosen().models.qualified(name));
         let narrowed = self.environment_again(recorded.environment)?;
@@ -163,7 +163,7 @@ impl Asked {
             model,
             environment: Some(narrowed.environment),
             input_summary,
-            labels: self.labels(thread, named),
+            labels: self.labels(&thread.policy, named),
             ..self.allowed_again(thread, recorded.request, narrowed.idle_tools)?
         };
         let controls = Controls {
@@ -181,7 +181,7 @@ impl Asked {
     /// where it is not configured.
     fn model_again(
         &self,
-        thread: &Thread,
+        thread: &TurnPolicy,
         recorded: &Recorded,
         request: &RetryThread,
     ) -> Result<(Option<ModelId>, Option<String>)> {
@@ -229,19 +229,18 @@ impl Asked {
     /// What the turn was allowed, and the rest as the thread has it now.
     fn allowed_again(
         &self,
-        thread: &Thread,
+        thread: &ThreadRecord,
         recorded: TurnRequest,
         idle_tools: Vec<String>,
     ) -> Result<TurnRequest> {
-        self.carrier(thread.backend.as_deref())?;
-        let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
-        if recorded.approve_all && !is_trusted {
-            self.caller.check_trust(Some(true), None, None)?;
+        self.carrier(thread.policy.backend.as_deref())?;
+        if recorded.approve_all && !thread.policy.approves_all() {
+            self.caller.check_approves_all()?;
         }
         let mut request = TurnRequest {
             system_prompt: thread.system_prompt.clone(),
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
-            owner: thread.agent.clone(),
+            owner: thread.owner.clone(),
             budgets: budget::of_turn(thread, None)?,
             // Whoever it worked for does not wait for this one.
             parent: None,

@@ -93,7 +93,7 @@ impl Asked {
         };
         match asks {
             true => Ok(()),
-            false => self.caller.check_trust(Some(true), None, None),
+            false => self.caller.check_approves_all(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Queueing tasks, looking at them, and calling them off.
 
+use crate::service::thread_record::{params_of_thread, stored_options};
+use windlass_core::turn_policy::TurnPolicyOptions;
 use windlass_protocol::{CreateTask, ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
 use windlass_work::{NewTask, Task, TaskId, WorkError, WorkSpec};
 
@@ -48,31 +50,27 @@ impl Asked {
         self.check_serving()?;
         said(&request.prompt)?;
         let mut spec = WorkSpec {
+            policy: stored_options(request.policy()),
             prompt: request.prompt,
-            model: request.model,
             workspace: request.workspace,
-            mode: request.mode.map(|mode| mode.to_string()),
-            backend: request.backend,
-            allow_shell: request.allow_shell,
-            trust_mode: request.trust_mode,
-            auto_approve: request.auto_approve,
             max_attempts: request.max_attempts.unwrap_or(1),
         };
         spec.check()?;
         let draft = self.draft(thread_for(&spec)?)?;
         // What is usual where it will be carried out, only that server knows.
         if self.carries_work_out() {
-            spec.model = Some(draft.model);
-            spec.mode = Some(draft.mode.to_string());
-            spec.allow_shell = Some(draft.allow_shell);
-            spec.trust_mode = Some(draft.trust_mode);
-            spec.auto_approve = Some(draft.auto_approve);
-        } else if spec.model.is_some() {
-            spec.model = Some(draft.model);
+            let settled = stored_options(params_of_thread(&draft.policy));
+            let reasoning_effort = spec.policy.reasoning_effort;
+            spec.policy = TurnPolicyOptions {
+                reasoning_effort,
+                ..settled
+            };
+        } else if spec.policy.model.is_some() {
+            spec.policy.model = Some(draft.policy.model);
         }
         // One that names no directory works in the daemon's, whichever that is by then.
         spec.workspace = spec.workspace.map(|_| draft.workspace);
-        spec.backend = draft.backend;
+        spec.policy.backend = draft.policy.backend;
         let task = NewTask {
             request: self.repeatable.clone(),
             ..NewTask::new(spec)

@@ -1,5 +1,6 @@
 //! Going on from a saved session: a fork at its turn.
 
+use windlass_protocol::TurnPolicyParams;
 use windlass_protocol::{ErrorCode, ForkThread, ResumeSession, ResumedSession};
 
 use super::Asked;
@@ -13,7 +14,10 @@ impl Asked {
         id: &str,
         request: ResumeSession,
     ) -> Result<ResumedSession> {
-        self.caller.check_trust(None, None, request.mode)?;
+        self.caller.check_trust(&TurnPolicyParams {
+            mode: request.mode,
+            ..TurnPolicyParams::default()
+        })?;
         let (session, parent) = self.session_and_thread(id).await?;
         let fork = ForkThread {
             turn_id: Some(session.turn_id.clone()),
