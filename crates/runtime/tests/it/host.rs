@@ -76,7 +76,6 @@ async fn the_labels_of_an_input_are_on_the_records_that_begin_and_end_its_turn()
     let fixture = Setup::new([Call::answer("x")]).build().await;
     let labels = TurnLabels {
         provider: Some("of the house".to_owned()),
-        request_digest: None,
     };
     let input = asking(
         "hello",

@@ -123,7 +123,6 @@ impl Asked {
                 true => thread.provider.clone(),
                 false => answering,
             },
-            request_digest: None,
         })
     }
 
