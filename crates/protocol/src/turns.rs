@@ -128,7 +128,7 @@ pub struct Turn {
     /// How often it went on after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_count: Option<u32>,
-    /// Calls that did not run for want of an approval. The events of a stream do not contain it.
+    /// Calls that did not run because their approval was refused or timed out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }

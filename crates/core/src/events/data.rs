@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::TokenUsage;
 use crate::backend::{Attempts, BackendErrorKind, SessionChoice, SessionTotals};
+use crate::items::UnapprovedCalls;
 use crate::mcp::DiscoveredTools;
 use crate::message::{ContentPart, Message};
 use crate::thread_record::ThreadRecord;
@@ -245,6 +246,9 @@ pub struct TurnOutline {
     /// The whole agent that carries it in our place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// Calls that did not run because their approval was refused or timed out; records of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
+    pub unapproved: UnapprovedCalls,
 }
 
 #[expect(
