@@ -333,8 +333,10 @@ async fn a_subscription_ends_with_its_connection_also_when_its_client_takes_noth
         .await;
     let id = thread.rsplit('/').next().unwrap();
     let session_id = id.replace("thr_", "session_").parse().unwrap();
-    let mut record = ThreadRecord::default();
-    record.system_prompt = Some("x".repeat(10_000));
+    let record = ThreadRecord {
+        system_prompt: Some("x".repeat(10_000)),
+        ..ThreadRecord::default()
+    };
     for number in 0..2_000 {
         let data = SessionUpdatedData {
             title: Some(number.to_string()),

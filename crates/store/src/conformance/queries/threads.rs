@@ -161,8 +161,10 @@ pub(super) async fn the_newest_words_and_sums_are_shown(store: Store) -> Outcome
 
 pub(super) async fn a_search_finds_what_is_shown(store: Store) -> Outcome {
     let mut titled = Subject::new(&store, "titled").await?;
-    let mut record = ThreadRecord::default();
-    record.title = Some("Größe of things".to_owned());
+    let mut record = ThreadRecord {
+        title: Some("Größe of things".to_owned()),
+        ..ThreadRecord::default()
+    };
     record.policy.model = "Claude".to_owned();
     titled.make(record).await?;
     titled
