@@ -1,5 +1,6 @@
 //! `environments`: the tests under hostile values of the caller's environment.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,12 +13,18 @@ use crate::word::Word;
 
 pub(crate) const WORD: Word = Word {
     name: "environments",
-    summary: "all tests under other priorities, umasks, locales, time zones, homes, limits and users",
+    summary: "all tests under other priorities, umasks, locales, time zones, homes, limits, users and without bubblewrap",
     help: "\
-Builds the tests of the workspace once and runs them, without doc tests, in each of these environments: `nice` (nice -n 5), `umask`
-(002), `locale` (C), `zone` (Asia/Kathmandu), `directories` (HOME and TMPDIR with a space and letters beyond ASCII), `files` (512 open files: a search holds one for each of 256 levels),
-and `user` (a user without rights; only as root, with setpriv, and where that user can read the workspace). With names of packages
-only their tests run. The last line on stdout is the sum of the results.
+Builds the tests of the workspace once and runs them, without doc tests, in each of these environments:
+
+  values         nice -n 5, umask 002, locale C, time zone Asia/Kathmandu, HOME and TMPDIR with blanks and non-ASCII characters
+  values-no-bwrap  the same with bubblewrap hidden; as root, with unshare
+  user           the same as `values`, as a user without rights; as root, with setpriv, where that user can read the workspace
+  user-no-bwrap  both
+  files          256 open files
+
+To find the cause of a failure, `--only` also runs a single value: nice, umask, locale, zone or directories. With names of packages
+only their tests run. The last lines on stdout are the results of each environment and their sum.
 
 Usage: cargo xtask environments [--only NAME]... [PACKAGE]...
 
@@ -28,23 +35,104 @@ Examples:
     run,
 };
 
-/// The user and the group of `user`.
+/// The user and the group of the environments with another user.
 const NOBODY: &str = "65534";
 
-/// Each environment with what a shell does before it starts a test program. `$ODD` is a directory for everybody.
-const ENVIRONMENTS: &[(&str, &str)] = &[
-    ("nice", "exec nice -n 5 \"$@\""),
-    ("umask", "umask 002; exec \"$@\""),
-    ("locale", "LANG=C LC_ALL=C exec \"$@\""),
-    ("zone", "TZ=Asia/Kathmandu exec \"$@\""),
-    (
+/// Sets all values but the priority; `$ODD` is a directory that every user can write.
+const VALUES: &str =
+    "umask 002; export LANG=C LC_ALL=C TZ=Asia/Kathmandu HOME=\"$ODD/home\" TMPDIR=\"$ODD/tmp\"; ";
+
+struct Environment {
+    name: &'static str,
+    /// Runs as part of all, not only by its name.
+    is_default: bool,
+    hides_bubblewrap: bool,
+    is_other_user: bool,
+    /// What a shell does before it starts a test program, up to `exec`.
+    values: &'static [&'static str],
+}
+
+impl Environment {
+    const fn all_values(name: &'static str) -> Self {
+        Self {
+            name,
+            is_default: true,
+            hides_bubblewrap: false,
+            is_other_user: false,
+            values: &[VALUES, "exec nice -n 5 "],
+        }
+    }
+
+    const fn one_value(name: &'static str, values: &'static [&'static str]) -> Self {
+        Self {
+            is_default: false,
+            values,
+            ..Self::all_values(name)
+        }
+    }
+
+    /// Returns the command that starts a test program in this environment.
+    fn command(&self, program: &Path) -> Command {
+        let mut script = String::new();
+        let mut command = Command::new("sh");
+        if self.hides_bubblewrap {
+            command = Command::new("unshare");
+            command.args(["--mount", "sh"]);
+            script.push_str(HIDE_BUBBLEWRAP);
+        }
+        script.extend(self.values.iter().copied());
+        if self.is_other_user {
+            let _ = write!(
+                script,
+                "setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "
+            );
+        }
+        script.push_str("\"$@\"");
+        command.args(["-c", &script, "sh"]).arg(program);
+        command
+    }
+
+    /// Returns why this machine cannot offer the environment.
+    fn obstacle(&self, programs: &[Program]) -> Option<&'static str> {
+        if self.hides_bubblewrap && !can_hide_bubblewrap() {
+            Some("only root can hide bubblewrap, with unshare")
+        } else if self.is_other_user && !has_user(programs) {
+            Some("not root, no setpriv, or the workspace is not readable for others")
+        } else {
+            None
+        }
+    }
+}
+
+const HIDE_BUBBLEWRAP: &str =
+    "if bwrap=$(command -v bwrap); then mount --bind /dev/null \"$bwrap\" || exit 1; fi; ";
+
+const ENVIRONMENTS: &[Environment] = &[
+    Environment::all_values("values"),
+    Environment {
+        hides_bubblewrap: true,
+        ..Environment::all_values("values-no-bwrap")
+    },
+    Environment {
+        is_other_user: true,
+        ..Environment::all_values("user")
+    },
+    Environment {
+        hides_bubblewrap: true,
+        is_other_user: true,
+        ..Environment::all_values("user-no-bwrap")
+    },
+    Environment {
+        is_default: true,
+        ..Environment::one_value("files", &["ulimit -n 256; exec "])
+    },
+    Environment::one_value("nice", &["exec nice -n 5 "]),
+    Environment::one_value("umask", &["umask 002; exec "]),
+    Environment::one_value("locale", &["export LANG=C LC_ALL=C; exec "]),
+    Environment::one_value("zone", &["export TZ=Asia/Kathmandu; exec "]),
+    Environment::one_value(
         "directories",
-        "HOME=\"$ODD/home\" TMPDIR=\"$ODD/tmp\" exec \"$@\"",
-    ),
-    ("files", "ulimit -n 512; exec \"$@\""),
-    (
-        "user",
-        "HOME=\"$ODD/home\" TMPDIR=\"$ODD/tmp\" exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"",
+        &["export HOME=\"$ODD/home\" TMPDIR=\"$ODD/tmp\"; exec "],
     ),
 ];
 
@@ -58,49 +146,64 @@ struct Program {
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let (only, packages) = read(arguments)?;
     let mut cargo = command::cargo();
-    cargo.args(["test", "--no-run", "--message-format=json", "--tests"]);
-    match packages.is_empty() {
-        true => cargo.args(["--workspace", FEATURES[0], FEATURES[1]]),
-        false => cargo.args(packages.iter().flat_map(|package| ["-p", package])),
-    };
+    // Examples are built too: some tests run them.
+    cargo.args(["test", "--no-run", "--message-format=json"]);
+    if packages.is_empty() {
+        cargo.args(["--workspace", FEATURES[0], FEATURES[1]]);
+    } else {
+        cargo.args(packages.iter().flat_map(|package| ["-p", package]));
+    }
     let built = command::read(cargo)?;
     let programs: Vec<_> = built.lines().filter_map(program).collect();
     let odd = odd_directory()?;
-    let mut tally = Tally::default();
-    let mut failed = Vec::new();
-    for (name, setup) in ENVIRONMENTS {
-        if !only.is_empty() && !only.contains(name) {
+    let (mut sum, mut lines, mut failed) = (Tally::default(), Vec::new(), Vec::new());
+    let is_wanted = |environment: &&Environment| {
+        if only.is_empty() {
+            environment.is_default
+        } else {
+            only.contains(&environment.name)
+        }
+    };
+    for environment in ENVIRONMENTS.iter().filter(is_wanted) {
+        let name = environment.name;
+        let mut tally = Tally::default();
+        if let Some(obstacle) = environment.obstacle(&programs) {
+            sum.skip(&format!("environments {name}: {obstacle}"));
             continue;
         }
-        if *name == "user" && !has_user(&programs) {
-            tally.skip("environments user: not root, no setpriv, or the workspace is not readable for others");
-            continue;
-        }
-        for Program {
-            package,
-            executable,
-        } in &programs
-        {
-            let title = executable.file_name().unwrap_or_default();
-            let title = format!("==> {name}: {} {}", package.display(), title.display());
+        for program in &programs {
+            let title = program.executable.file_name().unwrap_or_default();
+            let title = format!(
+                "==> {name}: {} {}",
+                program.package.display(),
+                title.display()
+            );
             eprintln!("{}", bold(&title));
-            let mut shell = Command::new("sh");
-            shell
-                .args(["-c", setup, "sh"])
-                .arg(executable)
-                .current_dir(package)
-                .env("CARGO_MANIFEST_DIR", package)
+            let mut test = environment.command(&program.executable);
+            test.current_dir(&program.package)
+                .env("CARGO_MANIFEST_DIR", &program.package)
+                // Otherwise snapshots are looked for with the help of cargo, which another user may not have.
+                .env("INSTA_WORKSPACE_ROOT", command::root())
                 .env("ODD", &odd);
-            if command::run_tests(shell, &mut tally).is_err() {
+            if command::run_tests(test, &mut tally).is_err() {
                 failed.push(title);
             }
         }
+        lines.push(format!(
+            "{name}: {} passed, {} failed, {} skipped",
+            tally.passed,
+            tally.failed,
+            tally.skipped.len()
+        ));
+        sum.add(tally);
     }
     failed.iter().for_each(|title| eprintln!("failed {title}"));
-    println!("{tally}");
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Shown),
+    lines.iter().for_each(|line| println!("{line}"));
+    println!("{sum}");
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Shown)
     }
 }
 
@@ -112,8 +215,8 @@ fn read(arguments: &[String]) -> Result<(Vec<&str>, Vec<&str>), Failure> {
         match argument {
             "--only" => {
                 let name = arguments.next().unwrap_or_default();
-                if !ENVIRONMENTS.iter().any(|(known, _)| *known == name) {
-                    let names: Vec<_> = ENVIRONMENTS.iter().map(|(known, _)| *known).collect();
+                let names: Vec<_> = ENVIRONMENTS.iter().map(|known| known.name).collect();
+                if !names.contains(&name) {
                     let text = format!("`{name}` is no environment; use {}", names.join(", "));
                     return Err(Failure::Usage(text));
                 }
@@ -155,6 +258,13 @@ fn odd_directory() -> Result<PathBuf, Failure> {
     Ok(odd)
 }
 
+/// Tells whether a file can be covered in a mount namespace.
+fn can_hide_bubblewrap() -> bool {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "mount", "--bind", "/dev/null", "/dev/null"]);
+    command::works(unshare)
+}
+
 /// Tells whether a user without rights can run the programs.
 fn has_user(programs: &[Program]) -> bool {
     let reads = |path: &Path| {
@@ -187,6 +297,26 @@ mod tests {
         assert_eq!(program(&line(true)), Some(found));
         assert_eq!(program(&line(false)), None);
         assert_eq!(program(r#"{"reason":"build-finished"}"#), None);
+    }
+
+    #[test]
+    fn a_program_starts_behind_all_that_its_environment_sets() {
+        let find = |name: &str| ENVIRONMENTS.iter().find(|known| known.name == name);
+        let command = |name: &str| {
+            let command = find(name).unwrap().command(Path::new("/t"));
+            let arguments = command.get_args().map(|it| it.to_str().unwrap());
+            let program = command.get_program().to_str().unwrap();
+            [program]
+                .into_iter()
+                .chain(arguments)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(command("umask"), "sh -c umask 002; exec \"$@\" sh /t");
+        let all = command("user-no-bwrap");
+        assert!(all.starts_with("unshare --mount sh -c if bwrap="), "{all}");
+        let end = "exec nice -n 5 setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\" sh /t";
+        assert!(all.ends_with(end), "{all}");
     }
 
     #[test]

@@ -1,31 +1,40 @@
-//! Requests and their answers.
+//! Requests and their responses.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName};
-use hyper::{Method, Request, Response};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_protocol::ErrorBody;
+use windlass_protocol::api::{Call, CallError, CallFuture, Page, RuntimeApi, Stream};
+use windlass_protocol::operations::{self, Endpoint, RequestBody, ResponseForm};
+use windlass_protocol::{ErrorBody, for_each_operation};
 
+use crate::backoff::Backoff;
 use crate::connect::Connect;
-use crate::error::ClientError;
-use crate::events::Events;
+use crate::events::{Continue, Events};
+use crate::raw::RawParts;
+use crate::target::request_target;
 
-/// How much of an answer that nobody understands is shown.
-const SHOWN: usize = 400;
+/// The characters of an unreadable error body that are reported.
+const MAX_ERROR_TEXT: usize = 400;
+/// The header with the `cursor` of the next page of a list.
+const NEXT_CURSOR: &str = "x-windlass-next-cursor";
 
-/// Speaks to a daemon. Copies speak to the same one.
+/// The Runtime API of a daemon over a connection. Clones use the same daemon.
+///
+/// Each call opens a connection of its own. A response in [`Frames`](ResponseForm::Frames) or
+/// [`Lines`](ResponseForm::Lines) is a stream of bytes: its parts end anywhere, also inside a line.
 #[derive(Clone)]
 pub struct Client {
     connect: Arc<dyn Connect>,
     token: Option<String>,
+    /// `None` ends an event stream with its connection.
+    pub(crate) reconnect: Option<Backoff>,
 }
 
 impl std::fmt::Debug for Client {
@@ -35,134 +44,165 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Speaks over these connections and shows this token.
+    /// Creates a client that sends this token with each request.
     pub fn new(connect: impl Connect + 'static, token: Option<String>) -> Self {
         Self {
             connect: Arc::new(connect),
             token,
+            reconnect: Some(Backoff::default()),
         }
     }
 
-    /// Reads something.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.ask(Method::GET, path, None, &[]).await
+    /// Ends event streams with their connection, for a caller that looks for the next daemon itself.
+    #[must_use]
+    pub fn without_reconnect(mut self) -> Self {
+        self.reconnect = None;
+        self
     }
 
-    /// Asks for something to be done.
-    pub async fn post<T: DeserializeOwned>(
+    /// Sends a request and returns a successful response.
+    pub(crate) async fn send<E: Endpoint>(
         &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        self.ask(Method::POST, path, Some(serde_json::to_vec(body)?), &[])
-            .await
-    }
-
-    /// Asks for something to be done once: the same key is the same request, also over a restart of the daemon.
-    pub async fn post_once<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-        key: &str,
-    ) -> Result<T, ClientError> {
-        let body = Some(serde_json::to_vec(body)?);
-        let key = (HeaderName::from_static("idempotency-key"), key.to_owned());
-        self.ask(Method::POST, path, body, &[key]).await
-    }
-
-    /// Changes something.
-    pub async fn patch<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        self.ask(Method::PATCH, path, Some(serde_json::to_vec(body)?), &[])
-            .await
-    }
-
-    /// Removes something.
-    pub async fn delete(&self, path: &str) -> Result<(), ClientError> {
-        self.answer(Method::DELETE, path, None, &[]).await?;
-        Ok(())
-    }
-
-    /// Reads something that may be long, and writes it where it is wanted.
-    pub async fn download(&self, path: &str, to: &mut impl Write) -> Result<(), ClientError> {
-        let answer = self.answer(Method::GET, path, None, &[]).await?;
-        let mut body = answer.into_body();
-        while let Some(frame) = body.frame().await {
-            if let Ok(piece) = frame.map_err(ClientError::Broken)?.into_data() {
-                to.write_all(&piece).map_err(ClientError::Unwritten)?;
-            }
+        call: &Call<E>,
+    ) -> Result<Response<Incoming>, CallError> {
+        let request = self.request(call)?;
+        let stream = self.connect.connect().await;
+        let stream = TokioIo::new(stream.map_err(CallError::Unreachable)?);
+        let (mut sender, connection) = http1::handshake(stream).await.map_err(broken)?;
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await.map_err(broken)?;
+        if response.status().is_success() {
+            return Ok(response);
         }
-        Ok(())
+        let status = response.status().as_u16();
+        let text = bytes(response).await?;
+        Err(match serde_json::from_slice::<ErrorBody>(&text) {
+            Ok(body) => CallError::Refused(Box::new(body)),
+            Err(_) => CallError::Status {
+                status,
+                text: String::from_utf8_lossy(&text)
+                    .chars()
+                    .take(MAX_ERROR_TEXT)
+                    .collect(),
+            },
+        })
     }
 
-    /// Follows a thread from the event after a number on.
-    pub async fn events(&self, thread_id: &str, since: u64) -> Result<Events, ClientError> {
-        let path = format!("/v1/threads/{thread_id}/events?since_seq={since}");
-        let accept = (ACCEPT, "text/event-stream".to_owned());
-        let answer = self.answer(Method::GET, &path, None, &[accept]).await?;
-        Ok(Events::of(answer.into_body()))
-    }
-
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Vec<u8>>,
-        headers: &[(HeaderName, String)],
-    ) -> Result<T, ClientError> {
-        let answer = self.answer(method, path, body, headers).await?;
-        let text = answer.into_body().collect().await;
-        Ok(serde_json::from_slice(
-            &text.map_err(ClientError::Broken)?.to_bytes(),
-        )?)
-    }
-
-    /// Sends a request and returns a good answer.
-    async fn answer(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Vec<u8>>,
-        headers: &[(HeaderName, String)],
-    ) -> Result<Response<Incoming>, ClientError> {
+    fn request<E: Endpoint>(&self, call: &Call<E>) -> Result<Request<Full<Bytes>>, CallError> {
+        let operation = E::OPERATION;
+        let target = request_target(operation.path, &call.path, &call.query)?;
         let mut request = Request::builder()
-            .method(method)
-            .uri(path)
+            .method(operation.method.as_str())
+            .uri(target)
             .header(HOST, "localhost");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        if body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
+        if let Some(key) = &call.idempotency_key {
+            request = request.header("idempotency-key", key);
         }
-        for (name, value) in headers {
-            request = request.header(name, value);
+        if operation.response == ResponseForm::Events {
+            request = request.header(ACCEPT, "text/event-stream");
         }
-        let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
-        let request = request.map_err(|error| ClientError::BadRequest(error.to_string()))?;
-        let stream = self.connect.connect().await;
-        let stream = TokioIo::new(stream.map_err(ClientError::Unreachable)?);
-        let (mut sender, connection) = http1::handshake(stream)
-            .await
-            .map_err(ClientError::Broken)?;
-        tokio::spawn(connection);
-        let answer = sender.send_request(request).await;
-        let answer = answer.map_err(ClientError::Broken)?;
-        if answer.status().is_success() {
-            return Ok(answer);
-        }
-        let status = answer.status().as_u16();
-        let text = answer.into_body().collect().await;
-        let text = text.map_err(ClientError::Broken)?.to_bytes();
-        Err(match serde_json::from_slice::<ErrorBody>(&text) {
-            Ok(body) => ClientError::Refused(Box::new(body)),
-            Err(_) => ClientError::Status {
-                status,
-                text: String::from_utf8_lossy(&text).chars().take(SHOWN).collect(),
-            },
-        })
+        let body = match operation.body {
+            RequestBody::None => Vec::new(),
+            RequestBody::Required | RequestBody::Optional => {
+                request = request.header(CONTENT_TYPE, "application/json");
+                serde_json::to_vec(&call.request)?
+            }
+        };
+        let request = request.body(Full::new(Bytes::from(body)));
+        request.map_err(|error| CallError::InvalidRequest(error.to_string()))
+    }
+
+    async fn json<E: Endpoint>(&self, call: Call<E>) -> Result<E::Response, CallError>
+    where
+        E::Response: DeserializeOwned,
+    {
+        let body = bytes(self.send(&call).await?).await?;
+        Ok(serde_json::from_slice(&body)?)
+    }
+
+    async fn list<E, T>(&self, call: Call<E>) -> Result<Page<T>, CallError>
+    where
+        E: Endpoint<Response = Page<T>>,
+        T: DeserializeOwned,
+    {
+        let response = self.send(&call).await?;
+        let next = response.headers().get(NEXT_CURSOR);
+        let next = next.and_then(|cursor| cursor.to_str().ok());
+        let next = next.map(str::to_owned);
+        let entries = serde_json::from_slice(&bytes(response).await?)?;
+        Ok(Page { entries, next })
+    }
+
+    async fn text<E: Endpoint>(&self, call: Call<E>) -> Result<String, CallError> {
+        let body = bytes(self.send(&call).await?).await?;
+        String::from_utf8(body.into()).map_err(|error| CallError::Broken(error.into()))
+    }
+
+    async fn empty<E: Endpoint>(&self, call: Call<E>) -> Result<(), CallError> {
+        bytes(self.send(&call).await?).await?;
+        Ok(())
+    }
+
+    async fn raw<E: Endpoint>(&self, call: Call<E>) -> Result<Stream<Vec<u8>>, CallError> {
+        let response = self.send(&call).await?;
+        Ok(Box::new(RawParts(response.into_body())))
+    }
+
+    async fn events<E: Continue>(&self, call: Call<E>) -> Result<Stream<E::Event>, CallError> {
+        let response = self.send(&call).await?;
+        let body = response.into_body();
+        Ok(Box::new(Events::new(self.clone(), call, body)))
     }
 }
+
+async fn bytes(response: Response<Incoming>) -> Result<Bytes, CallError> {
+    let body = response.into_body().collect().await;
+    Ok(body.map_err(broken)?.to_bytes())
+}
+
+pub(crate) fn broken(error: hyper::Error) -> CallError {
+    CallError::Broken(error.into())
+}
+
+/// Receives the response of a call by its form.
+macro_rules! receive {
+    (Json $client:ident $call:ident) => {
+        $client.json($call)
+    };
+    (List $client:ident $call:ident) => {
+        $client.list($call)
+    };
+    (Events $client:ident $call:ident) => {
+        $client.events($call)
+    };
+    (Frames $client:ident $call:ident) => {
+        $client.raw($call)
+    };
+    (Lines $client:ident $call:ident) => {
+        $client.raw($call)
+    };
+    (Text $client:ident $call:ident) => {
+        $client.text($call)
+    };
+    (Empty $client:ident $call:ident) => {
+        $client.empty($call)
+    };
+}
+
+macro_rules! implement {
+    ($($name:ident $function:ident $form:ident;)*) => {
+        impl RuntimeApi for Client {
+            $(fn $function(
+                &self,
+                call: Call<operations::$name>,
+            ) -> CallFuture<'_, <operations::$name as Endpoint>::Response> {
+                Box::pin(receive!($form self call))
+            })*
+        }
+    };
+}
+
+for_each_operation!(implement);

@@ -1,58 +1,265 @@
-//! The events of a thread as they come.
+//! Event streams that survive their connection.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use windlass_protocol::{EventPayload, RuntimeEventEnvelope};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, Sleep};
+use windlass_protocol::api::{Call, CallError, CallFuture, Parts, Stream};
+use windlass_protocol::fleet::FleetRunEvent;
+use windlass_protocol::operations::{Endpoint, StreamEvents, StreamFleetEvents};
+use windlass_protocol::{ErrorCode, EventPayload, RuntimeEventEnvelope};
 
-use crate::error::ClientError;
+use crate::backoff::Backoff;
+use crate::client::{Client, broken};
+use crate::sse::{Line, Lines};
 
+/// The server sends a comment after 15 seconds without events, so a connection that is silent for longer than this is dead.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// The number of unknown names that are reported; a server that sends more gets no further reports.
 const MAX_UNKNOWN: usize = 64;
 
-/// A stream of events. It ends when the daemon stops; [`seq`](RuntimeEventEnvelope::seq) of the last one says where to go on.
-#[derive(Debug)]
-pub struct Events {
-    body: Incoming,
-    frames: Frames,
+/// An event stream that another request can continue.
+pub(crate) trait Continue:
+    Endpoint<Path: Clone, Query: Clone, Request = (), Response = Stream<Self::Event>> + Clone
+{
+    type Event: DeserializeOwned + Send + 'static;
+    /// The code of a refusal after the streamed thread or run was removed.
+    const REMOVED: ErrorCode;
+    /// Whether the server ends the stream after a last event.
+    const HAS_LAST_EVENT: bool;
+
+    /// Accepts an event with the JSON that it was read from.
+    fn accept(event: &mut Self::Event, json: Vec<u8>);
+
+    /// Changes the request so that it continues after an event.
+    fn continue_after(call: &mut Call<Self>, event: &Self::Event);
+
+    /// Changes the request so that it continues after the last recorded event, which may not be one of this stream.
+    fn caught_up(call: &mut Call<Self>, seq: u64);
 }
 
-impl Events {
-    pub(crate) fn of(body: Incoming) -> Self {
+impl Continue for StreamEvents {
+    type Event = RuntimeEventEnvelope;
+    const REMOVED: ErrorCode = ErrorCode::ThreadNotFound;
+    const HAS_LAST_EVENT: bool = false;
+
+    fn accept(event: &mut Self::Event, json: Vec<u8>) {
+        if let EventPayload::Unknown(unknown) = &event.payload
+            && UNKNOWN_NAMES.is_new(&unknown.name)
+        {
+            let name = &unknown.name;
+            tracing::warn!(?name, "the server sends events that this version skips");
+        }
+        event.received = String::from_utf8(json).ok().map(Into::into);
+    }
+
+    fn continue_after(call: &mut Call<Self>, event: &Self::Event) {
+        Self::caught_up(call, event.seq);
+    }
+
+    fn caught_up(call: &mut Call<Self>, seq: u64) {
+        call.query.since_seq = Some(seq);
+        // It selects among the events that were recorded before the stream began.
+        call.query.replay_limit = None;
+    }
+}
+
+impl Continue for StreamFleetEvents {
+    type Event = FleetRunEvent;
+    const REMOVED: ErrorCode = ErrorCode::FleetRunNotFound;
+    const HAS_LAST_EVENT: bool = true;
+
+    fn accept(_: &mut Self::Event, _: Vec<u8>) {}
+
+    fn continue_after(call: &mut Call<Self>, event: &Self::Event) {
+        call.query.after = Some(event.cursor.clone());
+    }
+
+    fn caught_up(_: &mut Call<Self>, _: u64) {}
+}
+
+/// The events of a thread or a fleet run, over as many connections as it takes.
+///
+/// Dropping the future of `next` loses nothing: all progress, also that of a reconnect, is in this value.
+pub(crate) struct Events<E: Continue> {
+    client: Client,
+    /// The request that continues after the last event.
+    call: Call<E>,
+    state: State,
+    /// The connections since one delivered something.
+    attempts: u32,
+}
+
+enum State {
+    Open(Box<Open>),
+    Reopening(Pin<Box<dyn Future<Output = Result<Incoming, CallError>> + Send>>),
+    Ended,
+}
+
+/// A connection that delivers events.
+struct Open {
+    body: Incoming,
+    lines: Lines,
+    silence: Pin<Box<Sleep>>,
+    has_event: bool,
+    /// Whether the daemon announced that it shuts down.
+    is_shutdown: bool,
+}
+
+impl Open {
+    fn new(body: Incoming) -> Self {
         Self {
             body,
-            frames: Frames::default(),
+            lines: Lines::default(),
+            silence: Box::pin(tokio::time::sleep(MAX_SILENCE)),
+            has_event: false,
+            is_shutdown: false,
         }
     }
 
-    /// Returns the next event; `None` when the daemon has ended the stream.
-    ///
-    /// An event of a newer server has the payload [`EventPayload::Unknown`]. Its name is logged once per process.
-    pub async fn next(&mut self) -> Result<Option<RuntimeEventEnvelope>, ClientError> {
-        loop {
-            if let Some(data) = self.frames.next() {
-                let event: RuntimeEventEnvelope = serde_json::from_slice(&data)?;
-                if let EventPayload::Unknown(unknown) = &event.payload
-                    && UNKNOWN_NAMES.is_new(&unknown.name)
-                {
-                    let name = &unknown.name;
-                    tracing::warn!(?name, "the server sends events that this version skips");
-                }
-                return Ok(Some(event));
+    /// Reads more of the body; `false` at its end.
+    async fn read(&mut self) -> Result<bool, CallError> {
+        let frame = tokio::select! {
+            frame = self.body.frame() => frame,
+            () = &mut self.silence => {
+                let silent = io::Error::new(io::ErrorKind::TimedOut, "the event stream is silent");
+                return Err(CallError::Broken(silent.into()));
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(piece) = frame.into_data() {
-                        self.frames.push(&piece);
-                    }
+        };
+        self.silence.as_mut().reset(Instant::now() + MAX_SILENCE);
+        match frame {
+            None => Ok(false),
+            Some(frame) => {
+                if let Ok(part) = frame.map_err(broken)?.into_data() {
+                    self.lines.push(&part);
                 }
-                Some(Err(error)) => return Err(ClientError::Broken(error)),
-                None => return Ok(None),
+                Ok(true)
             }
         }
     }
+}
+
+impl<E: Continue> Parts<E::Event> for Events<E> {
+    fn next(&mut self) -> CallFuture<'_, Option<E::Event>> {
+        Box::pin(self.advance())
+    }
+}
+
+impl<E: Continue> Events<E> {
+    pub(crate) fn new(client: Client, call: Call<E>, body: Incoming) -> Self {
+        Self {
+            client,
+            call,
+            state: State::Open(Box::new(Open::new(body))),
+            attempts: 0,
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<E::Event>, CallError> {
+        loop {
+            match &mut self.state {
+                State::Ended => return Ok(None),
+                State::Reopening(reopening) => {
+                    let reopened = reopening.await;
+                    self.state = State::Ended;
+                    match reopened {
+                        Ok(body) => self.state = State::Open(Box::new(Open::new(body))),
+                        Err(error) if error.code() == Some(E::REMOVED) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                State::Open(open) => {
+                    let Some(line) = open.lines.next() else {
+                        match open.read().await {
+                            Ok(true) => {}
+                            Ok(false) => self.close(Ok(()))?,
+                            Err(error) => self.close(Err(error))?,
+                        }
+                        continue;
+                    };
+                    self.attempts = 0;
+                    match line {
+                        Line::Data(json) => {
+                            open.has_event = true;
+                            return self.event(json).map(Some);
+                        }
+                        Line::Comment(text) => {
+                            open.is_shutdown |= text == b"shutdown";
+                            if let Some(seq) = caught_up(&text) {
+                                E::caught_up(&mut self.call, seq);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, json: Vec<u8>) -> Result<E::Event, CallError> {
+        let mut event = serde_json::from_slice(&json)?;
+        E::continue_after(&mut self.call, &event);
+        E::accept(&mut event, json);
+        Ok(event)
+    }
+
+    /// Ends the connection, and begins to reconnect unless the stream is over.
+    fn close(&mut self, closed: Result<(), CallError>) -> Result<(), CallError> {
+        let State::Open(open) = std::mem::replace(&mut self.state, State::Ended) else {
+            return closed;
+        };
+        let Some(backoff) = self.client.reconnect else {
+            return closed;
+        };
+        // A daemon that shuts down closes its streams in the same way as after a last event. A second request tells the two
+        // apart: it delivers the rest, or ends without any event.
+        let is_over = E::HAS_LAST_EVENT && closed.is_ok() && !open.has_event && !open.is_shutdown;
+        if !is_over {
+            let (client, call) = (self.client.clone(), self.call.clone());
+            let reopening = reopen(client, call, backoff, self.attempts);
+            self.state = State::Reopening(Box::pin(reopening));
+            self.attempts = self.attempts.saturating_add(1);
+        }
+        Ok(())
+    }
+}
+
+/// Sends a request until the daemon accepts or refuses it.
+async fn reopen<E: Continue>(
+    client: Client,
+    call: Call<E>,
+    backoff: Backoff,
+    mut attempt: u32,
+) -> Result<Incoming, CallError> {
+    loop {
+        tokio::time::sleep(backoff.pause(attempt)).await;
+        match tokio::time::timeout(MAX_SILENCE, client.send(&call)).await {
+            Ok(Ok(response)) => return Ok(response.into_body()),
+            Ok(Err(error)) if !is_temporary(&error) => return Err(error),
+            _ => attempt = attempt.saturating_add(1),
+        }
+    }
+}
+
+/// Returns whether the same request may succeed later.
+fn is_temporary(error: &CallError) -> bool {
+    let status = match error {
+        CallError::Refused(body) => body.error.status,
+        CallError::Status { status, .. } => *status,
+        _ => return error.is_lost(),
+    };
+    matches!(status, 408 | 429 | 502 | 503 | 504)
+}
+
+/// Reads the number in the comment after the recorded events.
+fn caught_up(comment: &[u8]) -> Option<u64> {
+    let comment = std::str::from_utf8(comment).ok()?;
+    comment.strip_prefix("caught-up ")?.parse().ok()
 }
 
 static UNKNOWN_NAMES: UnknownNames = UnknownNames(Mutex::new(BTreeSet::new()));
@@ -68,82 +275,9 @@ impl UnknownNames {
     }
 }
 
-/// Puts lines together from pieces. Windlass writes the data of a frame in one line; what is not data is passed over.
-#[derive(Debug, Default)]
-struct Frames {
-    bytes: Vec<u8>,
-    /// Where the next line begins.
-    line: usize,
-    /// How far an end of that line was looked for.
-    seen: usize,
-}
-
-impl Frames {
-    fn push(&mut self, piece: &[u8]) {
-        self.bytes.drain(..self.line);
-        self.seen -= self.line;
-        self.line = 0;
-        self.bytes.extend_from_slice(piece);
-    }
-
-    /// Takes the next data.
-    fn next(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let rest = &self.bytes[self.seen..];
-            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-                self.seen = self.bytes.len();
-                return None;
-            };
-            let end = self.seen + end;
-            let line = self.bytes[self.line..end].trim_ascii_end();
-            let data = line.strip_prefix(b"data:");
-            let data = data.map(|data| data.trim_ascii_start().to_vec());
-            (self.line, self.seen) = (end + 1, end + 1);
-            if data.is_some() {
-                return data;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
     use super::*;
-    use crate::{Client, ToPort};
-
-    #[tokio::test]
-    async fn unknown_event_is_passed_on_and_the_stream_continues() {
-        let frame = |seq: u64, name: &str, payload: Value| {
-            let event = json!({
-                "schema_version": 1, "seq": seq, "event": name, "kind": name, "thread_id": "thr_1", "turn_id": null,
-                "item_id": null, "timestamp": "", "created_at": "", "payload": payload,
-            });
-            format!("id: {seq}\nevent: {name}\ndata: {event}\n\n")
-        };
-        let known = json!({ "approval_id": "apr_1", "timeout_secs": 1 });
-        let body = frame(1, "thread.renamed", json!({})) + &frame(2, "approval.timeout", known);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = [0; 4096];
-            let _ = stream.read(&mut request).await.unwrap();
-            let length = body.len();
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        });
-        let client = Client::new(ToPort::new(address.to_string()), None);
-        let mut events = client.events("thr_1", 0).await.unwrap();
-        let first = events.next().await.unwrap().unwrap();
-        assert!(matches!(first.payload, EventPayload::Unknown(_)));
-        let second = events.next().await.unwrap().unwrap();
-        assert_eq!(second.payload.name(), "approval.timeout");
-        assert!(events.next().await.unwrap().is_none());
-    }
 
     #[test]
     fn unknown_name_is_reported_once() {
@@ -155,21 +289,5 @@ mod tests {
             assert!(names.is_new(&number.to_string()));
         }
         assert!(!names.is_new("one too many"));
-    }
-
-    #[test]
-    fn data_is_found_however_the_text_is_cut() {
-        let text = b": caught-up\n\nid: 1\nevent: x\ndata: {\"a\":1}\n\nid: 2\r\ndata:{}\r\n\r\n";
-        for size in 1..text.len() {
-            let mut frames = Frames::default();
-            let mut found = Vec::new();
-            for piece in text.chunks(size) {
-                frames.push(piece);
-                while let Some(data) = frames.next() {
-                    found.push(data);
-                }
-            }
-            assert_eq!(found, [b"{\"a\":1}".to_vec(), b"{}".to_vec()], "{size}");
-        }
     }
 }

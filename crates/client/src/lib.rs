@@ -1,20 +1,26 @@
-//! A client of the Windlass Runtime API: threads, turns, answers and events of a daemon.
+//! A client of the Windlass Runtime API.
 //!
-//! It speaks HTTP over whatever leads to the daemon: a port, a Unix socket, or a pipe inside of one process (see [`Connect`]). Bodies are the
-//! types of `windlass-protocol`, or any JSON.
+//! [`Client`] implements [`RuntimeApi`](windlass_protocol::RuntimeApi) over a port or a Unix socket (see [`Connect`]).
+//! Requests, responses and errors are the types of `windlass-protocol`.
+//!
+//! Event streams reconnect automatically and continue after the last event: they lose none and repeat none, also when the
+//! daemon restarts. They end when the thread is removed, when the daemon refuses the request, or when they are dropped.
 //!
 //! ```no_run
-//! use serde_json::json;
 //! use windlass_client::{Client, ToPort};
-//! use windlass_protocol::{Thread, ThreadAndTurn};
+//! use windlass_protocol::operations::IdPath;
+//! use windlass_protocol::{Call, CallError, CreateThread, RuntimeApi, StartTurn};
 //!
-//! # async fn example() -> Result<(), windlass_client::ClientError> {
+//! # async fn example() -> Result<(), CallError> {
 //! let client = Client::new(ToPort::new("127.0.0.1:7878"), Some("the-token".to_owned()));
-//! let thread: Thread = client.post("/v1/threads", &json!({})).await?;
-//! let prompt = json!({ "prompt": "What is in this directory?" });
-//! let path = format!("/v1/threads/{}/turns", thread.id);
-//! let started: ThreadAndTurn = client.post(&path, &prompt).await?;
-//! let mut events = client.events(&started.thread.id, 0).await?;
+//! let thread = client.create_thread(Call::new((), CreateThread::default())).await?;
+//! let path = IdPath { id: thread.id };
+//! let prompt = StartTurn {
+//!     prompt: "What is in this directory?".to_owned(),
+//!     ..StartTurn::default()
+//! };
+//! client.start_turn(Call::new(path.clone(), prompt)).await?;
+//! let mut events = client.stream_events(Call::new(path, ())).await?;
 //! while let Some(event) = events.next().await? {
 //!     println!("{} {}", event.seq, event.payload.name());
 //! }
@@ -24,12 +30,15 @@
 
 #![warn(missing_docs)]
 
+mod backoff;
 mod client;
 mod connect;
-mod error;
 mod events;
+mod raw;
+mod sse;
+mod target;
+#[cfg(test)]
+mod tests;
 
 pub use client::Client;
 pub use connect::{Connect, Connection, ToPort, ToSocket};
-pub use error::ClientError;
-pub use events::Events;

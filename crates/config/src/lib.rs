@@ -9,6 +9,7 @@ pub mod schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 pub use layers::{Layer, Layers, MergeError, Origin, SetValue};
@@ -273,6 +274,8 @@ pub struct Limits {
     pub waiting_inputs: Option<usize>,
     /// How long a turn waits for somebody, in seconds.
     pub wait_seconds: Option<u64>,
+    /// Bytes of an external agent's output that one turn records, at least 1. Beyond it the turn fails with `backend_output_limit`.
+    pub backend_output_bytes: Option<NonZeroUsize>,
 }
 
 /// How much turns, threads and a day may use; what is not set is not limited.

@@ -95,6 +95,14 @@ pub enum AgentLoopError {
         /// The turn as named.
         turn_id: TurnId,
     },
+    /// The turn is not queued: it has begun or ended, or the session has no such turn.
+    #[error("Session {session_id} has no queued turn {turn_id}")]
+    TurnNotQueued {
+        /// The session asked for.
+        session_id: SessionId,
+        /// The turn as named.
+        turn_id: TurnId,
+    },
     /// A fork cannot begin at that place; nothing was changed.
     #[error("Session {session_id} cannot be forked there: {reason}")]
     NotForkable {

@@ -4,7 +4,6 @@
 //! conversation, the traits that a host implements, the registries of capabilities and drivers, and the simulator.
 
 pub mod agent;
-pub mod approval_rules;
 pub mod atoms;
 pub mod backend;
 pub mod bounds;
@@ -35,6 +34,7 @@ pub mod named_secrets;
 pub mod network_access;
 pub mod platform_definition;
 pub mod questions;
+pub mod remembered_calls;
 pub mod runs;
 pub mod runtime_agent;
 pub mod runtime_context;

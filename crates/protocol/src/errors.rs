@@ -99,6 +99,8 @@ codes! {
     NoActiveTurn = "no_active_turn", 409;
     /// The named turn is not the one that runs.
     TurnNotActive = "turn_not_active", 409;
+    /// The turn has started or ended, so that its input is no longer in the queue.
+    TurnNotQueued = "turn_not_queued", 409;
     /// The turn was told to stop.
     TurnStopping = "turn_stopping", 409;
     /// The thread cannot be forked at that place.

@@ -24,6 +24,7 @@ pub mod mode;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 pub mod operations;
+pub mod queue;
 pub mod sessions;
 pub mod stream;
 pub mod tasks;
@@ -54,6 +55,7 @@ pub use events::{EventName, EventPayload, RuntimeEventEnvelope};
 pub use info::{Health, RuntimeCapabilities, RuntimeExperimentalCapabilities, RuntimeInfo};
 pub use items::{Item, ItemKind};
 pub use mode::Mode;
+pub use queue::{EditQueuedInput, InputQueue, OnBusy, QueuedInput};
 pub use sessions::{
     PatchSession, PatchedSession, ResumeSession, ResumedSession, SaveSession, SavedSession,
     SessionDetail, SessionLine, SessionList, SessionMessage, SessionMetadata, SessionPeek,

@@ -148,6 +148,9 @@ pub struct TaskList {
     pub tasks: Vec<TaskSummary>,
     /// How many there are of all owners.
     pub counts: TaskCounts,
+    /// The `cursor` of the next page; over HTTP it is the header `x-windlass-next-cursor`.
+    #[serde(skip)]
+    pub next: Option<String>,
 }
 
 turn_policy! {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::budgets::Budget;
 use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
+use crate::queue::OnBusy;
 use crate::tools::DynamicToolSpec;
 use crate::turn_policy::turn_policy;
 
@@ -160,6 +161,9 @@ turn_policy! {
     pub struct StartTurn: request {
         /// What is said.
         pub prompt: String,
+        /// What happens to the input while the thread has an open turn; default `refuse`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub on_busy: Option<OnBusy>,
         /// The input in short; else its beginning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub input_summary: Option<String>,

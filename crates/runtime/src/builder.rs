@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use windlass_core::agent::Agent;
-use windlass_core::approval_rules::RememberedCalls;
 use windlass_core::backend::Backend;
 use windlass_core::capabilities::Capability;
 use windlass_core::egress::EgressService;
@@ -14,6 +13,7 @@ use windlass_core::llm_models::{LlmProviderType, ModelWithDrivers, ModelWithProv
 use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
 use windlass_core::mcp::McpConnector;
 use windlass_core::platform_definition::PlatformDefinition;
+use windlass_core::remembered_calls::RememberedCalls;
 use windlass_core::session::Session;
 use windlass_core::session_file::InitialFile;
 use windlass_core::traits::{SessionFileSystem, SessionFileSystemFactoryContext};

@@ -35,6 +35,10 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
             session_id,
             turn_id,
         },
+        Rejected::NotQueued(turn_id) => AgentLoopError::TurnNotQueued {
+            session_id,
+            turn_id,
+        },
         Rejected::NoTurn => AgentLoopError::NoActiveTurn(session_id),
         Rejected::NoPendingCall { call, reason } => AgentLoopError::NoPendingCall {
             call_id: call,

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use windlass_core::approval_rules::RememberedCalls;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::history::History;
 use windlass_core::mcp::McpConnector;
 use windlass_core::message::Message;
 use windlass_core::platform_definition::PlatformDefinition;
+use windlass_core::remembered_calls::RememberedCalls;
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::Thread;
@@ -31,6 +31,10 @@ use crate::subagents::{ChildSlots, SubagentHost, Trees};
 use crate::thread::{IdleLimits, Mail, Slot, Slots};
 use crate::turn_context::{KeptDiscoveries, KeptTools, Offers};
 use crate::world::World;
+
+/// How long a session stays in memory after its last use when idle sessions exceed [`RuntimeSettings::idle_bytes`]. Its next turn
+/// often follows at once and would read the journal again.
+const UNLOAD_AFTER: Duration = Duration::from_secs(2);
 
 /// How many streams with something to go on with are asked for at a time.
 const OPEN_AT_ONCE: usize = 1024;
@@ -165,12 +169,16 @@ impl Inner {
     }
 
     /// Notes that a thread was laid to rest, and lets others go that have rested for longer.
-    pub(crate) fn note_rest(self: &Arc<Self>, session_id: SessionId) {
+    pub(crate) fn note_rest(self: &Arc<Self>, slot: &Slot) {
         if !self.backends.journal.is_on_disk() {
             return;
         }
-        self.slots.note_use(session_id, self.world.now());
+        let (now, bytes) = (self.world.now(), slot.idle_bytes());
+        self.slots.note_rest(slot.session_id, now, bytes);
         self.forget_idle();
+        if self.slots.begin_unloading(self.settings.idle_bytes) {
+            tokio::spawn(unload(Arc::downgrade(self)));
+        }
         if let Some(span) = self.settings.idle_time
             && self.slots.begin_sweep()
         {
@@ -186,8 +194,12 @@ impl Inner {
         let now = self.world.now();
         let span = self.settings.idle_time.map(TimeDelta::from_std);
         let after = span.and_then(|span| now.checked_sub_signed(span.ok()?));
-        let count = self.settings.idle_sessions;
-        let keep = IdleLimits { count, after };
+        let keep = IdleLimits {
+            count: self.settings.idle_sessions,
+            after,
+            bytes: self.settings.idle_bytes,
+            unload_after: now - UNLOAD_AFTER,
+        };
         self.slots.trim(&keep, now, &self.secrets);
     }
 
@@ -207,7 +219,7 @@ impl Inner {
             return Ok(*thread);
         }
         let thread = slot.look(&*self.backends.journal).await;
-        self.note_rest(slot.session_id);
+        self.note_rest(slot);
         thread.map_err(from_journal)
     }
 
@@ -277,6 +289,26 @@ async fn sweep(runtime: Weak<Inner>, span: Duration) {
         };
         inner.forget_idle();
         if inner.slots.end_sweep() {
+            return;
+        }
+    }
+}
+
+/// Unloads sessions until their conversations are within [`RuntimeSettings::idle_bytes`].
+async fn unload(runtime: Weak<Inner>) {
+    loop {
+        let Some(sleep) = runtime
+            .upgrade()
+            .map(|inner| inner.world.sleep(UNLOAD_AFTER))
+        else {
+            return;
+        };
+        sleep.await;
+        let Some(inner) = runtime.upgrade() else {
+            return;
+        };
+        inner.forget_idle();
+        if inner.slots.end_unloading(inner.settings.idle_bytes) {
             return;
         }
     }

@@ -180,6 +180,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::budget::DayLimits;
 pub use windlass_core::runtime_context::AssembledTurnContext;
+pub use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
     OnLostCommits, SecretsKey, SqliteError, SqliteOptions, SqliteRetention, SqliteStore,
@@ -195,7 +196,7 @@ pub use windlass_store::{
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 #[cfg(feature = "tools")]
 pub use windlass_tools as tools;
-pub use windlass_turn::{Limits, OnBusy};
+pub use windlass_turn::{Limits, OnBusy, QueueEdit, Queued};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
 
 /// The README's program is compiled with the documentation's tests.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::budget::{Budgets, Reserve};
 use windlass_core::named_secrets::NamedSecrets;
+use windlass_policy::ApprovalRules;
 use windlass_turn::Limits;
 
 /// How often and how patiently a failed model call is tried again.
@@ -106,6 +106,9 @@ pub struct RuntimeSettings {
     /// How long an idle session stays in memory, where the journal is on disk, and how long the process of a backend waits for
     /// its next turn.
     pub idle_time: Option<Duration>,
+    /// Bytes of conversations that idle sessions may hold in memory together, where the journal is on disk. Beyond it the sessions
+    /// that were used longest ago are unloaded 2 s after their last use. Default: 32 MiB.
+    pub idle_bytes: usize,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Arc<ApprovalRules>,
     /// How many bytes of the conversation a backend is told that does not know it.
@@ -143,6 +146,7 @@ impl Default for RuntimeSettings {
             recovery: RecoveryPolicy::default(),
             idle_sessions: 256,
             idle_time: Some(Duration::from_secs(600)),
+            idle_bytes: 32 * 1024 * 1024,
             approvals: Arc::default(),
             backend_history_bytes: 256 * 1024,
             backend_output_bytes: 16 * 1024 * 1024,

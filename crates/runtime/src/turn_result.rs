@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_core::error::{AgentLoopError, Result, WaitingFor};
-use windlass_core::events::{Event, TokenUsage};
+use windlass_core::events::{Event, EventData, TokenUsage};
 use windlass_core::typed_id::{MessageId, SessionId, TurnId};
 use windlass_turn::OnBusy;
 
@@ -123,7 +123,15 @@ impl TurnHandle {
     /// that had begun before.
     #[must_use]
     pub fn first_event(&self) -> Option<&Arc<Event>> {
-        self.first_event.as_ref()
+        let first = self.first_event.as_ref();
+        first.filter(|event| matches!(event.data, EventData::TurnStarted(_)))
+    }
+
+    /// Returns the `input.queued` that was recorded with the input; `None` if the input does not wait for its turn.
+    #[must_use]
+    pub fn queued_event(&self) -> Option<&Arc<Event>> {
+        let first = self.first_event.as_ref();
+        first.filter(|event| matches!(event.data, EventData::InputQueued(_)))
     }
 
     /// Tells whether the turn was still to end when the handle was given. One of an earlier process may have been ended

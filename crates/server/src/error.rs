@@ -1,210 +1,33 @@
-//! What is answered when a request is refused. The status follows from the code, never from the text.
+//! Refusals as HTTP responses. The status follows from the code, never from the text.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use serde_json::{Value, json};
-use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorBody, ErrorCode};
-use windlass_store::JournalError;
-use windlass_store::queries::QueryError;
+use windlass_service::ApiError;
 
-/// What is answered, or why not.
+/// The outcome of a step of a request.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// A refusal with its stable code.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{code}: {message}")]
-pub struct ApiError {
-    code: ErrorCode,
-    message: String,
-    details: Option<Value>,
-    retry_after: Option<u64>,
-}
+/// A refusal as a response.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal(pub(crate) ApiError);
 
-impl ApiError {
-    /// Makes a refusal.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            details: None,
-            retry_after: None,
-        }
-    }
-
-    /// Returns the code.
-    #[must_use]
-    pub fn code(&self) -> ErrorCode {
-        self.code
-    }
-
-    /// Returns what it says.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Adds values by name.
-    #[must_use]
-    pub fn with(mut self, details: Value) -> Self {
-        self.details = Some(details);
-        self
-    }
-
-    /// Tells whether the store cannot be read or written now.
-    pub(crate) fn is_unavailable(&self) -> bool {
-        self.code() == ErrorCode::StoreUnavailable
-    }
-
-    pub(crate) fn field(pointer: &str, message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::InvalidField, message).with(json!({ "field": pointer }))
-    }
-
-    pub(crate) fn query(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::InvalidQuery, message)
-    }
-
-    pub(crate) fn thread_not_found(id: &str) -> Self {
-        Self::new(ErrorCode::ThreadNotFound, format!("Thread not found: {id}"))
-    }
-
-    pub(crate) fn turn_not_found() -> Self {
-        Self::new(ErrorCode::TurnNotFound, "Turn not found")
-    }
-
-    /// Returns the field that it is about.
-    pub(crate) fn pointer(&self) -> Option<&str> {
-        self.details.as_ref()?.get("field")?.as_str()
-    }
-
-    /// Says the same of another field.
-    pub(crate) fn at(mut self, pointer: &str) -> Self {
-        if let Some(field) = self
-            .details
-            .as_mut()
-            .and_then(|details| details.get_mut("field"))
-        {
-            *field = pointer.into();
-        }
-        self
-    }
-
-    /// Says the same in other words.
-    pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
-        self.message = message.into();
-        self
-    }
-
-    pub(crate) fn turn_active(turn_id: impl std::fmt::Display) -> Self {
-        Self::new(ErrorCode::TurnActive, "Thread already has an active turn")
-            .with(json!({ "turn_id": turn_id.to_string() }))
-    }
-
-    pub(crate) fn limit(what: &str, limit: usize) -> Self {
-        let text = format!("the limit of {limit} {what} is reached; try again later");
-        Self {
-            retry_after: Some(1),
-            ..Self::new(ErrorCode::LimitReached, text).with(json!({"limit": limit, "of": what}))
-        }
-    }
-
-    /// Tells the log what happened and the client only that something did.
-    pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
-        tracing::error!(%error, "a request failed inside");
-        Self::new(
-            ErrorCode::Internal,
-            "something went wrong inside; the log has more under the request id",
-        )
-    }
-
-    pub(crate) fn not_implemented(what: &str) -> Self {
-        Self::new(
-            ErrorCode::NotImplemented,
-            format!("{what} is not built yet"),
-        )
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self(error)
     }
 }
 
-impl From<AgentLoopError> for ApiError {
-    fn from(error: AgentLoopError) -> Self {
-        match &error {
-            AgentLoopError::SessionNotFound(_) => {
-                Self::new(ErrorCode::ThreadNotFound, "Thread not found")
-            }
-            AgentLoopError::TurnNotFound { .. } => {
-                Self::new(ErrorCode::TurnNotFound, "Turn not found")
-            }
-            AgentLoopError::NotForkable { reason, .. } => Self::new(
-                ErrorCode::NotForkable,
-                format!("the thread cannot be forked there: {reason}; fork it at a later turn"),
-            ),
-            AgentLoopError::NotReplayable { reason, .. } => Self::new(
-                ErrorCode::NotReplayable,
-                format!("the thread cannot be replayed: {reason}"),
-            ),
-            AgentLoopError::TurnBusy { turn_id, .. }
-            | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
-            AgentLoopError::ShuttingDown => Self::new(
-                ErrorCode::ShuttingDown,
-                "the daemon is stopping and takes no more input",
-            ),
-            AgentLoopError::EnvironmentNotFound(_) => {
-                Self::new(ErrorCode::EnvironmentNotFound, "Environment not found")
-            }
-            AgentLoopError::NoActiveTurn(_) => {
-                Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
-            }
-            AgentLoopError::InvalidAnswer(misfit) => misfit.clone().into(),
-            AgentLoopError::QuotaExceeded(quota) => {
-                let limit = usize::try_from(quota.limit).unwrap_or(usize::MAX);
-                Self::limit(quota.what, limit)
-            }
-            AgentLoopError::BudgetExceeded(_) => {
-                Self::new(ErrorCode::BudgetExceeded, error.to_string())
-            }
-            AgentLoopError::StoreUnavailable(_) => {
-                tracing::error!(%error, "the store is unavailable");
-                Self::new(
-                    ErrorCode::StoreUnavailable,
-                    "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
-                )
-            }
-            AgentLoopError::Configuration(_)
-            | AgentLoopError::ModelNotAvailable(_)
-            | AgentLoopError::DriverNotRegistered(_)
-            | AgentLoopError::HarnessNotFound(_)
-            | AgentLoopError::AgentNotFound(_) => {
-                tracing::warn!(%error, "something is not configured");
-                Self::new(ErrorCode::NotConfigured, error.to_string())
-            }
-            _ => Self::internal(error),
-        }
-    }
-}
-
-impl From<JournalError> for ApiError {
-    fn from(error: JournalError) -> Self {
-        AgentLoopError::StoreUnavailable(error.to_string()).into()
-    }
-}
-
-impl From<QueryError> for ApiError {
-    fn from(error: QueryError) -> Self {
-        match &error {
-            QueryError::Cursor(_) => Self::query(error.to_string()),
-            _ => AgentLoopError::StoreUnavailable(error.to_string()).into(),
-        }
-    }
-}
-
-impl IntoResponse for ApiError {
+impl IntoResponse for Refusal {
     fn into_response(self) -> Response<Body> {
+        let Self(error) = self;
+        let (code, retry_after) = (error.code(), error.retry_after());
         let status =
-            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // Whoever knows the id of the request adds it.
-        let failure = (self.code == ErrorCode::Internal).then(|| self.clone());
-        let body = ErrorBody::new(self.code, self.message, self.details);
-        let text = serde_json::to_vec(&body).unwrap_or_default();
+            StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // The layer that knows the id of the request adds it.
+        let failure = (code == ErrorCode::Internal).then(|| error.clone());
+        let text = serde_json::to_vec(&ErrorBody::from(error)).unwrap_or_default();
         let mut response = Response::new(Body::from(text));
         if let Some(failure) = failure {
             response.extensions_mut().insert(failure);
@@ -215,9 +38,23 @@ impl IntoResponse for ApiError {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
         );
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r3_the_status_follows_from_the_type_of_an_error() {
+        for code in ErrorCode::ALL {
+            let error = ApiError::new(*code, "404 not found, turn active, 500");
+            let response = Refusal(error).into_response();
+            assert_eq!(response.status().as_u16(), code.status());
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,36 +16,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
-use windlass_core::error::AgentLoopError;
-use windlass_core::tools::{TOOL_SEARCH, ToolDefinition};
-use windlass_runtime::{InProcessRuntime, SessionBuilder};
-use windlass_store::queries::{ThreadQuery, ThreadState};
+use windlass_runtime::InProcessRuntime;
+use windlass_service::rpc::Rpc;
+use windlass_service::{
+    Access, ApiError, Caller, InProcess, OpenError, Service, Settings, WireStore,
+};
 
 use crate::app::{App, Shared};
-use crate::chosen::Chosen;
-use crate::environments;
-use crate::error::ApiError;
-use crate::fanout::Fanouts;
-use crate::http::answers::LargeAnswers;
+use crate::error::Refusal;
 use crate::http::host;
 use crate::http::outflow::Outflow;
 use crate::http::stall::Stalling;
-use crate::locks::Locks;
-use crate::quotas::{Quotas, watch_tokens};
-use crate::readiness::Readiness;
-use crate::rooms::Rooms;
-use crate::routes;
-use crate::rpc::Rpc;
-use crate::settings::{Access, Settings};
-use crate::store::WireStore;
-use crate::supervise::{Loops, supervise};
 use crate::unix_socket::UnixSocket;
-use crate::upkeep;
-use crate::visitors::{Kind, Lobby, Visitor};
-use crate::work::{self, Work};
+use crate::visitors::{Kind, Visitor};
+use crate::{routes, rpc};
 
 /// Connections that may wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 1024;
@@ -74,25 +60,6 @@ pub enum StartError {
     /// Everybody would be let in from other machines.
     #[error("refusing to listen on {0} without a token; only a loopback address may be open")]
     OpenToOthers(String),
-    /// The workspace is not a directory.
-    #[error("the workspace {path} cannot be opened: {source}")]
-    Workspace {
-        /// The path.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// An environment that the operator configured cannot be had.
-    #[error("the environment `{id}` cannot be had: {why}")]
-    Environment {
-        /// Its name.
-        id: String,
-        /// Why.
-        why: String,
-    },
-    /// The runs cannot be read.
-    #[error("the runs cannot be read: {0}")]
-    Runs(#[from] windlass_runs::RunError),
     /// The Unix socket cannot be listened on.
     #[error("cannot listen on the Unix socket {path}: {source}")]
     UnixSocket {
@@ -101,20 +68,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// What the server keeps cannot be read.
-    #[error("the server's records cannot be read: {0}")]
-    Store(ApiError),
-    /// Tasks or automations cannot be taken up.
-    #[error("tasks and automations cannot be taken up: {0}")]
-    Work(#[from] windlass_work::WorkError),
-    /// Nobody can say which threads there are.
-    #[error(
-        "the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`"
-    )]
-    NoQueries,
-    /// The runtime cannot carry threads with these settings.
-    #[error("the runtime cannot carry threads: {0}")]
-    Runtime(#[from] AgentLoopError),
+    /// The service cannot be opened.
+    #[error(transparent)]
+    Service(#[from] OpenError),
 }
 
 /// Takes a port; 0 is any that is free.
@@ -185,23 +141,24 @@ impl Inside {
         theirs
     }
 
+    /// Returns the API for this process, with the operator's rights.
+    #[must_use]
+    pub fn api(&self) -> InProcess {
+        InProcess::new(self.app.service.clone(), Caller::operator())
+    }
+
     /// Tells whether a turn is at work that another process may have asked for, over a Unix socket.
     pub async fn works_for_guests(&self) -> bool {
         if self.guests.is_empty() {
             return false;
         }
-        let running = ThreadQuery {
-            states: vec![ThreadState::Running],
-            ..ThreadQuery::first(1)
-        };
-        let running = self.app.queries.threads(running).await;
-        running.is_ok_and(|running| !running.entries.is_empty())
+        self.app.service.has_running_turn().await
     }
 
     /// Waits until none is. Whoever only looks on is not waited for.
     pub async fn guests_served(&self) {
         self.guests.close();
-        let mut records = self.app.runtime.journal().watch_all();
+        let mut records = self.app.service.watch_records();
         while self.works_for_guests().await {
             // A turn ends with a record.
             tokio::select! {
@@ -244,7 +201,7 @@ impl Server {
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
         let listener = listen(&settings.host, settings.port).await?;
-        Self::on(listener, runtime, settings, store).await
+        Box::pin(Self::on(listener, runtime, settings, store)).await
     }
 
     /// Serves on a port that was taken before. Who connects meanwhile waits, so a host can take the port first and
@@ -270,14 +227,9 @@ impl Server {
     async fn start(
         listener: Option<TcpListener>,
         runtime: InProcessRuntime,
-        settings: Settings,
+        mut settings: Settings,
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
-        let tools = &settings.environments;
-        let configured = &settings.configured_environments;
-        let (fixed, environments) =
-            environments::opened(tools, &settings.workspace, configured, &*store).await?;
-        let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let address = listener.as_ref().map(TcpListener::local_addr).transpose();
         let address = address.map_err(|source| StartError::Listen {
             address: settings.host.clone(),
@@ -288,55 +240,17 @@ impl Server {
         {
             return Err(StartError::OpenToOthers(address.to_string()));
         }
-        let git = crate::git::GitStates::new(&settings);
-        let work = Work::open(&settings, &runtime, &*store).await?;
-        let chosen = Chosen::kept(&settings, &*store).await;
-        let chosen = chosen.map_err(StartError::Store)?;
-        let skills_off = chosen.choices.skills_off.clone();
-        settings.environments.switch_skills_off(skills_off);
-        let app = Arc::new(App {
-            work,
-            queries: runtime.queries().ok_or(StartError::NoQueries)?,
-            runtime,
-            settings,
-            store,
-            environments: RwLock::new(Arc::new(environments)),
-            chosen: RwLock::new(Arc::new(chosen)),
-            rooms: Rooms::default(),
-            fixed,
-            builtin_tools,
-            git,
-            counters: crate::app::Counters::default(),
-            fanouts: Fanouts::default(),
-            large_answers: LargeAnswers::default(),
-            quotas: Quotas::default(),
-            lobby: Lobby::default(),
-            socket_lobby: Lobby::default(),
-            readiness: Readiness::default(),
-            loops: Loops::default(),
-            under_way: Locks::default(),
-            changing: Locks::default(),
-            working: TaskTracker::new(),
-            stopping: CancellationToken::new(),
-            port: address.map_or(0, |address| address.port()),
-        });
-        let host = crate::children::ChildThreads::of(&app);
-        app.runtime.set_subagent_host(Arc::new(host));
-        let rpc = Rpc::open(&app).await?;
-        let router = routes::router(&app).merge(rpc.router());
-        let sockets = app.settings.unix_sockets.iter();
+        settings.port = address.map_or(0, |address| address.port());
+        let service = Service::open(runtime, settings, store).await?;
+        let app = Arc::new(App::new(service));
+        let rpc = Rpc::open(&app.service).await?;
+        let router = routes::router(&app).merge(rpc::router(&app, &rpc));
+        let sockets = app.service.settings.unix_sockets.iter();
         let sockets = sockets
             .map(|path| UnixSocket::bind(path))
             .collect::<Result<_, _>>()?;
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
-        let resumed_turns = match app.settings.resumes_open_turns {
-            true => {
-                work::interrupt_cancelled(&app).await?;
-                let taken_up = app.runtime.resume_open_turns().await?;
-                taken_up.iter().filter(|turn| turn.goes_on()).count()
-            }
-            false => 0,
-        };
+        let resumed_turns = app.service.resume_open_turns().await?;
         let inside = Inside {
             app: Shared::clone(&app),
             router,
@@ -362,12 +276,7 @@ impl Server {
     /// Returns the model of threads whose clients name none, as `provider/model`.
     #[must_use]
     pub fn usual_model(&self) -> String {
-        let chosen = self.app.chosen();
-        let (provider, model) = (chosen.provider(), chosen.models.usual());
-        match provider.is_empty() || model.starts_with(&format!("{provider}/")) {
-            true => model.to_owned(),
-            false => format!("{provider}/{model}"),
-        }
+        self.app.service.usual_model()
     }
 
     /// Returns how many turns of an earlier server go on. Those that were ended at the start are not among them.
@@ -390,15 +299,7 @@ impl Server {
         for socket in self.sockets {
             connections.spawn(serve_unix(self.inside.clone(), socket));
         }
-        supervise(&self.app, "upkeep", |app| async {
-            upkeep::look_after(app).await;
-            Ok(())
-        });
-        supervise(&self.app, "tokens", |app| async {
-            watch_tokens(app).await;
-            Ok(())
-        });
-        let jobs = work::run_jobs(&self.app);
+        let jobs = self.app.service.start_loops();
         let mut stop = std::pin::pin!(stop);
         let mut trouble = AcceptTrouble::default();
         loop {
@@ -415,14 +316,15 @@ impl Server {
             }
         }
         drop(self.listener);
-        self.app.stopping.cancel();
+        self.app.service.stopping.cancel();
         connections.close();
-        self.app.working.close();
-        let grace = self.app.settings.grace;
-        let ended = async { tokio::join!(connections.wait(), self.app.working.wait(), jobs) };
+        self.app.service.working.close();
+        let grace = self.app.service.settings.grace;
+        let ended =
+            async { tokio::join!(connections.wait(), self.app.service.working.wait(), jobs) };
         // Tools that run come to their record; nothing else begins. Turns go on at the next start. That they were released is
         // recorded after the last tool, so it gets more time: else this stop would count as a crash of them.
-        let released = self.app.runtime.shutdown(grace);
+        let released = self.app.service.release_turns(grace);
         let (ended, released) = tokio::join!(
             tokio::time::timeout(grace, ended),
             tokio::time::timeout(grace + RELEASING, released)
@@ -449,7 +351,7 @@ async fn serve_unix(inside: Inside, socket: UnixSocket) {
     let mut trouble = AcceptTrouble::default();
     loop {
         let accepted = tokio::select! {
-            () = inside.app.stopping.cancelled() => break,
+            () = inside.app.service.stopping.cancelled() => break,
             accepted = socket.accept() => accepted,
         };
         match accepted {
@@ -490,7 +392,7 @@ async fn connection<S>(app: Shared, router: Router, stream: S, door: Door)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = &app.settings.limits;
+    let limits = &app.service.settings.limits;
     let visitor = Visitor::enter(&app, Kind::Http);
     let outflow = Outflow::default();
     let service = service_fn(|mut request: Request<Incoming>| {
@@ -498,7 +400,7 @@ where
         let refusal = match (&visitor, door) {
             (Err(full), _) => Some(full.clone()),
             (Ok(_), Door::Port) => {
-                host::check(&app.settings, request.method(), request.headers()).err()
+                host::check(&app.service.settings, request.method(), request.headers()).err()
             }
             (Ok(_), Door::UnixSocket | Door::Inside) => None,
         };
@@ -536,7 +438,7 @@ where
                 Err(_) => return,
             }
         }
-        () = app.stopping.cancelled() => {
+        () = app.service.stopping.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
@@ -552,7 +454,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     if let Some(refusal) = refusal {
-        let mut response = refusal.into_response();
+        let mut response = Refusal(refusal).into_response();
         let close = axum::http::HeaderValue::from_static("close");
         response.headers_mut().insert("connection", close);
         return response;
@@ -561,18 +463,4 @@ async fn answer(
         Ok(response) => response,
         Err(never) => match never {},
     }
-}
-
-/// Finds the names of the tools that every thread has, and with that whether threads can be carried at all.
-async fn builtin_tools(
-    runtime: &InProcessRuntime,
-    settings: &Settings,
-) -> Result<std::collections::HashSet<String>, AgentLoopError> {
-    let mut probe = SessionBuilder::new(settings.harness_id).build();
-    probe.agent_id = settings.agent_id;
-    let context = runtime.preview_context(probe).await?;
-    let tools = context.runtime_agent.tools;
-    let names = tools.iter().map(ToolDefinition::name);
-    // Whether a turn has deferred tools is not known before it begins.
-    Ok(names.chain([TOOL_SEARCH]).map(str::to_owned).collect())
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use futures_core::Stream;
-use serde::Serialize;
+use futures_util::StreamExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::fanout::PIECE_BYTES;
 use crate::http::outflow::Outflow;
-use crate::service::follow::{FollowedEvent, Follower, Heard};
+use windlass_service::PIECE_BYTES;
+use windlass_service::{FollowedEvent, Follower, Heard};
 
 /// How many pieces wait for a connection; how many bytes, its [`Outflow`] says.
 const FRAMES: usize = 32;
@@ -27,18 +27,6 @@ const RETRY: &str = "retry: 1000\n";
 
 pub(crate) fn comment(text: &str) -> Bytes {
     Bytes::from(format!(": {text}\n\n"))
-}
-
-/// Makes a frame without a number.
-pub(crate) fn named(name: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
-    Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
-}
-
-/// Makes a frame that a reader can go on behind.
-pub(crate) fn with_id(id: &str, name: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
-    Bytes::from(format!("id: {id}\nevent: {name}\ndata: {data}\n\n"))
 }
 
 /// Frames on their way to a reader.
@@ -74,8 +62,7 @@ impl FrameSender {
 
     /// Sends an event. A reader that does not take the pieces of a long one holds nothing of it.
     async fn send_event(&self, event: FollowedEvent, before: &str) -> Result<(), Gone> {
-        let name = event.record.shown.as_ref().map(|shown| &*shown.name);
-        let (seq, name) = (event.record.seq, name.unwrap_or_default());
+        let (seq, name) = (event.seq(), event.name());
         let head = format!("{before}id: {seq}\nevent: {name}\ndata: ");
         let mut text = event.text(head, "\n\n").ok_or(Gone)?;
         let may_hold = HOLDERS.try_acquire();
@@ -111,8 +98,33 @@ pub(crate) fn channel(outflow: Outflow) -> (FrameSender, Response<Body>) {
     (FrameSender { frames, outflow }, response)
 }
 
+/// Responds with frames. The stream ends with them, with the server, or when the client's token is revoked.
+pub(crate) fn stream(
+    outflow: Outflow,
+    stopping: CancellationToken,
+    revoked: CancellationToken,
+    frames: impl Stream<Item = Vec<u8>> + Send + 'static,
+) -> Response<Body> {
+    let (sender, response) = channel(outflow);
+    tokio::spawn(async move {
+        let sending = async {
+            let mut frames = std::pin::pin!(frames);
+            while let Some(frame) = frames.next().await {
+                sender.send(frame.into()).await?;
+            }
+            Ok(())
+        };
+        // Also while the reader takes nothing.
+        tokio::select! {
+            () = until_stopped(&sender, &stopping, sending) => {}
+            () = revoked.cancelled() => {}
+        }
+    });
+    response
+}
+
 /// Sends frames until there are no more, the reader leaves, or the server stops, which it is told.
-pub(crate) async fn until_stopped(
+async fn until_stopped(
     sender: &FrameSender,
     stopping: &CancellationToken,
     sending: impl Future<Output = Result<(), Gone>>,
@@ -134,7 +146,7 @@ pub(crate) async fn feed(mut follower: Follower, sender: FrameSender, stopping: 
         loop {
             // Before the next event is read: one that waits here holds nothing.
             sender.outflow.room().await;
-            let Some(heard) = follower.next().await else {
+            let Some(heard) = follower.hear().await else {
                 return Ok(());
             };
             let notice = match heard {

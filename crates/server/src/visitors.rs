@@ -7,9 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{LimitPermit, Shared};
-use crate::error::{ApiError, Result};
-use crate::quotas::{Quota, Share};
+use windlass_service::LimitPermit;
+
+use crate::app::Shared;
+use windlass_service::ApiError;
+
+use crate::error::Result;
+use windlass_service::{Quota, Share};
 
 /// Those who have not shown yet who they are, by when they came.
 #[derive(Default)]
@@ -69,12 +73,12 @@ impl Kind {
     /// Takes one of the places. Where there is none, a stranger has to give up his.
     fn place(self, app: &Shared) -> Result<LimitPermit> {
         let place = match self {
-            Self::Http => LimitPermit::of(app, |counters| &counters.connections),
-            Self::Socket => LimitPermit::of(app, |counters| &counters.sockets),
+            Self::Http => LimitPermit::of(&app.service, |counters| &counters.connections),
+            Self::Socket => LimitPermit::of(&app.service, |counters| &counters.sockets),
         };
         let (what, limit) = match self {
-            Self::Http => ("connections", app.settings.limits.connections),
-            Self::Socket => ("sockets", app.settings.rpc.connections),
+            Self::Http => ("connections", app.service.settings.limits.connections),
+            Self::Socket => ("sockets", app.service.settings.rpc.connections),
         };
         if place.is_within(limit) || self.lobby(app).send_oldest_away() {
             return Ok(place);
@@ -105,7 +109,7 @@ impl Visitor {
             app: Shared::clone(app),
             kind,
             number,
-            deadline: Instant::now() + app.settings.limits.token_time,
+            deadline: Instant::now() + app.service.settings.limits.token_time,
             dismissed,
             admitted: CancellationToken::new(),
             share: OnceLock::new(),
@@ -116,7 +120,7 @@ impl Visitor {
     /// Takes note of who it is.
     pub(crate) fn admit(&self, token_id: Option<&str>) -> Result<()> {
         if self.share.get().is_none() {
-            let share = Share::one(&self.app, token_id, Quota::Connections)?;
+            let share = Share::one(&self.app.service, token_id, Quota::Connections)?;
             let _ = self.share.set(share);
             self.kind.lobby(&self.app).leave(self.number);
             self.admitted.cancel();

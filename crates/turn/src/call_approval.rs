@@ -1,10 +1,11 @@
 //! Whether a call may run with other arguments than those that were decided about.
 
-use windlass_core::approval_rules::{ApprovalAction, call_digest};
 use windlass_core::digest::Digest128;
 use windlass_core::events::Decision;
-use windlass_core::tools::ToolCall;
+use windlass_core::remembered_calls::call_digest;
+use windlass_core::tools::{ToolCall, ToolPolicy};
 use windlass_core::typed_id::ExecId;
+use windlass_policy::ApprovalAction;
 
 use crate::plan::TurnPlan;
 use crate::state::Thread;
@@ -39,7 +40,11 @@ impl CallApproval {
         }
         let policy = plan.tools.get(&call.name).map(|spec| spec.policy);
         let is_allowed = || self.auto_approves || plan.remembers(&self.allowed, call);
-        match plan.approvals.action_on(call, policy.unwrap_or_default()) {
+        let needs_approval = policy == Some(ToolPolicy::RequiresApproval);
+        let action = plan
+            .approvals
+            .decide(&call.name, &call.arguments, needs_approval);
+        match action {
             ApprovalAction::Deny => Err(ChangeRefused::Denied),
             ApprovalAction::Ask if !is_allowed() => Err(ChangeRefused::NotApproved),
             ApprovalAction::Ask | ApprovalAction::Allow => Ok(()),

@@ -133,6 +133,9 @@ pub enum Rejected {
     /// There is no turn to act upon.
     #[error("no turn is active")]
     NoTurn,
+    /// The turn is not in the queue: it has begun or ended, or never was.
+    #[error("turn {0} is not queued")]
+    NotQueued(TurnId),
     /// The conversation has no such turn that has ended.
     #[error("the conversation has no ended turn {0}")]
     UnknownTurn(TurnId),

@@ -105,6 +105,7 @@ impl<'a> Draft<'a> {
         let turn_id = match &data {
             EventData::TurnStarted(started) => Some(started.turn_id),
             EventData::InputQueued(queued) => Some(queued.turn_id),
+            EventData::InputEdited(edited) => Some(edited.turn_id),
             EventData::SessionIdled(_) => self.ended,
             data if data.is_about_session() => None,
             // A queued turn is cancelled while another one runs.

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use windlass_core::approval_rules::call_digest;
 use windlass_core::budget::Spent;
 use windlass_core::derived_id::{child_of_step, step_of_call};
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
-    ContextCompactedData, Decision as Verdict, Event, EventData, LlmGenerationData,
-    ToolCompletedData, ToolStatus, TurnOutline, TurnStartedData,
+    ContextCompactedData, Decision as Verdict, Event, EventData, InputEditedData,
+    LlmGenerationData, ToolCompletedData, ToolStatus, TurnOutline, TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
+use windlass_core::remembered_calls::call_digest;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
@@ -94,6 +94,7 @@ impl Thread {
                     _ => self.queue.push_back(queued),
                 }
             }
+            EventData::InputEdited(data) => self.edit_queued(data),
             EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
             EventData::ReasonStarted(data) => self.begin_reason(event, data.iteration),
             EventData::ReasonThinkingStarted(_) => self.with_reason(event, |reason| {
@@ -324,6 +325,25 @@ impl Thread {
             | EventData::JournalPruned(_)
             | EventData::Custom(_) => {}
         }
+    }
+
+    fn edit_queued(&mut self, data: &InputEditedData) {
+        let mut queue = self.queue.iter();
+        let found = queue.position(|queued| queued.turn_id == data.turn_id);
+        let Some(at) = found else { return };
+        let Some(mut queued) = self.queue.remove(at) else {
+            return;
+        };
+        if let Some(content) = &data.content {
+            let message = Arc::make_mut(&mut queued.message);
+            message.content.clone_from(content);
+            // The client's summary described the old content.
+            if let Some(turn) = message.controls.as_mut().and_then(|it| it.turn.as_mut()) {
+                turn.input_summary = None;
+            }
+        }
+        let at = data.position.unwrap_or(at).min(self.queue.len());
+        self.queue.insert(at, queued);
     }
 
     /// Keeps in mind which session a call has begun. Records of other programs may name any; only the child of the step counts.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::approval_rules::call_digest;
 use windlass_core::events::{
     ApprovalDecidedData, ApprovalRequiredData, BackendCompletedData, BackendRunEnd,
     BackendStartedData, Decision, Event,
 };
+use windlass_core::remembered_calls::call_digest;
 use windlass_core::typed_id::MessageId;
 
 use crate::run::{Asked, KnownSession, Run, RunStart, Settled};

@@ -3,7 +3,9 @@
 //! The machine itself writes only what fits, so one that does not was written by another version, or by somebody else. The
 //! thread stops there: to pass over it, or to take it, would be a conversation that never was.
 
-use windlass_core::events::{Event, EventData, ToolCompletedData, ToolStatus, TurnResumedData};
+use windlass_core::events::{
+    Event, EventData, InputEditedData, ToolCompletedData, ToolStatus, TurnResumedData,
+};
 use windlass_core::message::Message;
 use windlass_core::typed_id::{ExecId, TurnId};
 
@@ -92,6 +94,7 @@ impl Thread {
                 let is_known = self.is_queued(data.turn_id) || self.is_running(data.turn_id);
                 (!is_known).then_some(()).ok_or("its turn is known already")
             }
+            EventData::InputEdited(data) => self.edits(data),
             // Outside of turns messages are imported.
             EventData::InputMessage(data) => {
                 self.is_new(&data.message)?;
@@ -256,6 +259,14 @@ impl Thread {
 
     fn is_queued(&self, turn_id: TurnId) -> bool {
         self.queue.iter().any(|queued| queued.turn_id == turn_id)
+    }
+
+    fn edits(&self, data: &InputEditedData) -> Result<(), Why> {
+        match data.position.is_none_or(|at| at < self.queue.len()) {
+            _ if !self.is_queued(data.turn_id) => Err("no such input is queued"),
+            true => Ok(()),
+            false => Err("the queue has no such position"),
+        }
     }
 
     fn is_running(&self, turn_id: TurnId) -> bool {

@@ -9,7 +9,7 @@ use windlass_core::backend::{BackendEvent, BackendOutcome};
 use windlass_core::events::{
     Decision, ErrorFields, EventData, LlmGenerationMetadata, PromptRef, ToolStatus,
 };
-use windlass_core::message::{ExecutionPhase, InputMessage, Message};
+use windlass_core::message::{ContentPart, ExecutionPhase, InputMessage, Message};
 use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
@@ -72,6 +72,15 @@ pub enum OnBusy {
     Interrupt,
     /// The caller is told.
     Refuse,
+}
+
+/// A change of a queued input. Without any field it changes nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueueEdit {
+    /// The new content.
+    pub content: Option<Vec<ContentPart>>,
+    /// The new index in the queue, from 0. An index past the end is the last one.
+    pub position: Option<usize>,
 }
 
 /// A call that the model asks for, after a first look at it.
@@ -160,6 +169,20 @@ pub enum Input {
         timeout: Option<Duration>,
         /// The id of the turn that it makes, which no turn may have had before; a new one where none is given.
         turn_id: Option<TurnId>,
+    },
+    /// A client changes an input that is queued.
+    EditQueued {
+        /// The turn that the input will start.
+        turn_id: TurnId,
+        /// The change.
+        edit: QueueEdit,
+    },
+    /// A client removes an input that is queued. Unlike [`Input::Interrupt`] it never stops a turn that has begun.
+    RemoveQueued {
+        /// The turn that the input would start.
+        turn_id: TurnId,
+        /// Why.
+        reason: Option<String>,
     },
     /// The plan of the first queued input is ready, or cannot be made.
     Begin {

@@ -28,8 +28,8 @@ pub use call_approval::{CallApproval, ChangeRefused};
 pub use decision::{Command, Decision, Rejected};
 pub use fits::Misfit;
 pub use input::{
-    Answer, Failure, Input, Moment, OnBusy, RecordMask, Remember, RequestedCall, Tail, ToolOutcome,
-    Wait,
+    Answer, Failure, Input, Moment, OnBusy, QueueEdit, RecordMask, Remember, RequestedCall, Tail,
+    ToolOutcome, Wait,
 };
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;

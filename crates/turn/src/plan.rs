@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::budget::{Budgets, Reserve};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
+use windlass_policy::ApprovalRules;
 
 /// What the machine must know of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -97,7 +97,7 @@ pub struct TurnPlan {
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Arc<ApprovalRules>,
     /// Calls that somebody allowed for good where the turn works, each by the text of its
-    /// [`call_digest`](windlass_core::approval_rules::call_digest).
+    /// [`call_digest`](windlass_core::remembered_calls::call_digest).
     pub remembered: Arc<[String]>,
     /// What MCP servers offer; `None` where nobody asked them.
     pub discovered: Option<Arc<DiscoveredTools>>,

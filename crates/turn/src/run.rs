@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use windlass_core::approval_rules::call_digest;
 use windlass_core::backend::{Attempts, SessionChoice, SessionTotals};
 use windlass_core::derived_id::step_of_part;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{BackendPrompt, TokenUsage};
 use windlass_core::message::Message;
+use windlass_core::remembered_calls::call_digest;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId};
 

@@ -189,6 +189,23 @@ fn tokens_of_part(part: &ContentPart) -> u64 {
     }
 }
 
+/// Returns the approximate size of a message in memory, in bytes.
+pub(crate) fn memory_bytes(message: &Message) -> usize {
+    let text_bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let parts = message.content.iter().map(|part| match part {
+        ContentPart::Text(part) => part.text.len(),
+        ContentPart::Image(image) => text_bytes(&image.base64) + text_bytes(&image.url),
+        ContentPart::ImageFile(file) => text_bytes(&file.filename),
+        ContentPart::ToolCall(call) => json_bytes(&call.arguments),
+        ContentPart::ToolResult(result) => {
+            result.result.as_ref().map_or(0, value_bytes) + text_bytes(&result.error)
+        }
+    });
+    let thinking = text_bytes(&message.thinking) + text_bytes(&message.thinking_signature);
+    let reasoning = message.reasoning_items.iter().map(json_bytes);
+    size_of::<Message>() + parts.sum::<usize>() + thinking + reasoning.sum::<usize>()
+}
+
 /// A text is sent as it is.
 fn value_bytes(value: &Value) -> usize {
     match value {

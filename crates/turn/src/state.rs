@@ -142,7 +142,7 @@ pub struct Turn {
     pub is_released: bool,
     /// Whether somebody allowed its later calls together with an earlier one.
     pub asks_nobody: bool,
-    /// Calls that somebody allowed in it for good, each by [`call_digest`](windlass_core::approval_rules::call_digest).
+    /// Calls that somebody allowed in it for good, each by [`call_digest`](windlass_core::remembered_calls::call_digest).
     pub allowed: Vec<Digest128>,
     /// The digest of what MCP servers offered it.
     pub discovered: Option<String>,
@@ -469,6 +469,11 @@ impl Thread {
     #[must_use]
     pub fn history(&self) -> &History {
         self.history.whole()
+    }
+    /// Returns the approximate size of the conversation in memory, in bytes. It takes constant time.
+    #[must_use]
+    pub fn conversation_bytes(&self) -> usize {
+        self.history.bytes()
     }
     /// Returns what the model reads of it: all, or a summary and what came after.
     #[must_use]

@@ -8,6 +8,7 @@ use windlass_core::shared_list::SharedList;
 use windlass_core::typed_id::MessageId;
 
 use crate::found::NamedTools;
+use crate::size::memory_bytes;
 
 /// A summary in the place of what was said before it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,8 @@ pub(crate) struct Transcript {
     summaries: SharedList<Summary>,
     /// What all of it has named. Shared, because every decision starts from a copy.
     named: Arc<NamedTools>,
+    /// Approximate size of `whole` in memory.
+    bytes: usize,
 }
 
 impl Transcript {
@@ -64,7 +67,13 @@ impl Transcript {
             short.push(Arc::clone(&message));
         }
         NamedTools::note(&mut self.named, &message);
+        self.bytes += memory_bytes(&message);
         self.whole.push(message);
+    }
+
+    /// Returns the approximate size of the conversation in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn named(&self) -> &NamedTools {
@@ -113,14 +122,17 @@ impl Transcript {
         let whole = self.whole.truncated(messages);
         let short = summaries.last().map(|summary| summary.before(&whole));
         let mut named = Arc::default();
-        whole
-            .iter()
-            .for_each(|message| NamedTools::note(&mut named, message));
+        let mut bytes = 0;
+        for message in whole.iter() {
+            NamedTools::note(&mut named, message);
+            bytes += memory_bytes(message);
+        }
         Self {
             whole,
             short,
             summaries,
             named,
+            bytes,
         }
     }
 }

@@ -9,7 +9,6 @@ use anyhow::Context;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use windlass_client::ClientError;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::ErrorCode;
 use windlass_store::SqliteError;
@@ -232,10 +231,7 @@ pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
 
 /// Tells whether nobody reads standard output any more. A connection that broke is something else.
 pub(crate) fn is_read_out(error: &anyhow::Error) -> bool {
-    let unwritten = match error.downcast_ref() {
-        Some(ClientError::Unwritten(unwritten)) => Some(unwritten),
-        _ => error.downcast_ref::<io::Error>(),
-    };
+    let unwritten = error.downcast_ref::<io::Error>();
     unwritten.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
@@ -311,7 +307,8 @@ mod tests {
     fn only_a_reader_who_went_away_is_no_failure() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_read_out(&broken().into()));
-        assert!(is_read_out(&ClientError::Unwritten(broken()).into()));
+        let lost = windlass_protocol::CallError::Unreachable(broken());
+        assert!(!is_read_out(&lost.into()));
         let elsewhere = anyhow::anyhow!("the daemon is gone");
         assert!(!is_read_out(&elsewhere));
         assert!(!is_read_out(&io::Error::other("no room").into()));

@@ -8,8 +8,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) use windlass_config::{
     ApprovalAction, ApprovalRule, AutomationEntry, BackendEntry, BackendHome, BackendKind, Budget,
     Checkpoints, Compaction, Config, EnvironmentNetwork, Layer, Layers, Limits, MissedRuns, Origin,
-    Outputs, Provider, Retention, Runs, Sandbox, SecretEntry, Shell, Subagents, Tools,
-    UnknownModels,
+    Outputs, Provider, Retention, Runs, Sandbox, SecretEntry, Shell, Subagents, UnknownModels,
 };
 
 use crate::cli::{note, printable};

@@ -1,22 +1,24 @@
-//! The events of a thread, also over the end of a daemon: the next one goes on where that one was.
+//! The events of a thread, also beyond the end of a daemon: the next one continues where that one ended.
 
 use std::sync::Arc;
 
 use anyhow::Result;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use uuid::Uuid;
-use windlass_client::{ClientError, Events};
-use windlass_protocol::{RuntimeEventEnvelope, Thread, ThreadAndTurn};
+use windlass_protocol::operations::{Endpoint, EventsQuery};
+use windlass_protocol::{
+    Call, CallError, CallFuture, RuntimeApi, RuntimeEventEnvelope, StartTurn, Stream, ThreadAndTurn,
+};
 
+use crate::calls::{by_id, resume};
 use crate::reach::{Link, explained};
 
 /// Follows a thread.
+///
+/// The stream does not reconnect by itself: the next daemon may be one inside this process, and has to resume the turn.
 pub(crate) struct Follower {
     link: Arc<Link>,
     thread_id: String,
-    events: Events,
+    events: Stream<RuntimeEventEnvelope>,
     /// The number of the last event that was seen.
     seen: u64,
 }
@@ -31,7 +33,7 @@ pub(crate) enum Next {
 impl Follower {
     /// Follows a thread from the event after a number on.
     pub(crate) async fn after(link: &Arc<Link>, thread_id: &str, seen: u64) -> Result<Self> {
-        let events = link.client().events(thread_id, seen).await;
+        let events = open(&*link.api(), thread_id, seen).await;
         Ok(Self {
             link: Arc::clone(link),
             thread_id: thread_id.to_owned(),
@@ -40,7 +42,7 @@ impl Follower {
         })
     }
 
-    /// Returns what comes next. Whoever stops waiting for it misses nothing.
+    /// Returns what comes next. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Next> {
         match self.events.next().await {
             Ok(Some(event)) => {
@@ -53,60 +55,67 @@ impl Follower {
         }
     }
 
-    /// Reaches another daemon, because that one is gone, and lets the turn that it left open go on. It takes a while, so it does not belong
-    /// where something else ends the wait.
+    /// Reaches another daemon, because that one is gone, and resumes the turn that it left open. It takes a while, so it does
+    /// not belong where something else ends the wait.
     pub(crate) async fn reach_again(&mut self) -> Result<()> {
         loop {
             self.link.again().await?;
-            match self.go_on().await {
+            match self.resume().await {
                 Err(error) if error.is_lost() => {}
                 reached => return reached.map_err(explained),
             }
         }
     }
 
-    async fn go_on(&mut self) -> Result<(), ClientError> {
-        resume(&self.link, &self.thread_id).await?;
+    async fn resume(&mut self) -> Result<(), CallError> {
+        resume(&*self.link.api(), &self.thread_id).await?;
         self.follow_again().await
     }
 
-    /// Follows what another daemon tells, and leaves turns that are open alone.
-    pub(crate) async fn follow_again(&mut self) -> Result<(), ClientError> {
-        self.events = self
-            .link
-            .client()
-            .events(&self.thread_id, self.seen)
-            .await?;
+    /// Follows the thread at another daemon, and leaves open turns alone.
+    pub(crate) async fn follow_again(&mut self) -> Result<(), CallError> {
+        self.events = open(&*self.link.api(), &self.thread_id, self.seen).await?;
         Ok(())
     }
 }
 
-/// Begins a turn, once: where the daemon is gone before its answer, the next one is asked for the same turn.
-pub(crate) async fn begin_turn(
+async fn open(
+    api: &dyn RuntimeApi,
+    thread_id: &str,
+    seen: u64,
+) -> Result<Stream<RuntimeEventEnvelope>, CallError> {
+    let query = EventsQuery {
+        since_seq: Some(seen),
+        ..EventsQuery::default()
+    };
+    let call = Call::new(by_id(thread_id), ()).with_query(query);
+    api.stream_events(call).await
+}
+
+/// Starts a turn, once: if the daemon is gone before its response, the next one gets the same request.
+pub(crate) async fn start_turn(
     link: &Link,
     thread_id: &str,
-    wanted: &Value,
-) -> Result<Result<ThreadAndTurn, ClientError>> {
-    post_once(link, &format!("/v1/threads/{thread_id}/turns"), wanted).await
+    turn: StartTurn,
+) -> Result<Result<ThreadAndTurn, CallError>> {
+    let call = Call::new(by_id(thread_id), turn);
+    once(link, call, |api, call| api.start_turn(call)).await
 }
 
-/// Asks for something, once: where the daemon is gone before its answer, the next one is asked for the same.
-pub(crate) async fn post_once<T: DeserializeOwned>(
+/// Sends a request, once: if the daemon is gone before its response, the next one gets the same request.
+pub(crate) async fn once<E: Endpoint>(
     link: &Link,
-    path: &str,
-    wanted: &impl Serialize,
-) -> Result<Result<T, ClientError>> {
-    let key = Uuid::new_v4().to_string();
+    call: Call<E>,
+    send: impl for<'a> Fn(&'a dyn RuntimeApi, Call<E>) -> CallFuture<'a, E::Response>,
+) -> Result<Result<E::Response, CallError>>
+where
+    Call<E>: Clone,
+{
+    let call = call.with_key(Uuid::new_v4().to_string());
     loop {
-        match link.client().post_once(path, wanted, &key).await {
+        match send(&*link.api(), call.clone()).await {
             Err(error) if error.is_lost() => link.again().await?,
-            started => return Ok(started),
+            response => return Ok(response),
         }
     }
-}
-
-/// Looks a thread up, and lets a turn that an earlier process left open go on.
-pub(crate) async fn resume(link: &Link, thread_id: &str) -> Result<Thread, ClientError> {
-    let path = format!("/v1/threads/{thread_id}/resume");
-    link.client().post(&path, &serde_json::json!({})).await
 }

@@ -4,10 +4,19 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use windlass_core::bounds::is_active;
+use windlass_protocol::RuntimeEventEnvelope;
 
 /// Writes a value as a line of JSON in which nothing can act on a terminal.
 pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string(value).map(|json| inert(&json))
+}
+
+/// Writes an event as a line of JSON in which nothing can act on a terminal, with the fields that only a newer daemon knows.
+pub(crate) fn event_line(event: &RuntimeEventEnvelope) -> serde_json::Result<String> {
+    match &event.received {
+        Some(json) => Ok(inert(json)),
+        None => json_line(event),
+    }
 }
 
 /// Escapes the letters of JSON that could act on a terminal; what it means stays the same. They stand in texts alone, as JSON itself needs none.
@@ -62,7 +71,23 @@ impl<W: Write> Write for Inert<W> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[test]
+    fn event_has_the_fields_of_a_newer_daemon() {
+        let received = json!({
+            "schema_version": 1, "seq": 1, "event": "approval.timeout", "kind": "approval.timeout", "thread_id": "thr_1",
+            "turn_id": null, "item_id": null, "timestamp": "", "created_at": "", "added": "\u{9b}",
+            "payload": { "approval_id": "apr_1", "timeout_secs": 1, "added": [1] },
+        });
+        let mut event: RuntimeEventEnvelope = serde_json::from_value(received.clone()).unwrap();
+        event.received = Some(received.to_string().into());
+        let line = event_line(&event).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), received);
+        assert!(!line.chars().any(is_active), "{line}");
+    }
 
     #[test]
     fn json_means_the_same_and_does_nothing_to_a_terminal() {

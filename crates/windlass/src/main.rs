@@ -1,6 +1,7 @@
 //! Windlass on the command line. Data goes to stdout, everything else to stderr.
 
 mod backends;
+mod calls;
 mod cli;
 mod commands;
 mod config;
@@ -22,6 +23,8 @@ mod proxied;
 mod reach;
 mod sandbox;
 mod stdio_rpc;
+#[cfg(test)]
+mod stub_api;
 mod talk;
 mod terminal;
 mod trust;

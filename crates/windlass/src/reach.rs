@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde::Deserialize;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
-use windlass_client::{Client, ClientError, Connect, Connection, ToSocket};
+use windlass_client::{Client, Connect, Connection, ToSocket};
 use windlass_core::digest::Digest128;
 use windlass_protocol::{
-    Environment, EnvironmentList, EnvironmentPolicy, ErrorCode, NetworkPolicy,
+    Call, CallError, CreateEnvironment, EnvironmentPolicy, ErrorCode, NetworkPolicy, RuntimeApi,
 };
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{Access, Inside, Server, Token, TokenBook, WorkSettings};
 use windlass_store::SqliteError;
 
+use crate::calls::{by_id, environments};
 use crate::cli::{note, or_current, printable};
 use crate::commands::serve::access;
 use crate::config;
@@ -63,10 +64,13 @@ pub(crate) enum Purpose {
     Queue,
 }
 
+/// The Runtime API of a daemon.
+type Api = Arc<dyn RuntimeApi>;
+
 /// The way to a daemon, and to the next one when that is gone.
 pub(crate) struct Link {
     reach: Reach,
-    client: RwLock<Client>,
+    api: RwLock<Api>,
     /// The daemon itself, where it lives in this process.
     own: Mutex<Option<OwnDaemon>>,
 }
@@ -105,18 +109,18 @@ impl Reach {
     }
 
     /// Reaches the daemon that runs, or brings one up in this process.
-    async fn daemon(&self) -> Result<(Client, Option<OwnDaemon>)> {
+    async fn daemon(&self) -> Result<(Api, Option<OwnDaemon>)> {
         for _ in 0..TRIES {
-            if let Some(client) = self.running().await? {
+            if let Some(api) = self.running().await? {
                 if self.config.is_some() {
                     note(
                         "another process works on this data already, and its configuration counts: --config is not read",
                     );
                 }
                 if self.purpose == Purpose::Work {
-                    self.check_model(&client).await?;
+                    self.check_model(&*api).await?;
                 }
-                return Ok((client, None));
+                return Ok((api, None));
             }
             // A whole daemon is a large future.
             match Box::pin(self.own()).await {
@@ -132,10 +136,10 @@ impl Reach {
 
     /// Refuses a model that the daemon of another process cannot ask: where it has none set up, its demonstration would answer under that name,
     /// whatever keys are set here.
-    async fn check_model(&self, client: &Client) -> Result<()> {
-        // Who may not know it is told nothing.
-        let set: Value = client.get("/v1/config").await.unwrap_or_default();
-        if set["model"] != demonstration::NAME {
+    async fn check_model(&self, api: &dyn RuntimeApi) -> Result<()> {
+        // A token that may not read the configuration gets no advice about it.
+        let config = api.get_config(Call::new((), ())).await;
+        if !config.is_ok_and(|config| config.model == demonstration::NAME) {
             return Ok(());
         }
         let built_in = ["sim", demonstration::NAME];
@@ -157,7 +161,7 @@ impl Reach {
     }
 
     /// Finds the daemon that runs on the data, if one does.
-    async fn running(&self) -> Result<Option<Client>> {
+    async fn running(&self) -> Result<Option<Api>> {
         let Some(socket) = daemon::own_socket(&self.data) else {
             return Ok(None);
         };
@@ -167,9 +171,9 @@ impl Reach {
         // Whoever made the socket gets the token.
         data_modes::mend(&self.data);
         data::is_own(&self.data)?;
-        let client = Client::new(ToSocket::new(socket), token_of(&self.data));
-        match client.get::<EnvironmentList>("/v1/environments").await {
-            Ok(_) => Ok(Some(client)),
+        let client = Client::new(ToSocket::new(socket), token_of(&self.data)).without_reconnect();
+        match environments(&client).await {
+            Ok(_) => Ok(Some(Arc::new(client))),
             // It went away, and left its socket or not.
             Err(error) if error.is_lost() => Ok(None),
             Err(error) if error.code() == Some(ErrorCode::Unauthorized) => {
@@ -184,10 +188,10 @@ impl Reach {
     }
 
     /// Finds the daemon that somebody starts instead of one that is gone.
-    async fn started_again(&self) -> Result<Option<Client>> {
+    async fn started_again(&self) -> Result<Option<Api>> {
         for _ in 0..TRIES_AGAIN {
-            if let Some(client) = self.running().await? {
-                return Ok(Some(client));
+            if let Some(api) = self.running().await? {
+                return Ok(Some(api));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -195,7 +199,7 @@ impl Reach {
     }
 
     /// Brings up a daemon in this process. Turns that others left open stay open until somebody resumes their thread.
-    async fn own(&self) -> Result<(Client, Option<OwnDaemon>)> {
+    async fn own(&self) -> Result<(Api, Option<OwnDaemon>)> {
         data::check(&self.data)?;
         data_modes::mend(&self.data);
         let mut config = config::load(self.config.as_deref(), &self.data)?;
@@ -262,32 +266,50 @@ impl Reach {
                 })
                 .await;
         });
-        let client = Client::new(Within(inside.clone()), Some(token));
+        let client = Client::new(Within(inside.clone()), Some(token)).without_reconnect();
         let own = OwnDaemon {
             inside,
             store,
             stop,
             running,
         };
-        Ok((client, Some(own)))
+        Ok((Arc::new(client), Some(own)))
     }
 }
 
 impl Link {
     /// Reaches the daemon of a data directory.
     pub(crate) async fn open(reach: Reach) -> Result<Self> {
-        let (client, own) = reach.daemon().await?;
+        let (api, own) = reach.daemon().await?;
         Ok(Self {
             reach,
-            client: RwLock::new(client),
+            api: RwLock::new(api),
             own: Mutex::new(own),
         })
     }
 
-    /// Returns what speaks to the daemon.
-    pub(crate) fn client(&self) -> Client {
-        let client = self.client.read();
-        client.unwrap_or_else(PoisonError::into_inner).clone()
+    /// Uses an API that stands in for a daemon.
+    #[cfg(test)]
+    pub(crate) fn to_stub(api: Api) -> Arc<Self> {
+        let reach = Reach {
+            data: PathBuf::new(),
+            config: None,
+            model: None,
+            workspace: PathBuf::new(),
+            purpose: Purpose::Look,
+            backend: None,
+        };
+        Arc::new(Self {
+            reach,
+            api: RwLock::new(api),
+            own: Mutex::default(),
+        })
+    }
+
+    /// Returns the API of the daemon that was reached last.
+    pub(crate) fn api(&self) -> Api {
+        let api = self.api.read();
+        Arc::clone(&api.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Tells whether the daemon lives in this process.
@@ -302,7 +324,7 @@ impl Link {
                 model: Some(name.to_owned()),
                 ..self.reach.clone()
             };
-            return named.check_model(&self.client()).await;
+            return named.check_model(&*self.api()).await;
         }
         let config = config::load(self.reach.config.as_deref(), &self.reach.data)?;
         model::choose(Some(name), &config, |name| std::env::var(name).ok())?;
@@ -319,8 +341,7 @@ impl Link {
 
     /// Asks the daemon something simple.
     async fn answers(&self) -> Result<bool> {
-        let client = self.client();
-        match client.get::<EnvironmentList>("/v1/environments").await {
+        match environments(&*self.api()).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_lost() => Ok(false),
             Err(error) => Err(explained(error)),
@@ -335,11 +356,11 @@ impl Link {
             return Ok(());
         }
         ensure!(own.is_none(), "the daemon of this process has ended");
-        let (client, brought_up) = match self.reach.started_again().await? {
-            Some(client) => (client, None),
+        let (api, brought_up) = match self.reach.started_again().await? {
+            Some(api) => (api, None),
             None => self.reach.daemon().await?,
         };
-        self.set_client(client);
+        self.set_api(api);
         *own = brought_up;
         Ok(())
     }
@@ -348,12 +369,12 @@ impl Link {
     pub(crate) async fn is_started_again(&self) -> Result<bool> {
         let found = self.reach.started_again().await?;
         let is_found = found.is_some();
-        found.into_iter().for_each(|client| self.set_client(client));
+        found.into_iter().for_each(|api| self.set_api(api));
         Ok(is_found)
     }
 
-    fn set_client(&self, client: Client) {
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+    fn set_api(&self, api: Api) {
+        *self.api.write().unwrap_or_else(PoisonError::into_inner) = api;
     }
 
     /// Ends the daemon, where it is our own, once no other command works with it. A turn that is at work is released, and goes on when somebody
@@ -380,9 +401,7 @@ impl Link {
 
     /// Returns the directory that the daemon works in where nobody names another.
     pub(crate) async fn workspace(&self) -> Result<PathBuf> {
-        let client = self.client();
-        let there = client.get::<EnvironmentList>("/v1/environments");
-        let there = there.await.map_err(explained)?.environments;
+        let there = environments(&*self.api()).await.map_err(explained)?;
         let local = there.into_iter().find(|it| it.id == "local");
         Ok(local.map(|it| it.root).unwrap_or_default())
     }
@@ -398,9 +417,8 @@ impl Link {
             "{} cannot be worked in: its name is not UTF-8, which no record can hold; rename it, or work above it",
             printable(&root)
         );
-        let client = self.client();
-        let there = client.get::<EnvironmentList>("/v1/environments");
-        let there = there.await.map_err(explained)?.environments;
+        let api = self.api();
+        let there = environments(&*api).await.map_err(explained)?;
         let (workspace, others): (Vec<_>, Vec<_>) = there.iter().partition(|it| it.id == "local");
         let configured = others.iter().filter(|it| it.protected);
         // The workspace is what is meant where nothing more is said of it.
@@ -419,17 +437,21 @@ impl Link {
             NetworkPolicy::None => format!("dir-{}-offline", &digest[..16]),
             NetworkPolicy::Filtered => format!("dir-{}-filtered", &digest[..16]),
         };
-        let wanted = json!({ "id": id, "root": root, "policy": policy });
-        let made = client.post::<Environment>("/v1/environments", &wanted);
-        match made.await {
+        let request = CreateEnvironment {
+            id: id.clone(),
+            kind: None,
+            root: root.clone(),
+            policy,
+        };
+        match api.create_environment(Call::new((), request)).await {
             Ok(_) => Ok(id),
             Err(error) if error.code() == Some(ErrorCode::EnvironmentExists) => {
-                let path = format!("/v1/environments/{id}");
-                let there: Environment = client.get(&path).await.map_err(explained)?;
+                let there = api.get_environment(Call::new(by_id(&id), ())).await;
+                let there = there.map_err(explained)?;
                 // Somebody may have made another one of this name.
                 ensure!(
                     there.root == root && there.policy == policy,
-                    "the environment {id} is not the one for {}: its root is {}, or it has a policy of its own; remove it with DELETE {path}",
+                    "the environment {id} is not the one for {}: its root is {}, or it has a policy of its own; remove it with DELETE /v1/environments/{id}",
                     printable(&root),
                     printable(&there.root)
                 );
@@ -481,7 +503,7 @@ fn is_locked(error: &anyhow::Error) -> bool {
 }
 
 /// Says what a refusal means for whoever typed the command.
-pub(crate) fn explained(error: ClientError) -> anyhow::Error {
+pub(crate) fn explained(error: CallError) -> anyhow::Error {
     if let Some(paths) = cut_off(&error) {
         return anyhow::anyhow!(
             "a call was cut off when Windlass died, and nobody knows whether all of this is its doing: {paths}; nothing was \
@@ -497,26 +519,31 @@ pub(crate) fn explained(error: ClientError) -> anyhow::Error {
     }
 }
 
-/// Returns the files that a call may have changed that was cut off, if that is what stands in the way.
-fn cut_off(error: &ClientError) -> Option<String> {
-    let ClientError::Refused(body) = error else {
+/// The details of a refusal to restore files that a call may have changed before it was cut off.
+#[derive(Deserialize)]
+struct CutOff {
+    cut_off: bool,
+    paths: Vec<String>,
+    count: usize,
+}
+
+/// Names the files that a call may have changed before it was cut off, if that is why a request is refused.
+fn cut_off(error: &CallError) -> Option<String> {
+    let CallError::Refused(body) = error else {
         return None;
     };
-    let details = body.error.details.as_ref()?;
-    details["cut_off"].as_bool().filter(|is| *is)?;
-    let paths = details["paths"].as_array()?.iter();
-    let paths: Vec<&str> = paths.filter_map(Value::as_str).collect();
-    let more = details["count"]
-        .as_u64()?
-        .saturating_sub(paths.len() as u64);
-    Some(match more {
-        0 => paths.join(", "),
-        more => format!("{} and {more} more", paths.join(", ")),
-    })
+    let details = CutOff::deserialize(body.error.details.as_ref()?).ok()?;
+    let paths = details.paths.join(", ");
+    match details.count.saturating_sub(details.paths.len()) {
+        _ if !details.cut_off => None,
+        0 => Some(paths),
+        more => Some(format!("{paths} and {more} more")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use windlass_protocol::ErrorBody;
 
     use super::*;
@@ -526,7 +553,7 @@ mod tests {
         let refused = |details| {
             let code = ErrorCode::FilesChanged;
             let body = ErrorBody::new(code, "ask again with `cut_off`", Some(details));
-            explained(ClientError::Refused(Box::new(body))).to_string()
+            explained(CallError::Refused(Box::new(body))).to_string()
         };
         let told = refused(json!({ "paths": ["a", "b"], "count": 3, "cut_off": true }));
         assert!(told.contains(": a, b and 1 more; "), "{told}");

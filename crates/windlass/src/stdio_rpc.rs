@@ -8,7 +8,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
-use windlass_client::ClientError;
+use windlass_protocol::CallError;
 use windlass_protocol::ErrorCode;
 
 /// How long a line may be.
@@ -129,8 +129,8 @@ impl Failure {
     }
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
         let message = error.to_string();
         match error.code() {
             Some(ErrorCode::ThreadNotFound) => Self::new(-32002, message),

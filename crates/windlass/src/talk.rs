@@ -6,19 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_client::ClientError;
+use windlass_protocol::operations::{ApprovalPath, InputPath};
 use windlass_protocol::{
-    ErrorCode, EventPayload, Mode, RuntimeEventEnvelope, Status, Thread, ThreadDetail, Turn,
+    ApprovalDecision, Call, CallError, CreateThread, DecideApproval, ErrorCode, EventPayload, Mode,
+    RememberFor, RuntimeApi, RuntimeEventEnvelope, StartTurn, Status, Thread, ThreadDetail, Turn,
+    TurnEnvironmentParams, UserAnswer, UserInputAnswers,
 };
 
+use crate::calls;
 use crate::cli::is_read_out;
 use crate::follow::{self, Follower, Next};
 use crate::ids::{LOOKED_THROUGH, by_end};
 use crate::reach::{Link, explained};
 use crate::terminal::{
-    Answer, Asked, Colour, FRAME, Hush, Questions, Screen, ToolCall, TypedAhead, asked,
+    Answer, Asked, Colour, FRAME, Hush, InputQuestion, Questions, Screen, ToolCall, TypedAhead,
+    asked, decision,
 };
 
 /// The tool that asks people; it is not offered where nobody can answer.
@@ -39,9 +43,9 @@ pub(crate) struct Talk {
     cwd: PathBuf,
     /// Who allows calls.
     pub(crate) approvals: Approvals,
-    /// What each turn is told beside its prompt, such as a model of its own.
-    pub(crate) of_turns: Map<String, Value>,
-    /// The thread before it went on, where an earlier process left a turn open.
+    /// The options of each turn, such as a model of its own; its prompt is empty.
+    pub(crate) of_turns: StartTurn,
+    /// The thread with its last turn before that was resumed, where an earlier process left it open.
     before: Option<Box<ThreadDetail>>,
 }
 
@@ -99,19 +103,19 @@ impl Talk {
     pub(crate) async fn begin(
         link: &Arc<Link>,
         cwd: &Path,
-        mut wanted: Value,
+        mut request: CreateThread,
         approvals: Approvals,
     ) -> Result<Self> {
         let environment = link.environment(cwd).await?;
         let cwd = cwd.canonicalize()?;
-        wanted["environments"] = json!([{ "environment_id": environment, "cwd": cwd }]);
-        let thread = link.client().post("/v1/threads", &wanted).await;
+        request.environments = Some(vec![in_environment(environment, &cwd)]);
+        let thread = link.api().create_thread(Call::new((), request)).await;
         Ok(Self {
             link: Arc::clone(link),
             thread: thread.map_err(explained)?,
             cwd,
             approvals,
-            of_turns: Map::new(),
+            of_turns: StartTurn::default(),
             before: None,
         })
     }
@@ -119,16 +123,15 @@ impl Talk {
     /// Goes on with a thread.
     pub(crate) async fn resume(link: &Arc<Link>, id: &str, approvals: Approvals) -> Result<Self> {
         // A turn that goes on may end at once, and whoever waits for it is to see that.
-        let path = format!("/v1/threads/{id}");
-        let client = link.client();
-        let before: ThreadDetail = client.get(&path).await.map_err(explained)?;
-        let thread = follow::resume(link, id).await.map_err(explained)?;
+        let api = link.api();
+        let before = calls::newest_turns(&*api, id, 1).await.map_err(explained)?;
+        let thread = calls::resume(&*api, id).await.map_err(explained)?;
         Ok(Self {
             link: Arc::clone(link),
             cwd: PathBuf::from(&thread.workspace),
             thread,
             approvals,
-            of_turns: Map::new(),
+            of_turns: StartTurn::default(),
             before: open_turn(&before).is_some().then(|| Box::new(before)),
         })
     }
@@ -140,11 +143,6 @@ impl Talk {
             true => screen.tell(Colour::Asked, EVERYTHING_IS_ALLOWED),
             false => Ok(()),
         }
-    }
-
-    async fn detail(&self) -> Result<ThreadDetail> {
-        let path = format!("/v1/threads/{}", self.thread.id);
-        self.link.client().get(&path).await.map_err(explained)
     }
 
     /// Finds the turn that an earlier process left open, if there is one.
@@ -190,17 +188,20 @@ impl Talk {
 
     /// Says something, and returns the turn that this begins.
     pub(crate) async fn say(&self, prompt: &str) -> Result<Watch<'_>> {
-        let detail = self.detail().await?;
-        let events = Follower::after(&self.link, &self.thread.id, detail.latest_seq).await?;
-        let mut wanted = Value::Object(self.of_turns.clone());
-        wanted["prompt"] = prompt.into();
+        let newest = calls::newest_turns(&*self.link.api(), &self.thread.id, 0).await;
+        let latest_seq = newest.map_err(explained)?.latest_seq;
+        let events = Follower::after(&self.link, &self.thread.id, latest_seq).await?;
+        let mut turn = StartTurn {
+            prompt: prompt.to_owned(),
+            ..self.of_turns.clone()
+        };
         if self.approvals == Approvals::All {
-            wanted["auto_approve"] = true.into();
+            turn.auto_approve = Some(true);
         }
         if !self.approvals.has_person() {
-            wanted["disallowed_tools"] = json!([ASKING_TOOL]);
+            turn.disallowed_tools = Some(vec![ASKING_TOOL.to_owned()]);
         }
-        let started = follow::begin_turn(&self.link, &self.thread.id, &wanted).await?;
+        let started = follow::start_turn(&self.link, &self.thread.id, turn).await?;
         let started = started.map_err(explained)?;
         Ok(Watch {
             talk: self,
@@ -217,7 +218,7 @@ impl Talk {
 enum Passed {
     On,
     Lost,
-    Refused(ClientError),
+    Refused(CallError),
 }
 
 /// A turn that somebody watches.
@@ -354,28 +355,36 @@ impl Watch<'_> {
         if approvals != Approvals::Ask {
             let mut for_person = Vec::new();
             while let Some(asked) = self.questions.take() {
-                let (body, told) = match &asked {
-                    Asked::Approval { .. } if approvals == Approvals::All => {
-                        (json!({ "decision": "allow" }), None)
+                let (answer, told) = match asked {
+                    Asked::Approval { id, tool } if approvals == Approvals::All => {
+                        let request = decision(ApprovalDecision::Allow);
+                        (Answer::Approval { id, tool, request }, None)
                     }
-                    Asked::Approval { tool, .. } => {
+                    Asked::Approval { id, tool } => {
                         let name = &tool.name;
                         let told = format!(
                             "{name} is not allowed: nobody is here to ask; --yes allows everything"
                         );
-                        (json!({ "decision": "deny" }), Some(told))
+                        let request = decision(ApprovalDecision::Deny);
+                        (Answer::Approval { id, tool, request }, Some(told))
                     }
-                    Asked::Input { .. } if approvals.has_person() => {
+                    asked @ Asked::Input { .. } if approvals.has_person() => {
                         for_person.push(asked);
                         continue;
                     }
-                    Asked::Input { request, .. } => {
+                    Asked::Input { id, request } => {
                         let told = "a question was not answered: nobody is here to ask";
-                        (unanswered(request), Some(told.to_owned()))
+                        let answers = unanswered(&request);
+                        let answer = Answer::Input {
+                            id,
+                            request,
+                            answers,
+                        };
+                        (answer, Some(told.to_owned()))
                     }
                 };
                 // Another daemon is reached while the events are waited for.
-                match self.pass_on(Answer { asked, body }).await {
+                match self.pass_on(answer).await {
                     Passed::On => {}
                     Passed::Lost => break,
                     Passed::Refused(error) => return Err(explained(error)),
@@ -396,29 +405,20 @@ impl Watch<'_> {
 
     /// Tells the daemon what was answered. Where it is gone or takes another answer only, the question is put back.
     async fn pass_on(&mut self, answer: Answer) -> Passed {
-        let path = match &answer.asked {
-            Asked::Approval { id, .. } => format!("/v1/approvals/{id}"),
-            Asked::Input { id, .. } => format!("/v1/user-input/{}/{id}", self.talk.thread.id),
+        let api = self.talk.link.api();
+        let passed = match &answer {
+            Answer::Approval { id, request, .. } => decide(&*api, id, request).await,
+            Answer::Input { id, answers, .. } => {
+                answer_input(&*api, &self.talk.thread.id, id, answers.clone()).await
+            }
         };
-        let client = self.talk.link.client();
-        let mut passed = client.post::<Value>(&path, &answer.body).await;
-        // What cannot be remembered for the project is allowed all the same, this once.
-        if answer.body["remember_for"] == "project"
-            && passed
-                .as_ref()
-                .is_err_and(|error| !error.is_lost() && !is_settled(error))
-        {
-            let once = json!({ "decision": "allow" });
-            passed = client.post::<Value>(&path, &once).await;
-            crate::cli::note("this cannot be remembered for the project; it is allowed once");
-        }
         match passed {
             Err(error) if error.is_lost() => {
-                self.questions.put_back(answer.asked);
+                self.questions.put_back(answer.into());
                 Passed::Lost
             }
             Err(error) if !is_settled(&error) => {
-                self.questions.put_back(answer.asked);
+                self.questions.put_back(answer.into());
                 Passed::Refused(error)
             }
             _ => Passed::On,
@@ -427,16 +427,14 @@ impl Watch<'_> {
 
     /// Stops the turn, and tells whether that was taken.
     async fn interrupt(&self) -> bool {
-        let thread = &self.talk.thread.id;
-        let path = format!("/v1/threads/{thread}/turns/{}/interrupt", self.turn_id);
+        let (api, thread) = (self.talk.link.api(), &self.talk.thread.id);
         // One that has ended in the meantime needs no stop.
-        let client = self.talk.link.client();
-        client.post::<Value>(&path, &json!({})).await.is_ok()
+        calls::interrupt(&*api, thread, &self.turn_id).await.is_ok()
     }
 }
 
 /// Tells whether somebody else was faster, or the turn has ended.
-pub(crate) fn is_settled(error: &ClientError) -> bool {
+pub(crate) fn is_settled(error: &CallError) -> bool {
     let settled = [
         ErrorCode::ApprovalNotPending,
         ErrorCode::UserInputNotPending,
@@ -444,16 +442,68 @@ pub(crate) fn is_settled(error: &ClientError) -> bool {
     error.code().is_some_and(|code| settled.contains(&code))
 }
 
+/// Decides about a call. One that cannot be remembered for the project is allowed once.
+async fn decide(api: &dyn RuntimeApi, id: &str, request: &DecideApproval) -> Result<(), CallError> {
+    let decided = decide_approval(api, id, request.clone()).await;
+    if request.remember_for == RememberFor::Project
+        && decided
+            .as_ref()
+            .is_err_and(|error| !error.is_lost() && !is_settled(error))
+    {
+        let decided = decide_approval(api, id, decision(ApprovalDecision::Allow)).await;
+        crate::cli::note("this cannot be remembered for the project; it is allowed once");
+        return decided;
+    }
+    decided
+}
+
+/// Sends the decision about a call.
+pub(crate) async fn decide_approval(
+    api: &dyn RuntimeApi,
+    id: &str,
+    request: DecideApproval,
+) -> Result<(), CallError> {
+    let approval_id = id.to_owned();
+    let call = Call::new(ApprovalPath { approval_id }, request);
+    api.decide_approval(call).await.map(drop)
+}
+
+/// Sends the answers to the questions of a tool.
+pub(crate) async fn answer_input(
+    api: &dyn RuntimeApi,
+    thread_id: &str,
+    id: &str,
+    answers: UserInputAnswers,
+) -> Result<(), CallError> {
+    let path = InputPath {
+        thread_id: thread_id.to_owned(),
+        input_id: id.to_owned(),
+    };
+    api.answer_user_input(Call::new(path, answers))
+        .await
+        .map(drop)
+}
+
 /// Answers each question of a request with the word that nobody is there.
-pub(crate) fn unanswered(request: &Value) -> Value {
-    let questions = request["questions"].as_array().into_iter().flatten();
-    let answers: Vec<_> = questions
-        .map(|question| {
-            let id = question["id"].as_str().unwrap_or_default();
-            json!({ "id": id, "label": NOBODY, "value": NOBODY, "skipped": true })
-        })
-        .collect();
-    json!({ "answers": answers })
+pub(crate) fn unanswered(request: &Value) -> UserInputAnswers {
+    let questions = InputQuestion::all(request).into_iter();
+    let answers = questions.map(|question| UserAnswer {
+        id: question.id,
+        label: NOBODY.to_owned(),
+        value: NOBODY.to_owned(),
+        skipped: true,
+    });
+    UserInputAnswers {
+        answers: answers.collect(),
+    }
+}
+
+/// Returns the choice of a directory in an environment.
+pub(crate) fn in_environment(environment_id: String, cwd: &Path) -> TurnEnvironmentParams {
+    TurnEnvironmentParams {
+        environment_id,
+        cwd: cwd.to_owned(),
+    }
 }
 
 /// Finds a thread by its id, or by the end of it.
@@ -469,17 +519,85 @@ pub(crate) async fn find(link: &Link, id: &str) -> Result<String> {
     {
         bail!("`{id}` is no id of a thread; {ADVICE}");
     }
-    let path = format!("/v1/threads?limit={LOOKED_THROUGH}&include_archived=true");
-    let threads: Vec<Thread> = link.client().get(&path).await.map_err(explained)?;
+    let threads = calls::recent_threads(&*link.api(), LOOKED_THROUGH, true).await;
+    let threads = threads.map_err(explained)?;
     Ok(by_end("thread", id, threads, |thread| &thread.id, ADVICE)?.id)
+}
+
+/// Finds a turn of a thread by its id, or by the end of it.
+pub(crate) async fn find_turn(
+    link: &Link,
+    thread_id: &str,
+    id: &str,
+    advice: &str,
+) -> Result<String> {
+    let is_whole = id.strip_prefix("turn_").is_some_and(|hex| hex.len() == 32);
+    if is_whole {
+        return Ok(id.to_owned());
+    }
+    let thread = calls::whole_thread(&*link.api(), thread_id).await;
+    let turns = thread.map_err(explained)?.turns;
+    Ok(by_end("turn", id, turns, |turn| &turn.id, advice)?.id)
 }
 
 /// Finds the newest thread that works in a directory. What was put away does not count.
 pub(crate) async fn newest_in(link: &Link, cwd: &Path) -> Result<Option<String>> {
     let cwd = cwd.canonicalize().context("the directory is gone")?;
-    let path = format!("/v1/threads?limit={LOOKED_THROUGH}");
-    let threads: Vec<Thread> = link.client().get(&path).await.map_err(explained)?;
-    let mut threads = threads.into_iter();
+    let threads = calls::recent_threads(&*link.api(), LOOKED_THROUGH, false).await;
+    let mut threads = threads.map_err(explained)?.into_iter();
     let newest = threads.find(|thread| Path::new(&thread.workspace) == cwd);
     Ok(newest.map(|thread| thread.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::stub_api::{StubApi, detail_json, thread_json, turn_json};
+
+    #[tokio::test]
+    async fn turn_is_started_without_reading_earlier_turns() {
+        let api = Arc::new(StubApi::new(json!({
+            "GetThread": detail_json(),
+            "ResumeThread": thread_json(),
+            "StreamEvents": null,
+            "StartTurn": { "thread": thread_json(), "turn": turn_json() },
+        })));
+        let link = Link::to_stub(api.clone());
+        let talk = Talk::resume(&link, "thr_1", Approvals::Refuse)
+            .await
+            .unwrap();
+        assert_eq!(
+            api.calls(),
+            ["GetThread thr_1 turns=1", "ResumeThread thr_1"]
+        );
+        talk.say("hello").await.unwrap();
+        assert_eq!(
+            api.calls(),
+            [
+                "GetThread thr_1 turns=0",
+                "StreamEvents thr_1 since_seq=7",
+                "StartTurn thr_1",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn whole_id_of_a_turn_is_not_searched() {
+        let turn = "turn_0123456789abcdef0123456789abcdef";
+        let mut detail = detail_json();
+        let mut listed = turn_json();
+        listed["id"] = turn.into();
+        detail["turns"] = json!([listed]);
+        let api = Arc::new(StubApi::new(json!({ "GetThread": detail })));
+        let link = Link::to_stub(api.clone());
+        assert_eq!(find_turn(&link, "thr_1", turn, "").await.unwrap(), turn);
+        assert!(api.calls().is_empty());
+        assert_eq!(
+            find_turn(&link, "thr_1", "89abcdef", "").await.unwrap(),
+            turn
+        );
+        assert_eq!(api.calls(), ["GetThread thr_1"]);
+    }
 }

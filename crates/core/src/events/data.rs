@@ -312,6 +312,13 @@ payloads! {
         /// Whether it goes before those that wait already.
         ahead: bool,
     }
+    /// A change of a queued input. Removing one is recorded as `turn.cancelled`.
+    InputEditedData { turn_id: TurnId, ;
+        /// The new content; absent if it is unchanged.
+        content: Vec<ContentPart>,
+        /// The new index in the queue, from 0; absent if it is unchanged.
+        position: usize,
+    }
     /// The first text of an answer is there.
     OutputMessageStartedData { message_id: MessageId, }
     /// More text of an answer.

@@ -89,6 +89,7 @@ events! {
     SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
     InputMessage(Box<InputMessageData>) INPUT_MESSAGE = "input.message";
     InputQueued(Box<InputQueuedData>) INPUT_QUEUED = "input.queued";
+    InputEdited(InputEditedData) INPUT_EDITED = "input.edited";
     OutputMessageStarted(OutputMessageStartedData) OUTPUT_MESSAGE_STARTED = "output.message.started";
     OutputMessageDelta(OutputMessageDeltaData) OUTPUT_MESSAGE_DELTA = "output.message.delta";
     OutputMessageCompleted(Box<OutputMessageCompletedData>) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";

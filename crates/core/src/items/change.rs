@@ -4,9 +4,9 @@ use super::step::{ItemStep, item_step, of_message};
 use super::turn::TurnView;
 use crate::events::{
     ApprovalDecidedData, ApprovalRequiredData, ApprovalTimeoutData, Event, EventData,
-    SessionForkedData, SessionStartedData, SessionUpdatedData, ToolCallCanceledData,
-    ToolCallRequestedData, ToolCallResolvedData, ToolCallTimeoutData, UserInputCanceledData,
-    UserInputRequiredData,
+    InputEditedData, InputQueuedData, SessionForkedData, SessionStartedData, SessionUpdatedData,
+    ToolCallCanceledData, ToolCallRequestedData, ToolCallResolvedData, ToolCallTimeoutData,
+    UserInputCanceledData, UserInputRequiredData,
 };
 use crate::typed_id::{ExecId, ItemId, TurnId};
 
@@ -15,6 +15,17 @@ use crate::typed_id::{ExecId, ItemId, TurnId};
 pub enum Change<'a> {
     /// The session itself changes.
     Session(SessionChange<'a>),
+    /// An input waits for its turn.
+    InputQueued(&'a InputQueuedData),
+    /// An input that waits for its turn was changed.
+    InputEdited(&'a InputEditedData),
+    /// An input was removed before its turn began.
+    InputRemoved {
+        /// The turn that does not begin.
+        turn_id: TurnId,
+        /// Why.
+        reason: Option<&'a str>,
+    },
     /// A turn begins.
     TurnStarted(Box<TurnView>),
     /// A turn makes its first model call, or its backend starts.
@@ -142,6 +153,14 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
         EventData::SessionStarted(data) => Some(Change::Session(SessionChange::Started(data))),
         EventData::SessionUpdated(data) => Some(Change::Session(SessionChange::Updated(data))),
         EventData::SessionForked(data) => Some(Change::Session(SessionChange::Forked(data))),
+        EventData::InputQueued(data) => Some(Change::InputQueued(data)),
+        EventData::InputEdited(data) => Some(Change::InputEdited(data)),
+        EventData::TurnCancelled(data) if TurnView::ended(event).is_none() => {
+            Some(Change::InputRemoved {
+                turn_id: data.turn_id,
+                reason: data.reason.as_deref(),
+            })
+        }
         EventData::TurnStarted(data) => Some(Change::TurnStarted(Box::new(TurnView::started(
             event, data,
         )))),

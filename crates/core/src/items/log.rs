@@ -68,6 +68,9 @@ impl TurnLog {
             Some(Change::Wait(wait)) => self.apply_wait(event, &wait),
             Some(
                 Change::Session(_)
+                | Change::InputQueued(_)
+                | Change::InputEdited(_)
+                | Change::InputRemoved { .. }
                 | Change::TurnWorks { .. }
                 | Change::TurnResumed { .. }
                 | Change::TurnSteered { .. }

@@ -47,7 +47,7 @@ async fn only_the_root_is_written_and_only_where_the_bounds_say_so() {
     for world in sandboxes() {
         let outside = tempfile::tempdir().unwrap();
         let target = outside.path().join("new").display().to_string();
-        lines(&world, &format!("echo in > inside; echo out > {target}")).await;
+        lines(&world, &format!("echo in > inside; echo out > '{target}'")).await;
         assert!(world.root().join("inside").exists(), "{:?}", world.way);
         assert_eq!(
             fs::read_dir(&outside).unwrap().count(),
@@ -172,8 +172,8 @@ async fn of_a_hidden_home_the_root_is_seen_and_what_is_named_and_nothing_beside(
         }
         let at = home.display();
         let script = format!(
-            "cat {}; echo new > made; echo new > {at}/keys/login; echo no > {at}/tools/bin/tool; echo no > {at}/made",
-            files.map(|file| format!("{at}/{file}")).join(" ")
+            "cat {}; echo new > made; echo new > '{at}/keys/login'; echo no > '{at}/tools/bin/tool'; echo no > '{at}/made'",
+            files.map(|file| format!("'{at}/{file}'")).join(" ")
         );
         let (mut program, _) = world.script(&script);
         let root = home.join("work/project");

@@ -8,11 +8,12 @@ use serde_json::Value;
 
 pub use payloads::{
     ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload, DeltaKind,
-    EventToolCall, ItemDeltaPayload, ItemPayload, ThreadForkedPayload, ThreadStartedPayload,
-    ThreadUpdatedPayload, ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus,
-    ToolCallTimeoutPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
-    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload, UserInputAnsweredPayload,
-    UserInputCanceledPayload, UserInputRequiredPayload,
+    EventToolCall, InputEditedPayload, InputQueuedPayload, InputRemovedPayload, ItemDeltaPayload,
+    ItemPayload, ThreadForkedPayload, ThreadStartedPayload, ThreadUpdatedPayload,
+    ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus, ToolCallTimeoutPayload,
+    TurnCompletedPayload, TurnInterruptRequestedPayload, TurnLifecyclePayload, TurnStartedPayload,
+    TurnSteeredPayload, UserInputAnsweredPayload, UserInputCanceledPayload,
+    UserInputRequiredPayload,
 };
 
 use crate::{Item, PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
@@ -34,6 +35,8 @@ pub struct RuntimeEventEnvelope {
     pub payload: EventPayload,
     /// The `seq` of the event before it on the same stream.
     pub previous_seq: Option<u64>,
+    /// The JSON that a client received, with fields that this version does not know. It is not part of the event.
+    pub received: Option<Box<str>>,
 }
 
 impl RuntimeEventEnvelope {
@@ -125,6 +128,7 @@ impl<'de> Deserialize<'de> for RuntimeEventEnvelope {
             item_id: raw.item_id,
             timestamp: raw.timestamp,
             previous_seq: raw.previous_seq,
+            received: None,
         })
     }
 }
@@ -226,6 +230,12 @@ events! {
     ThreadUpdated(ThreadUpdatedPayload) = "thread.updated";
     /// A thread was created from another one.
     ThreadForked(ThreadForkedPayload) = "thread.forked";
+    /// An input waits for its turn. Sent only with `include=queue`.
+    InputQueued(InputQueuedPayload) = "input.queued";
+    /// A queued input was changed. Sent only with `include=queue`.
+    InputEdited(InputEditedPayload) = "input.edited";
+    /// A queued input was removed before its turn started. Sent only with `include=queue`.
+    InputRemoved(InputRemovedPayload) = "input.removed";
     /// A turn started.
     TurnStarted(TurnStartedPayload) = "turn.started";
     /// A turn is at work, or was resumed after a restart.

@@ -46,6 +46,46 @@ payloads! {
         thread: Thread,
     }
 
+    /// An input that waits for its turn.
+    InputQueuedPayload {
+        /// `true` if the input is placed before the others; absent if it is placed last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ahead: Option<bool>,
+        /// The beginning of the text, or the client's own summary of it.
+        input_summary: String,
+        /// The text.
+        prompt: String,
+        /// The thread.
+        thread_id: String,
+        /// The turn that the input will start.
+        turn_id: String,
+    }
+
+    /// A change of a queued input.
+    InputEditedPayload {
+        /// The new index in the queue, from 0; absent if it is unchanged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        position: Option<u64>,
+        /// The new text; absent if it is unchanged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        /// The thread.
+        thread_id: String,
+        /// The turn that the input will start.
+        turn_id: String,
+    }
+
+    /// The removal of a queued input.
+    InputRemovedPayload {
+        /// Why; absent if a client removed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The thread.
+        thread_id: String,
+        /// The turn that does not start.
+        turn_id: String,
+    }
+
     /// The start of a turn.
     TurnStartedPayload {
         /// `true` for a compaction that a client requested; absent otherwise.

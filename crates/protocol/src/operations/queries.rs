@@ -11,8 +11,7 @@ const CURSOR: &str =
     "The next page: the value of the header `x-windlass-next-cursor` of the previous one.";
 const SINCE: &str = "Only events after this `seq`.";
 const AFTER: &str = "Only events after the one with this cursor.";
-const INCLUDE: &str =
-    "Optional events, separated by commas: `tool_output` for the output of tools while they run.";
+const INCLUDE: &str = "Optional events, separated by commas: `tool_output` for the output of tools while they run, `queue` for inputs that wait for their turns.";
 const SEARCH_SESSIONS: &str = "Only sessions with these words in title, id, directory or model.";
 const LIMIT_50_1000: &str = "The number of entries at most: 1 to 1000, default 50.";
 

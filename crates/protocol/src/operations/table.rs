@@ -172,6 +172,12 @@ operations! {
     SteerTurn steer_turn Post "/v1/threads/{id}/turns/{turn_id}/steer" Owner at TurnPath, body wire::SteerTurn, -> 200 Json wire::Turn;
     /// Interrupts a turn.
     InterruptTurn interrupt_turn Post "/v1/threads/{id}/turns/{turn_id}/interrupt" Owner at TurnPath, -> 200 Json wire::Turn;
+    /// Lists the inputs of a thread that wait for their turns, the next one first.
+    ListQueue list_queue Get "/v1/threads/{id}/queue" Owner at IdPath, -> 200 Json wire::InputQueue;
+    /// Changes the text or the position of a queued input.
+    EditQueuedInput edit_queued_input Patch "/v1/threads/{id}/queue/{turn_id}" Owner at TurnPath, body wire::EditQueuedInput, -> 200 Json wire::QueuedInput;
+    /// Removes a queued input; a turn that has begun is not stopped.
+    RemoveQueuedInput remove_queued_input Delete "/v1/threads/{id}/queue/{turn_id}" Owner at TurnPath, -> 204 Empty;
     /// Submits the result of a client's tool call.
     SubmitToolResult submit_tool_result Post "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result" Owner at CallPath, body wire::DynamicToolCallResult, -> 202 Empty;
     /// Allows or denies a call.

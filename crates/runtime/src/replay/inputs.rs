@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_core::events::{Event, EventData, ToolStatus, TurnOutline, TurnStartedData};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{Input, OnBusy, Remember, Tail, Thread};
+use windlass_turn::{Input, OnBusy, QueueEdit, Remember, Tail, Thread};
 
 use super::answers::{end_of_call, failure_of};
 use super::results::{finished, results, waits};
@@ -65,6 +65,14 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
         EventData::InputQueued(data) => {
             submit(&data.message, OnBusy::Queue, data.deadline_ms).into()
         }
+        EventData::InputEdited(data) => Input::EditQueued {
+            turn_id: data.turn_id,
+            edit: QueueEdit {
+                content: data.content.clone(),
+                position: data.position,
+            },
+        }
+        .into(),
         EventData::TurnSteered(_) => message_at(rest, 1)
             .map(|message| Input::Steer {
                 turn_id: None,

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::approval_rules::call_digest;
 use windlass_core::budget::{Budgets, Limit};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData, ToolCompletedData, TurnFailedData};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::Controls;
+use windlass_core::remembered_calls::call_digest;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::StreamKey;
 use windlass_turn::{Decision, Input, Moment, Rejected, Thread, TurnPlan};

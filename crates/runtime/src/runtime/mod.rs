@@ -8,6 +8,7 @@ mod fork_point;
 mod forks;
 mod host_adapter;
 mod look;
+mod queue;
 mod resume;
 mod sessions;
 mod shutdown;

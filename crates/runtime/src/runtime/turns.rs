@@ -409,7 +409,7 @@ impl InProcessRuntime {
     }
 
     /// Allows a call that waits for it, and the same call with the same arguments for the rest of the turn. Turns to come ask
-    /// [`RememberedCalls`](windlass_core::approval_rules::RememberedCalls), which the caller tells.
+    /// [`RememberedCalls`](windlass_core::remembered_calls::RememberedCalls), which the caller tells.
     pub async fn allow_in_project(
         &self,
         session_id: SessionId,

@@ -78,6 +78,7 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
         }
         EventData::InputMessage(data) => mask_message(mask, &mut data.message),
         EventData::InputQueued(data) => mask_message(mask, &mut data.message),
+        EventData::InputEdited(data) => mask_parts(mask, data.content.iter_mut().flatten()),
         EventData::OutputMessageDelta(data) => {
             mask.text(&mut data.delta);
         }

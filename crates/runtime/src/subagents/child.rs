@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use windlass_core::approval_rules::ApprovalAction;
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{
@@ -14,6 +13,7 @@ use windlass_core::session::{Session, SessionStatus, SubagentStatus};
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_request::{ParentTurn, TurnRequest};
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_policy::ApprovalAction;
 use windlass_turn::OnBusy;
 
 use super::end::{ChildEnd, ChildRecord};

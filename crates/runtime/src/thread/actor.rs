@@ -117,7 +117,7 @@ impl Actor {
             let debt = Debt { has_work, ..debt };
             fault(&runtime, &slot, life, FaultCause::from(&error), debt);
         }
-        runtime.note_rest(slot.session_id);
+        runtime.note_rest(&slot);
     }
 
     async fn open(
@@ -349,6 +349,25 @@ impl Actor {
             } => {
                 let interrupted = self.interrupt(turn_id, reason).await?;
                 let _ = reply.send(interrupted);
+            }
+            Mail::EditQueued {
+                turn_id,
+                edit,
+                reply,
+            } => {
+                let outcome = self.try_decide(Input::EditQueued { turn_id, edit }).await?;
+                let queue = || self.thread.queue().iter().cloned().collect();
+                let _ = reply.send(outcome.map(|_| queue()));
+            }
+            Mail::RemoveQueued {
+                turn_id,
+                reason,
+                reply,
+            } => {
+                let outcome = self
+                    .try_decide(Input::RemoveQueued { turn_id, reason })
+                    .await?;
+                let _ = reply.send(outcome.map(drop));
             }
             Mail::Abandon { ticket, leave } => self.abandon(ticket, leave).await?,
             Mail::ToolResults { mut results, reply } => {

@@ -9,7 +9,7 @@ use windlass_core::events::{Event, EventRequest};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{OnBusy, Remember, Thread};
+use windlass_turn::{OnBusy, QueueEdit, Queued, Remember, Thread};
 
 use crate::turn_result::{EventObserver, TurnHandle};
 
@@ -78,6 +78,17 @@ pub(crate) enum Mail {
     },
     Interrupt {
         turn_id: Option<TurnId>,
+        reason: Option<String>,
+        reply: Reply<()>,
+    },
+    /// Changes a queued input; answered with the queue after the change.
+    EditQueued {
+        turn_id: TurnId,
+        edit: QueueEdit,
+        reply: Reply<Vec<Queued>>,
+    },
+    RemoveQueued {
+        turn_id: TurnId,
         reason: Option<String>,
         reply: Reply<()>,
     },
@@ -164,7 +175,9 @@ impl Mail {
             Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
             Self::Look { reply } => drop(reply.send(Err(error))),
             Self::Resume { reply } => drop(reply.send(Err(error))),
+            Self::EditQueued { reply, .. } => drop(reply.send(Err(error))),
             Self::Interrupt { reply, .. }
+            | Self::RemoveQueued { reply, .. }
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }
             | Self::Retire { reply, .. }

@@ -341,8 +341,10 @@ impl Actor {
             // The input itself may have ended the turn, or left it waiting.
             self.waiters.settle(&self.thread, &accepted.events);
             let began = |event: &Arc<Event>| {
-                matches!(event.data, EventData::TurnStarted(_))
-                    && event.context.turn_id == Some(turn_id)
+                matches!(
+                    event.data,
+                    EventData::TurnStarted(_) | EventData::InputQueued(_)
+                ) && event.context.turn_id == Some(turn_id)
             };
             Ok(TurnHandle {
                 session_id,

@@ -232,6 +232,17 @@ impl Slot {
         looked.map_or_else(|| Thread::new(self.session_id), |thread| *thread)
     }
 
+    /// Returns the approximate size of the conversation that the slot holds while no actor works on it.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        let looked = self.looked.try_lock().ok();
+        let looked = looked.as_ref().and_then(|looked| looked.as_deref());
+        let looked = looked.map_or(0, Thread::conversation_bytes);
+        match &self.mailbox().state {
+            SlotState::Idle(Some(resting)) => looked + resting.thread.conversation_bytes(),
+            _ => looked,
+        }
+    }
+
     pub(super) fn close(&self) {
         let mail = {
             let mut mailbox = self.mailbox();

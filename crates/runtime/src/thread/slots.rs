@@ -26,13 +26,18 @@ struct Table {
     /// The sessions in the order in which they were used last.
     by_use: BTreeMap<u64, SessionId>,
     uses: u64,
+    /// Sum over `by_session`.
+    bytes: usize,
     is_swept: bool,
+    is_unloading: bool,
 }
 
 struct LoadedSlot {
     slot: Arc<Slot>,
     used: u64,
     since: DateTime<Utc>,
+    /// Approximate size of its conversation when it was last idle.
+    bytes: usize,
 }
 
 /// Which places may stay although nobody holds them.
@@ -41,6 +46,10 @@ pub(crate) struct IdleLimits {
     pub(crate) count: usize,
     /// Those that were used later.
     pub(crate) after: Option<DateTime<Utc>>,
+    /// How many bytes their conversations may take together.
+    pub(crate) bytes: usize,
+    /// While they take more, those that were used later still stay.
+    pub(crate) unload_after: DateTime<Utc>,
 }
 
 impl Slots {
@@ -71,6 +80,7 @@ impl Slots {
             slot: Arc::clone(&slot),
             used: 0,
             since: now,
+            bytes: 0,
         };
         table.by_session.insert(session_id, place);
         table.note_use(session_id, now);
@@ -89,9 +99,15 @@ impl Slots {
         table.remove(session_id)
     }
 
-    /// Notes that a thread was just at work.
-    pub(crate) fn note_use(&self, session_id: SessionId, now: DateTime<Utc>) {
-        self.table().note_use(session_id, now);
+    /// Notes that a thread was just at work, and the size of its conversation.
+    pub(crate) fn note_rest(&self, session_id: SessionId, now: DateTime<Utc>, bytes: usize) {
+        let mut table = self.table();
+        table.note_use(session_id, now);
+        let Some(place) = table.by_session.get_mut(&session_id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut place.bytes, bytes);
+        table.bytes = table.bytes - before + bytes;
     }
 
     /// Forgets places that nobody holds, those first that were used longest ago, and the secrets of their sessions.
@@ -109,7 +125,9 @@ impl Slots {
                     continue;
                 };
                 let is_old = keep.after.is_some_and(|after| place.since <= after);
-                if used > newest || !(is_old || table.by_session.len() > keep.count) {
+                let is_too_much = table.bytes > keep.bytes && place.since <= keep.unload_after;
+                let is_too_many = table.by_session.len() > keep.count;
+                if used > newest || !(is_old || is_too_many || is_too_much) {
                     break;
                 }
                 // Places are handed out under this lock alone, so nobody can get hold of one that only the table has.
@@ -139,6 +157,19 @@ impl Slots {
         !table.is_swept
     }
 
+    /// Returns whether a task must begin to unload sessions, and notes that it does.
+    pub(crate) fn begin_unloading(&self, idle_bytes: usize) -> bool {
+        let mut table = self.table();
+        table.bytes > idle_bytes && !std::mem::replace(&mut table.is_unloading, true)
+    }
+
+    /// Ends the unloading once conversations are within the limit.
+    pub(crate) fn end_unloading(&self, idle_bytes: usize) -> bool {
+        let mut table = self.table();
+        table.is_unloading = table.bytes > idle_bytes;
+        !table.is_unloading
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.table().by_session.len()
     }
@@ -157,6 +188,7 @@ impl Table {
     fn remove(&mut self, session_id: SessionId) -> Option<Arc<Slot>> {
         let place = self.by_session.remove(&session_id)?;
         self.by_use.remove(&place.used);
+        self.bytes -= place.bytes;
         Some(place.slot)
     }
 }
@@ -177,6 +209,8 @@ mod tests {
         let keep = IdleLimits {
             count: 1,
             after: None,
+            bytes: usize::MAX,
+            unload_after: now,
         };
         for _ in 0..3 {
             slots.trim(&keep, now, &secrets);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::atoms::{
     ModelViewProvider, OutputGuardrail, PostToolExecHook, PreToolUseHook, ToolCallHook,
     ToolDefinitionHook,
@@ -15,6 +14,7 @@ use windlass_core::mcp::ScopedMcpServers;
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{TOOL_SEARCH, Tool, ToolDefinition, ToolRegistry};
 use windlass_core::turn_request::TurnRequest;
+use windlass_policy::ApprovalRules;
 
 use super::{Offer, SplitTools};
 use crate::inner::Inner;

@@ -15,7 +15,6 @@ mod turn_tools;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::capabilities::ResolvedCapability;
 use windlass_core::capability_types::AgentCapabilityConfig;
 use windlass_core::digest::Digest128;
@@ -31,6 +30,7 @@ use windlass_core::session::Session;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_request::ParentTurn;
 use windlass_core::typed_id::{ModelId, SessionId};
+use windlass_policy::ApprovalRules;
 use windlass_turn::{BackendPlan, CompactionPlan, Thread, TurnPlan};
 
 use crate::agent_backends::RegisteredBackend;

@@ -442,6 +442,9 @@ async fn a_handle_has_the_first_event_of_the_turn_that_its_input_began_and_of_no
     ];
     let first = Arc::clone(handles[0].first_event().unwrap());
     assert!(handles[1].first_event().is_none(), "it has not begun");
+    let queued = handles[1].queued_event().unwrap();
+    assert_eq!(queued.context.turn_id, Some(handles[1].turn_id()));
+    assert!(handles[0].queued_event().is_none(), "it does not wait");
     assert_eq!(first.context.turn_id, Some(handles[0].turn_id()));
     gate.open();
     for handle in handles {

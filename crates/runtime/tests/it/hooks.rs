@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_core::atoms::{
     OutputGuardrail, OutputGuardrailContext, OutputGuardrailRun, OutputGuardrailVerdict,
     PostToolExecHook, PreToolUseDecision, PreToolUseHook, ToolCallHook, ToolDefinitionHook,
@@ -16,6 +15,7 @@ use windlass_core::tools::{
     INTERNAL_ERROR_TEXT, ToolCall, ToolDefinition, ToolExecutionResult, ToolResult,
 };
 use windlass_core::traits::ToolContext;
+use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_runtime::StopReason;
 
 use crate::support::{Bundle, Call, Fixture, FnTool, Gate, Setup, Trap, call, soon, tool};

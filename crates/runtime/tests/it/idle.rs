@@ -178,6 +178,29 @@ async fn what_nobody_uses_goes_after_a_while() {
 }
 
 #[tokio::test]
+async fn long_conversations_are_unloaded_soon_and_load_again_whole() {
+    let settings = RuntimeSettings {
+        idle_bytes: 64 * 1024,
+        ..keep(100, None)
+    };
+    let idle = idle(3, settings, Vec::new()).await;
+    let long = "x".repeat(50_000);
+    for id in &idle.sessions[..2] {
+        idle.runtime.run_text_turn(*id, &long).await.unwrap();
+    }
+    let short = idle.sessions[2];
+    idle.runtime.run_text_turn(short, "short").await.unwrap();
+    let unload_after = Duration::from_secs(2);
+    idle.world.asleep_for(unload_after).await;
+    assert_eq!(idle.runtime.loaded_sessions(), 3);
+    idle.world.advance(unload_after);
+    at_most(&idle, 2).await;
+    let messages = idle.runtime.messages(idle.sessions[0]).await.unwrap();
+    let texts: Vec<_> = messages.iter().filter_map(|it| it.text()).collect();
+    assert_eq!(texts, [long.as_str(), "said"]);
+}
+
+#[tokio::test]
 async fn a_turn_that_waits_stays_and_its_deadline_comes() {
     let call = ToolCall {
         id: "c1".into(),

@@ -30,6 +30,7 @@ mod network;
 #[cfg(feature = "sqlite")]
 mod on_disk;
 mod open_turns;
+mod queue;
 mod replay;
 mod secrets;
 mod shutdown;

@@ -354,7 +354,7 @@ async fn a_turn_that_went_on_in_another_life_comes_out_as_it_was_recorded() {
 #[derive(Default)]
 struct Allowed(std::sync::Mutex<Vec<String>>);
 
-impl windlass_core::approval_rules::RememberedCalls for Allowed {
+impl windlass_core::remembered_calls::RememberedCalls for Allowed {
     fn allowed_in(&self, _: &windlass_core::turn_environment::TurnEnvironment) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
@@ -362,8 +362,8 @@ impl windlass_core::approval_rules::RememberedCalls for Allowed {
 
 #[tokio::test]
 async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() {
-    use windlass_core::approval_rules::call_digest;
     use windlass_core::message::InputMessage;
+    use windlass_core::remembered_calls::call_digest;
     use windlass_core::turn_environment::TurnEnvironment;
     use windlass_core::turn_request::TurnRequest;
     let asked = call("c1", "asks", json!({}));

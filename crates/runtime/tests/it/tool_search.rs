@@ -1,7 +1,6 @@
 //! Deferred tools: a model is offered them when it has found them, in every process and in replay.
 
 use serde_json::json;
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_core::events::EventData;
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::{
@@ -9,6 +8,7 @@ use windlass_core::tools::{
     ToolResult,
 };
 use windlass_core::turn_request::TurnRequest;
+use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_runtime::{
     CompactionSettings, ForkAt, ForkOptions, Replay, RuntimeBackends, StopReason,
 };

@@ -10,12 +10,10 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use windlass_service::{ApiError, Caller, PIECE_BYTES, Quota, Share};
 
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
-use crate::fanout::PIECE_BYTES;
-use crate::quotas::{Quota, Share};
-use crate::tokens::Caller;
+use crate::error::{Refusal, Result};
 
 /// Answers up to this many bytes are not counted: a connection holds one at a time.
 const SMALL_BYTES: u64 = 16 * 1024;
@@ -50,7 +48,7 @@ impl LargeAnswers {
 
     /// Takes one of the places of a token; requests wait for it in the order of their arrival.
     pub(crate) async fn take(&self, app: &Shared, caller: &Caller) -> Result<OwnedSemaphorePermit> {
-        let limit = app.settings.limits.large_answers_of_token;
+        let limit = app.service.settings.limits.large_answers_of_token;
         let places = self.places(caller.token_id.clone(), limit);
         match tokio::time::timeout(PATIENCE, places.acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
@@ -73,12 +71,12 @@ pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Respon
     let Some(bytes) = bytes.filter(|bytes| *bytes > SMALL_BYTES) else {
         return response;
     };
-    let limit = app.settings.limits.answer_bytes_of_token;
-    let mut share = Share::none(app, caller.token_id.as_deref(), Quota::AnswerBytes);
+    let limit = app.service.settings.limits.answer_bytes_of_token;
+    let mut share = Share::none(&app.service, caller.token_id.as_deref(), Quota::AnswerBytes);
     // One that is larger than the limit is sent alone.
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(limit);
     if let Err(refusal) = share.grow(bytes) {
-        return refusal.into_response();
+        return Refusal(refusal).into_response();
     }
     response.map(|body| {
         Body::new(Counted {

@@ -8,13 +8,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::operations::RequiredScope;
+use windlass_service::{Access, ApiError, Caller, TokensUnknown, tokens_unavailable, who_shows};
 
 use super::{answers, query};
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::Refusal;
 use crate::routes::required_scope;
-use crate::settings::Access;
-use crate::tokens::{Caller, TokenLookup};
 use crate::visitors::Visitor;
 
 /// Headers that carry a token as it is.
@@ -39,19 +38,23 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
     if required == RequiredScope::Anyone {
         return next.run(request).await;
     }
-    let caller = match caller(&app.settings.access, request.headers()) {
+    let caller = match caller(&app.service.settings.access, request.headers()) {
         Ok(caller) => caller,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return Refusal(refusal).into_response(),
     };
     if let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
         && let Err(refusal) = visitor.admit(caller.token_id.as_deref())
     {
-        return refusal.into_response();
+        return Refusal(refusal).into_response();
     }
     let path = request.uri().path();
     let thread = path.split('/').nth(3).unwrap_or_default();
-    if let Err(refusal) = app.check_scope(&caller, required, thread, path).await {
-        return refusal.into_response();
+    if let Err(refusal) = app
+        .service
+        .check_scope(&caller, required, thread, path)
+        .await
+    {
+        return Refusal(refusal).into_response();
     }
     request.extensions_mut().insert(caller.clone());
     let response = next.run(request).await;
@@ -60,14 +63,6 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
 
 pub(super) fn unauthorized() -> ApiError {
     ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
-}
-
-/// The tokens cannot be read, so no token can be judged.
-pub(crate) fn tokens_unavailable() -> ApiError {
-    ApiError::new(
-        ErrorCode::TokensUnavailable,
-        "the stored tokens cannot be read now; the daemon's log names the reason",
-    )
 }
 
 /// Returns the client that a request authenticates as.
@@ -89,30 +84,6 @@ pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<Caller, Api
         false if is_unknown => tokens_unavailable(),
         false => unauthorized().saying(UNKNOWN_TOKEN),
     })
-}
-
-/// The stored tokens cannot be read.
-#[derive(Debug)]
-pub(crate) struct TokensUnknown;
-
-/// Returns the client that a token belongs to; `None` where it is not valid, or the daemon requires none.
-pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Result<Option<Caller>, TokensUnknown> {
-    let (operator, stored) = match access {
-        Access::Open => return Ok(None),
-        Access::Token(token) => (Some(token), None),
-        Access::Tokens { operator, stored } => (operator.as_ref(), Some(stored)),
-    };
-    if operator.is_some_and(|token| token.is(secret)) {
-        return Ok(Some(Caller::operator()));
-    }
-    match stored.map(|stored| stored.find(secret)) {
-        Some(TokenLookup::Present(record)) => Ok(Some(Caller {
-            token_id: Some(record.id),
-            scope: record.scope,
-        })),
-        Some(TokenLookup::Unknown) => Err(TokensUnknown),
-        Some(TokenLookup::Absent) | None => Ok(None),
-    }
 }
 
 /// Returns everything that a request shows as a token. A header that is no text is shown to nobody as one.

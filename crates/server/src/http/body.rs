@@ -3,7 +3,6 @@
 use std::error::Error;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -11,33 +10,32 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
 use windlass_protocol::ErrorCode;
+use windlass_service::{
+    Access, ApiError, Caller, Quota, Share, TokenLookup, UnknownFields, fields, tokens_unavailable,
+};
 
 use super::auth;
-use super::request::Ignored;
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
-use crate::quotas::{Quota, Share};
-use crate::service::fields::{self, UnknownFields};
-use crate::settings::Access;
-use crate::tokens::{Caller, TokenLookup};
+
+use crate::error::Result;
 
 /// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs. A body
 /// may take minutes, so the caller's token is checked again when it is complete.
 pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> Result<Bytes> {
     let token = caller.and_then(|caller| caller.token_id.as_deref());
-    let share = Share::none(app, token, Quota::BodyBytes);
-    let limits = &app.settings.limits;
+    let share = Share::none(&app.service, token, Quota::BodyBytes);
+    let limits = &app.service.settings.limits;
     let read = read(body, limits.body_bytes, share);
     let read = tokio::time::timeout(limits.body_time, read).await;
     let bytes = read.unwrap_or_else(|_| {
         let text = "the body did not arrive in time";
         Err(ApiError::new(ErrorCode::RequestTimeout, text))
     })?;
-    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.settings.access) {
+    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.service.settings.access) {
         match stored.by_id(token) {
             TokenLookup::Present(_) => {}
             TokenLookup::Absent => return Err(auth::unauthorized()),
-            TokenLookup::Unknown => return Err(auth::tokens_unavailable()),
+            TokenLookup::Unknown => return Err(tokens_unavailable()),
         }
     }
     Ok(bytes)
@@ -65,12 +63,7 @@ fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> ApiError
     ApiError::new(ErrorCode::InvalidJson, text)
 }
 
-async fn whole(app: &Shared, request: Request) -> Result<Bytes> {
-    let (head, body) = request.into_parts();
-    bytes(app, head.extensions.get::<Caller>(), body).await
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let media = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
@@ -82,7 +75,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], ignored: &Ignored) -> Result<(T, UnknownFields)> {
+/// Reads a JSON object; returns with it the fields that its type does not declare.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, UnknownFields)> {
     if !is_shallow_text(bytes) {
         let text = format!("the body is nested more than {MAX_JSON_DEPTH} deep");
         return Err(ApiError::new(ErrorCode::InvalidJson, text));
@@ -94,60 +88,12 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], ignored: &Ignored) -> Result<(T, Unk
     let Value::Object(fields) = value else {
         return Err(ApiError::field("", "the body must be an object"));
     };
-    let (read, unknown) = fields::read(fields)?;
-    ignored.add(unknown.top_level());
-    Ok((read, unknown))
+    fields::read(fields)
 }
 
-/// A body that must be there.
-pub(crate) struct Payload<T>(pub(crate) T, pub(crate) UnknownFields);
-
-impl<T: DeserializeOwned> FromRequest<Shared> for Payload<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
-        if !is_json(request.headers()) {
-            return Err(unsupported());
-        }
-        let ignored = Ignored::of(&request);
-        let (body, unknown) = parse(&whole(app, request).await?, &ignored)?;
-        Ok(Self(body, unknown))
-    }
-}
-
-/// A body in which everything is optional, so that it may be missing.
-pub(crate) struct Optional<T>(pub(crate) T);
-
-impl<T: DeserializeOwned + Default> FromRequest<Shared> for Optional<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
-        let (is_json, ignored) = (is_json(request.headers()), Ignored::of(&request));
-        let bytes = whole(app, request).await?;
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Self(T::default()));
-        }
-        if !is_json {
-            return Err(unsupported());
-        }
-        parse(&bytes, &ignored).map(|(body, _)| Self(body))
-    }
-}
-
-fn unsupported() -> ApiError {
+pub(super) fn unsupported() -> ApiError {
     ApiError::new(
         ErrorCode::UnsupportedMediaType,
         "Expected request with `Content-Type: application/json`",
     )
-}
-
-/// A body that does not matter.
-pub(crate) struct Nothing;
-
-impl FromRequest<Shared> for Nothing {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
-        whole(app, request).await.map(|_| Self)
-    }
 }

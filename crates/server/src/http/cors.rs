@@ -5,7 +5,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::auth::TOKEN_HEADERS;
 use super::request;
-use crate::settings::Settings;
+use windlass_service::Settings;
 
 /// Where web clients of the API run by default. They are trusted only with a token: without one, every program that serves a page
 /// on such a port would control the daemon.

@@ -9,8 +9,10 @@ use axum::http::{HeaderMap, Method, header};
 use windlass_protocol::ErrorCode;
 
 use super::cors;
-use crate::error::{ApiError, Result};
-use crate::settings::Settings;
+use windlass_service::ApiError;
+
+use crate::error::Result;
+use windlass_service::Settings;
 
 /// Refuses what only a foreign web page would send.
 pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -> Result<()> {

@@ -7,13 +7,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use windlass_protocol::ErrorCode;
+use windlass_service::{ApiError, Caller, StoredAnswer};
 
 use super::body;
 use super::request::Repeatable;
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
-use crate::store::StoredAnswer;
-use crate::tokens::Caller;
+
+use crate::error::{Refusal, Result};
 
 /// The header with the key.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -30,7 +30,7 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
         Some(key) if request.method() == Method::POST && !is_stream => {
             once(&app, &key, request, next)
                 .await
-                .unwrap_or_else(IntoResponse::into_response)
+                .unwrap_or_else(|refusal| Refusal(refusal).into_response())
         }
         _ => next.run(request).await,
     }
@@ -60,8 +60,8 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
     let digest = digest.finalize().to_hex().to_string();
     let named = blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex();
     head.extensions.insert(Repeatable(named.to_string()));
-    let _alone = app.under_way.lock(key).await;
-    if let Some(kept) = app.store.answer(key).await? {
+    let _alone = app.service.under_way.lock(key).await;
+    if let Some(kept) = app.service.store.answer(key).await? {
         if kept.request != digest {
             return Err(ApiError::new(
                 ErrorCode::IdempotencyConflict,
@@ -90,7 +90,7 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
         body: content.to_vec(),
         at: Utc::now(),
     };
-    app.store.keep_answer(key, answer).await?;
+    app.service.store.keep_answer(key, answer).await?;
     Ok(Response::from_parts(head, Body::from(content)))
 }
 

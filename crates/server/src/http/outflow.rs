@@ -7,8 +7,10 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio::sync::Notify;
 
-use crate::error::{ApiError, Result};
-use crate::fanout::PIECE_BYTES;
+use windlass_service::ApiError;
+
+use crate::error::{Refusal, Result};
+use windlass_service::PIECE_BYTES;
 
 /// Counts what a connection has not written. Whoever feeds a stream waits for room before it makes the next piece, so a
 /// connection that nobody reads holds about two pieces.
@@ -43,10 +45,10 @@ impl Outflow {
 }
 
 impl<S: Sync> FromRequestParts<S> for Outflow {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let outflow = parts.extensions.get::<Self>().cloned();
-        outflow.ok_or_else(|| ApiError::internal("a request belongs to no connection"))
+        outflow.ok_or_else(|| ApiError::internal("a request belongs to no connection").into())
     }
 }

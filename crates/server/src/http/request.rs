@@ -3,20 +3,18 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tracing::Instrument;
 use uuid::Uuid;
+use windlass_service::ApiError;
 
-use super::auth;
 use crate::app::Shared;
-use crate::error::{ApiError, Result};
-use crate::service::Asked;
-use crate::tokens::Caller;
+
+use crate::error::Refusal;
 
 /// Names the request in answers and in the log.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,11 +34,6 @@ pub(super) struct Repeatable(pub(super) String);
 pub(super) struct Ignored(Arc<Mutex<Vec<String>>>);
 
 impl Ignored {
-    pub(super) fn of(request: &Request) -> Self {
-        let noted = request.extensions().get::<Self>();
-        noted.cloned().unwrap_or_default()
-    }
-
     pub(super) fn add(&self, fields: impl Iterator<Item = String>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let short = fields.filter(|name| name.len() <= MAX_IGNORED_BYTES);
@@ -54,21 +47,6 @@ impl Ignored {
     }
 }
 
-impl FromRequestParts<Shared> for Asked {
-    type Rejection = ApiError;
-
-    /// A handler that wants to know who asks cannot be called where nobody was asked for a token.
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self> {
-        let caller = parts.extensions.get::<Caller>().cloned();
-        let repeatable = parts.extensions.get::<Repeatable>().cloned();
-        Ok(Self {
-            app: Shared::clone(app),
-            caller: caller.ok_or_else(auth::unauthorized)?,
-            repeatable: repeatable.map(|Repeatable(digest)| digest),
-        })
-    }
-}
-
 /// Gives a request its id and the answer what was noted.
 pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let id = format!("req_{}", Uuid::now_v7().as_simple());
@@ -77,13 +55,19 @@ pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next:
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::error_span!("request", id);
     let mut response = next.run(request).instrument(span).await;
-    app.counters.requests.fetch_add(1, Ordering::Relaxed);
+    app.service
+        .counters
+        .requests
+        .fetch_add(1, Ordering::Relaxed);
     if response.status().is_server_error() {
-        app.counters.failures.fetch_add(1, Ordering::Relaxed);
+        app.service
+            .counters
+            .failures
+            .fetch_add(1, Ordering::Relaxed);
     }
     tracing::debug!(request = id, %method, path, status = response.status().as_u16(), "answered");
     if let Some(failure) = response.extensions_mut().remove::<ApiError>() {
-        let named = failure.with(json!({ "request_id": id }));
+        let named = Refusal(failure.with(json!({ "request_id": id })));
         *response.body_mut() = named.into_response().into_body();
     }
     let headers = response.headers_mut();

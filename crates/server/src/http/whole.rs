@@ -5,12 +5,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::Shared;
+use crate::error::Refusal;
 
 /// Carries a request that is not safe to its end.
 pub(crate) async fn carry(State(app): State<Shared>, request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    let answer = app.carry(next.run(request)).await;
-    answer.unwrap_or_else(IntoResponse::into_response)
+    let answer = app.service.carry(next.run(request)).await;
+    answer.unwrap_or_else(|refusal| Refusal(refusal).into_response())
 }

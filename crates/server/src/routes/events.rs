@@ -1,80 +1,35 @@
-//! The events of a thread, from any number on.
+//! Responses of server-sent events.
 
-use axum::body::Body;
-use axum::http::{HeaderMap, header};
-use axum::response::IntoResponse;
-use futures_util::stream;
-use serde::Serialize;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use futures_util::stream::unfold;
+use windlass_protocol::operations as op;
+use windlass_service::{ApiError, frame};
 
-use super::{Answer, Id};
-use crate::error::{ApiError, Result};
+use super::Answer;
+use crate::app::Shared;
+use crate::error::Result;
+use crate::http::operation::Operation;
 use crate::http::outflow::Outflow;
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::service::Asked;
-use crate::service::follow::Wanted;
 use crate::sse;
-use crate::view::Include;
 
-/// How many events a reader may ask to have again.
-const MAX_REPLAY: usize = 4096;
-
-pub(super) async fn events(
-    asked: Asked,
-    Path(id): Id,
-    query: Query,
+pub(super) async fn of_thread(
+    State(app): State<Shared>,
     headers: HeaderMap,
     outflow: Outflow,
+    request: Operation<op::StreamEvents>,
 ) -> Answer {
-    let since = query.get("since_seq")?;
-    let newest = query.get("replay_limit")?;
-    let wanted = Wanted {
-        since: last_event_id(&headers)?.or(since).unwrap_or(0),
-        newest,
-        include: include(&query),
-    };
-    if newest.is_some_and(|newest| newest > MAX_REPLAY) {
-        return Err(ApiError::query("replay_limit cannot exceed 4096"));
+    let Operation { context, mut call } = request;
+    if let Some(last) = last_event_id(&headers)? {
+        call.query.since_seq = Some(last);
     }
-    let follower = asked.follow(&id, wanted).await?;
+    let follower = app.service.follow_call(&context, call).await?;
     let (frames, response) = sse::channel(outflow);
-    tokio::spawn(sse::feed(follower, frames, asked.stopping.clone()));
+    tokio::spawn(sse::feed(follower, frames, app.service.stopping.clone()));
     Ok(response)
 }
 
-/// Writes a thread and its events, one a line. A client that goes away ends it, and what goes wrong on the way breaks the answer off.
-pub(super) async fn export(asked: Asked, Path(id): Id, query: Query) -> Answer {
-    let wanted = Wanted {
-        since: query.get("since_seq")?.unwrap_or(0),
-        newest: None,
-        include: include(&query),
-    };
-    let export = asked.export(&id, wanted).await?;
-    let first = line(&export.head_line)?;
-    let lines = stream::try_unfold((Some(first), export), |(first, mut export)| async {
-        let line = match first {
-            Some(first) => first,
-            None => match export.next().await? {
-                Some(event) => line(&event)?,
-                None => return Ok::<_, ApiError>(None),
-            },
-        };
-        Ok(Some((line, (None, export))))
-    });
-    let media = [
-        (header::CONTENT_TYPE, "application/x-ndjson"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    Ok((media, Body::from_stream(lines)).into_response())
-}
-
-fn line(value: &impl Serialize) -> Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(value).map_err(ApiError::internal)?;
-    line.push(b'\n');
-    Ok(line)
-}
-
-/// What a browser sends when it comes back; one that cannot be read is refused as a bad number is.
+/// Reads the header that a browser sends when it reconnects.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
@@ -88,9 +43,33 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
         .ok_or_else(|| ApiError::query("Last-Event-ID is not a number"))
 }
 
-fn include(query: &Query) -> Include {
-    let names = query.text("include").unwrap_or_default();
-    Include {
-        tool_output: names.split(',').any(|name| name.trim() == "tool_output"),
-    }
+pub(super) async fn of_fleet_run(
+    State(app): State<Shared>,
+    outflow: Outflow,
+    request: Operation<op::StreamFleetEvents>,
+) -> Answer {
+    let Operation { context, call } = request;
+    let follower = app.service.follow_fleet_run(&context, call).await?;
+    let (stopping, revoked) = (app.service.stopping.clone(), follower.revoked());
+    let frames = unfold(follower, |mut follower| async {
+        let event = follower.next_event().await?;
+        let frame = frame(Some(&event.cursor), &event.event, &event);
+        Some((frame, follower))
+    });
+    Ok(sse::stream(outflow, stopping, revoked, frames))
+}
+
+pub(super) async fn of_one_turn(
+    State(app): State<Shared>,
+    outflow: Outflow,
+    request: Operation<op::StreamOneTurn>,
+) -> Answer {
+    let Operation { context, call } = request;
+    let turn = app.service.one_shot(&context, call.request).await?;
+    let (stopping, revoked) = (app.service.stopping.clone(), turn.revoked());
+    let frames = unfold(turn, |mut turn| async {
+        let frame = turn.next_frame().await?;
+        Some((frame, turn))
+    });
+    Ok(sse::stream(outflow, stopping, revoked, frames))
 }

@@ -1,136 +1,29 @@
-//! JSON-RPC over WebSocket, at `/` and `/v1/rpc`: run tracing, and the same threads and turns as over HTTP.
+//! JSON-RPC over WebSocket, at `/` and `/v1/rpc`.
 
-mod gate;
-mod methods;
 mod socket;
-mod tools;
-mod turns;
 mod upgrade;
-
-use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use windlass_rpc::Hub;
-use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs, SystemClock};
+use windlass_service::rpc::Rpc;
 
 use crate::app::Shared;
-use crate::serve::StartError;
-use crate::settings::Access;
-use crate::supervise::{LoopFailed, supervise};
 
-pub use methods::socket_methods;
-
-/// How long to wait after ends that could not be written.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often old runs are looked for.
-const TIDY: Duration = Duration::from_secs(600);
-
-/// What all sockets share.
+/// What a socket needs.
 #[derive(Clone)]
-pub(crate) struct Rpc {
+struct Sockets {
     app: Shared,
-    hub: Arc<Hub>,
+    rpc: Rpc,
 }
 
-impl Rpc {
-    /// Takes up the runs that are kept.
-    pub(crate) async fn open(app: &Shared) -> Result<Self, StartError> {
-        let settings = &app.settings.rpc;
-        let access = app.settings.access.clone();
-        let reads = match access {
-            Access::Open => Reads::Open,
-            Access::Token(_) | Access::Tokens { .. } => Reads::HostOnly,
-        };
-        if let Some(agent) = &settings.default_agent {
-            tracing::info!(agent, "runs that nobody owns belong to this agent");
-        }
-        let run_settings = RunSettings {
-            grace: settings.grace,
-            lease: settings.lease,
-            limits: settings.run_limits.clone(),
-            agents: Agents {
-                has_token: Arc::new(move |agent| gate::has_token(&access, agent)),
-                default_agent: settings.default_agent.clone(),
-            },
-            reads,
-        };
-        let clock = Arc::new(SystemClock::default());
-        let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
-        let turns = Arc::new(turns::OwnTurns(app.runtime.clone()));
-        let own = OwnTurns {
-            journal: app.runtime.journal(),
-            queries: Arc::clone(&app.queries),
-        };
-        let runs = runs.with_turns(own, turns);
-        let hub = Hub {
-            runs,
-            gate: Box::new(gate::ServerGate(app.settings.access.clone())),
-            limits: settings.limits.clone(),
-            server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            methods: Box::new(methods::ThreadMethods::new(Shared::clone(app))),
-        };
-        Ok(Self {
-            app: Shared::clone(app),
-            hub: Arc::new(hub),
-        })
-    }
-
-    /// Returns the routes. A socket shows its token itself, so nothing is asked of the request.
-    pub(crate) fn router(&self) -> Router {
-        Router::new()
-            .route("/", get(upgrade::upgrade))
-            .route("/v1/rpc", get(upgrade::upgrade))
-            .with_state(self.clone())
-    }
-
-    /// Ends runs whose connections are lost, and removes old ones, until the server stops.
-    pub(crate) fn watch_over(&self) {
-        let (age, runs) = (self.app.settings.rpc.keep_ended, self.hub.runs.clone());
-        let lost = runs.clone();
-        supervise(&self.app, "lost_runs", move |app| {
-            until_stopped(app, end_lost_runs(lost.clone()))
-        });
-        if let Some(age) = age {
-            supervise(&self.app, "old_runs", move |app| {
-                until_stopped(app, tidy(runs.clone(), age))
-            });
-        }
-    }
-}
-
-async fn until_stopped(app: Shared, running: impl Future<Output = ()>) -> Result<(), LoopFailed> {
-    app.stopping.run_until_cancelled(running).await;
-    Ok(())
-}
-
-async fn end_lost_runs(runs: Runs) {
-    loop {
-        let Some(deadline) = runs.next_deadline() else {
-            runs.deadline_changed().await;
-            continue;
-        };
-        let left = deadline.saturating_sub(runs.elapsed());
-        if !left.is_zero() {
-            tokio::select! {
-                () = tokio::time::sleep(left) => {}
-                () = runs.deadline_changed() => continue,
-            }
-        }
-        if runs.sweep().await == 0 && runs.next_deadline() == Some(deadline) {
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-}
-
-async fn tidy(runs: Runs, age: Duration) {
-    loop {
-        match runs.forget_older(age).await {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(count, "old runs were removed"),
-            Err(error) => tracing::warn!(%error, "old runs could not be removed"),
-        }
-        tokio::time::sleep(TIDY).await;
-    }
+/// Returns the routes. A socket shows its token itself, so nothing is asked of the request.
+pub(crate) fn router(app: &Shared, rpc: &Rpc) -> Router {
+    let sockets = Sockets {
+        app: Shared::clone(app),
+        rpc: rpc.clone(),
+    };
+    Router::new()
+        .route("/", get(upgrade::upgrade))
+        .route("/v1/rpc", get(upgrade::upgrade))
+        .with_state(sockets)
 }

@@ -21,16 +21,16 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing, Queued, TextSource};
 
-use super::{Rpc, gate};
-use crate::tokens::Caller;
+use super::Sockets;
 use crate::visitors::Visitor;
+use windlass_service::Caller;
 
 /// How many frames are read ahead of the worker.
 const AHEAD: usize = 64;
 /// How many bytes are read at a time. Most messages are shorter, and the room is filled with zeros before each.
 const READ_BYTES: usize = 8 * 1024;
 /// How many bytes are collected before they are written.
-const WRITE_BYTES: usize = 16 * 1024;
+const WRITE_BYTES: usize = 8 * 1024;
 /// How long a client may take to hear why it is closed, and how much of what it still sends is thrown away.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 const THROWN_AWAY: u64 = 64 * 1024 * 1024;
@@ -46,11 +46,11 @@ enum Received {
 
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
-pub(super) async fn serve<S>(rpc: &Rpc, io: S, shown: Option<Caller>, visitor: Arc<Visitor>)
+pub(super) async fn serve<S>(rpc: &Sockets, io: S, shown: Option<Caller>, visitor: Arc<Visitor>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = &rpc.hub.limits;
+    let limits = &rpc.rpc.hub.limits;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BYTES)
         .write_buffer_size(WRITE_BYTES)
@@ -60,14 +60,14 @@ where
     let (sink, mut stream) = socket.split();
     let (outbox, outgoing) = Outbox::new(limits.queue, limits.queue_bytes);
     let (frames, received) = mpsc::channel(AHEAD);
-    let mut connection = Connection::new(Arc::clone(&rpc.hub), outbox.clone());
+    let mut connection = Connection::new(Arc::clone(&rpc.rpc.hub), outbox.clone());
     if let Some(caller) = shown {
-        connection.admit(gate::known(caller));
+        connection.admit(windlass_service::rpc::known(caller));
     }
     let worker = work(connection, received, outbox, Arc::clone(&visitor));
-    rpc.app.working.spawn(worker);
+    rpc.app.service.working.spawn(worker);
     let hurry = Arc::new(Notify::new());
-    let ping = rpc.app.settings.rpc.ping;
+    let ping = rpc.app.service.settings.rpc.ping;
     let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&hurry), ping));
 
     let sink = tokio::select! {
@@ -88,7 +88,7 @@ where
 
 /// Reads until the client is gone or must go; tells whether it is gone.
 async fn read<S>(
-    rpc: &Rpc,
+    rpc: &Sockets,
     visitor: &Visitor,
     stream: &mut SplitStream<WebSocketStream<S>>,
     frames: mpsc::Sender<Received>,
@@ -96,8 +96,8 @@ async fn read<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let idle = rpc.app.settings.rpc.idle;
-    let mut stopping = pin!(rpc.app.stopping.cancelled());
+    let idle = rpc.app.service.settings.rpc.idle;
+    let mut stopping = pin!(rpc.app.service.stopping.cancelled());
     let mut dismissed = pin!(visitor.dismissed());
     let mut revoked = pin!(visitor.revoked());
     // The alarm is set anew only when it rings, not for each message.

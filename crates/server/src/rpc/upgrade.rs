@@ -7,29 +7,26 @@ use axum::response::IntoResponse;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use windlass_protocol::ErrorCode;
+use windlass_service::{Access, ApiError};
 
-use super::{Rpc, socket};
-use crate::error::ApiError;
+use super::{Sockets, socket};
+use crate::error::Refusal;
 use crate::http::{auth, cors};
-use crate::settings::Access;
 use crate::visitors::{Kind, Visitor};
 
 /// How long the name of a subprotocol may be.
 const MAX_SUBPROTOCOL_BYTES: usize = 256;
 
 /// Answers a request for a socket, and serves the socket.
-pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Response<Body> {
+pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) -> Response<Body> {
     let headers = request.headers();
     if !asks_for_socket(headers) {
-        return ApiError::new(
-            ErrorCode::UnknownPath,
-            "this path speaks JSON-RPC over WebSocket; the HTTP API is under /v1",
-        )
-        .into_response();
+        let text = "this path speaks JSON-RPC over WebSocket; the HTTP API is under /v1";
+        return Refusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
     }
     // A browser lets any page connect anywhere and says which page it was; programs say nothing.
     if let Some(origin) = headers.get(header::ORIGIN)
-        && !cors::is_allowed(origin.as_bytes(), &rpc.app.settings)
+        && !cors::is_allowed(origin.as_bytes(), &rpc.app.service.settings)
     {
         return (StatusCode::FORBIDDEN, "this origin may not connect\n").into_response();
     }
@@ -50,14 +47,14 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
     };
     let visitor = match Visitor::enter(&rpc.app, Kind::Socket) {
         Ok(visitor) => visitor,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return Refusal(refusal).into_response(),
     };
-    let shown = match &rpc.app.settings.access {
+    let shown = match &rpc.app.service.settings.access {
         Access::Open => None,
         access => auth::caller(access, request.headers()).ok(),
     };
     let upgrade = hyper::upgrade::on(&mut request);
-    rpc.app.working.spawn({
+    rpc.app.service.working.spawn({
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
@@ -75,7 +72,7 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
         answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, subprotocol);
     }
     let answer = answer.body(Body::empty());
-    answer.unwrap_or_else(|error| ApiError::internal(error).into_response())
+    answer.unwrap_or_else(|error| Refusal(ApiError::internal(error)).into_response())
 }
 
 /// The client asked for something that is no name.

@@ -140,3 +140,51 @@ async fn r50_killed_in_the_middle_of_a_tool_that_may_run_again_it_runs_again() {
         .filter(|frame| frame.data["item_id"] == item["id"]);
     assert_eq!(started.count(), 2, "one item with one end");
 }
+
+#[tokio::test]
+async fn an_edited_queue_survives_a_kill_and_each_input_starts_once() {
+    let data = tempfile::tempdir().unwrap();
+    let mut first = Process::start(data.path());
+    let thread = first.client.post("/v1/threads", json!({})).await;
+    let thread = format!("/v1/threads/{}", text(&thread.expect(201)["id"]));
+    let turns = format!("{thread}/turns");
+    let mut queued = Vec::new();
+    for prompt in ["SILENT please", "one", "two", "three"] {
+        let body = json!({"prompt": prompt, "on_busy": "queue"});
+        let turn = first.client.post(&turns, body).await.expect(201)["turn"].clone();
+        queued.push(format!("{thread}/queue/{}", text(&turn["id"])));
+    }
+    let edit = json!({"prompt": "changed", "position": 0});
+    first.client.patch(&queued[2], edit).await.expect(200);
+    let removed = first.client.raw("DELETE", &queued[1], None).await;
+    assert_eq!(removed.status, 204);
+    first.kill();
+
+    let second = Process::start(data.path());
+    let queue = second.client.get(&format!("{thread}/queue")).await;
+    let queue = queue.expect(200)["queue"].clone();
+    let prompts: Vec<_> = queue.as_array().unwrap().iter().collect();
+    let prompts: Vec<_> = prompts.iter().map(|it| text(&it["prompt"])).collect();
+    assert_eq!(prompts, ["changed", "three"]);
+    let open = queued[0].replace("/queue/", "/turns/");
+    let stop = second
+        .client
+        .post(&format!("{open}/interrupt"), json!({}))
+        .await;
+    stop.expect(200);
+    let events = format!("{thread}/events?since_seq=0");
+    let mut live = second.client.stream(&events).await;
+    let mut frames = Vec::new();
+    for _ in 0..3 {
+        frames.extend(live.until("turn.completed").await);
+    }
+    assert_sound(&frames, 0);
+    let ends = frames
+        .iter()
+        .filter(|frame| frame.event == "turn.completed")
+        .map(|frame| text(&frame.data["payload"]["turn"]["input_summary"]));
+    assert_eq!(
+        ends.collect::<Vec<_>>(),
+        ["SILENT please", "changed", "three"]
+    );
+}

@@ -215,6 +215,24 @@ async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
     assert_eq!(turns[0]["id"], found["turn"]["id"]);
 }
 
+#[tokio::test]
+async fn a_queued_input_whose_answer_was_lost_is_found_again_by_its_key() {
+    let daemon = forgetful().await;
+    let thread = daemon.thread(json!({})).await;
+    let path = format!("{thread}/turns");
+    let busy = json!({"prompt": "SILENT please"});
+    daemon.client.post(&path, busy).await.expect(201);
+    let body = json!({"prompt": "next", "on_busy": "queue"});
+    let keyed = daemon.client.with("idempotency-key", "k");
+    assert_eq!(keyed.post(&path, body.clone()).await.status, 503);
+    let found = keyed.post(&path, body).await.expect(201);
+    assert_eq!(found["turn"]["status"], "queued");
+    let queue = daemon.client.get(&format!("{thread}/queue")).await;
+    let queue = queue.expect(200)["queue"].clone();
+    assert_eq!(queue.as_array().unwrap().len(), 1);
+    assert_eq!(queue[0]["turn_id"], found["turn"]["id"]);
+}
+
 /// Starts a daemon whose store loses the first answer that it is to keep.
 async fn forgetful() -> Daemon {
     let setup = Setup::default();

@@ -282,6 +282,10 @@ async fn lists_are_filtered_sorted_and_cut() {
         ["Beta"]
     );
     let workspace = text(&daemon.detail(&short).await["thread"]["workspace"]);
+    let workspace: String = workspace
+        .bytes()
+        .map(|byte| format!("%{byte:02X}"))
+        .collect();
     assert_eq!(
         listed(client, &format!("?workspace={workspace}/"))
             .await

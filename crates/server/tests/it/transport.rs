@@ -153,15 +153,6 @@ async fn r2_a_wrong_method_is_told_with_those_that_are_served() {
 }
 
 #[tokio::test]
-async fn r3_the_status_follows_from_the_type_of_an_error() {
-    for code in windlass_protocol::ErrorCode::ALL {
-        let error = windlass_server::ApiError::new(*code, "404 not found, turn active, 500");
-        let response = axum::response::IntoResponse::into_response(error);
-        assert_eq!(response.status().as_u16(), code.status());
-    }
-}
-
-#[tokio::test]
 async fn r4_only_known_origins_are_let_in_and_put_is_allowed() {
     let daemon = Setup::settings(|settings| {
         settings.cors_origins = vec!["https://console.example".to_owned(), "*".to_owned()];
@@ -521,8 +512,21 @@ async fn a_failure_inside_tells_its_request_and_nothing_else() {
     assert!(!reply.body.windows(6).any(|word| word == b"secret"));
 }
 
+/// Whether this process may have 500 connections with both of their ends; if not, the test is reported as skipped.
+fn can_connect_500_times(test: &str) -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let is_enough = limit.current.is_none_or(|most| most >= 1_500);
+    if !is_enough {
+        windlass_testkit::skipped(test, "it needs 1500 file descriptors (ulimit -n)");
+    }
+    is_enough
+}
+
 #[tokio::test]
 async fn five_hundred_connections_wait_for_a_busy_server() {
+    if !can_connect_500_times("transport::five_hundred_connections_wait_for_a_busy_server") {
+        return;
+    }
     // Nothing accepts: each connection must fit into the queue of the listener.
     let listener = windlass_server::listen("127.0.0.1", 0).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -534,6 +538,9 @@ async fn five_hundred_connections_wait_for_a_busy_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_hundred_simultaneous_requests_are_all_answered() {
+    if !can_connect_500_times("transport::five_hundred_simultaneous_requests_are_all_answered") {
+        return;
+    }
     let daemon = Daemon::start().await;
     let begin = std::sync::Arc::new(tokio::sync::Barrier::new(500));
     let requests = (0..500).map(|number| {

@@ -64,6 +64,36 @@ async fn upkeep_removes_what_the_retention_does_not_keep_and_shows_it() {
 }
 
 #[tokio::test]
+async fn a_limit_that_retention_cannot_meet_is_a_metric() {
+    for (max_bytes, is_over) in [(1, true), (1_000_000_000, false)] {
+        let data = tempfile::tempdir().unwrap();
+        let mut setup = Setup {
+            data: Some(data.path().join("store")),
+            retention: SqliteRetention {
+                max_bytes: Some(max_bytes),
+                ..SqliteRetention::default()
+            },
+            ..Setup::default()
+        };
+        setup.settings = Box::new(|settings| {
+            settings.upkeep.every = Some(Duration::from_millis(100));
+        });
+        let daemon = setup.start().await;
+        daemon.thread(json!({"title": "never removed"})).await;
+        let runs = metric(&daemon, "upkeeps_total").await;
+        soon(async {
+            // One may have begun before there was a thread.
+            while metric(&daemon, "upkeeps_total").await < runs + 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        let over = metric(&daemon, "unremovable_bytes_over_limit").await;
+        assert_eq!(over > 0, is_over, "{over} bytes over {max_bytes}");
+    }
+}
+
+#[tokio::test]
 async fn a_thread_outlives_its_records() {
     let data = tempfile::tempdir().unwrap();
     let workspace = tempfile::tempdir().unwrap();

@@ -334,7 +334,7 @@ impl<W: Write> Export<W> {
         while walk.seq() + 1 < stored.seq {
             let first = walk.seq() + 1;
             walk.step_over_gap()?;
-            let turns = walk.has_turns(first)?;
+            let turns = walk.has_turns(&(first..=walk.seq()))?;
             if walk.digests.is_empty() {
                 add(total, walk.link());
                 self.write(&Line::Condensed {

@@ -78,9 +78,16 @@ fn forkable(connection: &Connection, parent: &StreamKey, at_seq: u64) -> Result<
     let found = find(connection, parent)?.filter(|found| found.head >= at_seq);
     let found = found.ok_or_else(|| refused(parent, at_seq, TOO_SHORT))?;
     let lineage = Lineage::of(connection, parent, found.stream)?;
-    match link_at(connection, &lineage, at_seq)? {
-        Some(_) => Ok(lineage),
-        None => Err(refused(parent, at_seq, PRUNED).into()),
+    let is_kept = match record(connection, &lineage, at_seq)? {
+        None => false,
+        Some((_, 0)) => true,
+        // A process that died while it pruned leaves the end of a turn without its beginning.
+        Some((_, open_from)) => link_at(connection, &lineage, open_from)?.is_some(),
+    };
+    if is_kept {
+        Ok(lineage)
+    } else {
+        Err(refused(parent, at_seq, PRUNED).into())
     }
 }
 

@@ -37,6 +37,7 @@ mod owner;
 mod page_check;
 mod prune;
 mod queries;
+mod read_threads;
 mod readers;
 mod record;
 mod records;

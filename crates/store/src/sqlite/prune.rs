@@ -4,17 +4,16 @@
 //! told which numbers are gone. What is damaged is not pruned: that would make the damage look like a decision. What a
 //! fork shares stays, so that a gap may lie behind it.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::ancestry::{Lineage, shared_upto};
 use super::error::Fault;
 use super::journal::Walk;
 use super::kept::drop_blobs;
-use super::numbers::{int, uint};
+use super::numbers::int;
 use super::queries;
-use super::queries::tail::folded;
-use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
-use super::sweep::{Plan, SweepMark, Swept};
+use super::spans::{self, IN_ORDER, PLACED_COLUMNS, between};
+use super::sweep::{Plan, SweepMark, Swept, upto_folded};
 use super::writer::Work;
 use crate::durable::chain::Digest;
 use crate::durable::record::Stored;
@@ -77,7 +76,7 @@ impl Prune {
             Some(first_open) => first_open - 1,
         };
         let shared = shared_upto(work.connection, self.stream)?;
-        // What is in no row yet stays: what is listed of a thread outlives its records.
+        // Rows may have been discarded since, to be made again.
         let end = end.min(upto_folded(work.connection, self.stream)?);
         self.numbers.retain(|seq| shared < *seq && *seq <= end);
         for run in self.numbers.chunk_by(|a, b| a + 1 == *b) {
@@ -88,16 +87,6 @@ impl Prune {
         }
         Ok(self.numbers.len() as u64)
     }
-}
-
-/// Returns the newest record of a stream that is in its rows.
-fn upto_folded(connection: &Connection, stream: u64) -> Result<u64, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT seq, last, position FROM placed WHERE stream = ?1 AND position <= ?2 {NEWEST_FIRST} LIMIT 1"
-    ))?;
-    let upto = [int(stream), int(folded(connection)?)];
-    let found = statement.query_row(upto, |row| uint(row, 0));
-    Ok(found.optional()?.unwrap_or(0))
 }
 
 /// Notes of a stream what a sweep has found.
@@ -201,4 +190,108 @@ fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> R
             .execute((stream, first, last, now, chain, digests, gone.has_turns))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass_core::events::{CustomData, EventContext, EventData, EventRequest};
+    use windlass_core::typed_id::{EventId, SessionId, TurnId};
+
+    use super::*;
+    use crate::journal::{Batch, Journal};
+    use crate::sqlite::options::SqliteOptions;
+    use crate::sqlite::sweep::{Until, old_turns, streams};
+    use crate::sqlite::{SqliteError, SqliteStore};
+
+    fn turn_event(kind: &str, payload: serde_json::Value, turn: TurnId) -> EventData {
+        let mut payload = payload;
+        payload["turn_id"] = serde_json::json!(turn);
+        EventData::from_type(kind, payload).unwrap()
+    }
+
+    /// Fills a stream with a turn of more records than one commit prunes, and a record after it.
+    async fn long_turn(store: &SqliteStore) -> StreamKey {
+        let key = StreamKey::new("s");
+        let turn = TurnId::new();
+        let input =
+            serde_json::json!({"input_message_id": windlass_core::typed_id::MessageId::new()});
+        let mut data = vec![turn_event("turn.started", input, turn)];
+        let record = || CustomData {
+            name: "test".to_owned(),
+            payload: "x".into(),
+        };
+        data.extend((0..2 * STEP).map(|_| EventData::Custom(record())));
+        let end = serde_json::json!({"iterations": 1});
+        data.push(turn_event("turn.completed", end, turn));
+        data.push(EventData::Custom(record()));
+        let events = (1..).zip(data).map(|(seq, data)| {
+            let request = EventRequest::new(SessionId::from_seed(1), EventContext::default(), data);
+            Arc::new(request.into_event(EventId::new(), Some(seq)))
+        });
+        let batch = Batch {
+            first_seq: 1,
+            records: events.collect(),
+            ..Batch::default()
+        };
+        let journal = store.journal();
+        let claim = journal.claim(&key).await.unwrap();
+        journal.append(&claim, batch).await.unwrap();
+        store.write_rows().await.unwrap();
+        key
+    }
+
+    async fn plan(store: &SqliteStore) -> Result<Vec<Prune>, SqliteError> {
+        store
+            .read(|reader| {
+                let stream = streams(reader, None)?.remove(0);
+                let plan = old_turns(reader, &stream, Until::Position(u64::MAX))?;
+                Ok(steps(&stream, &plan, true))
+            })
+            .await
+    }
+
+    #[tokio::test]
+    async fn half_pruned_turn_is_no_finding_and_is_not_forked() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(SqliteOptions::new(directory.path()))
+            .await
+            .unwrap();
+        let key = long_turn(&store).await;
+        let first = plan(&store).await.unwrap().remove(0);
+        // A process that dies here leaves the rest of the turn.
+        let writer = store.inner.writer().unwrap();
+        let pruned = writer.write(move |work| first.run(work, 0)).await.unwrap();
+        assert_eq!(pruned, STEP as u64);
+
+        let report = store.verify().await.unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        let child = StreamKey::new("child");
+        let forked = {
+            let data = CustomData {
+                name: "test".to_owned(),
+                payload: "x".into(),
+            };
+            let request = EventRequest::new(
+                SessionId::from_seed(2),
+                EventContext::default(),
+                EventData::Custom(data),
+            );
+            request.into_event(EventId::new(), None)
+        };
+        let fork = store
+            .journal()
+            .fork(&key, STEP as u64 + 1, &child, forked)
+            .await;
+        let refusal = fork.unwrap_err().to_string();
+        assert!(refusal.contains("no longer kept"), "{refusal}");
+
+        for step in plan(&store).await.unwrap() {
+            writer.write(move |work| step.run(work, 0)).await.unwrap();
+        }
+        let report = store.verify().await.unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        assert_eq!((report.records, report.pruned), (1, 2 * STEP as u64 + 2));
+    }
 }

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::connect::{Freshness, Location};
 use super::error::Fault;
+use super::read_threads::ReadThreads;
 
 /// How many reads run at a time; more of them wait without a thread.
 const MAX_READERS: usize = 4;
@@ -20,6 +21,7 @@ pub(crate) struct Readers {
     location: Location,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
+    threads: ReadThreads,
 }
 
 impl Readers {
@@ -29,6 +31,7 @@ impl Readers {
             location,
             permits: Arc::new(Semaphore::new(MAX_READERS)),
             idle: Mutex::default(),
+            threads: ReadThreads::default(),
         };
         open.into_iter()
             .for_each(|(open, sees)| readers.put(open, sees));
@@ -47,16 +50,16 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(closed)?;
         let readers = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || {
-            // A caller who gives up does not end the read, so the read itself holds the permit.
-            let _permit = permit;
+        // A caller who gives up does not end the read, so the read itself holds the permit.
+        let done = self.threads.run(permit, move || {
             let (connection, sees) = readers.take()?;
             let result = work(&connection);
             readers.put(connection, sees);
             result
         });
+        let done = done.map_err(|error| Fault::unavailable(format!("no read can run: {error}")))?;
         done.await
-            .map_err(|error| Fault::unavailable(format!("a read was cut off: {error}")))?
+            .map_err(|_| Fault::unavailable("a read panicked"))?
     }
 
     fn take(&self) -> Result<(Connection, Freshness), Fault> {
@@ -137,6 +140,18 @@ mod tests {
         assert_eq!(readers.permits.available_permits(), 0);
         drop(gates);
         readers.read(|_| Ok(())).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn consecutive_reads_run_on_one_thread() {
+        let directory = tempfile::tempdir().unwrap();
+        let readers = readers(directory.path());
+        let mut threads = std::collections::HashSet::new();
+        for _ in 0..100 {
+            let thread = readers.read(|_| Ok(std::thread::current().id()));
+            threads.insert(thread.await.unwrap());
+        }
+        assert_eq!(threads.len(), 1);
     }
 
     #[tokio::test]

@@ -4,13 +4,14 @@
 //! found stays true meanwhile: records do not change, and what lies before an open turn stays before it; what a fork has come to
 //! share since, the writer leaves alone.
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::ancestry::shared_upto;
 use super::error::Fault;
 use super::journal::{StreamInfo, find};
 use super::numbers::{int, uint};
-use super::spans::{IN_ORDER, between, newest_seq};
+use super::queries::tail::folded;
+use super::spans::{IN_ORDER, NEWEST_FIRST, between, newest_seq};
 use crate::journal::StreamKey;
 
 /// How many streams or records one look goes through.
@@ -136,14 +137,37 @@ fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> Result<Vec<L
     Ok(records.collect::<Result<_, _>>()?)
 }
 
-/// Which records of a stream may go: those behind the first number, up to the second.
-fn may_go(reader: &Connection, stream: &StreamInfo) -> Result<(u64, u64), Fault> {
-    // Neither the newest record nor anything of an open turn goes, nor what a fork shares.
+/// The records of a stream that may be removed now.
+struct Prunable {
+    after: u64,
+    end: u64,
+    /// Whether `end` does not wait for rows.
+    is_all: bool,
+}
+
+fn prunable(reader: &Connection, stream: &StreamInfo) -> Result<Prunable, Fault> {
+    // Neither the newest record nor anything of an open turn goes, nor what a fork shares. What is in no row yet stays: what is
+    // listed of a thread outlives its records.
     let end = match stream.open_from {
         None => stream.head.saturating_sub(1),
         Some(first_open) => first_open - 1,
     };
-    Ok((shared_upto(reader, stream.stream)?, end))
+    let folded = upto_folded(reader, stream.stream)?;
+    Ok(Prunable {
+        after: shared_upto(reader, stream.stream)?,
+        end: end.min(folded),
+        is_all: end <= folded,
+    })
+}
+
+/// Returns the newest record of a stream that is in its rows.
+pub(super) fn upto_folded(connection: &Connection, stream: u64) -> Result<u64, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT seq, last, position FROM placed WHERE stream = ?1 AND position <= ?2 {NEWEST_FIRST} LIMIT 1"
+    ))?;
+    let upto = [int(stream), int(folded(connection)?)];
+    let found = statement.query_row(upto, |row| uint(row, 0));
+    Ok(found.optional()?.unwrap_or(0))
 }
 
 /// Finds pieces of text of ended turns that are older than a time.
@@ -155,8 +179,8 @@ pub(super) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> Result
     let Some(stream) = find(reader, &of.key)? else {
         return Ok(plan);
     };
-    let (shared, end) = may_go(reader, &stream)?;
-    let mut upto = of.swept.max(shared);
+    let Prunable { after, end, .. } = prunable(reader, &stream)?;
+    let mut upto = of.swept.max(after);
     if upto >= end {
         return Ok(plan);
     }
@@ -207,7 +231,11 @@ pub(super) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> Result
     let Some(stream) = find(reader, &of.key)? else {
         return Ok(plan);
     };
-    let (mut after, end) = may_go(reader, &stream)?;
+    let Prunable {
+        mut after,
+        end,
+        is_all,
+    } = prunable(reader, &stream)?;
     // How many of the records lie before the last place between two turns.
     let mut whole = 0;
     let is_at_end = loop {
@@ -237,7 +265,7 @@ pub(super) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> Result
         }
     };
     plan.records.truncate(whole);
-    if is_at_end && matches!(until, Until::Time(_)) {
+    if is_at_end && is_all && matches!(until, Until::Time(_)) {
         plan.note = Some(SweepMark::Aged(stream.head));
     }
     Ok(plan)

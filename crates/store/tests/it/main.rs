@@ -20,6 +20,8 @@ mod support;
 #[cfg(all(feature = "real-disk", unix))]
 mod agreement;
 #[cfg(all(feature = "real-disk", unix))]
+mod descriptors;
+#[cfg(all(feature = "real-disk", unix))]
 mod race;
 #[cfg(all(feature = "real-disk", unix))]
 mod real_disk;

@@ -25,8 +25,8 @@ async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
         let at = root.display();
         for attempt in [
             "cat a/b/data/token link/token a/b/data/sub/key".to_owned(),
-            format!("cat /proc/self/root{at}/a/b/data/token /proc/self/cwd/a/b/data/token"),
-            format!("cat /proc/1/root{at}/a/b/data/token; cat /proc/*/root{at}/a/b/data/token"),
+            format!("cat '/proc/self/root{at}/a/b/data/token' /proc/self/cwd/a/b/data/token"),
+            format!("cat '/proc/1/root{at}/a/b/data/token'; cat /proc/*/root'{at}/a/b/data/token'"),
             "for f in /proc/[0-9]*/fd/*; do cat $f/token; done 2>/dev/null".to_owned(),
             // Of this test alone: others that run beside it have such files too.
             format!("find / -xdev -path '{at}/*' -name token -exec cat {{}} + 2>/dev/null"),
@@ -250,7 +250,7 @@ async fn namespaces_of_its_own_do_not_uncover_it() {
         let place = Place::confined(way, Policy::default()).files(&[("a/b/x", "x"), ("c/", "")]);
         let data = place.root().join("a/b/data");
         fill(&data);
-        let token = data.join("token").display().to_string();
+        let token = format!("'{}'", data.join("token").display());
         let named = Command::new("sh").arg("-c").arg(script(&token)).output();
         let named = String::from_utf8(named.unwrap().stdout).unwrap();
         if named.is_empty() {

@@ -49,7 +49,7 @@ async fn a_program_changes_nothing_reaches_nobody_and_sees_nothing_hidden() {
         place.environments.hide(&data);
         let outside = place.outside().display().to_string();
         let script = format!(
-            "echo evil > f; echo evil > new; echo evil > {outside}/new; cat data/token; env; \
+            "echo evil > f; echo evil > new; echo evil > '{outside}/new'; cat data/token; env; \
              exec 3<>/dev/tcp/127.0.0.1/1 || echo closed"
         );
         let seen = run(&place, &script).await.unwrap();

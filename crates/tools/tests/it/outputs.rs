@@ -257,7 +257,7 @@ async fn names_lead_nowhere_else_and_commands_do_not_see_the_store() {
     for way in crate::support::sandboxes() {
         let talk = Talk::confined(way, OutputLimits::default(), |_| {});
         talk.shell(LONG).await;
-        let look = format!("ls -R {}", talk.place.outside().display());
+        let look = format!("ls -R '{}'", talk.place.outside().display());
         let seen = talk.shell(&look).await;
         assert!(
             !seen["output"].as_str().unwrap().contains("kept"),

@@ -22,15 +22,15 @@ async fn only_the_root_can_be_written() {
         let before = snapshot(&outside);
         let out = outside.display();
         for attempt in [
-            format!("echo evil > {out}/new"),
-            format!("echo evil >> {out}/kept"),
-            format!(": > {out}/kept"),
-            format!("truncate -s 0 {out}/kept"),
-            format!("rm {out}/kept"),
-            format!("mv {out}/kept {out}/moved"),
-            format!("ln f {out}/hard"),
-            format!("mkdir {out}/d"),
-            format!("ln {out}/kept stolen && echo evil >> stolen"),
+            format!("echo evil > '{out}/new'"),
+            format!("echo evil >> '{out}/kept'"),
+            format!(": > '{out}/kept'"),
+            format!("truncate -s 0 '{out}/kept'"),
+            format!("rm '{out}/kept'"),
+            format!("mv '{out}/kept' '{out}/moved'"),
+            format!("ln f '{out}/hard'"),
+            format!("mkdir '{out}/d'"),
+            format!("ln '{out}/kept' stolen && echo evil >> stolen"),
             "echo evil > link/new".to_owned(),
             "cd .. && mv root moved".to_owned(),
             "echo evil > /etc/windlass-test".to_owned(),
@@ -95,7 +95,7 @@ async fn what_the_host_hides_cannot_be_read() {
         place.environments.hide_keys_of(&home);
         let (keys, single, home) = (place_of_keys.display(), single.display(), home.display());
         let command =
-            format!("cat open; cat {keys}/token {single} {home}/.ssh/id inside; ls {keys}");
+            format!("cat open; cat '{keys}/token' '{single}' '{home}/.ssh/id' inside; ls '{keys}'");
         let ran = place.shell(&command).await.unwrap();
         let output = ran["output"].as_str().unwrap();
         assert!(output.starts_with("open"), "{way:?}: {output}");

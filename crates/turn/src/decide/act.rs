@@ -1,6 +1,5 @@
 //! Tool calls: which start now, which wait, and what follows from a result.
 
-use windlass_core::approval_rules::ApprovalAction;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ActCompletedData, ActStartedData, ApprovalRequiredData, ToolCallRequestedData, ToolCallSummary,
@@ -9,6 +8,7 @@ use windlass_core::events::{
 use windlass_core::message::{ContentPart, ImageContentPart, ToolResultContentPart};
 use windlass_core::tools::{ToolPolicy, ToolResult};
 use windlass_core::typed_id::ExecId;
+use windlass_policy::ApprovalAction;
 
 use super::reason::millis;
 use crate::decision::Rejected;
@@ -148,7 +148,11 @@ impl Draft<'_> {
                 }
             }
             let policy = spec.map(|spec| spec.policy).unwrap_or_default();
-            let action = self.plan().approvals.action_on(&call.call, policy);
+            let action = self.plan().approvals.decide(
+                &call.call.name,
+                &call.call.arguments,
+                policy == ToolPolicy::RequiresApproval,
+            );
             if action == ApprovalAction::Deny {
                 self.open_call(call);
                 self.refuse_call(call, REFUSED_BY_RULE);

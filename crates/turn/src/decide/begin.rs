@@ -284,12 +284,19 @@ impl Draft<'_> {
 /// Calls are the model's and results are the tools': an input with either would stand unpaired in the conversation.
 pub(super) fn check_input(message: &InputMessage) -> Result<(), Rejected> {
     message.check_turn_request()?;
+    match message.role {
+        MessageRole::ToolResult => Err(UNPAIRED),
+        _ => check_content(&message.content),
+    }
+}
+
+const UNPAIRED: Rejected = Rejected::NotImportable("an input brings no calls and no results");
+
+pub(super) fn check_content(content: &[ContentPart]) -> Result<(), Rejected> {
     let pairs =
         |part: &ContentPart| matches!(part, ContentPart::ToolCall(_) | ContentPart::ToolResult(_));
-    if message.role == MessageRole::ToolResult || message.content.iter().any(pairs) {
-        return Err(Rejected::NotImportable(
-            "an input brings no calls and no results",
-        ));
+    match content.iter().any(pairs) {
+        true => Err(UNPAIRED),
+        false => Ok(()),
     }
-    Ok(())
 }

@@ -127,7 +127,11 @@ impl Draft<'_> {
         }
     }
 
-    fn cancel_queued(&mut self, turn_id: TurnId, reason: Option<String>) -> Result<(), Rejected> {
+    pub(super) fn cancel_queued(
+        &mut self,
+        turn_id: TurnId,
+        reason: Option<String>,
+    ) -> Result<(), Rejected> {
         if !self
             .thread
             .queue

@@ -10,6 +10,7 @@ mod emit;
 mod end;
 mod note;
 mod permission;
+mod queue;
 mod quota;
 mod reason;
 mod recover;
@@ -32,6 +33,8 @@ impl Thread {
                 timeout,
                 turn_id,
             } => draft.submit(message, on_busy, timeout, turn_id)?,
+            Input::EditQueued { turn_id, edit } => draft.edit_queued(turn_id, edit)?,
+            Input::RemoveQueued { turn_id, reason } => draft.remove_queued(turn_id, reason)?,
             Input::Begin { turn_id, failure } => draft.begin_queued(turn_id, failure)?,
             Input::Steer { turn_id, message } => draft.steer(turn_id, message)?,
             Input::Compact { message, turn_id } => draft.compact(turn_id, message)?,

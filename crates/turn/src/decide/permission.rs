@@ -1,12 +1,13 @@
 //! Permissions that a backend asks for: approvals of ours.
 
 use serde_json::json;
-use windlass_core::approval_rules::{ApprovalAction, call_digest};
 use windlass_core::backend::PermissionRequest;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{ApprovalDecidedData, ApprovalRequiredData, Decision, ToolStatus};
-use windlass_core::tools::{ToolCall, ToolPolicy, ToolResult};
+use windlass_core::remembered_calls::call_digest;
+use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::ExecId;
+use windlass_policy::ApprovalAction;
 
 use super::act::REFUSED_BY_RULE;
 use super::backend::not_open;
@@ -83,7 +84,7 @@ impl Draft<'_> {
             .is_some_and(|backend| backend.allows_all);
         let asks_nobody = allows_all || self.turn().is_some_and(|turn| turn.asks_nobody);
         let rules = &self.plan().approvals;
-        match rules.action_on(&asked, ToolPolicy::RequiresApproval) {
+        match rules.decide(&asked.name, &asked.arguments, true) {
             ApprovalAction::Deny => {
                 let why = Some(REFUSED_BY_RULE.to_owned());
                 self.answer(exec_id, request_id, Decision::Deny, why);

@@ -15,8 +15,8 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 use windlass_turn::{
-    Answer, Command, Decision, Failure, Input, Moment, OnBusy, Phase, Rejected, Remember,
-    RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+    Answer, Command, Decision, Failure, Input, Moment, OnBusy, Phase, QueueEdit, Rejected,
+    Remember, RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
 };
 
 /// Something that happens to a thread. Calls are named by the provider's id; `#id` names the step of that call.
@@ -54,6 +54,12 @@ pub(crate) enum Step {
     Interrupt,
     /// Stops the last input in the queue.
     CancelQueued,
+    /// Changes the text of the nth queued input, from 0.
+    EditQueued(usize, &'static str),
+    /// Moves the nth queued input to an index.
+    MoveQueued(usize, usize),
+    /// Removes the nth queued input.
+    RemoveQueued(usize),
     /// Text that is not in the journal yet, when the step after it comes.
     Tail(&'static str),
     Emit(&'static str),
@@ -479,6 +485,24 @@ impl World {
                 turn_id: self.thread.queue().back().map(|queued| queued.turn_id),
                 reason: None,
             },
+            Step::EditQueued(n, text) => Input::EditQueued {
+                turn_id: self.queued(n),
+                edit: QueueEdit {
+                    content: Some(vec![ContentPart::text(text)]),
+                    position: None,
+                },
+            },
+            Step::MoveQueued(n, to) => Input::EditQueued {
+                turn_id: self.queued(n),
+                edit: QueueEdit {
+                    content: None,
+                    position: Some(to),
+                },
+            },
+            Step::RemoveQueued(n) => Input::RemoveQueued {
+                turn_id: self.queued(n),
+                reason: None,
+            },
             Step::Emit(call) => Input::Emit {
                 exec_id: self.exec(call),
                 data: EventData::Custom(CustomData {
@@ -516,6 +540,12 @@ impl World {
                 unreachable!("{step:?} is no input")
             }
         }
+    }
+
+    /// The turn of the nth queued input; the running or last turn if there is no such input.
+    fn queued(&self, n: usize) -> TurnId {
+        let queued = self.thread.queue().get(n).map(|queued| queued.turn_id);
+        queued.unwrap_or_else(|| self.turn_id(0))
     }
 
     /// The nth turn that was ever started, or one that never was.
@@ -595,6 +625,7 @@ fn refusal(rejected: &Rejected) -> String {
         Rejected::Busy(_) => "! busy".to_owned(),
         Rejected::Waiting { waiting_for, .. } => format!("! waiting for {waiting_for}"),
         Rejected::UnknownTurn(_) => "! unknown turn".to_owned(),
+        Rejected::NotQueued(_) => "! not queued".to_owned(),
         Rejected::NoTurn => "! no turn".to_owned(),
         Rejected::NoPendingCall { reason, .. } => format!("! {reason}"),
         Rejected::Quota(quota) => format!("! at most {} {}", quota.limit, quota.what),

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::operations::AutomationRunsQuery;
 use windlass_protocol::{
-    AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
+    AutomationRecord, AutomationRunRecord, AutomationStatus, Call, CreateAutomation, MissedRuns,
 };
 
+use crate::calls::by_id;
 use crate::cli::{FAILED, note, without_code};
 use crate::commands::working::{self, Working, refused};
-use crate::follow::post_once;
+use crate::follow::once;
 use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
 use crate::reach::Link;
@@ -183,14 +184,14 @@ impl Automations {
     }
 
     async fn on(self, link: &Link, wanted: Option<CreateAutomation>) -> Result<()> {
-        let (client, is_json) = (link.client(), self.json);
+        let (api, is_json) = (link.api(), self.json);
         let mut out = io::stdout();
         match self.word {
             Verb::Add(_) => {
                 let body = wanted.unwrap_or_default();
                 let place = body.cwds.first().cloned().unwrap_or_default();
-                let made: AutomationRecord = match post_once(link, "/v1/automations", &body).await?
-                {
+                let call = Call::new((), body);
+                let made = match once(link, call, |api, call| api.create_automation(call)).await? {
                     Ok(made) => made,
                     Err(error) => return Err(working::not_queued(link, &place, error).await),
                 };
@@ -204,8 +205,8 @@ impl Automations {
                 working::tell_if_unbegun(link, "its times come", &place).await;
             }
             Verb::List => {
-                let found: Vec<AutomationRecord> =
-                    client.get("/v1/automations").await.map_err(refused)?;
+                let found = api.list_automations(Call::new((), ())).await;
+                let found = found.map_err(refused)?.entries;
                 match is_json {
                     true => {
                         for one in &found {
@@ -216,22 +217,29 @@ impl Automations {
                 }
             }
             Verb::Show { id } => {
-                let path = format!("/v1/automations/{}", find(link, &id).await?);
-                let found: AutomationRecord = client.get(&path).await.map_err(refused)?;
+                let path = by_id(&find(link, &id).await?);
+                let found = api.get_automation(Call::new(path, ())).await;
+                let found = found.map_err(refused)?;
                 match is_json {
                     true => writeln!(out, "{}", json_line(&found)?)?,
                     false => show(&found, &mut out)?,
                 }
             }
-            Verb::Pause { id } => switch(link, &id, "pause", is_json, &mut out).await?,
+            Verb::Pause { id } => {
+                let path = by_id(&find(link, &id).await?);
+                let paused = api.pause_automation(Call::new(path, ())).await;
+                switched(&paused.map_err(refused)?, is_json, &mut out)?;
+            }
             Verb::Resume { id } => {
-                switch(link, &id, "resume", is_json, &mut out).await?;
+                let path = by_id(&find(link, &id).await?);
+                let resumed = api.resume_automation(Call::new(path, ())).await;
+                switched(&resumed.map_err(refused)?, is_json, &mut out)?;
                 working::tell_if_unattended(link, "its times come").await;
             }
             Verb::Run { id } => {
-                let path = format!("/v1/automations/{}/run", find(link, &id).await?);
-                let run: AutomationRunRecord =
-                    post_once(link, &path, &json!({})).await?.map_err(refused)?;
+                let call = Call::new(by_id(&find(link, &id).await?), ());
+                let run = once(link, call, |api, call| api.run_automation(call)).await?;
+                let run = run.map_err(refused)?;
                 match (is_json, &run.task_id) {
                     (true, _) => writeln!(out, "{}", json_line(&run)?)?,
                     (false, Some(task)) => writeln!(out, "{task}")?,
@@ -240,13 +248,16 @@ impl Automations {
                 working::tell_if_unattended(link, "the task is queued, and begins").await;
             }
             Verb::Delete { id, .. } => {
-                let path = format!("/v1/automations/{}", find(link, &id).await?);
-                client.delete(&path).await.map_err(refused)?;
+                let path = by_id(&find(link, &id).await?);
+                let deleted = api.delete_automation(Call::new(path, ())).await;
+                deleted.map_err(refused)?;
             }
             Verb::Runs { id, limit } => {
-                let path = format!("/v1/automations/{}/runs", find(link, &id).await?);
-                let path = format!("{path}?limit={limit}");
-                let runs: Vec<AutomationRunRecord> = client.get(&path).await.map_err(refused)?;
+                let limit = Some(limit.into());
+                let call = Call::new(by_id(&find(link, &id).await?), ())
+                    .with_query(AutomationRunsQuery { limit });
+                let runs = api.list_automation_runs(call).await;
+                let runs = runs.map_err(refused)?.entries;
                 match is_json {
                     true => {
                         for run in &runs {
@@ -266,25 +277,17 @@ async fn find(link: &Link, id: &str) -> Result<String> {
     if working::is_whole("auto_", id, ADVICE)? {
         return Ok(id.to_owned());
     }
-    let found = link.client().get("/v1/automations").await;
-    let found: Vec<AutomationRecord> = found.map_err(refused)?;
+    let found = link.api().list_automations(Call::new((), ())).await;
+    let found = found.map_err(refused)?.entries;
     Ok(by_end("automation", id, found, |one| &one.id, ADVICE)?.id)
 }
 
-/// Pauses or resumes an automation.
-async fn switch(
-    link: &Link,
-    id: &str,
-    word: &str,
-    is_json: bool,
-    out: &mut impl Write,
-) -> Result<()> {
-    let path = format!("/v1/automations/{}/{word}", find(link, id).await?);
-    let after = link.client().post::<Value>(&path, &json!({})).await;
-    let after = after.map_err(refused)?;
+/// Shows an automation that was paused or resumed.
+fn switched(after: &AutomationRecord, is_json: bool, out: &mut impl Write) -> Result<()> {
     match is_json {
-        true => writeln!(out, "{}", json_line(&after)?)?,
-        false => tell_next(&serde_json::from_value(after)?),
+        // The fields in the order of their names.
+        true => writeln!(out, "{}", json_line(&serde_json::to_value(after)?)?)?,
+        false => tell_next(after),
     }
     Ok(())
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
-use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, oneshot};
 use windlass_core::bounds::one_line;
-use windlass_protocol::{Thread, UndoneThread};
+use windlass_protocol::{Call, CreateThread, ForkThread, PatchThread, StartTurn, UndoThread};
 
+use crate::calls::{self, by_id};
 use crate::cli::{note, words};
 use crate::commands::run;
 use crate::commands::talking::Talking;
@@ -75,8 +75,8 @@ impl Chat {
         let mut room = Room {
             link: Arc::clone(link),
             cwd: cwd.to_owned(),
-            wanted: self.talking.wanted(),
-            of_turns: self.talking.wanted_of_turns(),
+            new_thread: self.talking.new_thread(),
+            of_turns: self.talking.turn_options(),
             approvals: Approvals::here(self.talking.yes),
             ahead: Lines::ahead(),
             talk: None,
@@ -110,10 +110,10 @@ impl Chat {
 struct Room {
     link: Arc<Link>,
     cwd: PathBuf,
-    /// What a new thread is to have.
-    wanted: Value,
-    /// What turns of the earlier thread that was named are to have.
-    of_turns: Map<String, Value>,
+    /// The request for a new thread.
+    new_thread: CreateThread,
+    /// The options of turns of the earlier thread that was named.
+    of_turns: StartTurn,
     approvals: Approvals,
     /// Who reads what is typed while a turn runs.
     ahead: TypedAhead,
@@ -134,7 +134,8 @@ impl Room {
     }
 
     async fn begin(&self) -> Result<Talk> {
-        Talk::begin(&self.link, &self.cwd, self.wanted.clone(), self.approvals).await
+        let request = self.new_thread.clone();
+        Talk::begin(&self.link, &self.cwd, request, self.approvals).await
     }
 
     async fn say(&mut self, text: &str) -> Result<()> {
@@ -166,14 +167,14 @@ impl Room {
             "help" | "?" => note(HELP),
             "new" => {
                 self.talk = None;
-                self.of_turns.clear();
+                self.of_turns = StartTurn::default();
                 if !rest.is_empty() {
                     self.say(rest).await?;
                 }
             }
             "resume" => {
                 let id = talk::find(&self.link, rest).await?;
-                self.of_turns.clear();
+                self.of_turns = StartTurn::default();
                 self.resume(&id).await?;
             }
             "btw" => self.aside(rest).await?,
@@ -195,9 +196,9 @@ impl Room {
         anyhow::ensure!(!text.is_empty(), "say what to ask: /btw TEXT");
         let mut aside = match &self.talk {
             Some(talk) => {
-                let path = format!("/v1/threads/{}/fork", talk.thread.id);
-                let fork = self.link.client().post::<Thread>(&path, &json!({})).await;
-                Talk::resume(&self.link, &fork.map_err(explained)?.id, self.approvals).await?
+                let call = Call::new(by_id(&talk.thread.id), ForkThread::default());
+                let fork = self.link.api().fork_thread(call).await.map_err(explained)?;
+                Talk::resume(&self.link, &fork.id, self.approvals).await?
             }
             None => self.begin().await?,
         };
@@ -205,11 +206,9 @@ impl Room {
         let mut screen = Screen::new(false);
         let said = watched(&aside, text, &mut screen, self.ahead).await;
         // Whatever came of it, nobody goes on with it.
-        let path = format!("/v1/threads/{}", aside.thread.id);
-        let put_away = json!({ "archived": true });
-        let put_away = self.link.client().patch::<Value>(&path, &put_away).await;
+        let archived = calls::archive(&*self.link.api(), &aside.thread.id).await;
         tell_end(&said?, &mut screen)?;
-        put_away.map_err(explained)?;
+        archived.map_err(explained)?;
         Ok(())
     }
 
@@ -222,15 +221,13 @@ impl Room {
             .talk
             .as_ref()
             .context("there is nothing to take back yet")?;
-        let thread = format!("/v1/threads/{}", talk.thread.id);
-        let path = format!("{thread}/undo");
-        let undone = self
-            .link
-            .client()
-            .post::<UndoneThread>(&path, &json!({ "files": rest == "files" }))
-            .await;
-        let undone = undone.map_err(explained)?;
-        archive(&self.link, &thread).await;
+        let request = UndoThread {
+            files: rest == "files",
+            ..UndoThread::default()
+        };
+        let call = Call::new(by_id(&talk.thread.id), request);
+        let undone = self.link.api().undo_thread(call).await.map_err(explained)?;
+        archive(&self.link, &talk.thread.id).await;
         note(&format!("taken back: {}", undone.original_user_text));
         match &undone.files {
             Some(files) => tell_restored(files),
@@ -247,15 +244,15 @@ impl Room {
         anyhow::ensure!(!name.is_empty(), "say which: /model provider/model");
         self.link.check_model(name).await?;
         if let Some(talk) = &self.talk {
-            let path = format!("/v1/threads/{}", talk.thread.id);
-            let client = self.link.client();
-            client
-                .patch::<Value>(&path, &json!({ "model": name }))
-                .await
-                .map_err(explained)?;
+            let change = PatchThread {
+                model: Some(name.to_owned()),
+                ..PatchThread::default()
+            };
+            let changed = calls::patch(&*self.link.api(), &talk.thread.id, change).await;
+            changed.map_err(explained)?;
         }
-        self.wanted["model"] = name.into();
-        self.of_turns.remove("model");
+        self.new_thread.model = Some(name.to_owned());
+        self.of_turns.model = None;
         note(&format!("{} answers from here on", one_line(name)));
         Ok(())
     }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde_json::{Map, json};
 use windlass_core::bounds::one_line;
-use windlass_protocol::{Mode, ReplayedThread, ThreadDetail, Turn, UndoneThread};
+use windlass_protocol::{Call, Mode, ReplayThread, ReplayedThread, StartTurn, Turn, UndoThread};
 
+use crate::calls::{self, by_id};
 use crate::cli::{FAILED, INTERRUPTED, failed, note, or_current};
 use crate::commands::run::exit_code;
 use crate::data;
-use crate::ids::{by_end, short};
+use crate::ids::short;
 use crate::inert_json::json_line;
 use crate::reach::{Link, Purpose, Reach, explained};
-use crate::talk::{Approvals, Ended, Talk, find};
+use crate::talk::{Approvals, Ended, Talk, find, find_turn};
 use crate::terminal::{Colour, Screen, TypedAhead, spent};
 
 /// Decides again what is recorded of a thread, or asks another model.
@@ -82,16 +82,16 @@ impl Replay {
 
     async fn decide_again(&self, link: &Link) -> Result<ExitCode> {
         let id = find(link, &self.id).await?;
-        let mut body = json!({});
+        let mut request = ReplayThread::default();
         if let Some(turn) = &self.turn {
-            let detail: ThreadDetail = self.detail(link, &id).await?;
             let advice = "`windlass threads show` shows them with --json";
-            let turn = by_end("turn", turn, detail.turns, |turn| &turn.id, advice)?;
-            body["turn_id"] = turn.id.into();
+            request.turn_id = Some(find_turn(link, &id, turn, advice).await?);
         }
-        let path = format!("/v1/threads/{id}/replay");
-        let report = link.client().post(&path, &body).await;
-        let report: ReplayedThread = report.map_err(explained)?;
+        let report = link
+            .api()
+            .replay_thread(Call::new(by_id(&id), request))
+            .await;
+        let report = report.map_err(explained)?;
         let mut out = io::stdout();
         match self.json {
             true => writeln!(out, "{}", json_line(&report)?)?,
@@ -103,31 +103,29 @@ impl Replay {
         })
     }
 
-    async fn detail(&self, link: &Link, id: &str) -> Result<ThreadDetail> {
-        let path = format!("/v1/threads/{id}");
-        link.client().get(&path).await.map_err(explained)
-    }
-
     async fn ask(&self, model: &str, link: &Arc<Link>) -> Result<ExitCode> {
         let id = find(link, &self.id).await?;
-        let recorded = self.detail(link, &id).await?;
+        let api = link.api();
+        let recorded = calls::newest_turns(&*api, &id, self.back).await;
+        let recorded = recorded.map_err(explained)?;
         let before = recorded.turns.len().checked_sub(self.back as usize);
         let before = before.and_then(|place| recorded.turns.get(place));
         let before = before.context("the thread does not have so many turns")?;
-        let path = format!("/v1/threads/{id}/undo");
-        let body = json!({ "depth": self.back - 1 });
-        let made: UndoneThread = link.client().post(&path, &body).await.map_err(explained)?;
+        let request = UndoThread {
+            depth: self.back - 1,
+            ..UndoThread::default()
+        };
+        let made = api.undo_thread(Call::new(by_id(&id), request)).await;
+        let made = made.map_err(explained)?;
 
         let mut talk = Talk::resume(link, &made.thread.id, Approvals::here(false)).await?;
-        talk.of_turns = Map::from_iter([
-            ("model".to_owned(), model.into()),
-            // Whatever was allowed there: this is another one at work in the same place.
-            ("auto_approve".to_owned(), false.into()),
-        ]);
-        if made.thread.mode == Mode::Yolo {
-            let mode = Mode::Agent.as_str();
-            talk.of_turns.insert("mode".to_owned(), mode.into());
-        }
+        talk.of_turns = StartTurn {
+            model: Some(model.to_owned()),
+            // An approval of the recorded thread does not apply to another model in the same directory.
+            auto_approve: Some(false),
+            mode: (made.thread.mode == Mode::Yolo).then_some(Mode::Agent),
+            ..StartTurn::default()
+        };
         let mut screen = Screen::new(self.json);
         let turn = talk.say(&made.original_user_text).await?;
         let ended = match turn.watched(&mut screen, TypedAhead::Lines).await {

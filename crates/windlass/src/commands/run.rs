@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use windlass_protocol::{Status, Turn};
+use windlass_protocol::{CreateThread, StartTurn, Status, Turn};
 
 use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note, without_code};
-use crate::commands::talking::{Talking, given};
+use crate::commands::talking::Talking;
 use crate::ids::short;
 use crate::piped;
 use crate::reach::Link;
@@ -146,20 +146,18 @@ impl Run {
             let id = self.talking.earlier(link, cwd).await?;
             let id = id.context("there is no thread in this directory yet")?;
             let mut talk = Talk::resume(link, &id, approvals).await?;
-            talk.of_turns = self.talking.wanted_of_turns();
-            talk.of_turns
-                .extend(given([("reasoning_effort", self.effort.clone())]));
+            talk.of_turns = StartTurn {
+                reasoning_effort: self.effort.clone(),
+                ..self.talking.turn_options()
+            };
             return Ok(talk);
         }
-        let mut wanted = self.talking.wanted();
-        let more = given([
-            ("system_prompt", self.system.clone()),
-            ("reasoning_effort", self.effort.clone()),
-        ]);
-        for (name, value) in more {
-            wanted[name] = value;
-        }
-        Talk::begin(link, cwd, wanted, approvals).await
+        let request = CreateThread {
+            system_prompt: self.system.clone(),
+            reasoning_effort: self.effort.clone(),
+            ..self.talking.new_thread()
+        };
+        Talk::begin(link, cwd, request, approvals).await
     }
 
     /// Says how it ended and how to go on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use serde_json::{Map, Value};
+use windlass_protocol::{CreateThread, StartTurn};
 
 use crate::cli::{or_current, printable};
 use crate::data;
@@ -93,21 +93,20 @@ impl Talking {
         model.filter(|model| !model.trim().is_empty())
     }
 
-    /// Returns what a new thread is to have.
-    pub(crate) fn wanted(&self) -> Value {
-        let said = [("model", self.model()), ("backend", self.backend.clone())];
-        Value::Object(given(said))
+    /// Returns the request for a new thread.
+    pub(crate) fn new_thread(&self) -> CreateThread {
+        CreateThread {
+            model: self.model(),
+            backend: self.backend.clone(),
+            ..CreateThread::default()
+        }
     }
 
-    /// Returns what turns of an earlier thread are to have.
-    pub(crate) fn wanted_of_turns(&self) -> Map<String, Value> {
-        given([("model", self.model.clone())])
+    /// Returns the options of turns of an earlier thread.
+    pub(crate) fn turn_options(&self) -> StartTurn {
+        StartTurn {
+            model: self.model.clone(),
+            ..StartTurn::default()
+        }
     }
-}
-
-/// Puts together what was said.
-pub(crate) fn given<const N: usize>(said: [(&str, Option<String>); N]) -> Map<String, Value> {
-    let said = said.into_iter();
-    let said = said.filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
-    said.collect()
 }

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde_json::Value;
 use windlass_core::bounds::{lines, one_line};
-use windlass_protocol::{
-    CreateTask, TaskList, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus,
-};
+use windlass_protocol::operations::{CommaList, QueryValue, TasksQuery};
+use windlass_protocol::{Call, CreateTask, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus};
 
+use crate::calls::by_id;
 use crate::cli::{note, without_code};
 use crate::commands::working::{self, Working, refused};
-use crate::follow::post_once;
+use crate::follow::once;
 use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
 use crate::reach::Link;
@@ -24,7 +23,7 @@ use crate::terminal::{Listing, time};
 const ADVICE: &str = "`windlass tasks list` shows them";
 const NONE_YET: &str = "there are no tasks yet; `windlass tasks add \"…\"` queues one";
 /// How many of the newest are looked through for the end of an id; the API lists no more at once.
-const LOOKED_THROUGH: usize = 500;
+const LOOKED_THROUGH: u64 = 500;
 
 /// Queues work that nobody sits beside, and shows what became of it. `windlass serve` carries it out.
 #[derive(Args)]
@@ -114,15 +113,16 @@ impl Tasks {
     }
 
     async fn on(self, link: &Link, wanted: Option<CreateTask>) -> Result<()> {
-        let client = link.client();
+        let api = link.api();
         let mut out = io::stdout();
         match self.word {
             Verb::Add { .. } => {
                 let wanted = wanted.unwrap_or_default();
-                let made: TaskRecord = match post_once(link, "/v1/tasks", &wanted).await? {
+                let place = wanted.workspace.clone().unwrap_or_default();
+                let call = Call::new((), wanted);
+                let made = match once(link, call, |api, call| api.create_task(call)).await? {
                     Ok(made) => made,
                     Err(error) => {
-                        let place = wanted.workspace.unwrap_or_default();
                         return Err(working::not_queued(link, &place, error).await);
                     }
                 };
@@ -134,9 +134,14 @@ impl Tasks {
                     .await;
             }
             Verb::List { limit, status } => {
-                let path = format!("/v1/tasks?limit={limit}&status={}", status.join(","));
-                let path = path.trim_end_matches("&status=");
-                let found: TaskList = client.get(path).await.map_err(refused)?;
+                let statuses = status.iter().filter_map(|word| TaskStatus::parse(word));
+                let query = TasksQuery {
+                    limit: Some(limit.into()),
+                    status: (!status.is_empty()).then(|| CommaList(statuses.collect())),
+                    ..TasksQuery::default()
+                };
+                let found = api.list_tasks(Call::new((), ()).with_query(query)).await;
+                let found = found.map_err(refused)?;
                 if self.json {
                     for task in &found.tasks {
                         writeln!(out, "{}", json_line(task)?)?;
@@ -149,21 +154,20 @@ impl Tasks {
                 }
             }
             Verb::Show { id } => {
-                let path = format!("/v1/tasks/{}", find(link, &id).await?);
-                let task: Value = client.get(&path).await.map_err(refused)?;
+                let path = by_id(&find(link, &id).await?);
+                let task = api.get_task(Call::new(path, ())).await.map_err(refused)?;
                 match self.json {
-                    true => writeln!(out, "{}", json_line(&task)?)?,
-                    false => show(
-                        &serde_json::from_value(task)?,
-                        link.is_own().await,
-                        &mut out,
-                    )?,
+                    // The fields in the order of their names.
+                    true => writeln!(out, "{}", json_line(&serde_json::to_value(&task)?)?)?,
+                    false => show(&task, link.is_own().await, &mut out)?,
                 }
             }
             Verb::Cancel { id } => {
-                let path = format!("/v1/tasks/{}/cancel", find(link, &id).await?);
-                let body = Value::Object(serde_json::Map::new());
-                let task: TaskRecord = client.post(&path, &body).await.map_err(refused)?;
+                let path = by_id(&find(link, &id).await?);
+                let task = api
+                    .cancel_task(Call::new(path, ()))
+                    .await
+                    .map_err(refused)?;
                 match self.json {
                     true => writeln!(out, "{}", json_line(&task)?)?,
                     false => tell_canceled(&task),
@@ -196,8 +200,15 @@ async fn find(link: &Link, id: &str) -> Result<String> {
     if working::is_whole("task_", id, ADVICE)? {
         return Ok(id.to_owned());
     }
-    let path = format!("/v1/tasks?limit={LOOKED_THROUGH}");
-    let found: TaskList = link.client().get(&path).await.map_err(refused)?;
+    let query = TasksQuery {
+        limit: Some(LOOKED_THROUGH),
+        ..TasksQuery::default()
+    };
+    let found = link
+        .api()
+        .list_tasks(Call::new((), ()).with_query(query))
+        .await;
+    let found = found.map_err(refused)?;
     Ok(by_end("task", id, found.tasks, |task| &task.id, ADVICE)?.id)
 }
 

@@ -7,22 +7,23 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::operations::ThreadSummariesQuery;
 use windlass_protocol::{
-    EnvironmentList, Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary,
-    Turn, UndoneThread,
+    Call, ForkThread, Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary,
+    Turn, UndoThread,
 };
 
+use crate::calls::{self, by_id};
 use crate::cli::{FAILED, count, note, without_code};
 use crate::commands::working::is_meant;
 use crate::data;
 use crate::follow::{Follower, Next};
-use crate::ids::{by_end, short};
-use crate::inert_json::{Inert, json_line};
+use crate::ids::short;
+use crate::inert_json::{Inert, event_line, json_line};
 use crate::local_time;
 use crate::reach::{Link, Reach, explained};
-use crate::talk::find;
+use crate::talk::{find, find_turn};
 use crate::terminal::{Listing, ToolCall, about};
 
 /// What is told where there is nothing to list.
@@ -138,13 +139,12 @@ impl Threads {
     }
 
     async fn on(self, link: &Arc<Link>) -> Result<ExitCode> {
-        let client = link.client();
+        let api = link.api();
         let mut out = io::stdout();
         match self.word {
             Verb::List { limit, all } if self.json => {
-                let path = format!("/v1/threads?limit={limit}&include_archived={all}");
-                let threads: Vec<Thread> = client.get(&path).await.map_err(explained)?;
-                for thread in threads {
+                let threads = calls::recent_threads(&*api, limit, all).await;
+                for thread in threads.map_err(explained)? {
                     let mut said = serde_json::to_value(&thread)?;
                     // Who reads it by program finds it in every line.
                     said["title"] = thread.title.into();
@@ -152,31 +152,34 @@ impl Threads {
                 }
             }
             Verb::List { limit, all } => {
-                let path =
-                    format!("/v1/threads/summary?limit={limit}&include_archived={all}&git=false");
-                let threads: Vec<ThreadSummary> = client.get(&path).await.map_err(explained)?;
-                list(&threads, &mut out)?;
+                let query = ThreadSummariesQuery {
+                    limit: Some(limit as u64),
+                    include_archived: Some(all),
+                    git: Some(false),
+                    ..ThreadSummariesQuery::default()
+                };
+                let call = Call::new((), ()).with_query(query);
+                let threads = api.summarize_threads(call).await.map_err(explained)?;
+                list(&threads.entries, &mut out)?;
             }
             Verb::Show { id } => {
-                let path = format!("/v1/threads/{}", find(link, &id).await?);
-                let detail: Value = client.get(&path).await.map_err(explained)?;
+                let id = find(link, &id).await?;
+                let detail = calls::whole_thread(&*api, &id).await.map_err(explained)?;
                 match self.json {
-                    true => writeln!(out, "{}", json_line(&detail)?)?,
-                    false => show(&serde_json::from_value(detail)?, &mut out)?,
+                    // The fields in the order of their names.
+                    true => writeln!(out, "{}", json_line(&serde_json::to_value(&detail)?)?)?,
+                    false => show(&detail, &mut out)?,
                 }
             }
             Verb::Fork { id, turn } => {
-                let thread = format!("/v1/threads/{}", find(link, &id).await?);
-                let mut body = json!({});
+                let thread = find(link, &id).await?;
+                let mut request = ForkThread::default();
                 if let Some(turn) = turn {
-                    let detail: ThreadDetail = client.get(&thread).await.map_err(explained)?;
                     let advice = format!("`windlass threads show --json {id}` shows them");
-                    let turn = by_end("turn", &turn, detail.turns, |turn| &turn.id, &advice)?;
-                    body["turn_id"] = turn.id.into();
+                    request.turn_id = Some(find_turn(link, &thread, &turn, &advice).await?);
                 }
-                let path = format!("{thread}/fork");
-                let made: Thread = client.post(&path, &body).await.map_err(explained)?;
-                made_new(&made, self.json, &mut out)?;
+                let made = api.fork_thread(Call::new(by_id(&thread), request)).await;
+                made_new(&made.map_err(explained)?, self.json, &mut out)?;
             }
             Verb::Rewind {
                 id,
@@ -184,10 +187,14 @@ impl Threads {
                 files,
                 cut_off,
             } => {
-                let thread = format!("/v1/threads/{}", find(link, &id).await?);
-                let path = format!("{thread}/undo");
-                let body = json!({ "depth": turns - 1, "files": files, "cut_off": cut_off });
-                let made: UndoneThread = client.post(&path, &body).await.map_err(explained)?;
+                let thread = find(link, &id).await?;
+                let request = UndoThread {
+                    depth: turns - 1,
+                    files,
+                    cut_off,
+                };
+                let made = api.undo_thread(Call::new(by_id(&thread), request)).await;
+                let made = made.map_err(explained)?;
                 archive(link, &thread).await;
                 if let Some(files) = &made.files {
                     let root = root_of(link, &made.thread).await;
@@ -196,14 +203,13 @@ impl Threads {
                 made_new(&made.thread, self.json, &mut out)?;
             }
             Verb::Export { id } => {
-                let path = format!("/v1/threads/{}/export", find(link, &id).await?);
-                let mut events = Inert::new(&mut out);
-                let written = client.download(&path, &mut events).await;
-                written.map_err(explained)?;
+                let id = find(link, &id).await?;
+                calls::export(&*api, &id, None, &mut Inert::new(&mut out)).await?;
             }
             Verb::Delete { id, .. } => {
-                let path = format!("/v1/threads/{}", find(link, &id).await?);
-                client.delete(&path).await.map_err(explained)?;
+                let path = by_id(&find(link, &id).await?);
+                let deleted = api.delete_thread(Call::new(path, ())).await;
+                deleted.map_err(explained)?;
             }
         }
         out.flush()?;
@@ -212,19 +218,17 @@ impl Threads {
 }
 
 /// Takes a thread out of lists because another one replaces it. It stays where that fails.
-pub(crate) async fn archive(link: &Link, path: &str) {
-    let archived = json!({ "archived": true });
-    let archived = link.client().patch::<Value>(path, &archived).await;
-    if let Err(error) = archived {
+pub(crate) async fn archive(link: &Link, id: &str) {
+    if let Err(error) = calls::archive(&*link.api(), id).await {
         note(&format!("the earlier thread stays in the list: {error}"));
     }
 }
 
 /// Makes sure that there is such a thread, before somebody is asked about it.
 async fn is_there(link: &Link, id: &str) -> Result<()> {
-    let path = format!("/v1/threads/{}", find(link, id).await?);
-    link.client().get::<Value>(&path).await.map_err(explained)?;
-    Ok(())
+    let id = find(link, id).await?;
+    let there = calls::newest_turns(&*link.api(), &id, 0).await;
+    there.map(drop).map_err(explained)
 }
 
 fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
@@ -350,10 +354,9 @@ async fn root_of(link: &Link, thread: &Thread) -> Option<PathBuf> {
     let [only] = thread.environments.as_deref()? else {
         return None;
     };
-    let client = link.client();
-    let there = client.get::<EnvironmentList>("/v1/environments");
-    let mut there = there.await.ok()?.environments.into_iter();
+    let there = calls::environments(&*link.api()).await.ok()?;
     there
+        .into_iter()
         .find(|it| it.id == only.environment_id)
         .map(|it| it.root)
 }
@@ -445,11 +448,9 @@ async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result
     let id = find(link, id).await?;
     let mut out = io::stdout();
     if no_follow {
-        let path = format!("/v1/threads/{id}/export?since_seq={since}");
         let mut out = Inert::new(&mut out);
         let mut events = AfterFirstLine::of(&mut out);
-        let written = link.client().download(&path, &mut events).await;
-        return written.map_err(explained);
+        return calls::export(&*link.api(), &id, Some(since), &mut events).await;
     }
     let mut events = Follower::after(link, &id, since).await?;
     loop {
@@ -467,7 +468,7 @@ async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result
                 return Ok(());
             }
         };
-        writeln!(out, "{}", json_line(&event)?)?;
+        writeln!(out, "{}", event_line(&event)?)?;
         out.flush()?;
     }
 }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use windlass_client::ClientError;
 use windlass_core::bounds::one_line;
 use windlass_protocol::{
-    ErrorCode, JobHold, Mode, RuntimeInfo, TaskStatus, TurnPolicyParams, UnapprovedCalls,
+    Call, CallError, ErrorCode, JobHold, Mode, TaskStatus, TurnPolicyParams, UnapprovedCalls,
 };
 
 use crate::cli::{note, or_current, printable};
@@ -64,7 +63,7 @@ pub(crate) fn place(cwd: Option<&Path>, workspace: Option<&Path>) -> Result<Stri
 }
 
 /// Says why new work is refused, and where a daemon can work instead of a directory that it cannot work in.
-pub(crate) async fn not_queued(link: &Link, place: &str, error: ClientError) -> anyhow::Error {
+pub(crate) async fn not_queued(link: &Link, place: &str, error: CallError) -> anyhow::Error {
     if error.code() != Some(ErrorCode::CwdOutsideRoot) {
         return refused(error);
     }
@@ -118,13 +117,13 @@ async fn unattended(link: &Link) -> Option<&'static str> {
     if link.is_own().await {
         return Some("no daemon runs on this data");
     }
-    let info: RuntimeInfo = link.client().get("/v1/runtime/info").await.ok()?;
+    let info = link.api().get_runtime_info(Call::new((), ())).await.ok()?;
     let is_attended = info.features.iter().any(|name| name == "tasks");
     (!is_attended).then_some("`windlass run` or `chat` works on this data and starts no tasks")
 }
 
 /// Says what a refusal means for whoever typed the command.
-pub(crate) fn refused(error: ClientError) -> anyhow::Error {
+pub(crate) fn refused(error: CallError) -> anyhow::Error {
     match error.code() {
         Some(ErrorCode::NotConfigured) => anyhow!(
             "the process that works on this data has no tasks; wait until it ends, or start `windlass serve` in its place"

@@ -107,7 +107,7 @@ impl Agent<'_> {
             secrets: self.secrets.clone(),
             ..RuntimeSettings::default()
         };
-        let settings = configured::with_limits_of(settings, &self.config.tools);
+        let settings = configured::with_limits_of(settings, self.config);
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let mut backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);

@@ -1,11 +1,12 @@
 //! What the configuration says of places, tools and approvals, for those who obey it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
+use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_protocol::{CreateEnvironment, EnvironmentPolicy, NetworkPolicy};
 use windlass_runtime::{CompactionSettings, RuntimeSettings};
 use windlass_server::HostConfig;
@@ -105,8 +106,9 @@ pub(super) fn compaction(config: &config::Compaction) -> Option<CompactionSettin
     })
 }
 
-/// Lets the configuration change how much tools may use.
-pub(super) fn with_limits_of(settings: RuntimeSettings, tools: &config::Tools) -> RuntimeSettings {
+/// Applies the configured limits of tools and of external agents' output; an absent one stays as in `settings`.
+pub(super) fn with_limits_of(settings: RuntimeSettings, config: &Config) -> RuntimeSettings {
+    let tools = &config.tools;
     let seconds = tools.timeout_seconds;
     RuntimeSettings {
         tool_timeout: match seconds {
@@ -122,6 +124,10 @@ pub(super) fn with_limits_of(settings: RuntimeSettings, tools: &config::Tools) -
             Some(most) => Some(most),
             None => settings.defer_above,
         },
+        backend_output_bytes: config
+            .limits
+            .backend_output_bytes
+            .map_or(settings.backend_output_bytes, NonZeroUsize::get),
         ..settings
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use anyhow::Context;
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule};
+use windlass_policy::{ApprovalAction, ApprovalRule};
 use windlass_tools::{
     Environments, OpenHosts, ShellProxy, WebCapability, WebEgress, WebRules, WebSettings,
 };
@@ -88,8 +88,7 @@ pub(super) fn approvals(allow: &[String]) -> impl Iterator<Item = ApprovalRule> 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass_core::approval_rules::ApprovalRules;
-    use windlass_core::tools::{ToolCall, ToolPolicy};
+    use windlass_policy::ApprovalRules;
 
     use super::*;
 
@@ -106,14 +105,7 @@ mod tests {
             default: None,
             rules: approvals(&allow.map(str::to_owned)).collect(),
         };
-        let asked = |url: &str| {
-            let call = ToolCall {
-                id: "c".to_owned(),
-                name: NAME.to_owned(),
-                arguments: json!({ "url": url }),
-            };
-            rules.action_on(&call, ToolPolicy::RequiresApproval)
-        };
+        let asked = |url: &str| rules.decide(NAME, &json!({ "url": url }), true);
         for url in [
             "https://docs.rs",
             "https://docs.rs/",

@@ -9,10 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{QueueSelector, tcflush};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_core::bounds::{lines, one_line};
 use windlass_core::questions::is_choice;
+use windlass_protocol::{
+    ApprovalDecision, DecideApproval, RememberFor, UserAnswer, UserInputAnswers,
+};
 
 use super::proposal::{Line, heading, proposal};
 use super::{Colour, Screen, ToolCall, columns, hush, rows, wrapped};
@@ -31,10 +35,81 @@ pub(crate) enum Asked {
     Input { id: String, request: Value },
 }
 
-/// What was answered, and to what.
-pub(crate) struct Answer {
-    pub(crate) asked: Asked,
-    pub(crate) body: Value,
+/// A question with its answer.
+pub(crate) enum Answer {
+    Approval {
+        id: String,
+        tool: ToolCall,
+        request: DecideApproval,
+    },
+    Input {
+        id: String,
+        request: Value,
+        answers: UserInputAnswers,
+    },
+}
+
+impl From<Answer> for Asked {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Approval { id, tool, .. } => Self::Approval { id, tool },
+            Answer::Input { id, request, .. } => Self::Input { id, request },
+        }
+    }
+}
+
+/// Returns a decision about one call that is not remembered.
+pub(crate) fn decision(decision: ApprovalDecision) -> DecideApproval {
+    let decision = match decision {
+        ApprovalDecision::Allow => "allow",
+        ApprovalDecision::Deny => "deny",
+    };
+    DecideApproval {
+        decision: decision.to_owned(),
+        remember: false,
+        remember_for: RememberFor::default(),
+    }
+}
+
+/// One of the questions of a tool. A host's tool may ask in another form; fields that it lacks are empty.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct InputQuestion {
+    pub(crate) id: String,
+    question: Option<String>,
+    options: Vec<QuestionOption>,
+    /// The whole question, as the check of an answer reads it.
+    #[serde(skip)]
+    json: Value,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct QuestionOption {
+    label: String,
+    description: String,
+}
+
+impl InputQuestion {
+    /// Reads the questions of a request.
+    pub(crate) fn all(request: &Value) -> Vec<Self> {
+        let questions = request.get("questions").and_then(Value::as_array);
+        let questions = questions.into_iter().flatten();
+        let questions = questions.map(|json| Self {
+            json: json.clone(),
+            ..Self::deserialize(json).unwrap_or_default()
+        });
+        questions.collect()
+    }
+
+    fn answer(&self, said: &str, skipped: bool) -> UserAnswer {
+        UserAnswer {
+            id: self.id.clone(),
+            label: said.to_owned(),
+            value: said.to_owned(),
+            skipped,
+        }
+    }
 }
 
 /// Asks one question after the other.
@@ -48,8 +123,8 @@ pub(crate) struct Questions {
 /// A question that somebody looks at.
 struct Open {
     asked: Asked,
-    /// What was answered to its parts.
-    given: Vec<Value>,
+    /// The answers to its questions so far.
+    given: Vec<UserAnswer>,
     /// All that is to be seen before a yes counts, where it was not all shown.
     unseen: Option<Vec<Line>>,
 }
@@ -195,17 +270,14 @@ impl Questions {
             }
             (Asked::Approval { .. }, Some(_)) => "There is more of it. [s]how all, [n]o: ",
             (Asked::Input { request, .. }, _) => {
-                let question = &request["questions"][open.given.len()];
-                let asked = lines(question["question"].as_str().unwrap_or("?"));
+                let question = question_at(request, open.given.len());
+                let asked = lines(question.question.as_deref().unwrap_or("?"));
                 for line in asked.lines() {
                     screen.question(Colour::Asked, line)?;
                 }
-                let options = question["options"].as_array();
-                for (number, option) in options.into_iter().flatten().enumerate() {
-                    let of = |name: &str| {
-                        one_line(option[name].as_str().unwrap_or_default()).into_owned()
-                    };
-                    let (label, description) = (of("label"), of("description"));
+                for (number, option) in question.options.iter().enumerate() {
+                    let (label, description) =
+                        (one_line(&option.label), one_line(&option.description));
                     let line = format!("  {}. {label}  {description}", number + 1);
                     screen.question(Colour::Plain, &line)?;
                 }
@@ -240,69 +312,99 @@ impl Questions {
             Some(_) => screen.answered(),
             None => screen.close_question()?,
         }
-        let body = match &open.asked {
-            Asked::Approval { .. } => {
-                let said = line.as_deref().map(str::trim).map(str::to_lowercase);
-                match (said.as_deref(), open.unseen.take()) {
-                    (Some("n" | "no") | None, _) => Some(json!({ "decision": "deny" })),
-                    (Some("y" | "yes"), None) => Some(json!({ "decision": "allow" })),
-                    (Some("p" | "project"), None) => Some(
-                        json!({ "decision": "allow", "remember": true, "remember_for": "project" }),
-                    ),
-                    (Some("a" | "always"), None) => {
-                        Some(json!({ "decision": "allow", "remember": true }))
-                    }
-                    (Some("s" | "show"), Some(lines)) => {
-                        for (colour, line) in &lines {
-                            screen.question(*colour, line)?;
-                        }
-                        None
-                    }
-                    (Some(_), unseen) => {
-                        let told = match &unseen {
-                            None => "Type y, n, p or a, and Enter.",
-                            Some(_) => "Type s or n, and Enter.",
-                        };
-                        screen.question(Colour::Bad, told)?;
-                        open.unseen = unseen;
-                        None
-                    }
+        let answer = match open.asked {
+            Asked::Approval { id, tool } => {
+                match decided(line.as_deref(), &mut open.unseen, screen)? {
+                    Some(request) => Ok(Answer::Approval { id, tool, request }),
+                    None => Err(Asked::Approval { id, tool }),
                 }
             }
-            Asked::Input { request, .. } => {
-                let question = &request["questions"][open.given.len()];
-                let is_gone = line.is_none();
-                let said = line.unwrap_or_default();
-                let said = said.trim();
-                let chosen = said.parse::<usize>().ok().and_then(|number| {
-                    let option = &question["options"][number.checked_sub(1)?];
-                    option["label"].as_str()
-                });
-                let said = chosen.unwrap_or(said);
-                let answer = json!({ "id": question["id"], "label": said, "value": said });
-                match is_choice(question, said) {
-                    true => open.given.push(answer),
-                    false if is_gone => open.given.push(
-                        json!({ "id": question["id"], "label": "", "value": "", "skipped": true }),
-                    ),
-                    false => screen.question(Colour::Bad, "Choose one of the options.")?,
+            Asked::Input { id, request } => {
+                let questions = InputQuestion::all(&request);
+                let question = question_at(&request, open.given.len());
+                match chosen(&question, line.as_deref()) {
+                    Some(answer) => open.given.push(answer),
+                    None => screen.question(Colour::Bad, "Choose one of the options.")?,
                 }
-                let count = request["questions"].as_array().map_or(0, Vec::len);
-                (open.given.len() >= count).then(|| json!({ "answers": open.given }))
+                if open.given.len() >= questions.len() {
+                    let answers = std::mem::take(&mut open.given);
+                    let answers = UserInputAnswers { answers };
+                    Ok(Answer::Input {
+                        id,
+                        request,
+                        answers,
+                    })
+                } else {
+                    Err(Asked::Input { id, request })
+                }
             }
         };
-        match body {
-            Some(body) => Ok(Some(Answer {
-                asked: open.asked,
-                body,
-            })),
-            None => {
-                self.now = Some(open);
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(asked) => {
+                self.now = Some(Open { asked, ..open });
                 self.prompt(screen)?;
                 Ok(None)
             }
         }
     }
+}
+
+/// Returns a question of a request; an empty one where the request has another form.
+fn question_at(request: &Value, index: usize) -> InputQuestion {
+    let mut questions = InputQuestion::all(request).into_iter();
+    questions.nth(index).unwrap_or_default()
+}
+
+/// Reads the answer to a question, an option by its number or its label; `None` if the question does not allow it. A user who
+/// went away skips it.
+fn chosen(question: &InputQuestion, line: Option<&str>) -> Option<UserAnswer> {
+    let said = line.unwrap_or_default().trim();
+    let number = said.parse::<usize>().ok();
+    let option = number.and_then(|number| question.options.get(number.checked_sub(1)?));
+    let said = option.map_or(said, |option| &option.label);
+    if is_choice(&question.json, said) {
+        return Some(question.answer(said, false));
+    }
+    line.is_none().then(|| question.answer("", true))
+}
+
+/// Reads the decision about a call; `None` if the line is none. A user who went away denies it.
+fn decided(
+    line: Option<&str>,
+    unseen: &mut Option<Vec<Line>>,
+    screen: &mut Screen,
+) -> io::Result<Option<DecideApproval>> {
+    let allowed = decision(ApprovalDecision::Allow);
+    let said = line.map(str::trim).map(str::to_lowercase);
+    Ok(match (said.as_deref(), unseen.take()) {
+        (Some("n" | "no") | None, _) => Some(decision(ApprovalDecision::Deny)),
+        (Some("y" | "yes"), None) => Some(allowed),
+        (Some("p" | "project"), None) => Some(DecideApproval {
+            remember: true,
+            remember_for: RememberFor::Project,
+            ..allowed
+        }),
+        (Some("a" | "always"), None) => Some(DecideApproval {
+            remember: true,
+            ..allowed
+        }),
+        (Some("s" | "show"), Some(lines)) => {
+            for (colour, line) in &lines {
+                screen.question(*colour, line)?;
+            }
+            None
+        }
+        (Some(_), still_unseen) => {
+            let told = match &still_unseen {
+                None => "Type y, n, p or a, and Enter.",
+                Some(_) => "Type s or n, and Enter.",
+            };
+            screen.question(Colour::Bad, told)?;
+            *unseen = still_unseen;
+            None
+        }
+    })
 }
 
 /// Returns how many lines fit into some rows of a terminal, each with the mark before it.
@@ -317,6 +419,8 @@ fn that_fit(lines: &[Line], rows: usize, columns: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn approval(command: &str) -> Asked {
@@ -329,27 +433,28 @@ mod tests {
     }
 
     /// Asks about a command, and returns what each line of somebody's decides.
-    fn decided(command: &str, lines: &[&str]) -> Vec<Option<Value>> {
+    fn decisions(command: &str, lines: &[&str]) -> Vec<Option<String>> {
         let (mut questions, mut screen) = (Questions::new(), Screen::new(false));
         questions.push(approval(command));
         questions.ask(&mut screen, Path::new("/")).unwrap();
         let answers = lines.iter().map(|line| {
             let answer = questions.answer(Some((*line).to_owned()), &mut screen);
-            answer
-                .unwrap()
-                .map(|answer| answer.body["decision"].clone())
+            answer.unwrap().map(|answer| match answer {
+                Answer::Approval { request, .. } => request.decision,
+                Answer::Input { .. } => panic!("nothing else was asked"),
+            })
         });
         answers.collect()
     }
 
     #[test]
     fn a_yes_counts_once_the_whole_command_was_shown() {
-        let (allow, deny) = (Some(json!("allow")), Some(json!("deny")));
-        assert_eq!(decided("ls", &["maybe", "y"]), [None, allow.clone()]);
+        let (allow, deny) = (Some("allow".to_owned()), Some("deny".to_owned()));
+        assert_eq!(decisions("ls", &["maybe", "y"]), [None, allow.clone()]);
         for long in ["x\n".repeat(100), "x".repeat(4_000)] {
-            let told = decided(&long, &["y", "a", "s", "y"]);
+            let told = decisions(&long, &["y", "a", "s", "y"]);
             assert_eq!(told, [None, None, None, allow.clone()]);
-            assert_eq!(decided(&long, &["n"]).last(), Some(&deny));
+            assert_eq!(decisions(&long, &["n"]).last(), Some(&deny));
         }
     }
 
@@ -365,9 +470,10 @@ mod tests {
                 questions.ask(&mut screen, Path::new("/")).unwrap();
             }
             let answer = questions.answer(line.map(str::to_owned), &mut screen);
-            answer
-                .unwrap()
-                .map(|answer| answer.body["answers"][0].clone())
+            answer.unwrap().map(|answer| match answer {
+                Answer::Input { answers, .. } => json!(answers.answers[0]),
+                Answer::Approval { .. } => panic!("nothing else was asked"),
+            })
         };
         assert_eq!(said(Some("green")), None);
         assert_eq!(said(Some("3")), None);

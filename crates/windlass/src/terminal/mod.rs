@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal};
 
 use unicode_width::UnicodeWidthChar;
 
-pub(crate) use ask::{Answer, Asked, Questions};
+pub(crate) use ask::{Answer, Asked, InputQuestion, Questions, decision};
 pub(crate) use call::{Kind, ToolCall, about, asked};
 pub(crate) use fold::folded;
 pub(crate) use hang_up::hang_up;

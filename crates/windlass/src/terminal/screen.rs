@@ -12,7 +12,7 @@ use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Stat
 
 use super::fold::Fold;
 use super::{Colour, Style, ToolCall, about, columns, folded, width_of, wrapped};
-use crate::inert_json::json_line;
+use crate::inert_json::{event_line, json_line};
 
 /// How often the live line is drawn.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
@@ -97,7 +97,8 @@ impl Screen {
             if let Some(item) = ended.filter(|item| item.kind == ItemKind::AgentMessage) {
                 self.answer.clone_from(&item.detail);
             }
-            return self.write_json(event);
+            let line = event_line(event).map_err(io::Error::other)?;
+            return self.write_line(&line);
         }
         if let EventPayload::ItemDelta(piece) = &event.payload {
             if piece.kind == DeltaKind::AgentMessage {
@@ -129,6 +130,10 @@ impl Screen {
 
     fn write_json(&mut self, line: &impl Serialize) -> io::Result<()> {
         let line = json_line(line).map_err(io::Error::other)?;
+        self.write_line(&line)
+    }
+
+    fn write_line(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.out, "{line}")?;
         self.out.flush()
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::support::{Daemon, Home, Sandbox};
+use crate::support::{Daemon, Frame, Home, Sandbox};
 
 /// Speaks the Agent Client Protocol, and answers a prompt with a gigabyte of text.
 const FLOODING: &str = r#"#!/bin/sh
@@ -46,30 +46,49 @@ fn stored(home: &Home) -> u64 {
     sizes.map(|metadata| metadata.len()).sum()
 }
 
+/// Runs the agent until the daemon stops it. Returns the daemon, and how many bytes of text the turn recorded.
+fn flood(home: &Home, sandbox: Sandbox, config: &str) -> (Daemon, usize) {
+    let program = home.workspace.join("agent");
+    fs::write(&program, FLOODING).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    home.configure(&format!(
+        "[shell]\nsandbox = '{}'\n[backends.flooding]\nkind = 'acp'\ncommand = '{}'\n{config}",
+        sandbox.name(),
+        program.display()
+    ));
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"backend": "flooding"}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "tell me everything");
+    let frames = events.until("turn.completed");
+    let turn = &frames.last().unwrap().data["payload"]["turn"];
+    assert_eq!(turn["status"], "failed", "{sandbox:?}: {turn}");
+    let failed = frames.iter().any(|frame| {
+        let metadata = &frame.data["payload"]["item"]["metadata"];
+        metadata["error_code"] == "backend_output_limit"
+    });
+    assert!(failed, "{sandbox:?}: {turn}");
+    let deltas = frames.iter().filter(|frame| frame.event == "item.delta");
+    let text = |frame: &Frame| frame.data["payload"]["delta"].as_str().map_or(0, str::len);
+    (daemon, deltas.map(text).sum())
+}
+
+#[test]
+fn the_configuration_sets_how_much_output_of_an_agent_is_recorded() {
+    let limit = 100_000;
+    for sandbox in Sandbox::all("backend_output") {
+        let home = Home::new();
+        let config = format!("[limits]\nbackend_output_bytes = {limit}\n");
+        let (_daemon, recorded) = flood(&home, sandbox, &config);
+        assert!((1..=limit).contains(&recorded), "{recorded} bytes");
+    }
+}
+
 #[test]
 fn an_agent_that_writes_without_end_is_stopped() {
     for sandbox in Sandbox::all("backend_output") {
         let home = Home::new();
-        let program = home.workspace.join("agent");
-        fs::write(&program, FLOODING).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        home.configure(&format!(
-            "[shell]\nsandbox = '{}'\n[backends.flooding]\nkind = 'acp'\ncommand = '{}'\n",
-            sandbox.name(),
-            program.display()
-        ));
-        let daemon = home.start();
-        let thread = daemon.thread(&json!({"backend": "flooding"}));
-        let mut events = daemon.client.events(&thread, 0);
-        daemon.turn(&thread, "tell me everything");
-        let frames = events.until("turn.completed");
-        let turn = &frames.last().unwrap().data["payload"]["turn"];
-        assert_eq!(turn["status"], "failed", "{sandbox:?}: {turn}");
-        let failed = frames.iter().any(|frame| {
-            let metadata = &frame.data["payload"]["item"]["metadata"];
-            metadata["error_code"] == "backend_output_limit"
-        });
-        assert!(failed, "{sandbox:?}: {turn}");
+        let (daemon, _) = flood(&home, sandbox, "");
         let resident = peak_resident(&daemon);
         assert!(
             resident < MAX_RESIDENT,

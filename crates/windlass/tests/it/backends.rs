@@ -118,9 +118,9 @@ const FILES: [(&str, &str); 9] = [
 
 /// Reads each of the files by its path in the home, and tells what it says in one line.
 fn read_all(home: &Path) -> String {
-    let files = FILES.map(|(name, _)| home.join(name).display().to_string());
+    let files = FILES.map(|(name, _)| format!("'{}'", home.join(name).display()));
     let files = files.join(" ");
-    format!("seen=$(for file in {files}; do cat $file; echo; done 2>/dev/null | tr '\\n' ' ')")
+    format!("seen=$(for file in {files}; do cat \"$file\"; echo; done 2>/dev/null | tr '\\n' ' ')")
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn an_agent_has_a_home_of_its_own_the_users_login_and_no_variable_that_is_not_na
         let (_kept, home) = user_home(&FILES);
         let (read, at) = (read_all(&home), home.display().to_string());
         let script = format!(
-            "{read}; lent=$(cat $HOME/.claude/.credentials.json); echo new > $HOME/.claude/.credentials.json
-            {{ echo evil > {at}/.claude/settings.json; echo evil > {at}/.claude/made; }} 2>/dev/null
-            made=$(: > $HOME/made && echo made); echo \"seen=$seen lent=$lent k=$NAMED_KEY o=$OTHER_KEY $made\""
+            "{read}; lent=$(cat \"$HOME/.claude/.credentials.json\"); echo new > \"$HOME/.claude/.credentials.json\"
+            {{ echo evil > '{at}/.claude/settings.json'; echo evil > '{at}/.claude/made'; }} 2>/dev/null
+            made=$(: > \"$HOME/made\" && echo made); echo \"seen=$seen lent=$lent k=$NAMED_KEY o=$OTHER_KEY $made\""
         );
         let command = agent(&home, &script);
         let entry = format!("command = '{command}'\nvariables = ['NAMED_KEY', 'HOME']");
@@ -153,7 +153,7 @@ fn an_agent_with_the_users_home_sees_its_own_settings_there_and_where_it_works()
     for sandbox in Sandbox::all("backends") {
         let (_kept, home) = user_home(&FILES);
         let script = format!(
-            "{}; made=$(: > $HOME/.claude/made && echo made); echo \"seen=$seen $made\"",
+            "{}; made=$(: > \"$HOME/.claude/made\" && echo made); echo \"seen=$seen $made\"",
             read_all(&home)
         );
         let command = agent(&home, &script);

@@ -247,7 +247,10 @@ fn what_a_daemon_refuses_the_doctor_finds_and_who_shows_or_trusts_it_hears() {
     for (text, said) in [
         ("[tasks]\nworkers = 20\n", "tasks.workers is 20"),
         ("[budget]\nturn_usd = -3\n", "turn_usd"),
-        ("[environments.a]\nroot = '/nonexist'\n", "/nonexist"),
+        (
+            "[environments.a]\nroot = '/no-such-root'\n",
+            "/no-such-root",
+        ),
         ("[secrets.X]\ncommands = true\n", "secrets.X"),
         (
             "[providers.opnai]\napi_key = 'k'\n",

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use serde_json::json;
 use windlass_testkit::skipped;
 
-use crate::support::Home;
+use crate::support::{Home, OTHER_USER, given_to_other_user, is_root};
 
 fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
@@ -64,9 +64,9 @@ fn a_file_in_its_place_is_named_and_left_alone() {
 /// Lets a command run as a user who may not write everywhere, as root may.
 fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Output> {
     let mut command = home.command(arguments);
-    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+    if is_root() {
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        command.uid(65534).gid(65534);
+        command.uid(OTHER_USER).gid(OTHER_USER);
     }
     match command.output() {
         Ok(out) => Some(out),
@@ -150,7 +150,7 @@ fn one_of_another_user_is_refused() {
 fn one_of_another_user_is_refused_to_root_too() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
-    if std::os::unix::fs::chown(home.data(), Some(65534), None).is_err() {
+    if !given_to_other_user(&home.data()) {
         return skipped("a data directory of another user", "only root can make one");
     }
     for words in [
@@ -187,7 +187,7 @@ fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
 fn no_token_is_sent_to_a_daemon_of_another_user() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
-    if std::os::unix::fs::chown(home.data(), Some(65534), None).is_err() {
+    if !given_to_other_user(&home.data()) {
         return skipped("a daemon of another user", "only root can start one");
     }
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -195,7 +195,7 @@ fn no_token_is_sent_to_a_daemon_of_another_user() {
         return;
     }
     let mut serve = home.command(&["serve", "--port", "0"]);
-    let _daemon = Home::started(serve.uid(65534).gid(65534));
+    let _daemon = Home::started(serve.uid(OTHER_USER).gid(OTHER_USER));
     let mut command = home.command(&["run", "hello"]);
     let refused = command.env("WINDLASS_RUNTIME_TOKEN", "secret").output();
     let refused = refused.unwrap();

@@ -193,7 +193,30 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
     let thread = thread_of(&daemon);
     sent.turn(&daemon, &thread, "Run it.", None);
     sent.turn(&daemon, &thread, weather, None);
+    queue_events(&mut sent);
     sent.events
+}
+
+/// Edits the queue of a thread whose model does not answer.
+fn queue_events(sent: &mut Sent) {
+    let model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    daemon.turn(&thread, "Lift the crate.");
+    let queue = |prompt: &str| {
+        let body = json!({"prompt": prompt, "on_busy": "queue"});
+        let queued = daemon.client.post(&format!("{thread}/turns"), &body);
+        let queued = queued.expect(201);
+        format!("{thread}/queue/{}", text(&queued["turn"]["id"]))
+    };
+    let (first, second) = (queue("Lower it."), queue("Paint it."));
+    let edit = json!({"prompt": "Lower it slowly.", "position": 1}).to_string();
+    let client = &daemon.client;
+    client.request("PATCH", &first, "", &edit).expect(200);
+    assert_eq!(client.request("DELETE", &second, "", "").status, 204);
+    let path = format!("{thread}/events?include=queue");
+    sent.keep(client.follow(&path, 0).until("input.removed"));
 }
 
 /// Returns the names of an envelope, of its payload, and of what lies in that.

@@ -15,7 +15,7 @@ use crate::support::{Daemon, Home, Model, Sandbox, text};
 fn evil(home: &Home) -> (String, std::path::PathBuf) {
     let mark = home.path().join("mark");
     let script = format!(
-        "#!/bin/sh\nenv > {0}; touch {0}; touch \"$PWD/mark\"; sleep 600\n",
+        "#!/bin/sh\nenv > \"{0}\"; touch \"{0}\"; touch \"$PWD/mark\"; sleep 600\n",
         mark.display()
     );
     (script, mark)
@@ -86,15 +86,15 @@ fn assert_is_a_trap(home: &Home, mark: &Path) {
 }
 
 const SETTING_TRAPS: [(&str, &str); 3] = [
-    ("fsmonitor", "git config core.fsmonitor \"$PWD/evil.sh\""),
+    ("fsmonitor", "git config core.fsmonitor \"'$PWD/evil.sh'\""),
     (
         "a filter of a tracked file",
-        "git config filter.x=y.clean \"$PWD/evil.sh\"; git config filter.x=y.required true; \
+        "git config filter.x=y.clean \"'$PWD/evil.sh'\"; git config filter.x=y.required true; \
          echo 'f filter=x=y' > .git/info/attributes; echo 'g filter=x=y' > .gitattributes; printf g > f",
     ),
     (
         "a process that filters, in a file that is included",
-        "printf '[filter \"z\"]\\n process = %s/evil.sh\\n' \"$PWD\" > more; git config include.path ../more; \
+        "printf '[filter \"z\"]\\n process = %s\\n' \"'$PWD/evil.sh'\" > more; git config include.path ../more; \
          echo 'f filter=z' > .gitattributes; printf g > f",
     ),
 ];
@@ -154,7 +154,7 @@ fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
                 .success()
         );
         let config = format!(
-            "[core]\n\trepositoryformatversion = 0\n\tworktree = {}\n\tfsmonitor = {}\n",
+            "[core]\n\trepositoryformatversion = 0\n\tworktree = {}\n\tfsmonitor = '{}'\n",
             home.workspace.display(),
             program.display()
         );

@@ -1,6 +1,6 @@
 //! What a daemon keeps, and who may write it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
 use crate::support::{Home, Model, TOKEN, text};
@@ -304,6 +304,33 @@ fn a_retention_that_would_take_what_clients_may_ask_for_is_refused() {
     }
     home.configure("[retention]\nmax_age_days = 30\nevery_minutes = 5\n");
     home.start();
+}
+
+#[test]
+fn the_doctor_reports_a_limit_that_retention_cannot_meet() {
+    let home = Home::new();
+    let daemon = home.start();
+    daemon.thread(&json!({"title": "never removed"}));
+    daemon.stop();
+    for (max_bytes, expected) in [(1, 1), (1_000_000_000, 0)] {
+        home.configure(&format!("[retention]\nmax_bytes = {max_bytes}\n"));
+        let doctor = home.command(&["doctor", "--json"]).output().unwrap();
+        let findings = String::from_utf8(doctor.stdout).unwrap();
+        let findings = findings
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let lacking: Vec<_> = findings
+            .filter(|finding| finding["about"] == "retention" && finding["standing"] == "lacking")
+            .collect();
+        assert_eq!(lacking.len(), expected, "{max_bytes}: {lacking:?}");
+        let text = format!("retention.max_bytes is {max_bytes};");
+        assert!(
+            lacking
+                .iter()
+                .all(|it| it["text"].as_str().unwrap().contains(&text)),
+            "{lacking:?}"
+        );
+    }
 }
 
 #[test]

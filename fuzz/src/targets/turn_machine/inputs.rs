@@ -11,7 +11,7 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::{
-    Answer, CallState, Failure, Input, OnBusy, Rejected, Remember, RequestedCall, Tail,
+    Answer, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, Remember, RequestedCall, Tail,
     ToolOutcome, Wait,
 };
 
@@ -33,7 +33,7 @@ impl Owner {
         if self.backend_step().is_some() && !bytes.one_in(3) {
             return self.play_backend(bytes);
         }
-        match bytes.below(20) {
+        match bytes.below(21) {
             0..=2 => self.say(bytes),
             3 | 4 => self.begin(bytes),
             5..=8 => self.answer_model(bytes),
@@ -57,6 +57,7 @@ impl Owner {
                     }
                 }
             }
+            19 => self.edit_queue(bytes),
             _ => self.interrupt(bytes),
         }
     }
@@ -94,6 +95,27 @@ impl Owner {
         };
         let may = self.thread.turn().is_none() && !is_stray;
         assert_eq!(self.submit(begin, None).is_ok(), may, "begin");
+    }
+
+    /// Changes or removes a queued input; a turn that is not in the queue is refused.
+    fn edit_queue(&mut self, bytes: &mut Bytes<'_>) {
+        let queued: Vec<_> = self.thread.queue().iter().map(|it| it.turn_id).collect();
+        let others = self.thread.turn().map(|turn| turn.id);
+        let stray = others.unwrap_or_else(|| TurnId::from_uuid(self.fresh()));
+        let chosen = bytes.pick(&queued).copied().filter(|_| !bytes.one_in(6));
+        let turn_id = chosen.unwrap_or(stray);
+        let input = if bytes.one_in(4) {
+            let reason = None;
+            Input::RemoveQueued { turn_id, reason }
+        } else {
+            let content = bytes
+                .one_in(2)
+                .then(|| vec![ContentPart::text(text(bytes))]);
+            let position = bytes.one_in(2).then(|| bytes.below(4));
+            let edit = QueueEdit { content, position };
+            Input::EditQueued { turn_id, edit }
+        };
+        assert_eq!(self.submit(input, None).is_ok(), chosen.is_some(), "edit");
     }
 
     fn interrupt(&mut self, bytes: &mut Bytes<'_>) {

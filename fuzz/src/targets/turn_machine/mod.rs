@@ -328,6 +328,7 @@ mod tests {
         "context.compacted",
         "context.compacting",
         "custom",
+        "input.edited",
         "input.message",
         "input.queued",
         "llm.generation",
@@ -368,7 +369,7 @@ mod tests {
         let mut reached = BTreeSet::new();
         let mut ends = BTreeSet::new();
         let mut kept = BTreeSet::new();
-        for n in 0..1_000 {
+        for n in 0..2_000 {
             let owner = play(&SplitMix64::of_iteration(0, n).bytes(200));
             for event in &owner.events {
                 reached.insert(event.event_type.clone());

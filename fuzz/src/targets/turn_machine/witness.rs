@@ -131,6 +131,10 @@ impl Witness {
     fn follow(&mut self, event: &Event, next: Option<&Event>) {
         match &event.data {
             EventData::InputQueued(data) => self.enter(data.turn_id, None, Stage::Queued),
+            EventData::InputEdited(data) => {
+                let stage = self.turns.get(&data.turn_id);
+                assert_eq!(stage, Some(&Stage::Queued), "an edit outside of the queue");
+            }
             EventData::TurnStarted(data) => {
                 let before = self.turns.get(&data.turn_id).copied();
                 assert!(matches!(before, None | Some(Stage::Queued)), "{before:?}");

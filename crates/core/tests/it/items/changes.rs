@@ -398,7 +398,7 @@ fn a_turn_is_steered_interrupted_and_resumed() {
             "interrupt requested: enough",
             "-",
             "turn resumed: 2",
-            "-",
+            &format!("input queued: {}", TurnId::from_seed(50)),
         ],
     );
 }
@@ -466,7 +466,7 @@ fn a_turn_has_one_kind_of_end_with_three_statuses() {
 }
 
 #[test]
-fn a_turn_that_is_cancelled_in_the_queue_is_not_shown() {
+fn a_turn_that_is_cancelled_in_the_queue_is_a_removed_input() {
     let turn_id = TurnId::from_seed(50);
     let never = TurnCancelledData {
         iterations: None,
@@ -474,7 +474,7 @@ fn a_turn_that_is_cancelled_in_the_queue_is_not_shown() {
     };
     check(
         |journal| journal.add(EventContext::of_turn(turn_id), never),
-        &["-"],
+        &[&format!("input removed: {turn_id}")],
     );
 }
 

@@ -228,6 +228,9 @@ fn describe(change: &Change<'_>) -> String {
         Change::Session(SessionChange::Forked(_)) => "session forked".to_owned(),
         Change::TurnStarted(turn) => format!("turn started: {}", turn.outline.input_summary),
         Change::TurnWorks { .. } => "turn works".to_owned(),
+        Change::InputQueued(data) => format!("input queued: {}", data.turn_id),
+        Change::InputEdited(data) => format!("input edited: {}", data.turn_id),
+        Change::InputRemoved { turn_id, .. } => format!("input removed: {turn_id}"),
         Change::TurnResumed { count, .. } => format!("turn resumed: {count}"),
         Change::TurnSteered { input, .. } => format!("turn steered: {}", input.unwrap_or("?")),
         Change::InterruptRequested { reason, .. } => {

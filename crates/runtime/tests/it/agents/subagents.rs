@@ -112,7 +112,7 @@ async fn a_turn_that_may_not_use_everything_starts_no_agent_of_others() {
 
 #[tokio::test]
 async fn where_the_operator_forbids_something_no_agent_of_others_is_started() {
-    use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
+    use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
     let rule = ApprovalRule {
         tool: "shell".to_owned(),
         arguments: std::collections::BTreeMap::new(),

@@ -16,7 +16,7 @@ use windlass_runtime::{
     SubagentSettings,
 };
 use windlass_server::{
-    Access, HostWireStore, Models, Server, Settings, Token, WireStore, WorkSettings,
+    Access, HostWireStore, InProcess, Models, Server, Settings, Token, WireStore, WorkSettings,
 };
 use windlass_store::{MemoryJournal, MemoryRunLog};
 use windlass_tools::ShellSettings;
@@ -193,10 +193,12 @@ impl Setup {
             token: has_token.then(|| TOKEN.to_owned()),
             headers: Vec::new(),
         };
+        let api = server.inside().api();
         let stop = CancellationToken::new();
         let running = tokio::spawn(server.run(stop.clone().cancelled_owned()));
         Daemon {
             client,
+            api,
             model,
             runtime,
             workspace: self.workspace,
@@ -210,6 +212,8 @@ impl Setup {
 /// A daemon that listens.
 pub(crate) struct Daemon {
     pub(crate) client: Client,
+    /// The API without a transport, with the operator's rights.
+    pub(crate) api: InProcess,
     pub(crate) model: FakeModel,
     pub(crate) runtime: InProcessRuntime,
     pub(crate) workspace: tempfile::TempDir,

@@ -3,6 +3,7 @@
 //! `traffic.txt` is the recording. A change of the contract shows as a diff of that file; `WINDLASS_BLESS=1` writes it anew.
 
 mod history;
+mod inputs;
 mod recorder;
 mod socket;
 mod work;
@@ -74,6 +75,7 @@ async fn recorded_traffic_is_unchanged() {
     socket::sockets(&mut record, &daemon).await;
     work::agents(&mut record, &daemon).await;
     removal(&mut record, &thread).await;
+    inputs::queue(&mut record, &daemon).await;
     let (recorded, answered) = record.finish();
     if std::env::var_os("WINDLASS_BLESS").is_some() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/traffic.txt");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::recorder::Recorder;
 use crate::rpc::socket::Socket;
-use crate::support::{Daemon, TOKEN, text};
+use crate::support::{Daemon, TOKEN, text, until};
 
 pub(super) async fn sockets(record: &mut Recorder, daemon: &Daemon) {
     record.heading("the socket");
@@ -93,6 +93,9 @@ pub(super) async fn sockets(record: &mut Recorder, daemon: &Daemon) {
     )
     .await;
     let turn = text(&begun["turn"]["id"]);
+    // The answer must have begun: the next responses list its item.
+    let shown = format!("/v1/threads/{id}/turns/{turn}");
+    until(record.client(), &shown, |turn| !turn["items"][1].is_null()).await;
     call(
         record,
         &mut socket,

@@ -1,13 +1,14 @@
 //! Deleting.
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
 
 use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 use windlass_core::error::Result;
 
-use super::disk::{Disk, Place, Spot, entries};
-use super::error;
+use super::disk::{Disk, OPEN_LEVELS, Place, Spot, entries};
+use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{MAX_DEPTH, join};
 use crate::files::rules;
 
@@ -36,18 +37,32 @@ impl Disk {
         let Some(directory) = place.open_directory(path)? else {
             return Ok(false);
         };
-        if let Some(inside) = self.first_read_only(&directory, path, 0)? {
+        let top = directory.try_clone().map_err(error::io("open", path))?;
+        let mut descent = Descent {
+            top,
+            names: Vec::new(),
+        };
+        let again = directory.try_clone().map_err(error::io("open", path))?;
+        if let Some(inside) = self.first_read_only(&mut descent, again, path)? {
             return Err(rules::read_only_inside(path, &inside));
         }
-        empty(&directory, path)?;
+        empty(&mut descent, directory, path)?;
         gone(path, place.parent.remove_dir(&place.name))
     }
 
-    fn first_read_only(&self, directory: &Dir, path: &str, depth: usize) -> Result<Option<String>> {
-        if depth > MAX_DEPTH {
-            return Err(error::too_deep(path));
+    fn first_read_only(
+        &self,
+        descent: &mut Descent,
+        directory: Dir,
+        path: &str,
+    ) -> Result<Option<String>> {
+        if descent.names.len() > MAX_DEPTH {
+            let path = path.to_owned();
+            return Err(DiskError::TooDeep { path }.into());
         }
-        for (name, metadata) in entries(directory, path)? {
+        let entries = entries(&directory, path)?;
+        let mut open = Some(directory);
+        for (name, metadata) in entries {
             let inside = join(path, &name.to_string_lossy());
             if metadata.is_symlink() {
                 continue;
@@ -56,9 +71,9 @@ impl Disk {
                 return Ok(Some(inside));
             }
             if metadata.is_dir() {
-                let child = directory.open_dir_nofollow(&name);
-                let child = child.map_err(error::io("open", &inside))?;
-                let found = self.first_read_only(&child, &inside, depth + 1)?;
+                let child = descent.enter(&mut open, name, &inside)?;
+                let found = self.first_read_only(descent, child, &inside)?;
+                descent.names.pop();
                 if found.is_some() {
                     return Ok(found);
                 }
@@ -75,20 +90,56 @@ impl Disk {
     }
 }
 
+/// The names that lead from a directory that stays open to the current one. They need not be text.
+struct Descent {
+    top: Dir,
+    names: Vec<OsString>,
+}
+
+impl Descent {
+    /// Returns the current directory, opened again where it was closed.
+    fn current<'d>(&self, open: &'d mut Option<Dir>, path: &str) -> DiskResult<&'d Dir> {
+        let directory = match open.take() {
+            Some(directory) => directory,
+            None => {
+                let top = self.top.try_clone();
+                let mut names = self.names.iter();
+                top.and_then(|top| names.try_fold(top, |above, name| above.open_dir_nofollow(name)))
+                    .map_err(error::io("open", path))?
+            }
+        };
+        Ok(open.insert(directory))
+    }
+
+    /// Opens a directory inside the current one and makes it the current one. A deep parent is closed.
+    fn enter(&mut self, open: &mut Option<Dir>, name: OsString, path: &str) -> DiskResult<Dir> {
+        let child = self.current(open, path)?.open_dir_nofollow(&name);
+        let child = child.map_err(error::io("open", path))?;
+        if self.names.len() >= OPEN_LEVELS {
+            *open = None;
+        }
+        self.names.push(name);
+        Ok(child)
+    }
+}
+
 /// Deletes what is in a directory. Links are deleted as links; where they lead is not touched.
-fn empty(directory: &Dir, path: &str) -> Result<()> {
-    for (name, metadata) in entries(directory, path)? {
+fn empty(descent: &mut Descent, directory: Dir, path: &str) -> Result<()> {
+    let entries = entries(&directory, path)?;
+    let mut open = Some(directory);
+    for (name, metadata) in entries {
         let inside = join(path, &name.to_string_lossy());
         let removed = if metadata.is_dir() {
-            let child = directory.open_dir_nofollow(&name);
-            empty(&child.map_err(error::io("open", &inside))?, &inside)?;
-            directory.remove_dir(&name)
+            let child = descent.enter(&mut open, name.clone(), &inside)?;
+            empty(descent, child, &inside)?;
+            descent.names.pop();
+            descent.current(&mut open, path)?.remove_dir(&name)
         } else {
-            directory.remove_file(&name)
+            descent.current(&mut open, path)?.remove_file(&name)
         };
         match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error::io("delete", &inside)(error));
+                return Err(error::io("delete", &inside)(error).into());
             }
             _ => {}
         }
@@ -108,6 +159,6 @@ fn gone(path: &str, removed: std::io::Result<()>) -> Result<bool> {
         {
             Ok(false)
         }
-        Err(error) => Err(error::io("delete", path)(error)),
+        Err(error) => Err(error::io("delete", path)(error).into()),
     }
 }

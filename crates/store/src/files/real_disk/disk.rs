@@ -14,9 +14,13 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 use windlass_core::error::{AgentLoopError, Result};
 
-use super::error;
+use super::error::{self, DiskResult};
 use crate::files::path::{segments, split_last};
 use crate::lock::Shared;
+
+/// Directories above this depth of a tree stay open while those inside are worked on. Deeper ones are closed and opened
+/// again, so that few file descriptors are enough however deep the tree is.
+pub(super) const OPEN_LEVELS: usize = 16;
 
 /// One directory of the host, and what the store remembers about it.
 pub(super) struct Disk {
@@ -48,7 +52,7 @@ pub(super) struct Place {
 }
 
 /// A directory on the way, or why there is none.
-enum Step {
+pub(super) enum Step {
     Into(Dir),
     Missing,
     File,
@@ -80,7 +84,7 @@ impl Disk {
     }
 
     /// Finds what is at a normalised path.
-    pub(super) fn find(&self, path: &str) -> Result<Spot> {
+    pub(super) fn find(&self, path: &str) -> DiskResult<Spot> {
         let Some((parent, name)) = split_last(path) else {
             return Ok(Spot::Root);
         };
@@ -118,6 +122,15 @@ impl Disk {
         }
     }
 
+    /// Opens the directory at a normalised path; `None` where there is none.
+    pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
+        match self.find(path)? {
+            Spot::Missing | Spot::BelowFile { .. } | Spot::File(_) => Ok(None),
+            Spot::Root => self.root_handle(path).map(Some),
+            Spot::Directory(place) => place.open_directory(path),
+        }
+    }
+
     /// Returns the directory at a path after making what is missing.
     pub(super) fn make_directories(&self, path: &str) -> Result<Dir> {
         let mut directory = self.root_handle(path)?;
@@ -129,7 +142,7 @@ impl Disk {
             if matches!(found, Step::Missing) {
                 match directory.create_dir(name) {
                     Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                        return Err(error::io("make the directory", so_far)(error));
+                        return Err(error::io("make the directory", so_far)(error).into());
                     }
                     _ => found = step(&directory, name, so_far)?,
                 }
@@ -139,14 +152,14 @@ impl Disk {
                 Step::File => return Err(crate::files::rules::below_file(so_far, path)),
                 Step::Missing => {
                     let gone = std::io::Error::from(ErrorKind::NotFound);
-                    return Err(error::io("make the directory", so_far)(gone));
+                    return Err(error::io("make the directory", so_far)(gone).into());
                 }
             };
         }
         Ok(directory)
     }
 
-    pub(super) fn root_handle(&self, path: &str) -> Result<Dir> {
+    pub(super) fn root_handle(&self, path: &str) -> DiskResult<Dir> {
         self.root
             .try_clone()
             .map_err(error::io("open the root for", path))
@@ -155,7 +168,7 @@ impl Disk {
 
 impl Place {
     /// Opens the directory that was found here; `None` when it has gone since.
-    pub(super) fn open_directory(&self, path: &str) -> Result<Option<Dir>> {
+    pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
         match step(&self.parent, &self.name, path)? {
             Step::Into(directory) => Ok(Some(directory)),
             Step::Missing | Step::File => Ok(None),
@@ -164,7 +177,7 @@ impl Place {
 }
 
 /// Opens a name as a directory, and only then asks what it is instead: the answer makes a message, never a way in.
-fn step(directory: &Dir, name: &str, path: &str) -> Result<Step> {
+pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<Step> {
     let failure = match directory.open_dir_nofollow(name) {
         Ok(child) => return Ok(Step::Into(child)),
         Err(failure) => failure,
@@ -179,7 +192,7 @@ fn step(directory: &Dir, name: &str, path: &str) -> Result<Step> {
 }
 
 /// Returns what is in a directory, by name in byte order. What vanishes meanwhile is left out.
-pub(super) fn entries(directory: &Dir, path: &str) -> Result<Vec<(OsString, Metadata)>> {
+pub(super) fn entries(directory: &Dir, path: &str) -> DiskResult<Vec<(OsString, Metadata)>> {
     let mut entries = Vec::new();
     for entry in directory.entries().map_err(error::io("list", path))? {
         let entry = entry.map_err(error::io("list", path))?;

@@ -1,22 +1,68 @@
-//! What only a disk refuses.
+//! Errors of the disk.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
+use thiserror::Error;
 use windlass_core::error::AgentLoopError;
 
-pub(super) fn symlink(path: &str) -> AgentLoopError {
-    AgentLoopError::tool(format!("symbolic links are not followed: {path}"))
+pub(super) type DiskResult<T> = Result<T, DiskError>;
+
+/// Why the disk refused an operation on a path.
+#[derive(Debug, Error)]
+pub(super) enum DiskError {
+    #[error("symbolic links are not followed: {path}")]
+    Symlink { path: String },
+    #[error("neither a regular file nor a directory: {path}")]
+    NotRegular { path: String },
+    #[error("directories are nested too deep below: {path}")]
+    TooDeep { path: String },
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        doing: &'static str,
+        path: String,
+        source: io::Error,
+    },
 }
 
-pub(super) fn not_regular(path: &str) -> AgentLoopError {
-    AgentLoopError::tool(format!("neither a regular file nor a directory: {path}"))
+impl DiskError {
+    /// Whether a search may omit the path: the entry is gone, replaced by another kind of entry, or unreadable for this
+    /// user. Any other error, such as a lack of file descriptors, must fail the search, because its result would be
+    /// incomplete without a sign of it.
+    pub(super) fn is_unsearchable(&self) -> bool {
+        match self {
+            Self::Symlink { .. } | Self::NotRegular { .. } => true,
+            Self::TooDeep { .. } => false,
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory
+            ),
+        }
+    }
 }
 
-pub(super) fn too_deep(path: &str) -> AgentLoopError {
-    AgentLoopError::tool(format!("directories are nested too deep below: {path}"))
+impl From<DiskError> for AgentLoopError {
+    fn from(error: DiskError) -> Self {
+        Self::tool(error.to_string())
+    }
 }
 
-/// Returns what turns an error of the system into ours: what was tried, and with which path.
-pub(super) fn io(doing: &'static str, path: &str) -> impl FnOnce(io::Error) -> AgentLoopError {
-    move |error| AgentLoopError::tool(format!("cannot {doing} {path}: {error}"))
+pub(super) fn symlink(path: &str) -> DiskError {
+    DiskError::Symlink {
+        path: path.to_owned(),
+    }
+}
+
+pub(super) fn not_regular(path: &str) -> DiskError {
+    DiskError::NotRegular {
+        path: path.to_owned(),
+    }
+}
+
+/// Returns a function that adds the operation and its path to an I/O error.
+pub(super) fn io(doing: &'static str, path: &str) -> impl FnOnce(io::Error) -> DiskError {
+    move |source| DiskError::Io {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 use windlass_core::error::Result;
 use windlass_core::session_file::GrepMatch;
 
-use super::disk::{Disk, entries};
+use super::disk::{Disk, OPEN_LEVELS, Step, entries, step};
+use super::error::DiskResult;
 use super::ignored::Ignored;
 use super::read::read_bytes;
 use crate::files::content::Content;
@@ -16,70 +16,109 @@ use crate::files::search::{MAX_SEARCHED_BYTES, Search, path_order};
 
 impl Disk {
     /// Searches all files that are neither ignored nor part of a repository's own records.
-    pub(super) fn grep(&self, mut search: Search<'_>) -> Result<Vec<GrepMatch>> {
+    pub(super) fn grep(&self, search: Search<'_>) -> Result<Vec<GrepMatch>> {
+        let mut walk = Walk {
+            disk: self,
+            path: String::new(),
+            search,
+        };
         let root = self.root_handle("/")?;
-        let _ = walk(&root, &mut String::new(), None, 0, &mut search);
-        Ok(search.into_hits())
+        let _ = walk.directory(root, None, 0)?;
+        Ok(walk.search.into_hits())
     }
 }
 
-/// Goes through a directory in the order of the paths. What cannot be read is left out, as if it were not there.
-fn walk(
-    directory: &Dir,
-    path: &mut String,
-    ignored: Option<&Ignored<'_>>,
-    depth: usize,
-    search: &mut Search<'_>,
-) -> ControlFlow<()> {
-    let Ok(entries) = entries(directory, path) else {
-        return ControlFlow::Continue(());
-    };
-    let mut entries: Vec<(&str, bool)> = entries
-        .iter()
-        .filter(|(_, metadata)| metadata.is_dir() || metadata.is_file())
-        .filter_map(|(name, metadata)| Some((name.to_str()?, metadata.is_dir())))
-        .filter(|(name, _)| *name != ".git" && !is_temporary(name))
-        .collect();
-    entries.sort_by(|a, b| path_order(*a, *b));
+/// A search on its way through a tree, in the order of the paths.
+struct Walk<'a> {
+    disk: &'a Disk,
+    /// The path of the current entry.
+    path: String,
+    search: Search<'a>,
+}
 
-    let has_rules = entries.contains(&(".gitignore", false));
-    let own = has_rules
-        .then(|| Ignored::read(directory, path, ignored))
-        .flatten();
-    let ignored = own.as_ref().or(ignored);
+impl Walk<'_> {
+    fn directory(
+        &mut self,
+        directory: Dir,
+        ignored: Option<&Ignored<'_>>,
+        depth: usize,
+    ) -> Result<ControlFlow<()>> {
+        let Some(entries) = searchable(entries(&directory, &self.path))? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut entries: Vec<(&str, bool)> = entries
+            .iter()
+            .filter(|(_, metadata)| metadata.is_dir() || metadata.is_file())
+            .filter_map(|(name, metadata)| Some((name.to_str()?, metadata.is_dir())))
+            .filter(|(name, _)| *name != ".git" && !is_temporary(name))
+            .collect();
+        entries.sort_by(|a, b| path_order(*a, *b));
 
-    let end = path.len();
-    for (name, is_directory) in entries {
-        path.push('/');
-        path.push_str(name);
-        if !ignored.is_some_and(|ignored| ignored.is_ignored(path, is_directory)) {
-            if !is_directory {
-                search_file(directory, name, path, search)?;
+        let has_rules = entries.contains(&(".gitignore", false));
+        let own = if has_rules {
+            searchable(Ignored::read(&directory, &self.path, ignored))?.flatten()
+        } else {
+            None
+        };
+        let ignored = own.as_ref().or(ignored);
+
+        let end = self.path.len();
+        let mut directory = Some(directory);
+        for (name, is_directory) in entries {
+            let Some(open) = self.reopen(&mut directory)? else {
+                break;
+            };
+            self.path.push('/');
+            self.path.push_str(name);
+            let mut flow = ControlFlow::Continue(());
+            if ignored.is_some_and(|ignored| ignored.is_ignored(&self.path, is_directory)) {
+                // Neither the entry nor anything inside it is searched.
+            } else if !is_directory {
+                flow = self.file(open, name)?;
             } else if depth < MAX_DEPTH
-                && let Ok(child) = directory.open_dir_nofollow(name)
+                && let Some(Step::Into(child)) = searchable(step(open, name, &self.path))?
             {
-                walk(&child, path, ignored, depth + 1, search)?;
+                if depth >= OPEN_LEVELS {
+                    directory = None;
+                }
+                flow = self.directory(child, ignored, depth + 1)?;
+            }
+            self.path.truncate(end);
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
-        path.truncate(end);
+        Ok(ControlFlow::Continue(()))
     }
-    ControlFlow::Continue(())
+
+    /// Returns the directory at the current path; `None` when it is gone.
+    fn reopen<'d>(&self, directory: &'d mut Option<Dir>) -> DiskResult<Option<&'d Dir>> {
+        if directory.is_none() {
+            *directory = searchable(self.disk.open_directory(&self.path))?.flatten();
+        }
+        Ok(directory.as_ref())
+    }
+
+    fn file(&mut self, directory: &Dir, name: &str) -> Result<ControlFlow<()>> {
+        if !self.search.takes_path(&self.path) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let read = read_bytes(directory, name, &self.path, MAX_SEARCHED_BYTES);
+        let Some(Some((_, Some(bytes)))) = searchable(read)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        Ok(match Content::from_bytes(bytes).text() {
+            Some(text) if self.search.may_hit(text) => self.search.take_lines(&self.path, text),
+            _ => ControlFlow::Continue(()),
+        })
+    }
 }
 
-fn search_file(
-    directory: &Dir,
-    name: &str,
-    path: &str,
-    search: &mut Search<'_>,
-) -> ControlFlow<()> {
-    if !search.takes_path(path) {
-        return ControlFlow::Continue(());
-    }
-    let Ok(Some((_, Some(bytes)))) = read_bytes(directory, name, path, MAX_SEARCHED_BYTES) else {
-        return ControlFlow::Continue(());
-    };
-    match Content::from_bytes(bytes).text() {
-        Some(text) if search.may_hit(text) => search.take_lines(path, text),
-        _ => ControlFlow::Continue(()),
+/// Returns `None` for a path that a search may omit.
+fn searchable<T>(result: DiskResult<T>) -> DiskResult<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_unsearchable() => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -5,6 +5,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use windlass_core::bounds::check_pattern;
 
+use super::error::DiskResult;
 use super::read::read_bytes;
 
 /// How big a `.gitignore` may be; a larger one is not read.
@@ -19,21 +20,28 @@ pub(super) struct Ignored<'a> {
 }
 
 impl<'a> Ignored<'a> {
-    /// Reads the rules of a directory; `None` when it has none that can be read.
-    pub(super) fn read(directory: &Dir, path: &str, above: Option<&'a Self>) -> Option<Self> {
-        let (_, bytes) = read_bytes(directory, ".gitignore", path, MAX_RULES_BYTES).ok()??;
+    /// Reads the rules of a directory; `None` when it has none.
+    pub(super) fn read(
+        directory: &Dir,
+        path: &str,
+        above: Option<&'a Self>,
+    ) -> DiskResult<Option<Self>> {
+        let read = read_bytes(directory, ".gitignore", path, MAX_RULES_BYTES)?;
+        let Some((_, Some(bytes))) = read else {
+            return Ok(None);
+        };
         let mut builder = GitignoreBuilder::new("");
-        for line in String::from_utf8_lossy(&bytes?).lines() {
+        for line in String::from_utf8_lossy(&bytes).lines() {
             // As git does: a line that is no rule takes no other with it.
             if check_pattern(line).is_ok() {
                 let _ = builder.add_line(None, line);
             }
         }
-        Some(Self {
+        Ok(builder.build().ok().map(|rules| Self {
             above,
-            rules: builder.build().ok()?,
+            rules,
             prefix: path.len() + 1,
-        })
+        }))
     }
 
     /// Tells whether a path is ignored; the nearest directory with an opinion decides.

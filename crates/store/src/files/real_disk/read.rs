@@ -9,7 +9,7 @@ use windlass_core::session_file::{FileInfo, FileStat, SessionFile};
 use windlass_core::typed_id::SessionId;
 
 use super::disk::{Disk, Spot, entries};
-use super::error;
+use super::error::{self, DiskResult};
 use super::view::view;
 use crate::files::content::Content;
 use crate::files::path::{is_temporary, join};
@@ -55,13 +55,8 @@ impl Disk {
 
     /// Lists what can be reached: no links, devices or sockets, and no names that a path cannot spell.
     pub(super) fn list(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
-        let directory = match self.find(path)? {
-            Spot::Missing | Spot::BelowFile { .. } | Spot::File(_) => return Ok(Vec::new()),
-            Spot::Root => self.root_handle(path)?,
-            Spot::Directory(place) => match place.open_directory(path)? {
-                Some(directory) => directory,
-                None => return Ok(Vec::new()),
-            },
+        let Some(directory) = self.open_directory(path)? else {
+            return Ok(Vec::new());
         };
         let listed = entries(&directory, path)?
             .into_iter()
@@ -84,7 +79,7 @@ pub(super) fn read_bytes(
     name: &str,
     path: &str,
     limit: u64,
-) -> Result<Option<(Metadata, Option<Vec<u8>>)>> {
+) -> DiskResult<Option<(Metadata, Option<Vec<u8>>)>> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = match directory.open_with(name, &options) {

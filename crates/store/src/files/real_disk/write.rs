@@ -115,7 +115,7 @@ fn replace(
     written.map_err(|error| {
         // If this fails too there is nothing left to try, and the first failure is the one to tell.
         let _ = directory.remove_file(&temporary);
-        error::io("write", path)(error)
+        error::io("write", path)(error).into()
     })
 }
 

@@ -152,12 +152,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Tells whether the gap that was stepped over is one of whole turns.
-    pub(in super::super) fn has_turns(&self, first: u64) -> Result<bool, Fault> {
-        let query = "SELECT 1 FROM pruned WHERE stream = ?1 AND first = ?2 AND turns = 1";
+    /// Returns whether records in a gap that was stepped over belonged to turns.
+    pub(in super::super) fn has_turns(&self, gap: &RangeInclusive<u64>) -> Result<bool, Fault> {
+        let query =
+            "SELECT 1 FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3 AND turns = 1";
         let stream = self.lineage.parts()[self.part].stream;
         let mut statement = self.reader.prepare_cached(query)?;
-        Ok(statement.exists([int(stream), int(first)])?)
+        Ok(statement.exists([int(stream), int(*gap.start()), int(*gap.end())])?)
     }
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.

@@ -7,27 +7,53 @@ use super::super::error::Fault;
 use super::super::runs::as_stored;
 use super::tables::find_run;
 use super::tail::folded;
+use crate::runs::KeptRun;
 
 /// A comparison of one run, record by record.
 #[derive(Debug)]
 pub(in super::super) struct RunCheck {
-    stream: u64,
     /// Behind this position the row may be missing, or older than its run.
     folded: u64,
+    row: RowState,
     summary: Option<RunSummary>,
-    /// As the records up to that position say.
-    exact: Option<RunSummary>,
     differences: Vec<String>,
+}
+
+#[derive(Debug)]
+enum RowState {
+    /// `is_needed`: a record up to the position exists.
+    Missing {
+        is_needed: bool,
+    },
+    /// `is_right`: it equals the run as of that position or of a later record. Rows are written in several commits, and
+    /// the position after the last of them, so a row can be newer than the position and older than its run.
+    Found {
+        row: KeptRun,
+        is_right: bool,
+    },
+    Unreadable,
 }
 
 impl RunCheck {
     pub(in super::super) fn begin(connection: &Connection, stream: u64) -> Result<Self, Fault> {
+        let mut differences = Vec::new();
+        let row = match find_run(connection, stream) {
+            Ok(None) => RowState::Missing { is_needed: false },
+            Ok(Some(row)) => RowState::Found {
+                row,
+                is_right: false,
+            },
+            Err(Fault::Sql(error)) => {
+                differences.push(format!("the row of the run cannot be read: {error}"));
+                RowState::Unreadable
+            }
+            Err(fault) => return Err(fault),
+        };
         Ok(Self {
-            stream,
             folded: folded(connection)?,
+            row,
             summary: None,
-            exact: None,
-            differences: Vec::new(),
+            differences,
         })
     }
 
@@ -56,30 +82,30 @@ impl RunCheck {
         if let Some(summary) = &mut self.summary {
             as_stored(summary);
         }
-        if position <= self.folded {
-            self.exact.clone_from(&self.summary);
+        let is_exact = position <= self.folded;
+        match (&mut self.row, &self.summary) {
+            (RowState::Missing { is_needed }, Some(_)) => *is_needed |= is_exact,
+            (RowState::Found { row, is_right }, Some(summary)) => {
+                let is_same = row.summary == *summary;
+                *is_right = is_same || (*is_right && !is_exact);
+            }
+            _ => {}
         }
     }
 
     /// Returns what is wrong.
-    pub(in super::super) fn end(mut self, connection: &Connection) -> Result<Vec<String>, Fault> {
-        let what = match (find_run(connection, self.stream), &self.exact) {
-            (Ok(None), Some(_)) => "the row of the run is missing".to_owned(),
-            (Ok(None), None) => return Ok(self.differences),
-            (Ok(Some(run)), _) if run.epoch == 0 => {
-                "nobody has ever had the right to write to the run".to_owned()
+    pub(in super::super) fn end(mut self) -> Vec<String> {
+        let what = match &self.row {
+            RowState::Missing { is_needed: true } => Some("the row of the run is missing"),
+            RowState::Found { row, .. } if row.epoch == 0 => {
+                Some("nobody has ever had the right to write to the run")
             }
-            // It may have been written since, with what came after.
-            (Ok(Some(run)), exact)
-                if [exact, &self.summary].contains(&&Some(run.summary.clone())) =>
-            {
-                return Ok(self.differences);
-            }
-            (Ok(Some(_)), _) => "the row of the run is not what its records say".to_owned(),
-            (Err(Fault::Sql(error)), _) => format!("the row of the run cannot be read: {error}"),
-            (Err(fault), _) => return Err(fault),
+            RowState::Found {
+                is_right: false, ..
+            } => Some("the row of the run is not what its records say"),
+            RowState::Missing { .. } | RowState::Found { .. } | RowState::Unreadable => None,
         };
-        self.differences.push(what);
-        Ok(self.differences)
+        self.differences.extend(what.map(str::to_owned));
+        self.differences
     }
 }

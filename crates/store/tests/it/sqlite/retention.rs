@@ -8,7 +8,9 @@ use windlass_store::queries::{UsageBy, UsageQuery};
 use windlass_store::sqlite::SqliteRetention;
 use windlass_store::{HostRecord, HostRecords, Journal, Queries, SqliteStore, conformance};
 
-use super::support::{Home, completed, custom, delta, events, fill, fork, key, read, started};
+use super::support::{
+    Home, completed, custom, delta, events, fill, findings, fork, key, queued, read, started,
+};
 
 async fn open(home: &Home, retention: SqliteRetention) -> SqliteStore {
     SqliteStore::open(home.options().with_retention(retention))
@@ -457,4 +459,26 @@ async fn records_of_job_streams_are_removed_before_histories() {
     assert_eq!(read(&store, "s").await.unwrap().len(), 200);
     assert!(read(&store, "work:tasks").await.unwrap().len() < 900);
     assert!(store.used_bytes().await.unwrap() <= 1_000_000);
+}
+
+#[tokio::test]
+async fn pruning_after_a_fork_with_queued_input_is_no_finding() {
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_age: Some(Duration::from_secs(60)),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    let turn = TurnId::new();
+    fill(&store, "s", vec![queued(turn), custom("shared")]).await;
+    fork(&store.journal(), "s", 2, "child").await.unwrap();
+    fill(
+        &store,
+        "s",
+        vec![started(turn), completed(turn), custom("end")],
+    )
+    .await;
+    let later = Utc::now() + Duration::from_secs(120);
+    assert_eq!(store.maintain(later).await.unwrap().records, 2);
+    assert_eq!(findings(&store).await, Vec::<String>::new());
 }

@@ -12,7 +12,7 @@ use windlass_store::{
     conformance,
 };
 
-use super::support::{Home, custom, fill};
+use super::support::{Home, custom, fill, findings};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_keeps_the_rules() {
@@ -181,6 +181,31 @@ async fn check(change: &str, expected: &[&str]) {
         each.collect::<Vec<_>>()
     };
     assert_eq!(plain(anew), plain(before), "{change}");
+}
+
+/// Rows are written in several commits, and the position up to which they are exact after the last of them. A reader in
+/// between sees rows that are newer than that position and older than their run.
+#[tokio::test]
+async fn a_row_between_the_exact_position_and_the_newest_record_is_right() {
+    for (turns, expected) in [
+        (0, &[][..]),
+        (1, &[]),
+        (2, &[]),
+        (
+            3,
+            &["stream run:open: the row of the run is not what its records say"],
+        ),
+    ] {
+        let home = Home::new();
+        full_store(&home).await.close().await;
+        let change = format!(
+            "UPDATE state SET folded = (SELECT position FROM runs WHERE status = 0); \
+             UPDATE runs SET turns = {turns} WHERE status = 0"
+        );
+        home.database().execute_batch(&change).unwrap();
+        let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
+        assert_eq!(findings(&reader).await, expected, "{turns} turns");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use windlass_core::events::{
     CustomData, Event, EventContext, EventData, EventRequest, SessionForkedData,
 };
+use windlass_core::message::Message;
 use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_store::{Batch, Journal, JournalError, SqliteError, StreamKey};
@@ -111,6 +112,11 @@ fn of_turn(event_type: &str, mut payload: Value, turn_id: TurnId) -> EventData {
 pub(super) fn started(turn_id: TurnId) -> EventData {
     let payload = json!({"input_message_id": MessageId::new()});
     of_turn("turn.started", payload, turn_id)
+}
+
+pub(super) fn queued(turn_id: TurnId) -> EventData {
+    let message = Message::user("queued");
+    of_turn("input.queued", json!({ "message": message }), turn_id)
 }
 
 pub(super) fn delta(turn_id: TurnId, text: &str) -> EventData {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules, call_digest};
+use windlass_core::remembered_calls::call_digest;
 use windlass_core::tools::ToolCall;
+use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_turn::TurnPlan;
 
 use crate::world::Step::{

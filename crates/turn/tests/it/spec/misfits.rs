@@ -94,6 +94,22 @@ fn what_has_happened_does_not_happen_again() {
             "its turn is known already",
         ),
         (
+            vec![Say("x"), Say("y"), EditQueued(0, "z"), RemoveQueued(0)],
+            "input.edited",
+            "no such input is queued",
+        ),
+        (
+            vec![
+                Say("x"),
+                Say("y"),
+                Say("z"),
+                MoveQueued(0, 1),
+                RemoveQueued(0),
+            ],
+            "input.edited",
+            "the queue has no such position",
+        ),
+        (
             vec![Say("x"), Streams("y"), Crash],
             "output.message.delta",
             model,

@@ -1,10 +1,15 @@
 //! Inputs that wait for their turns.
 
 use windlass_core::events::EventData;
+use windlass_core::items::input_summary;
+use windlass_core::message::{Controls, InputMessage, Message};
+use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::TurnId;
-use windlass_turn::Input;
+use windlass_turn::{Input, OnBusy, QueueEdit};
 
-use crate::world::Step::{Begin, BeginFails, CancelQueued, Model, Say};
+use crate::world::Step::{
+    Begin, BeginFails, CancelQueued, Crash, EditQueued, Model, MoveQueued, RemoveQueued, Say,
+};
 use crate::world::{World, check, plan, transcript};
 
 const READY: &[crate::world::Step] = &[Say("hi"), Say("second"), Say("third"), Model("hello", &[])];
@@ -112,4 +117,122 @@ fn an_input_whose_plan_fails_ends_and_the_next_goes_on() {
         &[READY, &[BeginFails, Begin]].concat(),
         &["user hi", "agent hello", "user second", "user third"],
     );
+}
+
+#[test]
+fn an_edited_input_begins_with_its_new_text() {
+    let given = [READY, &[EditQueued(0, "changed"), Begin]].concat();
+    check(plan(), READY, EditQueued(0, "changed"), &["input.edited"]);
+    transcript(plan(), &given, &["user hi", "agent hello", "user changed"]);
+}
+
+#[test]
+fn a_moved_input_begins_in_its_new_place() {
+    check(
+        plan(),
+        READY,
+        MoveQueued(1, 0),
+        &["input.edited", "=> prepare"],
+    );
+    transcript(
+        plan(),
+        &[READY, &[MoveQueued(1, 0), Begin]].concat(),
+        &["user hi", "agent hello", "user third"],
+    );
+    // An index past the end is the last one.
+    transcript(
+        plan(),
+        &[READY, &[MoveQueued(0, 9), Begin]].concat(),
+        &["user hi", "agent hello", "user third"],
+    );
+}
+
+#[test]
+fn an_edit_that_changes_nothing_is_not_recorded() {
+    check(plan(), READY, EditQueued(0, "second"), &[]);
+    check(plan(), READY, MoveQueued(1, 1), &[]);
+    check(plan(), READY, MoveQueued(1, 7), &[]);
+}
+
+#[test]
+fn a_removed_input_does_not_begin() {
+    check(
+        plan(),
+        READY,
+        RemoveQueued(0),
+        &["turn.cancelled", "=> prepare"],
+    );
+    transcript(
+        plan(),
+        &[READY, &[RemoveQueued(0), Begin]].concat(),
+        &["user hi", "agent hello", "user third"],
+    );
+}
+
+#[test]
+fn a_turn_that_has_begun_is_not_in_the_queue() {
+    let begun = &[Say("hi")];
+    for step in [EditQueued(0, "late"), MoveQueued(0, 0), RemoveQueued(0)] {
+        check(plan(), begun, step, &["! not queued"]);
+        check(
+            plan(),
+            &[Say("hi"), Model("a", &[])],
+            step,
+            &["! not queued"],
+        );
+    }
+}
+
+#[test]
+fn an_edited_queue_survives_a_crash() {
+    let edits = [EditQueued(1, "changed"), MoveQueued(1, 0), Crash];
+    let running = [&[Say("hi"), Say("second"), Say("third")], &edits[..]].concat();
+    let world = World::after(plan(), &running);
+    let texts = |world: &World| {
+        let queue = world.thread.queue().iter();
+        queue
+            .map(|it| it.message.text().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&world), ["changed", "second"]);
+    let removed = World::after(plan(), &[&running[..], &[RemoveQueued(0), Crash]].concat());
+    assert_eq!(texts(&removed), ["second"]);
+}
+
+#[test]
+fn the_summary_of_a_client_goes_with_its_text() {
+    let mut world = World::after(plan(), &[Say("hi")]);
+    let request = TurnRequest {
+        input_summary: Some("in short".to_owned()),
+        ..TurnRequest::default()
+    };
+    let message = InputMessage {
+        controls: Some(Controls {
+            turn: Some(Box::new(request)),
+            ..Controls::default()
+        }),
+        ..InputMessage::user("second")
+    };
+    let submit = Input::Submit {
+        message,
+        on_busy: OnBusy::Queue,
+        timeout: None,
+        turn_id: None,
+    };
+    let queued = world.decide(submit).unwrap();
+    world.take(queued);
+    world.play(EditQueued(0, "changed"));
+    let message = &world.thread.queue()[0].message;
+    assert_eq!(input_summary(message), "changed");
+}
+
+#[test]
+fn an_edit_cannot_bring_calls_or_results() {
+    let mut world = World::after(plan(), READY);
+    let edit = QueueEdit {
+        content: Some(Message::tool_result("a", None, None).content),
+        position: None,
+    };
+    let turn_id = world.thread.queue()[0].turn_id;
+    assert!(world.decide(Input::EditQueued { turn_id, edit }).is_err());
 }

@@ -15,11 +15,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use windlass_protocol::CreateThread;
 
 use crate::cli::{note, or_current};
 use crate::data;
 use crate::reach::{Link, Purpose, Reach};
 use crate::stdio_rpc::{Failure, Incoming, Lines, Peer};
+use crate::talk::in_environment;
 use session::{Prompted, Session};
 
 /// The version of the protocol.
@@ -181,12 +183,13 @@ impl Agent {
         tell_of_servers(params);
         let environment = self.link.environment(&cwd).await?;
         let cwd = cwd.canonicalize().unwrap_or(cwd);
-        let thread = json!({
-            "environments": [{ "environment_id": environment, "cwd": cwd }],
-            "model": self.model,
-            "backend": self.backend,
-        });
-        let session = Session::new(&self.link, &thread).await?;
+        let request = CreateThread {
+            environments: Some(vec![in_environment(environment, &cwd)]),
+            model: self.model.clone(),
+            backend: self.backend.clone(),
+            ..CreateThread::default()
+        };
+        let session = Session::new(&self.link, request).await?;
         Ok(self.open(session))
     }
 

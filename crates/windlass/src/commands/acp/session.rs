@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use windlass_protocol::{EventPayload, ItemKind, Mode, Status, Thread, ThreadDetail, Turn};
+use windlass_protocol::{
+    ApprovalDecision, Call, CreateThread, DecideApproval, EventPayload, ItemKind, Mode,
+    PatchThread, StartTurn, Status, Thread, ThreadDetail, Turn,
+};
 
 use super::updates::{Updates, asked_for, past};
+use crate::calls;
 use crate::follow::{self, Follower, Next};
 use crate::reach::Link;
 use crate::stdio_rpc::{Failure, Peer};
-use crate::terminal::{ToolCall, asked};
-
-/// Nobody in an editor can answer the questions of this tool: the protocol has no word for them.
-const NOT_OFFERED: [&str; 1] = ["request_user_input"];
+use crate::talk::{ASKING_TOOL, decide_approval};
+use crate::terminal::{ToolCall, asked, decision};
 
 /// A thread that an editor has open.
 pub(super) struct Session {
@@ -39,8 +41,8 @@ enum Work {
 
 impl Session {
     /// Makes a thread.
-    pub(super) async fn new(link: &Arc<Link>, thread: &Value) -> Result<Self, Failure> {
-        let thread = link.client().post("/v1/threads", thread).await?;
+    pub(super) async fn new(link: &Arc<Link>, request: CreateThread) -> Result<Self, Failure> {
+        let thread = link.api().create_thread(Call::new((), request)).await?;
         Ok(Self::on(link, thread))
     }
 
@@ -52,8 +54,8 @@ impl Session {
         cwd: &Path,
         peer: &Peer,
     ) -> Result<Self, Failure> {
-        let path = format!("/v1/threads/{id}");
-        let thread: Thread = link.client().get::<ThreadDetail>(&path).await?.thread;
+        let api = link.api();
+        let thread = calls::newest_turns(&*api, id, 0).await?.thread;
         let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         if Path::new(&thread.workspace) != real {
             return Err(Failure::bad(format!(
@@ -62,8 +64,8 @@ impl Session {
                 cwd.display()
             )));
         }
-        follow::resume(link, id).await?;
-        let detail: ThreadDetail = link.client().get(&path).await?;
+        calls::resume(&*api, id).await?;
+        let detail = calls::whole_thread(&*api, id).await?;
         let open = open_turn(&detail).map(str::to_owned);
         for item in &detail.items {
             let is_open = open.as_ref() == Some(&item.turn_id);
@@ -143,32 +145,41 @@ impl Session {
     }
 
     pub(super) async fn set_mode(&self, mode: &str) -> Result<Value, Failure> {
-        if !["agent", "plan"].contains(&mode) {
-            return Err(Failure::bad(format!(
-                "there is no mode `{mode}`; there are agent and plan"
-            )));
-        }
-        let path = format!("/v1/threads/{}", self.id());
-        let client = self.link.client();
-        client
-            .patch::<Value>(&path, &json!({ "mode": mode }))
-            .await?;
+        let mode = match mode {
+            "agent" => Mode::Agent,
+            "plan" => Mode::Plan,
+            _ => {
+                return Err(Failure::bad(format!(
+                    "there is no mode `{mode}`; there are agent and plan"
+                )));
+            }
+        };
+        let change = PatchThread {
+            mode: Some(mode),
+            ..PatchThread::default()
+        };
+        calls::patch(&*self.link.api(), self.id(), change).await?;
         Ok(json!({}))
     }
 
     /// Carries a turn to its end, telling what happens.
     pub(super) async fn prompt(&self, peer: &Peer, text: &str) -> Result<Value, Failure> {
-        let client = self.link.client();
-        let detail: ThreadDetail = client.get(&format!("/v1/threads/{}", self.id())).await?;
-        let mut events = Follower::after(&self.link, self.id(), detail.latest_seq).await?;
-        let wanted = json!({ "prompt": text, "disallowed_tools": NOT_OFFERED });
-        let started = follow::begin_turn(&self.link, self.id(), &wanted).await??;
+        let newest = calls::newest_turns(&*self.link.api(), self.id(), 0).await?;
+        let since = newest.latest_seq;
+        let mut events = Follower::after(&self.link, self.id(), since).await?;
+        let turn = StartTurn {
+            prompt: text.to_owned(),
+            // The protocol has no request for the questions of this tool.
+            disallowed_tools: Some(vec![ASKING_TOOL.to_owned()]),
+            ..StartTurn::default()
+        };
+        let started = follow::start_turn(&self.link, self.id(), turn).await??;
         let begun = Work::Turn(started.turn.id.clone());
         if self.now(begun) == (Work::Starting { is_canceled: true }) {
             self.cancel().await;
         }
         let open_approvals = OpenApprovals {
-            since: detail.latest_seq,
+            since,
             pending: HashSet::new(),
         };
         let turn = self
@@ -259,9 +270,8 @@ impl Session {
             }
             Work::Nothing => return,
         };
-        let path = format!("/v1/threads/{}/turns/{turn}/interrupt", self.id());
         // One that has ended in the meantime needs no stop.
-        let _ = self.link.client().post::<Value>(&path, &json!({})).await;
+        let _ = calls::interrupt(&*self.link.api(), self.id(), &turn).await;
     }
 
     /// Sets what the session is at, and returns what it was at.
@@ -334,16 +344,45 @@ async fn decide(link: Arc<Link>, peer: Peer, session_id: String, call: Value, ap
     let chosen = outcome
         .as_ref()
         .and_then(|outcome| outcome["optionId"].as_str());
-    let (decision, remember) = match chosen {
-        Some("allow") => ("allow", false),
-        Some("allow_always") => ("allow", true),
-        _ => ("deny", false),
+    let decided = match chosen {
+        Some("allow" | "allow_always") => ApprovalDecision::Allow,
+        _ => ApprovalDecision::Deny,
     };
-    let path = format!("/v1/approvals/{approval}");
-    let body = json!({ "decision": decision, "remember": remember });
+    let request = DecideApproval {
+        remember: chosen == Some("allow_always"),
+        ..decision(decided)
+    };
     // Where the daemon is gone, the next one has the same question. Somebody else may have decided, or the turn was stopped.
-    while let Err(error) = link.client().post::<Value>(&path, &body).await
+    while let Err(error) = decide_approval(&*link.api(), &approval, request.clone()).await
         && error.is_lost()
         && link.again().await.is_ok()
     {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub_api::{StubApi, detail_json, thread_json, turn_json};
+
+    #[tokio::test]
+    async fn prompt_reads_no_earlier_turns() {
+        let api = Arc::new(StubApi::new(json!({
+            "CreateThread": thread_json(),
+            "GetThread": detail_json(),
+            "StreamEvents": null,
+            "StartTurn": { "thread": thread_json(), "turn": turn_json() },
+        })));
+        let link = Link::to_stub(api.clone());
+        let session = Session::new(&link, CreateThread::default()).await.unwrap();
+        // The stream of the stub ends, and no other daemon is there.
+        let stopped = session.prompt(&Peer::on_stdout(), "hello").await;
+        assert!(stopped.is_err());
+        let expected = [
+            "CreateThread",
+            "GetThread thr_1 turns=0",
+            "StreamEvents thr_1 since_seq=7",
+            "StartTurn thr_1",
+        ];
+        assert_eq!(api.calls()[..4], expected);
+    }
 }

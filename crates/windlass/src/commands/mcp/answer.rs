@@ -1,8 +1,8 @@
 //! What a tool answers: bounded, and with nothing in it that could act on a terminal.
 
 use serde_json::{Value, json};
-use windlass_client::ClientError;
 use windlass_core::bounds::lines;
+use windlass_protocol::CallError;
 
 /// How many bytes of text, and how many of data, an answer has.
 pub(super) const LIMIT: usize = 64 * 1024;
@@ -45,8 +45,8 @@ impl Refusal {
     }
 }
 
-impl From<ClientError> for Refusal {
-    fn from(error: ClientError) -> Self {
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
         let code = error.code().map_or("internal", |code| code.as_str());
         Self::new(code, error.to_string())
     }

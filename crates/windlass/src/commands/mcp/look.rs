@@ -1,15 +1,16 @@
 //! The tools that only look.
 
 use std::collections::HashSet;
-use std::io::{self, Write};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_client::ClientError;
 use windlass_core::bounds::one_line;
-use windlass_protocol::{ThreadDetail, ThreadSummary};
+use windlass_protocol::operations::ThreadSummariesQuery;
+use windlass_protocol::{Call, CallError, ThreadDetail, ThreadSummary};
 
 use super::answer::{LIMIT, Refusal, as_many_as_fit, beginning, clean, data, end, texts};
 use super::tools::Tools;
+use crate::calls;
 use crate::commands::runs;
 use crate::commands::threads;
 use crate::ids::LOOKED_THROUGH;
@@ -22,10 +23,14 @@ const PAYLOAD: usize = 4 * 1024;
 impl Tools {
     /// Returns the newest threads of the workspace.
     async fn own_threads(&self, is_archived_too: bool) -> Result<Vec<ThreadSummary>, Refusal> {
-        let path = format!(
-            "/v1/threads/summary?limit={LOOKED_THROUGH}&include_archived={is_archived_too}&git=false"
-        );
-        let mut threads: Vec<ThreadSummary> = self.link.client().get(&path).await?;
+        let query = ThreadSummariesQuery {
+            limit: Some(LOOKED_THROUGH as u64),
+            include_archived: Some(is_archived_too),
+            git: Some(false),
+            ..ThreadSummariesQuery::default()
+        };
+        let call = Call::new((), ()).with_query(query);
+        let mut threads = self.link.api().summarize_threads(call).await?.entries;
         threads.retain(|thread| self.is_within(&thread.workspace));
         Ok(threads)
     }
@@ -78,20 +83,20 @@ impl Tools {
     }
 
     pub(super) async fn events(&self, thread_id: &str, since: u64) -> Result<Value, Refusal> {
-        let path = format!("/v1/threads/{thread_id}/export?since_seq={since}");
+        let api = self.link.api();
+        let mut parts = calls::export_parts(&*api, thread_id, Some(since)).await?;
         let mut events = Events::default();
-        let is_more = match self.link.client().download(&path, &mut events).await {
-            Ok(()) => false,
-            // There is room for no more.
-            Err(ClientError::Unwritten(_)) if events.is_full => true,
-            Err(error) => return Err(error.into()),
-        };
-        let last = events.events.last().and_then(|event| event["seq"].as_u64());
+        while !events.is_full
+            && let Some(part) = parts.next().await?
+        {
+            events.push(&part).map_err(CallError::Unreadable)?;
+        }
+        let last = events.events.last().map(|event| event.seq);
         Ok(data(json!({
             "thread_id": thread_id,
             "events": events.events,
             "next_since": last.unwrap_or(since),
-            "more": is_more,
+            "more": events.is_full,
         })))
     }
 }
@@ -104,65 +109,67 @@ pub(super) fn shown(detail: &ThreadDetail) -> Result<Value, Refusal> {
     Ok(texts(&[&end(shown.trim_end(), LIMIT)]))
 }
 
-/// Takes the events of an export until there are enough.
+/// The events of an export, as many as fit into a result.
 #[derive(Default)]
 struct Events {
-    events: Vec<Value>,
+    events: Vec<ShortEvent>,
     size: usize,
     is_full: bool,
-    /// Whether the first line, which has the thread, is over.
+    /// Whether the first line, which is the thread, was read.
     is_after_head: bool,
-    /// The beginning of a line whose rest is to come.
+    /// The beginning of a line whose end is not there yet.
     line: Vec<u8>,
 }
 
+/// The fields of an event that a reader needs.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct ShortEvent {
+    seq: u64,
+    event: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<String>,
+    /// The JSON of a long payload is cut, and a string.
+    payload: Value,
+}
+
+impl ShortEvent {
+    fn read(line: &[u8]) -> serde_json::Result<Self> {
+        let mut event: Self = serde_json::from_slice(line)?;
+        event.payload = clean(event.payload);
+        let payload = event.payload.to_string();
+        if payload.len() > PAYLOAD {
+            event.payload = beginning(&payload, PAYLOAD).into();
+        }
+        Ok(event)
+    }
+}
+
 impl Events {
-    fn take(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        if !std::mem::replace(&mut self.is_after_head, true) {
-            return Ok(());
-        }
-        let event = shortened(serde_json::from_slice(&line)?);
-        self.size += event.to_string().len() + 1;
-        if self.size > LIMIT {
-            self.is_full = true;
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.events.push(event);
-        Ok(())
-    }
-}
-
-impl Write for Events {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+    /// Adds a part of the export, up to the first event that does not fit.
+    fn push(&mut self, part: &[u8]) -> serde_json::Result<()> {
+        for piece in part.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.take()?;
+            if !piece.ends_with(b"\n") {
+                continue;
             }
+            let line = std::mem::take(&mut self.line);
+            if !std::mem::replace(&mut self.is_after_head, true) {
+                continue;
+            }
+            let event = ShortEvent::read(&line)?;
+            self.size += serde_json::to_string(&event)?.len() + 1;
+            if self.size > LIMIT {
+                self.is_full = true;
+                return Ok(());
+            }
+            self.events.push(event);
         }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// Keeps what a reader needs of an event.
-fn shortened(event: Value) -> Value {
-    let event = clean(event);
-    let mut kept = json!({});
-    for name in ["seq", "event", "turn_id", "item_id", "timestamp", "payload"] {
-        if let Some(value) = event.get(name).filter(|value| !value.is_null()) {
-            kept[name] = value.clone();
-        }
-    }
-    let payload = kept["payload"].to_string();
-    if payload.len() > PAYLOAD {
-        kept["payload"] = beginning(&payload, PAYLOAD).into();
-    }
-    kept
 }
 
 /// Cuts a line, and shows that it was cut.
@@ -191,10 +198,11 @@ mod tests {
         for size in [1, 7, text.len()] {
             let mut events = Events::default();
             for piece in text.as_bytes().chunks(size) {
-                events.write_all(piece).unwrap();
+                events.push(piece).unwrap();
             }
             let expected = json!({ "seq": 2, "event": "x", "payload": { "text": "a\\u{9b}b" } });
-            assert_eq!((events.events.len(), &events.events[1]), (2, &expected));
+            let second = serde_json::to_value(&events.events[1]).unwrap();
+            assert_eq!((events.events.len(), second), (2, expected));
         }
     }
 
@@ -202,9 +210,9 @@ mod tests {
     fn long_events_are_cut_and_many_are_left_out() {
         let mut events = Events::default();
         let text = exported(&"y".repeat(PAYLOAD * 2), 100);
-        events.write_all(text.as_bytes()).unwrap_err();
+        events.push(text.as_bytes()).unwrap();
         assert!(events.is_full && events.events.len() > 10 && events.events.len() < 20);
-        let payload = events.events[0]["payload"].as_str().unwrap();
+        let payload = events.events[0].payload.as_str().unwrap();
         assert!(payload.contains("bytes more are left out"), "{payload}");
     }
 }

@@ -4,20 +4,22 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use uuid::Uuid;
 use windlass_core::bounds::lines;
 use windlass_protocol::{
-    EventPayload, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn,
-    ThreadDetail, Turn,
+    ApprovalDecision, Call, CreateThread, DecideApproval, EventPayload, Item, ItemKind, Mode,
+    RuntimeEventEnvelope, StartTurn, Status, Thread, Turn, UserInputAnswers,
 };
 
 use super::answer::{LIMIT, Refusal, beginning, clean, texts};
 use super::look::cut;
 use super::tools::{RunAgent, Tools};
+use crate::calls;
 use crate::follow::{self, Follower, Next};
 use crate::stdio_rpc::Peer;
-use crate::talk::{ASKING_TOOL, is_settled, unanswered};
-use crate::terminal::{ToolCall, about, asked};
+use crate::talk::{
+    ASKING_TOOL, answer_input, decide_approval, in_environment, is_settled, unanswered,
+};
+use crate::terminal::{ToolCall, about, asked, decision};
 
 /// How many refused calls an answer lists.
 const MAX_REFUSED: usize = 20;
@@ -82,9 +84,8 @@ impl Tools {
         if *canceled.borrow() {
             return Ok(None);
         }
-        let path = format!("/v1/threads/{}", thread.id);
-        let detail: ThreadDetail = self.link.client().get(&path).await?;
-        let events = Follower::after(&self.link, &thread.id, detail.latest_seq).await?;
+        let newest = calls::newest_turns(&*self.link.api(), &thread.id, 0).await?;
+        let events = Follower::after(&self.link, &thread.id, newest.latest_seq).await?;
         let turn = self.started(&thread, wanted).await?;
         progress.tell(&format!("thread {}", thread.id));
         let turn = Watched {
@@ -103,12 +104,17 @@ impl Tools {
     async fn new_thread(&self, wanted: &RunAgent) -> Result<Thread, Refusal> {
         let cwd = self.cwd(wanted.cwd.as_deref())?;
         let environment = self.link.environment(&cwd).await?;
-        let body = json!({
-            "environments": [{ "environment_id": environment, "cwd": cwd }],
-            "model": wanted.model.as_ref().or(self.model.as_ref()),
-            "backend": wanted.backend.as_ref().or(self.backend.as_ref()),
-        });
-        Ok(self.link.client().post("/v1/threads", &body).await?)
+        let request = CreateThread {
+            environments: Some(vec![in_environment(environment, &cwd)]),
+            model: wanted.model.clone().or_else(|| self.model.clone()),
+            backend: wanted.backend.clone().or_else(|| self.backend.clone()),
+            ..CreateThread::default()
+        };
+        Ok(self
+            .link
+            .api()
+            .create_thread(Call::new((), request))
+            .await?)
     }
 
     async fn earlier(&self, id: &str, wanted: &RunAgent) -> Result<Thread, Refusal> {
@@ -116,34 +122,25 @@ impl Tools {
             let message = "a thread keeps its directory and its agent: leave cwd and backend out";
             return Err(Refusal::field(message));
         }
-        let thread = self.thread(id).await?.thread;
+        let thread = self.thread(id).await?;
         self.check_roots(&thread).await?;
-        Ok(follow::resume(&self.link, id).await?)
+        Ok(calls::resume(&*self.link.api(), id).await?)
     }
 
-    /// Begins a turn, once: where the daemon is gone before its answer, the next one is asked for the same turn.
+    /// Starts the turn of a call.
     async fn started(&self, thread: &Thread, wanted: &RunAgent) -> Result<Turn, Refusal> {
-        let mut body = json!({
-            "prompt": wanted.prompt,
-            // Whatever was allowed in the thread: somebody else is at work now.
-            "auto_approve": self.is_all_allowed,
-            "disallowed_tools": [ASKING_TOOL],
-        });
-        if let (Some(model), Some(_)) = (&wanted.model, &wanted.thread_id) {
-            body["model"] = model.as_str().into();
-        }
-        if thread.mode == Mode::Yolo && !self.is_all_allowed {
-            body["mode"] = Mode::Agent.as_str().into();
-        }
-        let path = format!("/v1/threads/{}/turns", thread.id);
-        let key = Uuid::new_v4().to_string();
-        loop {
-            let client = self.link.client();
-            match client.post_once::<ThreadAndTurn>(&path, &body, &key).await {
-                Err(error) if error.is_lost() => self.link.again().await?,
-                started => return Ok(started?.turn),
-            }
-        }
+        let is_earlier = wanted.thread_id.is_some();
+        let turn = StartTurn {
+            prompt: wanted.prompt.clone(),
+            model: wanted.model.clone().filter(|_| is_earlier),
+            // The thread may allow everything to another client.
+            mode: (thread.mode == Mode::Yolo && !self.is_all_allowed).then_some(Mode::Agent),
+            auto_approve: Some(self.is_all_allowed),
+            disallowed_tools: Some(vec![ASKING_TOOL.to_owned()]),
+            ..StartTurn::default()
+        };
+        let started = follow::start_turn(&self.link, &thread.id, turn).await??;
+        Ok(started.turn)
     }
 }
 
@@ -163,11 +160,17 @@ struct Watched<'a> {
     refused: Vec<String>,
 }
 
+/// A question with its answer.
 struct Question {
-    path: String,
-    answer: Value,
+    id: String,
+    answer: QuestionAnswer,
     /// The call that this refuses.
     refuses: Option<String>,
+}
+
+enum QuestionAnswer {
+    Approval(DecideApproval),
+    Input(UserInputAnswers),
 }
 
 impl Watched<'_> {
@@ -224,16 +227,20 @@ impl Watched<'_> {
                 let known = self.calls.get(&approval.item_id);
                 let call = asked(&approval.tool_name, &approval.description, known);
                 let is_allowed = self.tools.is_all_allowed;
-                let decision = if is_allowed { "allow" } else { "deny" };
+                let decided = if is_allowed {
+                    ApprovalDecision::Allow
+                } else {
+                    ApprovalDecision::Deny
+                };
                 self.open.push(Question {
-                    path: format!("/v1/approvals/{}", approval.id),
-                    answer: json!({ "decision": decision }),
+                    id: approval.id,
+                    answer: QuestionAnswer::Approval(decision(decided)),
                     refuses: (!is_allowed).then(|| named(&call)),
                 });
             }
             EventPayload::UserInputRequired(input) => self.open.push(Question {
-                path: format!("/v1/user-input/{}/{}", self.thread.id, input.id),
-                answer: unanswered(&input.request),
+                answer: QuestionAnswer::Input(unanswered(&input.request)),
+                id: input.id,
                 refuses: None,
             }),
             EventPayload::ItemCompleted(ended)
@@ -268,9 +275,17 @@ impl Watched<'_> {
     /// Answers what is asked: nobody else does.
     async fn settle(&mut self) -> Result<(), Refusal> {
         while let Some(question) = self.open.pop() {
-            let client = self.tools.link.client();
-            match client.post::<Value>(&question.path, &question.answer).await {
-                Ok(_) => self.refused.extend(question.refuses),
+            let api = self.tools.link.api();
+            let answered = match &question.answer {
+                QuestionAnswer::Approval(request) => {
+                    decide_approval(&*api, &question.id, request.clone()).await
+                }
+                QuestionAnswer::Input(answers) => {
+                    answer_input(&*api, &self.thread.id, &question.id, answers.clone()).await
+                }
+            };
+            match answered {
+                Ok(()) => self.refused.extend(question.refuses),
                 // Another daemon is reached while the events are waited for, and asks it too.
                 Err(error) if error.is_lost() => {
                     self.open.push(question);
@@ -283,12 +298,10 @@ impl Watched<'_> {
         Ok(())
     }
 
-    async fn interrupt(&self) {
-        let (thread, turn) = (&self.thread.id, &self.turn_id);
-        let path = format!("/v1/threads/{thread}/turns/{turn}/interrupt");
+    async fn interrupt(&mut self) {
+        let api = self.tools.link.api();
         // One that has ended in the meantime needs no stop.
-        let client = self.tools.link.client();
-        let _ = client.post::<Value>(&path, &json!({})).await;
+        let _ = calls::interrupt(&*api, &self.thread.id, &self.turn_id).await;
     }
 
     fn result(&self, turn: &Turn) -> Value {
@@ -355,7 +368,7 @@ fn named(tool: &ToolCall) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass_client::ClientError;
+    use windlass_protocol::CallError;
     use windlass_protocol::ErrorCode;
 
     use super::*;
@@ -364,7 +377,7 @@ mod tests {
     fn only_a_question_that_is_answered_is_let_go() {
         let refused = |code: ErrorCode| {
             let body = json!({ "error": { "code": code, "message": "no", "status": 400 } });
-            ClientError::Refused(Box::new(serde_json::from_value(body).unwrap()))
+            CallError::Refused(Box::new(serde_json::from_value(body).unwrap()))
         };
         for (code, is_gone) in [
             (ErrorCode::ApprovalNotPending, true),
@@ -374,7 +387,7 @@ mod tests {
         ] {
             assert_eq!(is_settled(&refused(code)), is_gone, "{code:?}");
         }
-        let broken = ClientError::BadRequest("x".to_owned());
+        let broken = CallError::InvalidRequest("x".to_owned());
         assert!(!is_settled(&broken));
     }
 }

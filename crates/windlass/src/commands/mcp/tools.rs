@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass_protocol::{Environment, Thread, ThreadDetail};
+use windlass_protocol::{Call, Thread};
 
 use super::answer::Refusal;
 use super::look::shown;
 use super::run_agent::Progress;
+use crate::calls::{self, by_id};
 use crate::cli::printable;
 use crate::reach::Link;
 use crate::stdio_rpc::Failure;
@@ -187,13 +188,14 @@ impl Tools {
     async fn show_thread(&self, arguments: Value) -> Result<Value, Refusal> {
         let OfThread { thread_id } = read(arguments)?;
         self.link.is_there().await?;
-        shown(&self.thread(&thread_id).await?)
+        self.thread(&thread_id).await?;
+        shown(&calls::whole_thread(&*self.link.api(), &thread_id).await?)
     }
 
     async fn thread_events(&self, arguments: Value) -> Result<Value, Refusal> {
         let OfEvents { thread_id, since } = read(arguments)?;
         self.link.is_there().await?;
-        let thread = self.thread(&thread_id).await?.thread;
+        let thread = self.thread(&thread_id).await?;
         self.events(&thread.id, since.unwrap_or(0)).await
     }
 
@@ -209,16 +211,15 @@ impl Tools {
     }
 
     /// Looks a thread of the workspace up.
-    pub(super) async fn thread(&self, id: &str) -> Result<ThreadDetail, Refusal> {
+    pub(super) async fn thread(&self, id: &str) -> Result<Thread, Refusal> {
         let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if id.is_empty() || !id.bytes().all(is_id) {
             return Err(Refusal::field("thread_id is no id of a thread"));
         }
-        let path = format!("/v1/threads/{id}");
-        let detail: ThreadDetail = self.link.client().get(&path).await?;
-        match self.is_within(&detail.thread.workspace) {
-            true => Ok(detail),
-            false => Err(self.outside(Path::new(&detail.thread.workspace))),
+        let thread = calls::newest_turns(&*self.link.api(), id, 0).await?.thread;
+        match self.is_within(&thread.workspace) {
+            true => Ok(thread),
+            false => Err(self.outside(Path::new(&thread.workspace))),
         }
     }
 
@@ -230,8 +231,8 @@ impl Tools {
             ids.push(LOCAL);
         }
         for id in ids {
-            let path = format!("/v1/environments/{id}");
-            let environment: Environment = self.link.client().get(&path).await?;
+            let call = Call::new(by_id(id), ());
+            let environment = self.link.api().get_environment(call).await?;
             if !self.is_within(&environment.root) {
                 return Err(self.outside(&environment.root));
             }

@@ -88,9 +88,13 @@ impl Client {
 
     /// Follows the events of a thread.
     pub(crate) fn events(&self, thread: &str, since: u64) -> Stream {
-        let path = format!("{thread}/events");
+        self.follow(&format!("{thread}/events"), since)
+    }
+
+    /// Follows the events of a path with its query.
+    pub(crate) fn follow(&self, path: &str, since: u64) -> Stream {
         let cursor = format!("last-event-id: {since}\r\n");
-        let mut lines = self.send("GET", &path, &cursor, "");
+        let mut lines = self.send("GET", path, &cursor, "");
         assert_eq!(status(&mut lines), 200);
         Stream { lines }
     }

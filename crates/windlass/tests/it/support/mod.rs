@@ -6,6 +6,7 @@ mod model;
 mod relay;
 mod signal;
 mod terminal;
+mod user;
 mod world;
 
 pub(crate) use client::{Client, Frame, Stream};
@@ -14,6 +15,7 @@ pub(crate) use model::{Model, Told};
 pub(crate) use relay::Relay;
 pub(crate) use signal::Signal;
 pub(crate) use terminal::{Terminal, open as open_terminal};
+pub(crate) use user::{OTHER_USER, given_to_other_user, is_root};
 pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,232 @@
+//! The operator's approval rules.
+//!
+//! The most careful rule that matches applies, whatever their order: `deny`, then `ask`, then `allow`. Without a matching rule the
+//! tool's own policy applies. Rules save people questions; they are not a wall. The sandbox limits what a call can reach.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::command::CommandLine;
+use crate::path;
+use crate::pattern::matches_pattern;
+
+/// What happens to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalAction {
+    /// It runs.
+    Allow,
+    /// The user is asked, unless the turn approves everything.
+    Ask,
+    /// It does not run, even if the turn approves everything.
+    Deny,
+}
+
+/// Selects calls and says what happens to them. A condition that is absent matches every call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRule {
+    /// The tool; `*` stands for any letters.
+    pub tool: String,
+    /// Patterns of its arguments: `*` stands for any letters but `/`, `**` for any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, String>,
+    /// The first words of its command, such as `cargo test`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What happens to a matching call.
+    pub action: ApprovalAction,
+}
+
+/// Tools that search everything below a directory, by default the working directory of the turn.
+const SEARCHES: &[&str] = &["grep", "glob"];
+
+/// Arguments that set the directory in which a command runs.
+const DIRECTORIES: &[&str] = &["cwd", "workdir", "working_directory"];
+
+/// All rules of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalRules {
+    /// What happens to calls that need approval and that no rule matches; `Ask` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<ApprovalAction>,
+    /// The rules.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<ApprovalRule>,
+}
+
+impl ApprovalRule {
+    /// Checks that the rule can match a call.
+    ///
+    /// # Errors
+    /// It names no tool, or its command is not one plain command.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tool.trim().is_empty() {
+            return Err("a rule needs a tool; `*` is any".to_owned());
+        }
+        match (&self.command, self.words()) {
+            (Some(command), None) => Err(format!(
+                "the command {command:?} of a rule must be a few plain words, such as \"cargo test\""
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_about(&self, call: &ToolCall<'_>) -> bool {
+        let matches = |(name, pattern): (&String, &String)| {
+            self.matches_argument(name, pattern, &call.arguments[name.as_str()])
+        };
+        matches_pattern(&self.tool, call.tool) && self.arguments.iter().all(matches)
+    }
+
+    fn matches_argument(&self, name: &str, pattern: &str, value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::String(text) if path::is_named(name) => self.matches_path(pattern, text),
+            Value::Array(values) if path::is_named(name) => {
+                let mut texts = values.iter().map(Value::as_str);
+                let is = |text: Option<&str>| text.is_some_and(|it| self.matches_path(pattern, it));
+                match self.action {
+                    ApprovalAction::Allow => !values.is_empty() && texts.all(is),
+                    ApprovalAction::Ask | ApprovalAction::Deny => texts.any(is),
+                }
+            }
+            Value::String(text) => matches_pattern(pattern, text),
+            other => matches_pattern(pattern, &other.to_string()),
+        }
+    }
+
+    fn matches_path(&self, pattern: &str, text: &str) -> bool {
+        match self.action {
+            ApprovalAction::Allow => path::is_surely(pattern, text),
+            ApprovalAction::Ask | ApprovalAction::Deny => path::may_be(pattern, text),
+        }
+    }
+
+    /// Returns whether a call searches a directory that may contain a path of this careful rule.
+    fn is_searched_by(&self, call: &ToolCall<'_>) -> bool {
+        let is_search = SEARCHES.iter().any(|it| it.eq_ignore_ascii_case(call.tool));
+        let is_reached = |(name, pattern): (&String, &String)| match &call.arguments[name.as_str()]
+        {
+            Value::Null => path::is_named(name),
+            Value::String(text) if path::is_named(name) => {
+                path::may_be(pattern, text) || path::may_be_above(pattern, text)
+            }
+            value => self.matches_argument(name, pattern, value),
+        };
+        is_search
+            && self.action != ApprovalAction::Allow
+            && self.command.is_none()
+            && !self.arguments.is_empty()
+            && matches_pattern(&self.tool, call.tool)
+            && self.arguments.iter().all(is_reached)
+    }
+
+    /// Returns the words of its command.
+    fn words(&self) -> Option<Vec<String>> {
+        match CommandLine::parse(self.command.as_deref()?) {
+            CommandLine::Plain(mut commands) if commands.len() == 1 => commands.pop(),
+            _ => None,
+        }
+    }
+}
+
+/// A call, as rules see it.
+struct ToolCall<'a> {
+    tool: &'a str,
+    arguments: &'a Value,
+}
+
+impl ApprovalRules {
+    /// Returns whether there are neither rules nor a default.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.default.is_none() && self.rules.is_empty()
+    }
+
+    /// Returns whether every call of a tool is denied, so that it need not be offered.
+    #[must_use]
+    pub fn refuses_all_of(&self, tool: &str) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.action == ApprovalAction::Deny
+                && rule.command.is_none()
+                && rule.arguments.is_empty()
+                && matches_pattern(&rule.tool, tool)
+        })
+    }
+
+    /// Decides a call. Without a matching rule a tool that needs approval gets the default, any other runs.
+    #[must_use]
+    pub fn decide(&self, tool: &str, arguments: &Value, needs_approval: bool) -> ApprovalAction {
+        let usual = if needs_approval {
+            self.default.unwrap_or(ApprovalAction::Ask)
+        } else {
+            ApprovalAction::Allow
+        };
+        if self.rules.is_empty() {
+            return usual;
+        }
+        let call = ToolCall { tool, arguments };
+        let line = CommandLine::from_argument(&arguments["command"]);
+        let about: Vec<_> = self
+            .rules
+            .iter()
+            .filter(|rule| rule.is_about(&call))
+            .collect();
+        let applies = |action| {
+            about.iter().any(|rule| {
+                rule.action == action
+                    && match rule.words() {
+                        Some(words) => line.may_run(&words),
+                        None => rule.command.is_none(),
+                    }
+            })
+        };
+        if applies(ApprovalAction::Deny) {
+            ApprovalAction::Deny
+        } else if applies(ApprovalAction::Ask)
+            || self.rules.iter().any(|rule| rule.is_searched_by(&call))
+        {
+            ApprovalAction::Ask
+        } else if allows(&about, &line, &call) {
+            ApprovalAction::Allow
+        } else if matches!(line, CommandLine::Tokens(_))
+            && about.iter().any(|rule| rule.command.is_some())
+        {
+            usual.max(ApprovalAction::Ask)
+        } else {
+            usual
+        }
+    }
+}
+
+/// Returns whether rules allow a whole call: one for the tool does, or each command of a plain line has one. A rule for a program
+/// with a relative path means the usual working directory, so it does not apply in another one.
+fn allows(about: &[&ApprovalRule], line: &CommandLine, call: &ToolCall<'_>) -> bool {
+    let allowing = about
+        .iter()
+        .filter(|rule| rule.action == ApprovalAction::Allow);
+    if allowing.clone().any(|rule| rule.command.is_none()) {
+        return true;
+    }
+    let is_set = |name: &&str| !call.arguments[*name].is_null();
+    let is_moved = line.changes_directory() || DIRECTORIES.iter().any(is_set);
+    let names_directory = |rule: &ApprovalRule| {
+        DIRECTORIES
+            .iter()
+            .any(|name| rule.arguments.contains_key(*name))
+    };
+    let is_relative = |program: &String| program.contains('/') && !program.starts_with('/');
+    let words = allowing.filter_map(|rule| {
+        let words = rule.words()?;
+        let is_elsewhere = is_moved && !names_directory(rule) && is_relative(&words[0]);
+        (!is_elsewhere).then_some(words)
+    });
+    line.is_allowed(&words.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! The inputs of a session that wait for their turns: listing, changing and removing them.
+
+use windlass_core::error::Result;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_turn::{QueueEdit, Queued};
+
+use super::InProcessRuntime;
+use crate::thread::Mail;
+
+impl InProcessRuntime {
+    /// Returns the queued inputs of a session, the next one first. It resumes nothing.
+    pub async fn queued_inputs(&self, session_id: SessionId) -> Result<Vec<Queued>> {
+        let slot = self.inner.slot(session_id).await?;
+        let thread = self.inner.look_at(&slot).await?;
+        Ok(thread.queue().iter().cloned().collect())
+    }
+
+    /// Changes the content or the position of a queued input. Returns the queue after the change, once it is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentLoopError::TurnNotQueued`](windlass_core::error::AgentLoopError::TurnNotQueued) if the turn has begun or ended,
+    /// or does not exist.
+    pub async fn edit_queued_input(
+        &self,
+        session_id: SessionId,
+        turn_id: TurnId,
+        edit: QueueEdit,
+    ) -> Result<Vec<Queued>> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, |reply| Mail::EditQueued {
+            turn_id,
+            edit,
+            reply,
+        })
+        .await
+    }
+
+    /// Removes a queued input: its turn ends as cancelled without having begun. A turn that has begun is not stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentLoopError::TurnNotQueued`](windlass_core::error::AgentLoopError::TurnNotQueued) if the turn has begun or ended,
+    /// or does not exist.
+    pub async fn remove_queued_input(
+        &self,
+        session_id: SessionId,
+        turn_id: TurnId,
+        reason: Option<String>,
+    ) -> Result<()> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, |reply| Mail::RemoveQueued {
+            turn_id,
+            reason,
+            reply,
+        })
+        .await
+    }
+}

@@ -1,0 +1,95 @@
+//! Reads a request for an operation of the contract.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use serde_json::Value;
+use windlass_protocol::ErrorCode;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations::{Endpoint, Query, RequestBody, RequiredScope};
+use windlass_service::{ApiError, Caller, RequestContext, UnknownFields};
+
+use super::request::{Ignored, Repeatable};
+use super::{auth, body, query};
+use crate::app::Shared;
+use crate::error::{Refusal, Result};
+
+/// A request for an operation.
+pub(crate) struct Operation<E: Endpoint> {
+    pub(crate) context: RequestContext,
+    pub(crate) call: Call<E>,
+}
+
+impl<E: Endpoint> FromRequest<Shared> for Operation<E> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
+        let (mut head, content) = request.into_parts();
+        let caller = caller::<E>(&head)?;
+        let path = path::<E>(&mut head).await?;
+        let pairs = query::pairs(head.uri.query().unwrap_or_default())?;
+        let query = E::Query::read(&pairs).map_err(|error| ApiError::query(error.to_string()))?;
+        let (request, unknown_fields) = body::<E>(app, &head, content).await?;
+        let repeatable = head.extensions.remove::<Repeatable>();
+        Ok(Self {
+            context: RequestContext {
+                caller,
+                repeatable: repeatable.map(|Repeatable(digest)| digest),
+                unknown_fields,
+            },
+            call: Call::new(path, request).with_query(query),
+        })
+    }
+}
+
+/// Returns the caller that the token identified.
+fn caller<E: Endpoint>(head: &Parts) -> Result<Caller> {
+    match head.extensions.get::<Caller>() {
+        Some(caller) => Ok(caller.clone()),
+        None if E::OPERATION.scope == RequiredScope::Anyone => Ok(Caller::anonymous()),
+        None => Err(auth::unauthorized()),
+    }
+}
+
+async fn path<E: Endpoint>(head: &mut Parts) -> Result<E::Path> {
+    let path = Path::from_request_parts(head, &()).await;
+    path.map(|Path(path)| path).map_err(|_| {
+        let text = "nothing has this path: it is not percent-encoded UTF-8";
+        ApiError::new(ErrorCode::UnknownPath, text)
+    })
+}
+
+async fn body<E: Endpoint>(
+    app: &Shared,
+    head: &Parts,
+    content: Body,
+) -> Result<(E::Request, UnknownFields)> {
+    let is_json = body::is_json(&head.headers);
+    let needs_json = E::OPERATION.body == RequestBody::Required;
+    if needs_json && !is_json {
+        return Err(body::unsupported());
+    }
+    if E::OPERATION.body == RequestBody::None && head.method.is_safe() {
+        return nothing();
+    }
+    let bytes = body::bytes(app, head.extensions.get::<Caller>(), content).await?;
+    let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
+    match E::OPERATION.body {
+        RequestBody::None => nothing(),
+        RequestBody::Optional if is_blank => body::parse(b"{}"),
+        RequestBody::Optional if !is_json => Err(body::unsupported()),
+        RequestBody::Optional | RequestBody::Required => {
+            let (request, unknown) = body::parse(&bytes)?;
+            if let Some(ignored) = head.extensions.get::<Ignored>() {
+                ignored.add(unknown.top_level());
+            }
+            Ok((request, unknown))
+        }
+    }
+}
+
+/// The request of an operation without a body.
+fn nothing<T: serde::de::DeserializeOwned>() -> Result<(T, UnknownFields)> {
+    let request = serde_json::from_value(Value::Null).map_err(ApiError::internal)?;
+    Ok((request, UnknownFields::default()))
+}

@@ -1,0 +1,58 @@
+//! Threads and turns with their items, written while they are read.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use futures_util::stream::try_unfold;
+use windlass_protocol::operations as op;
+use windlass_service::{ApiError, Caller, DetailJson};
+
+use super::Answer;
+use crate::app::Shared;
+use crate::error::Result;
+use crate::http::operation::Operation;
+
+/// The longest answer with items that is made in memory, in bytes.
+const SHORT_BYTES: usize = 64 * 1024;
+
+pub(super) async fn thread(State(app): State<Shared>, request: Operation<op::GetThread>) -> Answer {
+    let Operation { context, call } = request;
+    let newest = call.query.turns.unwrap_or(u64::MAX);
+    let newest = usize::try_from(newest).unwrap_or(usize::MAX);
+    let id = &call.path.id;
+    with_items(&app, &context.caller, || {
+        app.service.thread_json(id, newest)
+    })
+    .await
+}
+
+pub(super) async fn turn(State(app): State<Shared>, request: Operation<op::GetTurn>) -> Answer {
+    let Operation { context, call } = request;
+    let (id, turn) = (&call.path.id, &call.path.turn_id);
+    with_items(&app, &context.caller, || app.service.turn_json(id, turn)).await
+}
+
+/// Answers with something that has items. What is short is made in memory; what is long takes one of the places of its token
+/// and is written as fast as the client reads.
+async fn with_items<F, M>(app: &Shared, caller: &Caller, make: M) -> Answer
+where
+    M: Fn() -> F,
+    F: Future<Output = Result<DetailJson>>,
+{
+    let media = [("content-type", "application/json")];
+    let composing = app.large_answers.compose().await;
+    if let Some(whole) = make().await?.whole(SHORT_BYTES).await? {
+        return Ok((media, whole).into_response());
+    }
+    drop(composing);
+    let place = app.large_answers.take(app, caller).await?;
+    let app = Shared::clone(app);
+    let begun = (make().await?, place, app);
+    let chunks = try_unfold(begun, |(mut detail, place, app)| async {
+        let composing = app.large_answers.compose().await;
+        let chunk = detail.next().await?;
+        drop(composing);
+        Ok::<_, ApiError>(chunk.map(|chunk| (chunk, (detail, place, app))))
+    });
+    Ok((media, Body::from_stream(chunks)).into_response())
+}

@@ -1,0 +1,235 @@
+//! What is answered when a request is refused. The status follows from the code, never from the text.
+
+use serde_json::{Value, json};
+use windlass_core::error::AgentLoopError;
+use windlass_protocol::api::CallError;
+use windlass_protocol::{ErrorBody, ErrorCode};
+use windlass_rpc::RpcError;
+use windlass_store::JournalError;
+use windlass_store::queries::QueryError;
+
+/// What is answered, or why not.
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+/// A refusal with its stable code.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct ApiError {
+    code: ErrorCode,
+    message: String,
+    details: Option<Value>,
+    retry_after: Option<u64>,
+}
+
+impl ApiError {
+    /// Makes a refusal.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+        }
+    }
+
+    /// Returns the code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// Returns the message for the client.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns after how many seconds a client may repeat the request.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    /// Adds values by name.
+    #[must_use]
+    pub fn with(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// Tells whether the store cannot be read or written now.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.code() == ErrorCode::StoreUnavailable
+    }
+
+    /// Refuses a field of the body, named by its JSON pointer.
+    pub fn field(pointer: &str, message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidField, message).with(json!({ "field": pointer }))
+    }
+
+    /// Refuses a parameter of the query string.
+    pub fn query(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidQuery, message)
+    }
+
+    pub(crate) fn thread_not_found(id: &str) -> Self {
+        Self::new(ErrorCode::ThreadNotFound, format!("Thread not found: {id}"))
+    }
+
+    pub(crate) fn turn_not_found() -> Self {
+        Self::new(ErrorCode::TurnNotFound, "Turn not found")
+    }
+
+    /// Returns the field that it is about.
+    pub(crate) fn pointer(&self) -> Option<&str> {
+        self.details.as_ref()?.get("field")?.as_str()
+    }
+
+    /// Says the same of another field.
+    pub(crate) fn at(mut self, pointer: &str) -> Self {
+        if let Some(field) = self
+            .details
+            .as_mut()
+            .and_then(|details| details.get_mut("field"))
+        {
+            *field = pointer.into();
+        }
+        self
+    }
+
+    /// Says the same in other words.
+    #[must_use]
+    pub fn saying(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    pub(crate) fn turn_active(turn_id: impl std::fmt::Display) -> Self {
+        Self::new(ErrorCode::TurnActive, "Thread already has an active turn")
+            .with(json!({ "turn_id": turn_id.to_string() }))
+    }
+
+    /// Refuses a request over a limit; the client may repeat it later.
+    pub fn limit(what: &str, limit: usize) -> Self {
+        let text = format!("the limit of {limit} {what} is reached; try again later");
+        Self {
+            retry_after: Some(1),
+            ..Self::new(ErrorCode::LimitReached, text).with(json!({"limit": limit, "of": what}))
+        }
+    }
+
+    /// Tells the log what happened and the client only that something did.
+    pub fn internal(error: impl std::fmt::Display) -> Self {
+        tracing::error!(%error, "a request failed inside");
+        Self::new(
+            ErrorCode::Internal,
+            "something went wrong inside; the log has more under the request id",
+        )
+    }
+
+    pub(crate) fn not_implemented(what: &str) -> Self {
+        Self::new(
+            ErrorCode::NotImplemented,
+            format!("{what} is not built yet"),
+        )
+    }
+}
+
+impl From<AgentLoopError> for ApiError {
+    fn from(error: AgentLoopError) -> Self {
+        match &error {
+            AgentLoopError::SessionNotFound(_) => {
+                Self::new(ErrorCode::ThreadNotFound, "Thread not found")
+            }
+            AgentLoopError::TurnNotFound { .. } => {
+                Self::new(ErrorCode::TurnNotFound, "Turn not found")
+            }
+            AgentLoopError::NotForkable { reason, .. } => Self::new(
+                ErrorCode::NotForkable,
+                format!("the thread cannot be forked there: {reason}; fork it at a later turn"),
+            ),
+            AgentLoopError::NotReplayable { reason, .. } => Self::new(
+                ErrorCode::NotReplayable,
+                format!("the thread cannot be replayed: {reason}"),
+            ),
+            AgentLoopError::TurnBusy { turn_id, .. }
+            | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
+            AgentLoopError::ShuttingDown => Self::new(
+                ErrorCode::ShuttingDown,
+                "the daemon is stopping and takes no more input",
+            ),
+            AgentLoopError::EnvironmentNotFound(_) => {
+                Self::new(ErrorCode::EnvironmentNotFound, "Environment not found")
+            }
+            AgentLoopError::NoActiveTurn(_) => {
+                Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
+            }
+            AgentLoopError::InvalidAnswer(misfit) => misfit.clone().into(),
+            AgentLoopError::QuotaExceeded(quota) => {
+                let limit = usize::try_from(quota.limit).unwrap_or(usize::MAX);
+                Self::limit(quota.what, limit)
+            }
+            AgentLoopError::BudgetExceeded(_) => {
+                Self::new(ErrorCode::BudgetExceeded, error.to_string())
+            }
+            AgentLoopError::StoreUnavailable(_) => {
+                tracing::error!(%error, "the store is unavailable");
+                Self::new(
+                    ErrorCode::StoreUnavailable,
+                    "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
+                )
+            }
+            AgentLoopError::Configuration(_)
+            | AgentLoopError::ModelNotAvailable(_)
+            | AgentLoopError::DriverNotRegistered(_)
+            | AgentLoopError::HarnessNotFound(_)
+            | AgentLoopError::AgentNotFound(_) => {
+                tracing::warn!(%error, "something is not configured");
+                Self::new(ErrorCode::NotConfigured, error.to_string())
+            }
+            _ => Self::internal(error),
+        }
+    }
+}
+
+impl From<JournalError> for ApiError {
+    fn from(error: JournalError) -> Self {
+        AgentLoopError::StoreUnavailable(error.to_string()).into()
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        match &error {
+            QueryError::Cursor(_) => Self::query(error.to_string()),
+            _ => AgentLoopError::StoreUnavailable(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<ApiError> for ErrorBody {
+    fn from(error: ApiError) -> Self {
+        Self::new(error.code, error.message, error.details)
+    }
+}
+
+impl From<ApiError> for CallError {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(Box::new(error.into()))
+    }
+}
+
+/// Says what HTTP says, with the codes of the socket.
+impl From<ApiError> for RpcError {
+    fn from(refusal: ApiError) -> Self {
+        let text = refusal.message();
+        match refusal.code().status() {
+            404 => Self::not_found(text),
+            401 | 403 => Self::not_authorized(text),
+            409 => Self::conflict(text),
+            413 | 429 => Self::limit(text),
+            400..=499 => Self::invalid_params(text),
+            _ => Self::internal(text),
+        }
+    }
+}

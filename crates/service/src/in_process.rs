@@ -1,0 +1,176 @@
+//! The Runtime API for clients in this process: the same operations, without a transport.
+
+use chrono::Utc;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use windlass_protocol::ErrorCode;
+use windlass_protocol::api::{Call, CallError, CallFuture, RuntimeApi};
+use windlass_protocol::operations::{self as op, Endpoint, Method, Path, Query};
+
+use crate::error::ApiError;
+use crate::handle::Handle;
+use crate::operations::RequestContext;
+use crate::service::Service;
+use crate::store::StoredAnswer;
+use crate::tokens::Caller;
+
+/// A client in this process. It has the rights of its caller, as over HTTP.
+#[derive(Clone)]
+pub struct InProcess {
+    service: Service,
+    caller: Caller,
+}
+
+/// An idempotency key and the digest of the request that has it.
+struct KeyedRequest {
+    key: String,
+    digest: String,
+}
+
+impl InProcess {
+    /// Creates a client with the rights of a caller.
+    #[must_use]
+    pub fn new(service: Service, caller: Caller) -> Self {
+        Self { service, caller }
+    }
+
+    /// Returns a client of the same service with the rights of another caller.
+    #[must_use]
+    pub fn with_caller(&self, caller: Caller) -> Self {
+        Self::new(self.service.clone(), caller)
+    }
+
+    /// Executes an operation. One that changes something finishes even if the returned future is dropped.
+    async fn execute<E>(self, call: Call<E>) -> Result<E::Response, CallError>
+    where
+        E: Endpoint<Response: Send>,
+        Service: Handle<E>,
+    {
+        if E::OPERATION.method == Method::Get {
+            return Ok(self.handle(call, None).await?);
+        }
+        let service = self.service.clone();
+        Ok(service.carry(self.handle(call, None)).await??)
+    }
+
+    /// Executes an operation; a request with the idempotency key of an earlier one gets the earlier response.
+    async fn execute_once<E>(self, call: Call<E>) -> Result<E::Response, CallError>
+    where
+        E: Endpoint<Response: Serialize + DeserializeOwned + Send>,
+        Service: Handle<E>,
+    {
+        if E::OPERATION.method != Method::Post || call.idempotency_key.is_none() {
+            return self.execute(call).await;
+        }
+        let service = self.service.clone();
+        Ok(service.carry(self.handle_once(call)).await??)
+    }
+
+    async fn handle_once<E>(self, call: Call<E>) -> Result<E::Response, ApiError>
+    where
+        E: Endpoint<Response: Serialize + DeserializeOwned + Send>,
+        Service: Handle<E>,
+    {
+        let Some(keyed) = KeyedRequest::new(&self.caller, &call) else {
+            return self.handle(call, None).await;
+        };
+        let service = self.service.clone();
+        let _alone = service.under_way.lock(&keyed.key).await;
+        if let Some(stored) = service.store.answer(&keyed.key).await? {
+            if stored.request != keyed.digest {
+                return Err(ApiError::new(
+                    ErrorCode::IdempotencyConflict,
+                    "the idempotency key was used for another request",
+                ));
+            }
+            return serde_json::from_slice(&stored.body).map_err(ApiError::internal);
+        }
+        let response = self.handle(call, Some(keyed.repeatable())).await?;
+        let answer = StoredAnswer {
+            request: keyed.digest,
+            status: E::OPERATION.status,
+            content_type: Some("application/json".to_owned()),
+            body: serde_json::to_vec(&response).map_err(ApiError::internal)?,
+            at: Utc::now(),
+        };
+        service.store.keep_answer(&keyed.key, answer).await?;
+        Ok(response)
+    }
+
+    async fn handle<E>(
+        self,
+        call: Call<E>,
+        repeatable: Option<String>,
+    ) -> Result<E::Response, ApiError>
+    where
+        E: Endpoint,
+        Service: Handle<E>,
+    {
+        let Self { service, caller } = self;
+        let operation = E::OPERATION;
+        let parameters = call.path.parameters();
+        let thread = parameters.first().map_or("", |(_, value)| value);
+        service
+            .check_scope(&caller, operation.scope, thread, operation.path)
+            .await?;
+        let context = RequestContext {
+            repeatable,
+            ..RequestContext::new(caller)
+        };
+        service.handle(&context, call).await
+    }
+}
+
+impl KeyedRequest {
+    /// Returns the key of a request, if it has one. A key belongs to the token of its client.
+    fn new<E: Endpoint>(caller: &Caller, call: &Call<E>) -> Option<Self> {
+        let key = call.idempotency_key.as_ref()?;
+        let request = json!([
+            E::OPERATION.name,
+            call.path.parameters(),
+            call.query.pairs(),
+            call.request,
+        ]);
+        let digest = blake3::hash(request.to_string().as_bytes());
+        Some(Self {
+            key: match &caller.token_id {
+                Some(token) => format!("{token}/{key}"),
+                None => key.clone(),
+            },
+            digest: digest.to_hex().to_string(),
+        })
+    }
+
+    /// Identifies the request in records, however often it is repeated.
+    fn repeatable(&self) -> String {
+        let named = format!("{}\n{}", self.key, self.digest);
+        blake3::hash(named.as_bytes()).to_hex().to_string()
+    }
+}
+
+macro_rules! execute {
+    ($api:expr, $call:expr, Json) => {
+        $api.execute_once($call)
+    };
+    ($api:expr, $call:expr, $form:ident) => {
+        $api.execute($call)
+    };
+}
+
+macro_rules! implement {
+    ($($name:ident $function:ident $form:ident;)*) => {
+        impl RuntimeApi for InProcess {
+            $(
+                fn $function(
+                    &self,
+                    call: Call<op::$name>,
+                ) -> CallFuture<'_, <op::$name as Endpoint>::Response> {
+                    Box::pin(execute!(self.clone(), call, $form))
+                }
+            )*
+        }
+    };
+}
+
+windlass_protocol::for_each_operation!(implement);

@@ -1,0 +1,472 @@
+//! The models that clients can name.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use windlass_core::turn_policy::TurnPolicy;
+use windlass_core::typed_id::ModelId;
+use windlass_protocol::ErrorCode;
+
+use crate::error::{ApiError, Result};
+
+/// What a client writes for the configured model.
+const AUTO: &str = "auto";
+/// No provider has names as long as this.
+const MAX_NAME_BYTES: usize = 256;
+
+/// What becomes of a name that is not configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownModels {
+    /// The default model's provider is asked for a model of that name.
+    #[default]
+    ToDefaultProvider,
+    /// The request is refused.
+    Refuse,
+}
+
+/// A provider that the name of a model can begin with.
+#[derive(Debug, Clone, Default)]
+pub struct ModelProvider {
+    /// Reaches every model of the provider; `None` where it has neither a key nor an address.
+    pub id: Option<ModelId>,
+    /// The variables that its key is read from.
+    pub key_variables: Vec<String>,
+}
+
+/// The models that clients can name.
+#[derive(Debug, Clone)]
+pub struct Models {
+    /// The name of the model that is used when none is named.
+    pub default: String,
+    /// Who serves it.
+    pub provider: Option<String>,
+    /// Further models by name.
+    pub known: BTreeMap<String, ModelId>,
+    /// The providers that names can begin with, by name. A name that begins with none of them belongs to the default provider.
+    pub providers: BTreeMap<String, ModelProvider>,
+    /// Whether a demonstration answers because no provider is configured. It answers in no thread that a provider began.
+    pub is_demonstration: bool,
+    /// What becomes of other names.
+    pub unknown: UnknownModels,
+    /// The name that is used in place of the default one when none is named; somebody chose it since the start.
+    pub chosen: Option<String>,
+}
+
+impl Default for Models {
+    fn default() -> Self {
+        Self {
+            default: "llmsim-model".to_owned(),
+            provider: Some("llmsim".to_owned()),
+            known: BTreeMap::new(),
+            providers: BTreeMap::new(),
+            is_demonstration: false,
+            unknown: UnknownModels::default(),
+            chosen: None,
+        }
+    }
+}
+
+impl Models {
+    /// Returns the name that is used when none is named.
+    pub(crate) fn usual(&self) -> &str {
+        self.chosen.as_deref().unwrap_or(&self.default)
+    }
+
+    /// Returns who serves a model.
+    pub(crate) fn provider_of<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        if name == self.default {
+            return self.provider.as_deref();
+        }
+        if let Some(id) = self.known.get(name) {
+            let mut same = self.known.iter().filter(|(_, known)| *known == id);
+            let named = same.find_map(|(name, _)| Some(name.split_once('/')?.0));
+            return named.or(self.provider.as_deref());
+        }
+        let named = self.of_provider(name).map(|(provider, _)| provider);
+        named.or(self.provider.as_deref())
+    }
+
+    /// Returns a name with its provider in front, as threads record it.
+    pub(crate) fn qualified(&self, name: &str) -> Option<String> {
+        let provider = self.provider_of(name)?;
+        let model = name.strip_prefix(provider);
+        let model = model.and_then(|rest| rest.strip_prefix('/'));
+        Some(format!("{provider}/{}", model.unwrap_or(name)))
+    }
+
+    /// Sets the model of a thread, and its provider.
+    pub(crate) fn set(&self, policy: &mut TurnPolicy, name: String) {
+        let provider = self.provider_of(&name).map(str::to_owned);
+        policy.qualified_model = self.qualified(&name);
+        policy.provider_id.clone_from(&provider);
+        policy.provider = provider;
+        policy.model = name;
+    }
+
+    /// Returns the names that are configured for a provider, as it knows them.
+    pub(crate) fn of(&self, provider: &str) -> Vec<String> {
+        let own = (self.provider.as_deref() == Some(provider)).then(|| self.default.clone());
+        let known = self.known.keys().filter_map(|name| {
+            let (of, model) = name.split_once('/')?;
+            (of == provider).then(|| model.to_owned())
+        });
+        let mut names: Vec<String> = own.into_iter().chain(known).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
+    /// Returns the name to show for what a client wrote.
+    pub(crate) fn name(&self, wished: Option<&str>) -> Result<String> {
+        let name = self.name_for_agent(wished)?;
+        if !self.is_configured(&name) {
+            self.check_provider(&name)?;
+        }
+        Ok(name)
+    }
+
+    /// Returns the name of a model for an external agent, which reaches its provider on its own.
+    pub(crate) fn name_for_agent(&self, wished: Option<&str>) -> Result<String> {
+        let name = match wished.map(str::trim) {
+            None | Some("" | AUTO) => return Ok(self.usual().to_owned()),
+            Some(name) => name,
+        };
+        // A name goes to the provider, into records and onto screens.
+        // It can become an argument of a program, where a dash would make it another option.
+        let is_option = name.starts_with('-');
+        if is_option || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+            return Err(ApiError::field(
+                "/model",
+                format!(
+                    "a model's name has at most {MAX_NAME_BYTES} bytes, no control characters, and no dash at its beginning"
+                ),
+            ));
+        }
+        if self.is_configured(name) || self.unknown == UnknownModels::ToDefaultProvider {
+            return Ok(name.to_owned());
+        }
+        let known: Vec<&String> = std::iter::once(&self.default)
+            .chain(self.known.keys())
+            .collect();
+        Err(
+            ApiError::new(ErrorCode::InvalidField, "the model is not configured")
+                .with(json!({"field": "/model", "known": known})),
+        )
+    }
+
+    /// Refuses the name of a provider without a model, and a model of a provider that cannot be reached: another provider must not get it.
+    fn check_provider(&self, name: &str) -> Result<()> {
+        let (provider, model) = name.split_once('/').unwrap_or((name, ""));
+        let Some(found) = self.providers.get(provider) else {
+            return Ok(());
+        };
+        if found.id.is_none() {
+            let text = match found.key_variables.is_empty() {
+                true => format!("this daemon does not serve `{name}`; name another model"),
+                false => format!(
+                    "there is no key for provider `{provider}`; set {}, or name another model",
+                    found.key_variables.join(" or ")
+                ),
+            };
+            return Err(ApiError::new(ErrorCode::ProviderUnusable, text)
+                .with(json!({"model": name, "variables": found.key_variables})));
+        }
+        match model.is_empty() {
+            true => Err(ApiError::field(
+                "/model",
+                format!("`{provider}` is a provider; write {provider}/model"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the model of a turn of a thread. The history of a thread goes to another provider only if the request names one of its models.
+    pub(crate) fn of_turn(&self, thread: &TurnPolicy, wished: Option<&str>) -> Result<String> {
+        let Some(own) = self.recorded(thread) else {
+            return match wished {
+                None => self.still(&thread.model),
+                wished => self.name(wished),
+            };
+        };
+        let provider = own.split('/').next().unwrap_or_default();
+        let is_own = self.provider.as_deref() == Some(provider);
+        let is_usable = is_own
+            || self
+                .providers
+                .get(provider)
+                .is_some_and(|it| it.id.is_some());
+        if self.is_demonstration && !is_own {
+            return Err(self.unusable(&own));
+        }
+        match wished.map(str::trim) {
+            None => match self.provider_of(&thread.model) == Some(provider) {
+                true => self.still(&thread.model),
+                false if is_usable => self.still(&own),
+                false => Err(self.unusable(&own)),
+            },
+            Some("" | AUTO) => match self.provider_of(self.usual()) == Some(provider) {
+                true => self.name(None),
+                false => Err(self.unusable(&own)),
+            },
+            Some(name) if name == thread.model => self.of_turn(thread, None),
+            Some(name) if self.names_provider(name) => self.name(Some(name)),
+            // Without a provider in front it is a model of the thread's provider.
+            Some(name) if is_own => self.name(Some(name)),
+            Some(name) if is_usable => self.name(Some(&format!("{provider}/{name}"))),
+            Some(_) => Err(self.unusable(&own)),
+        }
+    }
+
+    /// Returns the model that a thread is recorded with, provider first; `None` where neither the thread nor this daemon names a provider.
+    ///
+    /// Threads of earlier versions have no `qualified_model`. Their `provider` is the daemon's, unless a client chose another word.
+    pub(crate) fn recorded(&self, thread: &TurnPolicy) -> Option<String> {
+        if let Some(qualified) = &thread.qualified_model {
+            return Some(qualified.clone());
+        }
+        let own = self.provider.as_deref()?;
+        let (provider, model) = match self.of_provider(&thread.model) {
+            Some((provider, model)) => (provider, model),
+            None => (
+                thread.provider.as_deref().unwrap_or(own),
+                thread.model.as_str(),
+            ),
+        };
+        Some(format!("{provider}/{model}"))
+    }
+
+    /// Refuses to resume a turn whose provider this daemon cannot reach.
+    pub fn check_open_turn(&self, thread: &TurnPolicy, provider: Option<&str>) -> Result<()> {
+        let Some(provider) = provider.filter(|it| self.provider.as_deref() != Some(it)) else {
+            return Ok(());
+        };
+        let is_missing = |known: &ModelProvider| known.id.is_none();
+        match self.providers.get(provider).is_some_and(is_missing) {
+            true => Err(self.unusable(&self.recorded(thread).unwrap_or_default())),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a turn of a thread whose provider this daemon cannot reach.
+    fn unusable(&self, model: &str) -> ApiError {
+        let provider = model.split('/').next().unwrap_or_default();
+        let variables = self.providers.get(provider);
+        let variables = variables.map_or(&[][..], |it| &it.key_variables);
+        let set = match variables {
+            [] => String::new(),
+            names => format!("set {}, or ", names.join(" or ")),
+        };
+        let other = match self.is_demonstration {
+            true => "PROVIDER/MODEL".to_owned(),
+            false => {
+                let usual = self.usual();
+                self.qualified(usual).unwrap_or_else(|| usual.to_owned())
+            }
+        };
+        let text = format!(
+            "this thread uses {model}; {set}name another model with the turn (--model {other})"
+        );
+        ApiError::new(ErrorCode::ProviderUnusable, text)
+            .with(json!({"model": model, "variables": variables}))
+    }
+
+    /// Makes sure that the model of a thread is still there: a turn must not be answered by another one in silence.
+    fn still(&self, name: &str) -> Result<String> {
+        self.name(Some(name)).map_err(|error| {
+            if error.code() == ErrorCode::ProviderUnusable {
+                return error;
+            }
+            let text = format!(
+                "the thread's model `{name}` is no longer configured; name another with the turn, change the thread's \
+                 with PATCH, or configure it again under `models` in windlass.toml"
+            );
+            error.saying(text)
+        })
+    }
+
+    /// Returns the id of a model; `None` is the runtime's default, which only a daemon without configured providers leaves unnamed.
+    pub(crate) fn id(&self, name: &str) -> Option<ModelId> {
+        if name == self.default {
+            let qualified = format!("{}/{name}", self.provider.as_deref()?);
+            return self.known.get(&qualified).copied();
+        }
+        if let Some(id) = self.known.get(name) {
+            return Some(*id);
+        }
+        let (provider, model) = match self.of_provider(name) {
+            Some((provider, model)) => (Some(provider), model),
+            None => (self.provider.as_deref(), name),
+        };
+        let provider = provider?;
+        let known = self.known.get(&format!("{provider}/{model}")).copied();
+        known.or_else(|| self.providers.get(provider)?.id)
+    }
+
+    /// Returns the name that a provider is asked for in place of the configured one: that which the name begins with, else the default model's.
+    pub(crate) fn other_name(&self, name: &str) -> Option<String> {
+        if self.is_configured(name) {
+            return None;
+        }
+        let model = self.of_provider(name).map_or(name, |(_, model)| model);
+        Some(model.to_owned())
+    }
+
+    /// Splits `provider/model` where the provider is known.
+    fn of_provider<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
+        let (provider, model) = name.split_once('/')?;
+        let is_known =
+            self.provider.as_deref() == Some(provider) || self.providers.contains_key(provider);
+        (is_known && !model.is_empty()).then_some((provider, model))
+    }
+
+    /// Tells whether an id that an earlier turn was recorded with reaches a model here.
+    pub(crate) fn reaches(&self, id: ModelId) -> bool {
+        let providers = self.providers.values().filter_map(|it| it.id);
+        self.known
+            .values()
+            .copied()
+            .chain(providers)
+            .any(|it| it == id)
+    }
+
+    /// Tells whether a name determines its provider: it is configured, or begins with one.
+    pub(crate) fn names_provider(&self, name: &str) -> bool {
+        self.is_configured(name) || self.of_provider(name).is_some()
+    }
+
+    fn is_configured(&self, name: &str) -> bool {
+        name == self.default || self.known.contains_key(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn providers(ids: &[(&str, Option<ModelId>)]) -> BTreeMap<String, ModelProvider> {
+        let provider = |(name, id): &(&str, Option<ModelId>)| {
+            let key_variables = vec![format!("{}_KEY", name.to_uppercase())];
+            let id = *id;
+            ((*name).to_owned(), ModelProvider { id, key_variables })
+        };
+        ids.iter().map(provider).collect()
+    }
+
+    fn policy(model: &str, provider: Option<&str>, qualified_model: Option<&str>) -> TurnPolicy {
+        TurnPolicy {
+            model: model.to_owned(),
+            provider: provider.map(str::to_owned),
+            qualified_model: qualified_model.map(str::to_owned),
+            ..TurnPolicy::default()
+        }
+    }
+
+    /// `None` stands for a refusal that names the thread's provider.
+    #[test]
+    fn a_thread_stays_with_its_provider_unless_a_model_of_another_is_named() {
+        let (openai, gemini) = (ModelId::from_seed(1), ModelId::from_seed(2));
+        let models = Models {
+            default: "gpt".to_owned(),
+            provider: Some("openai".to_owned()),
+            known: [("openai/gpt".to_owned(), openai)].into(),
+            providers: providers(&[
+                ("openai", Some(openai)),
+                ("gemini", Some(gemini)),
+                ("anthropic", None),
+            ]),
+            ..Models::default()
+        };
+        let of_openai = policy("gpt", None, Some("openai/gpt"));
+        let of_gemini = policy("flash", None, Some("gemini/flash"));
+        let of_anthropic = policy("opus", None, Some("anthropic/opus"));
+        let unqualified = policy("opus", Some("anthropic"), None);
+        let of_client = policy("opus", Some("own"), Some("openai/opus"));
+        for (thread, wished, answering) in [
+            (&of_openai, None, Some("gpt")),
+            (&of_openai, Some("auto"), Some("gpt")),
+            (&of_openai, Some("other"), Some("other")),
+            (&of_openai, Some("gemini/flash"), Some("gemini/flash")),
+            (&of_openai, Some("anthropic/opus"), None),
+            (&of_gemini, None, Some("gemini/flash")),
+            (&of_gemini, Some("flash"), Some("gemini/flash")),
+            (&of_gemini, Some("other"), Some("gemini/other")),
+            (&of_gemini, Some("gpt"), Some("gpt")),
+            (&of_gemini, Some("auto"), None),
+            (&of_anthropic, None, None),
+            (&of_anthropic, Some("opus"), None),
+            (&of_anthropic, Some("other"), None),
+            (&of_anthropic, Some("openai/other"), Some("openai/other")),
+            (&unqualified, None, None),
+            (&unqualified, Some("opus"), None),
+            (&of_client, None, Some("opus")),
+        ] {
+            let chosen = models.of_turn(thread, wished);
+            let case = format!("{:?} {wished:?}: {chosen:?}", thread.qualified_model);
+            match answering {
+                Some(name) => assert_eq!(chosen.unwrap(), name, "{case}"),
+                None => assert_eq!(
+                    chosen.unwrap_err().code(),
+                    ErrorCode::ProviderUnusable,
+                    "{case}"
+                ),
+            }
+        }
+        assert_eq!(models.id("gemini/other"), Some(gemini));
+        assert_eq!(models.other_name("gemini/other").unwrap(), "other");
+        assert_eq!(models.id("gpt"), Some(openai));
+        let demonstration = Models {
+            is_demonstration: true,
+            ..Models::default()
+        };
+        for wished in [None, Some("auto"), Some("llmsim-model"), Some("any")] {
+            let refused = demonstration.of_turn(&of_openai, wished).unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::ProviderUnusable, "{wished:?}");
+        }
+    }
+
+    #[test]
+    fn a_provider_before_a_name_is_who_is_asked() {
+        let id = ModelId::from_seed(1);
+        let models = Models {
+            default: "big".to_owned(),
+            provider: Some("anthropic".to_owned()),
+            known: [("gpt".to_owned(), id), ("openai/gpt".to_owned(), id)].into(),
+            providers: providers(&[("openai", Some(id))]),
+            ..Models::default()
+        };
+        let asked = |name: &str| (models.id(name), models.other_name(name));
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(asked("big"), (None, None));
+        assert_eq!(asked("gpt"), (Some(id), None));
+        assert_eq!(asked("openai/gpt"), (Some(id), None));
+        assert_eq!(asked("openai/other"), (Some(id), named("other")));
+        assert_eq!(asked("anthropic/small"), (None, named("small")));
+        assert_eq!(asked("small"), (None, named("small")));
+        assert_eq!(asked("mistral/a/b"), (None, named("mistral/a/b")));
+        assert_eq!(asked("openai/"), (None, named("openai/")));
+    }
+
+    #[test]
+    fn what_was_chosen_is_asked_when_nothing_is_named() {
+        let id = ModelId::from_seed(1);
+        let models = Models {
+            default: "big".to_owned(),
+            provider: Some("anthropic".to_owned()),
+            known: [("gpt".to_owned(), id), ("openai/gpt".to_owned(), id)].into(),
+            providers: providers(&[("openai", Some(id))]),
+            chosen: Some("openai/gpt".to_owned()),
+            ..Models::default()
+        };
+        assert_eq!(models.name(None).unwrap(), "openai/gpt");
+        assert_eq!(models.name(Some("auto")).unwrap(), "openai/gpt");
+        assert_eq!(models.name(Some("big")).unwrap(), "big");
+        assert_eq!(models.id("big"), None, "the runtime's own stays what it is");
+        assert_eq!(models.provider_of("openai/gpt"), Some("openai"));
+        assert_eq!(models.provider_of("openai/other"), Some("openai"));
+        assert_eq!(models.provider_of("gpt"), Some("openai"));
+        assert_eq!(models.provider_of("mistral/x"), Some("anthropic"));
+        assert_eq!(models.provider_of("big"), Some("anthropic"));
+        assert_eq!(models.of("openai"), ["gpt"]);
+        assert_eq!(models.of("anthropic"), ["big"]);
+    }
+}

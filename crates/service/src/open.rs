@@ -1,0 +1,151 @@
+//! Opens the service on a runtime, runs its background loops and shuts it down.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::{Arc, RwLock};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_core::error::AgentLoopError;
+use windlass_core::tools::{TOOL_SEARCH, ToolDefinition};
+use windlass_runtime::{InProcessRuntime, SessionBuilder};
+
+use crate::children::ChildThreads;
+use crate::chosen::Chosen;
+use crate::environments;
+use crate::error::ApiError;
+use crate::fanout::Fanouts;
+use crate::git::GitStates;
+use crate::locks::Locks;
+use crate::quotas::{Quotas, watch_tokens};
+use crate::readiness::Readiness;
+use crate::rooms::Rooms;
+use crate::service::{Counters, Service, State};
+use crate::settings::Settings;
+use crate::store::WireStore;
+use crate::supervise::{Loops, supervise};
+use crate::upkeep;
+use crate::work::{self, Work};
+
+/// Why the service cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The workspace is not a directory.
+    #[error("the workspace {path} cannot be opened: {source}")]
+    Workspace {
+        /// The path.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An environment that the operator configured cannot be had.
+    #[error("the environment `{id}` cannot be had: {why}")]
+    Environment {
+        /// Its name.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// The runs cannot be read.
+    #[error("the runs cannot be read: {0}")]
+    Runs(#[from] windlass_runs::RunError),
+    /// What the server keeps cannot be read.
+    #[error("the server's records cannot be read: {0}")]
+    Store(ApiError),
+    /// Tasks or automations cannot be taken up.
+    #[error("tasks and automations cannot be taken up: {0}")]
+    Work(#[from] windlass_work::WorkError),
+    /// Nobody can say which threads there are.
+    #[error(
+        "the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`"
+    )]
+    NoQueries,
+    /// The runtime cannot carry threads with these settings.
+    #[error("the runtime cannot carry threads: {0}")]
+    Runtime(#[from] AgentLoopError),
+}
+
+impl Service {
+    /// Opens the service. No open turn is resumed yet.
+    pub async fn open(
+        runtime: InProcessRuntime,
+        settings: Settings,
+        store: Arc<dyn WireStore>,
+    ) -> Result<Self, OpenError> {
+        let tools = &settings.environments;
+        let configured = &settings.configured_environments;
+        let (fixed, environments) =
+            environments::opened(tools, &settings.workspace, configured, &*store).await?;
+        let builtin_tools = builtin_tools(&runtime, &settings).await?;
+        let git = GitStates::new(&settings);
+        let work = Work::open(&settings, &runtime, &*store).await?;
+        let chosen = Chosen::kept(&settings, &*store).await;
+        let chosen = chosen.map_err(OpenError::Store)?;
+        let skills_off = chosen.choices.skills_off.clone();
+        settings.environments.switch_skills_off(skills_off);
+        let service = Self::new(State {
+            work,
+            queries: runtime.queries().ok_or(OpenError::NoQueries)?,
+            runtime,
+            settings,
+            store,
+            environments: RwLock::new(Arc::new(environments)),
+            chosen: RwLock::new(Arc::new(chosen)),
+            rooms: Rooms::default(),
+            fixed,
+            builtin_tools,
+            git,
+            counters: Counters::default(),
+            fanouts: Fanouts::default(),
+            quotas: Quotas::default(),
+            readiness: Readiness::default(),
+            loops: Loops::default(),
+            under_way: Locks::default(),
+            changing: Locks::default(),
+            working: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        });
+        let host = ChildThreads::of(&service);
+        service.runtime.set_subagent_host(Arc::new(host));
+        Ok(service)
+    }
+
+    /// Resumes the turns that a previous process left open, if the settings say so. Returns how many continue; turns that are ended at
+    /// the start do not count.
+    pub async fn resume_open_turns(&self) -> Result<usize, OpenError> {
+        if !self.settings.resumes_open_turns {
+            return Ok(0);
+        }
+        work::interrupt_cancelled(self).await?;
+        let resumed = self.runtime.resume_open_turns().await?;
+        Ok(resumed.iter().filter(|turn| turn.goes_on()).count())
+    }
+
+    /// Starts the background loops. They end when [`stopping`](Self::stopping) is cancelled; the returned future waits for those that
+    /// run jobs.
+    pub fn start_loops(&self) -> impl Future<Output = ()> + use<> {
+        supervise(self, "upkeep", |service| async {
+            upkeep::look_after(service).await;
+            Ok(())
+        });
+        supervise(self, "tokens", |service| async {
+            watch_tokens(service).await;
+            Ok(())
+        });
+        work::run_jobs(self)
+    }
+}
+
+/// Finds the names of the tools that every thread has, and with that whether threads can be carried at all.
+async fn builtin_tools(
+    runtime: &InProcessRuntime,
+    settings: &Settings,
+) -> Result<HashSet<String>, AgentLoopError> {
+    let mut probe = SessionBuilder::new(settings.harness_id).build();
+    probe.agent_id = settings.agent_id;
+    let context = runtime.preview_context(probe).await?;
+    let tools = context.runtime_agent.tools;
+    let names = tools.iter().map(ToolDefinition::name);
+    // Whether a turn has deferred tools is not known before it begins.
+    Ok(names.chain([TOOL_SEARCH]).map(str::to_owned).collect())
+}

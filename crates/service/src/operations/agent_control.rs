@@ -1,0 +1,156 @@
+//! Cancelling agents that a model started, and reminding the model of them.
+
+use std::collections::HashMap;
+
+use windlass_core::error::AgentLoopError;
+use windlass_core::message::InputMessage;
+use windlass_protocol::ErrorCode;
+use windlass_protocol::agent_runs::{AgentRun, NudgedAgentRuns};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+
+use super::RequestContext;
+use super::agent_runs::{LEVELS, not_found, parent_of};
+use super::steer::no_active_turn;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::ids;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// Agents that one nudge names.
+const MAX_AGENTS: usize = 64;
+/// The name under which a message's metadata marks a nudge.
+const NUDGE: &str = "windlass.nudge";
+
+/// Stops the running turn of an agent that works for a thread, or for another agent of it.
+impl Handle<op::CancelAgentRun> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CancelAgentRun>,
+    ) -> Result<AgentRun> {
+        let id = &call.path.id;
+        let agent_id = &call.path.agent_id;
+        let owner = self.find(id).await?;
+        let agent = self.agent_of(context, &owner, agent_id).await?;
+        let has_ended = || {
+            let text = format!("The agent's thread {agent_id} is not active: the agent has ended");
+            ApiError::new(ErrorCode::NoActiveTurn, text)
+        };
+        let turn = agent.row.open_turn().ok_or_else(has_ended)?.id;
+        let reason = Some("a client cancelled the agent".to_owned());
+        match self.runtime.interrupt(agent.id, Some(turn), reason).await {
+            Ok(()) => self.agent_run(context, agent_id).await,
+            Err(AgentLoopError::NoActiveTurn(_) | AgentLoopError::TurnNotFound { .. }) => {
+                Err(has_ended())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Reminds the running turn of a thread of agents that still run. Until its model has read one reminder, there is no second.
+impl Handle<op::NudgeAgentRuns> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::NudgeAgentRuns>,
+    ) -> Result<NudgedAgentRuns> {
+        let id = &call.path.id;
+        let request = call.request;
+        let owner = self.find(id).await?;
+        let active = owner
+            .row
+            .open_turn()
+            .ok_or_else(|| no_active_turn(&owner))?;
+        let active = active.id;
+        self.check_trusted(context, &owner, active).await?;
+        let running = self
+            .running_agents(context, &owner, request.agent_ids)
+            .await?;
+        let mut nudged = NudgedAgentRuns {
+            accepted: !running.is_empty(),
+            coalesced: false,
+            thread_id: ids::thread(owner.id),
+            turn_id: active.to_string(),
+            agent_ids: running,
+        };
+        if !nudged.accepted {
+            return Ok(nudged);
+        }
+        let open = self.runtime.open_turn(owner.id).await?;
+        let mut waiting = open.into_iter().flat_map(|turn| turn.steered);
+        nudged.coalesced = waiting.any(|message| {
+            let metadata = message.metadata.as_ref();
+            metadata.is_some_and(|metadata| metadata.contains_key(NUDGE))
+        });
+        if !nudged.coalesced {
+            let mut input = InputMessage::user(reminder(&nudged.agent_ids));
+            input.metadata = Some(HashMap::from([(NUDGE.to_owned(), true.into())]));
+            match self.runtime.steer_turn(owner.id, active, input).await {
+                Ok(_) => {}
+                Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&owner)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(nudged)
+    }
+}
+
+impl Service {
+    /// Returns those of some agents that still run, each once.
+    async fn running_agents(
+        &self,
+        context: &RequestContext,
+        owner: &FoundThread,
+        mut ids: Vec<String>,
+    ) -> Result<Vec<String>> {
+        ids.sort();
+        ids.dedup();
+        if ids.is_empty() || ids.len() > MAX_AGENTS {
+            let text = format!("agent_ids must name 1 to {MAX_AGENTS} agents");
+            return Err(ApiError::field("/agent_ids", text));
+        }
+        let mut running = Vec::new();
+        for id in ids {
+            let agent = self.agent_of(context, owner, &id).await?;
+            if agent.row.open_turn().is_some() {
+                running.push(id);
+            }
+        }
+        Ok(running)
+    }
+
+    /// Finds an agent that works for a thread, or for another agent of it.
+    async fn agent_of(
+        &self,
+        context: &RequestContext,
+        owner: &FoundThread,
+        agent_id: &str,
+    ) -> Result<FoundThread> {
+        let found = match ids::parse_thread(agent_id) {
+            Some(id) => self.look_up(id).await?,
+            None => None,
+        };
+        let found = found.filter(|found| self.may_see_thread(context, found));
+        let found = found.ok_or_else(|| not_found(agent_id))?;
+        let mut above = parent_of(&found);
+        for _ in 0..LEVELS {
+            match above {
+                Some(id) if id == owner.id => return Ok(found),
+                Some(id) => above = self.look_up(id).await?.as_ref().and_then(parent_of),
+                None => break,
+            }
+        }
+        Err(not_found(agent_id))
+    }
+}
+
+fn reminder(agents: &[String]) -> String {
+    format!(
+        "These agents that you started are still running: {}. Check whether they make progress; stop those that do not, \
+         or continue without them.",
+        agents.join(", ")
+    )
+}

@@ -1,0 +1,234 @@
+//! Agents that models start: threads that work for another one.
+
+use windlass_core::items::TurnStatus;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::ErrorCode;
+use windlass_protocol::agent_runs::{
+    AgentRun, AgentRunFollowUp, AgentRunList, AgentRunSpec, AgentRunStatus, AgentRunTakeover,
+    AgentRunUsage, AgentRunVerification,
+};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_store::queries::ThreadState;
+
+use super::{RequestContext, limit};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::ids;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// How many agents are listed by default, and at most.
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 200;
+
+/// How many are looked up at a time.
+const PAGE: usize = 200;
+/// How many pages are looked through for one answer.
+const PAGES: usize = 16;
+/// The most levels of agents that are counted.
+pub(super) const LEVELS: u32 = 16;
+/// The longest objective that is shown, in characters; the thread has it whole.
+const OBJECTIVE: usize = 500;
+
+pub(super) fn not_found(id: &str) -> ApiError {
+    ApiError::new(
+        ErrorCode::AgentRunNotFound,
+        format!("no agent that a model started has the id `{id}`"),
+    )
+}
+
+impl Handle<op::GetAgentRun> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::GetAgentRun>,
+    ) -> Result<AgentRun> {
+        self.agent_run(context, &call.path.run_id).await
+    }
+}
+
+/// Lists agents, newest first: those that work for one thread, or all.
+impl Handle<op::ListAgentRuns> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ListAgentRuns>,
+    ) -> Result<AgentRunList> {
+        let parent = call.query.parent.as_deref();
+        let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
+        let parent = match parent {
+            Some(id) => Some(
+                ids::parse_thread(id)
+                    .ok_or_else(|| ApiError::query("parent must be the id of a thread"))?,
+            ),
+            None => None,
+        };
+        let mut runs = Vec::new();
+        for page in 0..PAGES {
+            let ids = self.runtime.child_ids(parent, page * PAGE, PAGE).await?;
+            for id in &ids {
+                let found = self.look_up(*id).await?;
+                let Some(found) = found.filter(|found| self.may_see_thread(context, found)) else {
+                    continue;
+                };
+                runs.extend(self.shown_run(&found).await?);
+                if runs.len() == limit {
+                    return Ok(AgentRunList { runs });
+                }
+            }
+            if ids.len() < PAGE {
+                break;
+            }
+        }
+        Ok(AgentRunList { runs })
+    }
+}
+
+impl Service {
+    /// Returns one agent.
+    pub(super) async fn agent_run(&self, context: &RequestContext, id: &str) -> Result<AgentRun> {
+        let found = match ids::parse_thread(id) {
+            Some(id) => self.look_up(id).await?,
+            None => None,
+        };
+        let run = match found.filter(|found| self.may_see_thread(context, found)) {
+            Some(found) => self.shown_run(&found).await?,
+            None => None,
+        };
+        run.ok_or_else(|| not_found(id))
+    }
+
+    /// What belongs to others does not exist for an agent.
+    pub(super) fn may_see_thread(&self, context: &RequestContext, found: &FoundThread) -> bool {
+        let agent = context.caller.agent();
+        agent.is_none() || agent == found.thread.agent.as_deref()
+    }
+
+    /// Returns how many agents are above a thread.
+    async fn depth(&self, found: &FoundThread) -> Result<u32> {
+        let mut depth = 0;
+        let mut parent = parent_of(found);
+        while let Some(id) = parent
+            && depth < LEVELS
+        {
+            depth += 1;
+            parent = self.look_up(id).await?.as_ref().and_then(parent_of);
+        }
+        Ok(depth)
+    }
+
+    /// Shows a thread as an agent's run; `None` of one that works for no other.
+    async fn shown_run(&self, found: &FoundThread) -> Result<Option<AgentRun>> {
+        let (thread, row) = (&found.thread, &found.row);
+        let Some(parent) = &thread.parent else {
+            return Ok(None);
+        };
+        let depth = self.depth(found).await?;
+        // The agent above it is one too where it is not the first.
+        let parent_run_id = (depth > 1).then(|| parent.thread_id.clone());
+        let turn = match &row.latest {
+            Some(latest) => self.queries.turn(&row.stream, latest.id).await?,
+            None => None,
+        };
+        let view = turn.as_ref().map(|turn| &turn.view);
+        let status = match view.map(|view| view.status) {
+            None => AgentRunStatus::Starting,
+            Some(TurnStatus::InProgress) if row.state == ThreadState::Waiting => {
+                AgentRunStatus::WaitingForUser
+            }
+            Some(TurnStatus::InProgress) => AgentRunStatus::Running,
+            Some(TurnStatus::Completed) => AgentRunStatus::Completed,
+            Some(TurnStatus::Failed) => AgentRunStatus::Failed,
+            Some(TurnStatus::Interrupted) => AgentRunStatus::Interrupted,
+        };
+        let said = Some(row.preview.clone()).filter(|said| !said.is_empty());
+        let asked = row
+            .latest
+            .as_ref()
+            .map(|latest| latest.input_summary.as_str());
+        let objective = asked.or(thread.title.as_deref()).unwrap_or_default();
+        Ok(Some(AgentRun {
+            spec: AgentRunSpec {
+                worker_id: thread.id.clone(),
+                run_id: thread.id.clone(),
+                parent_run_id: parent_run_id.clone(),
+                session_name: thread.title.clone(),
+                objective: objective.chars().take(OBJECTIVE).collect(),
+                agent_type: "general".to_owned(),
+                model: thread.model.clone(),
+                workspace: thread.workspace.clone(),
+                context_mode: "fresh".to_owned(),
+                fork_context: false,
+                tool_profile: "inherited".to_owned(),
+                max_steps: 0,
+                spawn_depth: depth,
+                backend: thread.backend.clone(),
+            },
+            actor_kind: "subagent".to_owned(),
+            parent_run_id,
+            owner_session_id: parent.thread_id.clone(),
+            parent_turn_id: parent.turn_id.clone(),
+            thread_id: thread.id.clone(),
+            turn_id: thread.latest_turn_id.clone(),
+            status,
+            created_at_ms: row.created_at.timestamp_millis(),
+            updated_at_ms: row.at.timestamp_millis(),
+            started_at_ms: view
+                .and_then(|view| view.outline.started_at)
+                .map(|at| at.timestamp_millis()),
+            completed_at_ms: view
+                .and_then(|view| view.ended_at)
+                .map(|at| at.timestamp_millis()),
+            result_summary: said.clone().filter(|_| status == AgentRunStatus::Completed),
+            latest_message: said,
+            error: view.and_then(|view| view.error.clone()),
+            steps_taken: view.map_or(0, |view| view.iterations + view.tool_call_count) as u64,
+            usage: usage(found),
+            follow_up: AgentRunFollowUp {
+                tool: format!("POST /v1/threads/{}/turns", thread.id),
+                agent_id: thread.id.clone(),
+                accepted_statuses: vec![
+                    AgentRunStatus::Completed,
+                    AgentRunStatus::Failed,
+                    AgentRunStatus::Interrupted,
+                ],
+            },
+            takeover: AgentRunTakeover {
+                kind: "thread".to_owned(),
+                supported: true,
+                agent_id: thread.id.clone(),
+                instructions: format!("Its thread is {}: steer, stop or go on in it.", thread.id),
+            },
+            verification: AgentRunVerification {
+                status: "self_report_only".to_owned(),
+                summary: "nobody has checked what it did".to_owned(),
+            },
+            artifacts: Vec::new(),
+            events: Vec::new(),
+        }))
+    }
+}
+
+pub(super) fn parent_of(found: &FoundThread) -> Option<SessionId> {
+    let parent = found.thread.parent.as_ref()?;
+    ids::parse_thread(&parent.thread_id)
+}
+
+fn usage(found: &FoundThread) -> AgentRunUsage {
+    let used = found.row.usage.as_ref();
+    let input = used.map(|used| u64::from(used.input_tokens));
+    let output = used.map(|used| u64::from(used.output_tokens));
+    AgentRunUsage {
+        status: if used.is_some() {
+            "reported"
+        } else {
+            "unknown"
+        }
+        .to_owned(),
+        input_tokens: input,
+        output_tokens: output,
+        total_tokens: input.zip(output).map(|(input, output)| input + output),
+        note: "what the ended turns of its thread used".to_owned(),
+    }
+}

@@ -1,0 +1,131 @@
+//! Allowing or refusing a call.
+
+use std::path::PathBuf;
+
+use windlass_core::events::EventData;
+use windlass_core::tools::ToolCall;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ApprovalAnswered, ApprovalDecision, ErrorCode, RememberFor};
+use windlass_store::queries::WaitRow;
+
+use super::RequestContext;
+use super::results::check_taken;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::ids;
+use crate::json_file::JsonFileError;
+use crate::remembered::RememberedBook;
+use crate::service::Service;
+
+/// Allows or refuses a call that waits for that.
+impl Handle<op::DecideApproval> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::DecideApproval>,
+    ) -> Result<ApprovalAnswered> {
+        let approval_id = call.path.approval_id;
+        let request = call.request;
+        let decision = match request.decision.as_str() {
+            "allow" => ApprovalDecision::Allow,
+            "deny" => ApprovalDecision::Deny,
+            other => {
+                let text = format!("invalid decision '{other}'; expected \"allow\" or \"deny\"");
+                return Err(ApiError::new(ErrorCode::InvalidDecision, text));
+            }
+        };
+        let not_pending = || {
+            let text = format!("no pending approval with id '{approval_id}'");
+            ApiError::new(ErrorCode::ApprovalNotPending, text)
+        };
+        let exec_id = ids::parse_approval(&approval_id).ok_or_else(not_pending)?;
+        let wait = self.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
+        let session_id = wait.stream.as_str().parse().map_err(|_| not_pending())?;
+        let allow = decision == ApprovalDecision::Allow;
+        let (runtime, call) = (&self.runtime, exec_id.to_string());
+        let remember = allow && request.remember;
+        if remember {
+            context.caller.check_approves_all()?;
+        }
+        let for_project = remember && request.remember_for == RememberFor::Project;
+        let to_keep = match for_project {
+            true => Some(self.call_in_project(session_id, &wait).await?),
+            false => None,
+        };
+        let decided = match (remember, for_project) {
+            (_, true) => runtime.allow_in_project(session_id, call).await,
+            (true, false) => runtime.allow_rest_of_turn(session_id, call).await,
+            (false, false) => runtime.decide_tool_call(session_id, call, allow).await,
+        };
+        check_taken(decided, not_pending)?;
+        // Behind the decision: one that was not taken allows nothing. Whoever is cut off here is asked once more.
+        if let Some(kept) = to_keep {
+            let keeping = tokio::task::spawn_blocking(move || kept.keep()).await;
+            keeping
+                .map_err(ApiError::internal)?
+                .map_err(ApiError::internal)?;
+        }
+        if remember && request.remember_for == RememberFor::Thread {
+            self.remember_approval(session_id).await?;
+        }
+        Ok(ApprovalAnswered {
+            ok: true,
+            approval_id,
+            decision,
+            delivered: true,
+        })
+    }
+}
+
+impl Service {
+    /// Finds what is to be kept of a call that waits.
+    async fn call_in_project(&self, session_id: SessionId, wait: &WaitRow) -> Result<ToKeep> {
+        let refused = |why: &str| Err(ApiError::field("/remember_for", why));
+        let Some(book) = self.settings.remembered.clone() else {
+            return refused("nothing is remembered for projects here");
+        };
+        let found = self.thread(session_id).await?;
+        if found.thread.agent.is_some() {
+            return refused("nothing is remembered for threads of agents");
+        }
+        let before = wait.seq.saturating_sub(1);
+        let asked = self.runtime.events_since(session_id, before, 1).await?;
+        let call = match asked.first().map(|event| &event.data) {
+            Some(EventData::ApprovalRequired(data)) if data.request_id.is_none() => {
+                data.tool_call.clone()
+            }
+            Some(EventData::ApprovalRequired(_)) => {
+                return refused("what an agent of others asks for is not remembered for projects");
+            }
+            _ => return refused("what was asked is no longer kept"),
+        };
+        let turn = self.turn_named(&found, &wait.turn_id.to_string()).await?;
+        let Some(environment) = self.environment_of(&found, &turn).await? else {
+            return refused("the turn works in no environment");
+        };
+        let at = self.settings.environments.resolve(Some(&environment));
+        let at = at.map_err(ApiError::internal)?;
+        Ok(ToKeep {
+            book,
+            root: at.root_path().to_owned(),
+            cwd: at.cwd(),
+            call,
+        })
+    }
+}
+
+/// A call that is to be remembered, and where.
+struct ToKeep {
+    book: RememberedBook,
+    root: PathBuf,
+    cwd: PathBuf,
+    call: ToolCall,
+}
+
+impl ToKeep {
+    fn keep(&self) -> std::result::Result<(), JsonFileError> {
+        self.book.add(&self.root, &self.cwd, &self.call)
+    }
+}

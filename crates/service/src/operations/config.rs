@@ -1,0 +1,358 @@
+//! What the daemon is set to. What threads get whose clients say nothing can be changed at once; the rest is in the configuration file.
+
+use serde_json::json;
+use windlass_policy::ApprovalAction;
+use windlass_protocol::api::Call;
+use windlass_protocol::config::{ConfigReloaded, ConfigSet, RuntimeConfig, SwitchedProvider};
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, Mode};
+
+use super::RequestContext;
+use crate::chosen::{Choices, Chosen};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
+
+/// What can be set at once.
+const SETTABLE: [&str; 6] = [
+    "model",
+    "default_model",
+    "provider",
+    "reasoning_effort",
+    "default_mode",
+    "allow_shell",
+];
+/// What clients know under another name and the configuration file holds.
+const IN_FILE: [(&str, &str); 10] = [
+    ("approval_mode", "approvals.default"),
+    ("approval_policy", "approvals.default"),
+    ("base_url", "providers.<name>.base_url"),
+    ("provider_url", "providers.<name>.base_url"),
+    ("provider_base_url", "providers.<name>.base_url"),
+    ("auto_compact", "compaction.enabled"),
+    ("mcp_config_path", "mcp_servers"),
+    ("subagents_enabled", "subagents.enabled"),
+    ("subagents_max_depth", "subagents.max_depth"),
+    ("sandbox_mode", "shell.sandbox"),
+];
+/// How long a word for the effort may be.
+const MAX_EFFORT_BYTES: usize = 32;
+/// What clients write for "as it is configured".
+const AUTO: &str = "auto";
+
+/// A change that is checked and not made yet.
+struct Change {
+    value: String,
+    make: Box<dyn FnOnce(&mut Choices) + Send>,
+}
+
+impl Change {
+    fn new(value: impl Into<String>, make: impl FnOnce(&mut Choices) + Send + 'static) -> Self {
+        Self {
+            value: value.into(),
+            make: Box::new(make),
+        }
+    }
+}
+
+/// Tells what the daemon is set to.
+impl Handle<op::GetConfig> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::GetConfig>) -> Result<RuntimeConfig> {
+        let (chosen, host) = (self.chosen(), &self.settings.config);
+        let policy = &chosen.choices.policy;
+        let model = chosen.models.usual().to_owned();
+        let provider = chosen.provider().to_owned();
+        let entry = chosen.providers.iter().find(|entry| entry.id == provider);
+        let word = |word: &str| word.to_owned();
+        Ok(RuntimeConfig {
+            default_model: model.clone(),
+            model,
+            base_url: entry
+                .map(|entry| entry.default_base_url.clone())
+                .unwrap_or_default(),
+            provider,
+            approval_mode: word(match host.approvals {
+                None | Some(ApprovalAction::Ask) => "suggest",
+                Some(ApprovalAction::Allow) => "auto",
+                Some(ApprovalAction::Deny) => "never",
+            }),
+            reasoning_effort: policy
+                .reasoning_effort
+                .clone()
+                .unwrap_or_else(|| word(AUTO)),
+            auto_compact: host.compacts,
+            cost_currency: word("usd"),
+            default_mode: word(policy.mode.as_deref().unwrap_or(Mode::default().as_str())),
+            allow_shell: policy.allow_shell.unwrap_or(true),
+            subagents_enabled: host.subagent_depth.is_some(),
+            subagents_max_depth: host.subagent_depth.unwrap_or(0),
+            show_thinking: true,
+            show_tool_details: true,
+            inline_diffs: word(AUTO),
+            locale: word(AUTO),
+            sandbox_mode: word("workspace-write"),
+            search_provider: word("none"),
+            settable: SETTABLE.map(str::to_owned).into(),
+            ..RuntimeConfig::default()
+        })
+    }
+}
+
+/// Sets one thing, if it can be set while the daemon runs; or only checks it.
+impl Handle<op::SetConfig> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::SetConfig>) -> Result<ConfigSet> {
+        let request = call.request;
+        let key = request.key.trim().to_ascii_lowercase();
+        let Change { value, make } = self.config_change(&key, request.value.trim())?;
+        if request.persist {
+            self.choose(make).await?;
+        }
+        let message = match request.persist {
+            true => "set: it counts for new threads from now on, also after a restart",
+            false => "checked only: it counts with \"persist\": true",
+        };
+        Ok(ConfigSet {
+            key,
+            value,
+            message: message.to_owned(),
+            persisted: request.persist,
+            requires_reload: false,
+        })
+    }
+}
+
+/// Asks another provider when no model is named.
+impl Handle<op::SwitchProvider> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::SwitchProvider>,
+    ) -> Result<SwitchedProvider> {
+        let id = &call.path.id;
+        let request = call.request;
+        let model = self.model_of(&self.chosen(), id, request.model.as_deref())?;
+        let chosen = self
+            .choose(|choices| choices.policy.model = Some(model))
+            .await?;
+        let model = chosen.models.usual().to_owned();
+        Ok(SwitchedProvider {
+            message: format!("new threads ask {id} for {model}, also after a restart"),
+            provider: id.to_owned(),
+            model,
+            persisted: true,
+        })
+    }
+}
+
+/// Reads the configuration file again.
+impl Handle<op::ReloadConfig> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        _: Call<op::ReloadConfig>,
+    ) -> Result<ConfigReloaded> {
+        let Some(reload) = &self.settings.config.reload else {
+            return Err(ApiError::not_implemented("reading the configuration again"));
+        };
+        // What was read last counts last.
+        let _alone = self.changing.lock("reading the configuration").await;
+        let reloaded = reload.reload().await.map_err(|why| {
+            let text =
+                format!("the configuration cannot be used, and everything stays as it was: {why}");
+            ApiError::new(ErrorCode::ConfigInvalid, text)
+        })?;
+        if self.carries_work_out()
+            && let Some(work) = &self.work
+        {
+            work.automations.declare(reloaded.automations).await?;
+        }
+        self.configure(reloaded.models, reloaded.providers).await;
+        self.retry_held_jobs().await;
+        let message = match (
+            reloaded.applied.is_empty(),
+            reloaded.needs_restart.is_empty(),
+        ) {
+            (true, true) => {
+                "the configuration was read again; nothing has changed in it".to_owned()
+            }
+            (false, true) => "the configuration was read again; new threads work by it".to_owned(),
+            (_, false) => format!(
+                "the configuration was read again; what has changed in {} counts when the daemon is started again",
+                reloaded.needs_restart.join(", ")
+            ),
+        };
+        Ok(ConfigReloaded {
+            message,
+            applied: reloaded.applied,
+            needs_restart: reloaded.needs_restart,
+        })
+    }
+}
+
+impl Service {
+    fn config_change(&self, key: &str, value: &str) -> Result<Change> {
+        match key {
+            "model" | "default_model" => self.model_change(value),
+            "provider" => {
+                let model = self.model_of(&self.chosen(), value, None)?;
+                Ok(Change::new(value, |choices| {
+                    choices.policy.model = Some(model)
+                }))
+            }
+            "reasoning_effort" => effort_change(value),
+            "default_mode" => mode_change(value),
+            "allow_shell" => shell_change(value),
+            _ => Err(refused(key, &self.settings.config.file_keys)),
+        }
+    }
+
+    /// A bare name is one of the provider that is asked now.
+    fn model_change(&self, value: &str) -> Result<Change> {
+        if value.is_empty() || value == AUTO {
+            return Ok(Change::new(AUTO, |choices| choices.policy.model = None));
+        }
+        let chosen = self.chosen();
+        let models = &chosen.models;
+        let is_own = models.provider.as_deref() == Some(chosen.provider());
+        let name = match is_own || models.names_provider(value) {
+            true => value.to_owned(),
+            false => format!("{}/{value}", chosen.provider()),
+        };
+        let name = checked_model(&chosen, &name)?;
+        Ok(Change::new(name.clone(), |choices| {
+            choices.policy.model = Some(name)
+        }))
+    }
+
+    /// Returns the name of a provider's model: the one that is wished, else its usual one.
+    fn model_of(&self, chosen: &Chosen, id: &str, wished: Option<&str>) -> Result<String> {
+        let provider = self.provider(chosen, id)?;
+        if !provider.usable {
+            let text = format!(
+                "the provider `{id}` has no key; set one of {} for the daemon, or its address in the configuration, and restart it",
+                provider.env_vars.join(", ")
+            );
+            return Err(ApiError::new(ErrorCode::ProviderUnusable, text));
+        }
+        let wished = wished
+            .map(str::trim)
+            .filter(|model| !model.is_empty() && *model != AUTO);
+        let models = &chosen.models;
+        match models.provider.as_deref() == Some(id) {
+            true => checked_model(chosen, wished.unwrap_or(&models.default)),
+            false => {
+                let model = wished.unwrap_or(&provider.default_model);
+                checked_model(chosen, &format!("{id}/{model}"))
+            }
+        }
+    }
+}
+
+fn checked_model(chosen: &Chosen, name: &str) -> Result<String> {
+    let name = chosen.models.name(Some(name));
+    name.map_err(|error| error.at("/value"))
+}
+
+fn effort_change(value: &str) -> Result<Change> {
+    if value.is_empty() || value == AUTO {
+        return Ok(Change::new(AUTO, |choices| {
+            choices.policy.reasoning_effort = None
+        }));
+    }
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if value.len() > MAX_EFFORT_BYTES || !value.bytes().all(is_word) {
+        let text = "the effort is one word, such as low, medium or high";
+        return Err(ApiError::field("/value", text));
+    }
+    let effort = value.to_owned();
+    Ok(Change::new(value, |choices| {
+        choices.policy.reasoning_effort = Some(effort)
+    }))
+}
+
+fn mode_change(value: &str) -> Result<Change> {
+    if value.is_empty() {
+        return Ok(Change::new(Mode::default().as_str(), |choices| {
+            choices.policy.mode = None
+        }));
+    }
+    let mode: Mode = value
+        .parse()
+        .map_err(|error| ApiError::field("/value", format!("{error}")))?;
+    // Threads of other people would begin without approvals, and nobody would have asked for it.
+    if mode == Mode::Yolo {
+        let text = "no thread begins without approvals unless its client says so; name the mode when you make the thread";
+        return Err(ApiError::field("/value", text));
+    }
+    Ok(Change::new(mode.as_str(), move |choices| {
+        choices.policy.mode = Some(mode.to_string())
+    }))
+}
+
+fn shell_change(value: &str) -> Result<Change> {
+    let allowed = match value {
+        "" => None,
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => return Err(ApiError::field("/value", "write true or false")),
+    };
+    let shown = allowed.unwrap_or(true).to_string();
+    Ok(Change::new(shown, move |choices| {
+        choices.policy.allow_shell = allowed
+    }))
+}
+
+fn refused(key: &str, file_keys: &[String]) -> ApiError {
+    let in_file = IN_FILE.iter().find(|(known, _)| *known == key);
+    let in_file = in_file.map(|(_, setting)| *setting);
+    let is_key = || file_keys.iter().any(|known| is_part_of(key, known));
+    if let Some(setting) = in_file.or_else(|| is_key().then_some(key)) {
+        let text = format!(
+            "`{setting}` of windlass.toml says this: change it there and start the daemon again, or for a provider's address reload the configuration"
+        );
+        return ApiError::new(ErrorCode::RestartRequired, text)
+            .with(json!({ "key": key, "setting": setting }));
+    }
+    let text = format!(
+        "Unknown config key; those that can be set are {}",
+        SETTABLE.join(", ")
+    );
+    ApiError::new(ErrorCode::UnknownSetting, text).with(json!({ "settable": SETTABLE }))
+}
+
+/// Tells whether a key is one that a file may have, or a table of such.
+fn is_part_of(key: &str, known: &str) -> bool {
+    let mut known = known.split('.');
+    key.split('.').all(|part| {
+        known
+            .next()
+            .is_some_and(|known| known == part || (known == "*" && !part.is_empty()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_the_file_is_told_from_an_unknown_one() {
+        let keys = ["limits.threads", "providers.*.base_url"].map(str::to_owned);
+        for (key, code) in [
+            ("limits.threads", ErrorCode::RestartRequired),
+            ("limits", ErrorCode::RestartRequired),
+            ("providers.own.base_url", ErrorCode::RestartRequired),
+            ("approval_mode", ErrorCode::RestartRequired),
+            ("limits.thread", ErrorCode::UnknownSetting),
+            ("limits.threads.more", ErrorCode::UnknownSetting),
+            ("providers..base_url", ErrorCode::UnknownSetting),
+            ("limit", ErrorCode::UnknownSetting),
+            ("", ErrorCode::UnknownSetting),
+        ] {
+            let refused = refused(key, &keys);
+            assert_eq!(refused.code(), code, "{key}: {refused}");
+            if code == ErrorCode::RestartRequired {
+                assert!(refused.to_string().contains("windlass.toml"), "{refused}");
+            }
+        }
+    }
+}

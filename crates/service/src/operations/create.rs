@@ -1,0 +1,260 @@
+//! Making a thread.
+
+use std::path::Path;
+
+use chrono::Utc;
+use windlass_core::events::SessionStartedData;
+use windlass_core::thread_record::ThreadRecord;
+use windlass_core::turn_policy::TurnPolicy;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{CreateThread, Thread};
+use windlass_runtime::SessionBuilder;
+
+use super::thread_record::{new_policy, params, stored_budget, stored_on_restart, stored_tool};
+use super::{RequestContext, budget};
+use crate::environments::inside;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
+use crate::settings::Access;
+use crate::threads::FoundThread;
+use crate::{external, ids};
+
+/// An empty text is none.
+pub(super) fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+/// How long the title of a thread may be, in letters, and its other short texts, in bytes: every list has them.
+const TITLE_CHARS: usize = 1_000;
+const SHORT_BYTES: usize = 256;
+
+/// Refuses a title that is too long.
+pub(super) fn check_title(title: Option<&str>) -> Result<()> {
+    let count = title.map_or(0, |title| title.chars().count());
+    match count > TITLE_CHARS {
+        true => Err(ApiError::field(
+            "/title",
+            format!("a title has at most {TITLE_CHARS} characters, not {count}"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a text that is too long for what it is.
+pub(super) fn check_short(name: &str, text: Option<&str>) -> Result<()> {
+    let count = text.map_or(0, str::len);
+    match count > SHORT_BYTES {
+        true => Err(ApiError::field(
+            &format!("/{name}"),
+            format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}"),
+        )),
+        false => Ok(()),
+    }
+}
+
+fn check_texts(request: &CreateThread) -> Result<()> {
+    check_title(request.title.as_deref())?;
+    for (name, text) in [
+        ("model_provider", &request.model_provider),
+        ("model_provider_id", &request.model_provider_id),
+        ("task_id", &request.task_id),
+        ("reasoning_effort", &request.reasoning_effort),
+    ] {
+        check_short(name, text.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Makes a thread.
+impl Handle<op::CreateThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CreateThread>,
+    ) -> Result<Thread> {
+        let request = call.request;
+        if let Some(made) = self.made_before(context).await? {
+            return Ok(made.thread);
+        }
+        let draft = self.draft(context, request)?;
+        Ok(self.open_thread(context, draft).await?.thread)
+    }
+}
+
+impl Service {
+    /// Checks everything that a client wants of a new thread; nothing is kept yet.
+    pub(crate) fn draft(
+        &self,
+        context: &RequestContext,
+        request: CreateThread,
+    ) -> Result<ThreadRecord> {
+        let mut options = request.policy();
+        context.caller.check_trust(&options)?;
+        check_texts(&request)?;
+        let chosen = self.chosen();
+        let (models, usual) = (&chosen.models, &chosen.choices);
+        let backend = self.backend(filled(request.backend))?;
+        options.backend.clone_from(&backend);
+        options.reasoning_effort = filled(options.reasoning_effort);
+        let of_backend = backend
+            .as_ref()
+            .and_then(|name| self.settings.api_backends.get(name));
+        let model = request.model.as_deref().or(of_backend.map(String::as_str));
+        let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
+        external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
+        let environments = request.environments.unwrap_or_default();
+        let environments = self.resolve_environments(&environments)?;
+        let workspace = match (&request.workspace, environments.first()) {
+            (Some(workspace), _) => self.workspace(workspace)?,
+            (None, Some(first)) => first.cwd.display().to_string(),
+            (None, None) => self.fixed.local.root.display().to_string(),
+        };
+        let is_external = self.is_external(backend.as_deref());
+        let model = match is_external {
+            true => models.name_for_agent(model)?,
+            false => models.name(model)?,
+        };
+        let provider = models.provider_of(&model).map(str::to_owned);
+        let qualified_model = models.qualified(&model).filter(|_| !is_external);
+        let now = Utc::now();
+        let provider_id = filled(request.model_provider_id)
+            .or_else(|| request.model_provider.clone())
+            .or_else(|| provider.clone());
+        let usual = params(&usual.policy).map_err(ApiError::internal)?;
+        Ok(ThreadRecord {
+            created_at: now,
+            updated_at: now,
+            owner: context.caller.agent().map(str::to_owned),
+            title: filled(request.title),
+            archived: request.archived.unwrap_or(false),
+            policy: TurnPolicy {
+                model,
+                provider: filled(request.model_provider).or(provider),
+                provider_id,
+                qualified_model,
+                ..new_policy(options.or(usual))
+            },
+            workspace,
+            environments,
+            budget: budget::checked(request.budget)?.as_ref().map(stored_budget),
+            client_tools: tools.into_iter().flatten().map(stored_tool).collect(),
+            system_prompt: filled(request.system_prompt),
+            task_id: filled(request.task_id),
+            on_restart: request.on_restart.map(stored_on_restart),
+            ..ThreadRecord::default()
+        })
+    }
+
+    /// Returns the agent of others that carries the turns of a thread with this backend. Names of APIs are the daemon's own loop.
+    pub(super) fn carrier<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
+        let carrier = backend.filter(|_| self.is_external(backend));
+        // It works with the operator's login, and so not for everybody who can reach the port.
+        if carrier.is_some() && matches!(self.settings.access, Access::Open) {
+            return Err(ApiError::field(
+                "/backend",
+                "agents of others carry no turns of a daemon that asks for no token; start it without --insecure",
+            ));
+        }
+        Ok(carrier)
+    }
+
+    /// Tells whether an external agent runs the turns of a thread with this backend.
+    pub(super) fn is_external(&self, backend: Option<&str>) -> bool {
+        backend.is_some_and(|name| !self.settings.api_backends.contains_key(name))
+    }
+
+    /// Checks that a backend is one that can carry turns here.
+    fn backend(&self, named: Option<String>) -> Result<Option<String>> {
+        let Some(name) = named else {
+            return Ok(None);
+        };
+        let (agents, apis) = (&self.settings.backends, &self.settings.api_backends);
+        if let Some(carrier) = self.carrier(Some(&name))?
+            && !agents.contains(carrier)
+        {
+            let known: Vec<_> = agents
+                .iter()
+                .chain(apis.keys())
+                .map(String::as_str)
+                .collect();
+            let text = format!(
+                "there is no backend `{name}`; there are: {}",
+                known.join(", ")
+            );
+            return Err(ApiError::field("/backend", text));
+        }
+        Ok(Some(name))
+    }
+
+    /// Resolves a directory inside of the environment `local`.
+    pub(super) fn workspace(&self, path: &str) -> Result<String> {
+        let path = inside(&self.fixed.local, Path::new(path))?;
+        self.refuse_hidden(&path)?;
+        Ok(path.display().to_string())
+    }
+
+    /// Finds the thread that the same request has made already: its id derives from the request, however old it is.
+    pub(super) async fn made_before(
+        &self,
+        context: &RequestContext,
+    ) -> Result<Option<FoundThread>> {
+        match &context.repeatable {
+            Some(request) => self.look_up(ids::made_by(request)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the id of a new thread: derived from the request if that has an idempotency key, else random. Call
+    /// [`made_before`](Self::made_before) first.
+    pub(super) fn new_thread_id(&self, context: &RequestContext) -> SessionId {
+        let derived = context.repeatable.as_deref().map(ids::made_by);
+        derived.unwrap_or_default()
+    }
+
+    /// Takes room for one more thread.
+    pub(super) async fn take_room(&self, context: &RequestContext) -> Result<()> {
+        let (queries, limits) = (&*self.queries, &self.settings.limits);
+        if let Some(agent) = context.caller.agent() {
+            let of_agent = limits.threads_of_agent;
+            self.rooms.take_of(queries, agent, of_agent).await?;
+        }
+        self.rooms.take(queries, limits.threads).await
+    }
+
+    /// Keeps a thread, with its first record.
+    pub(super) async fn open_thread(
+        &self,
+        context: &RequestContext,
+        record: ThreadRecord,
+    ) -> Result<FoundThread> {
+        let id = self.new_thread_id(context);
+        self.open_thread_as(context, id, record).await
+    }
+
+    /// Keeps a thread under an id that no thread has.
+    pub(crate) async fn open_thread_as(
+        &self,
+        context: &RequestContext,
+        id: SessionId,
+        record: ThreadRecord,
+    ) -> Result<FoundThread> {
+        self.take_room(context).await?;
+        let mut session = SessionBuilder::new(self.settings.harness_id).build();
+        session.id = id;
+        session.agent_id = self.settings.agent_id;
+        session.title.clone_from(&record.title);
+        let first = SessionStartedData {
+            title: record.title.clone(),
+            record: Some(Box::new(record)),
+        };
+        self.runtime.add_session(session).await?;
+        if let Err(error) = self.runtime.note_session(id, first).await {
+            let _ = self.runtime.remove_session(id).await;
+            return Err(error.into());
+        }
+        self.thread(id).await
+    }
+}

@@ -1,0 +1,300 @@
+//! A whole thread, or one turn of it: a cut at one number, written while it is read.
+
+use bytes::Bytes;
+use serde::Serialize;
+use windlass_core::items::{Wait, wait_change};
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{
+    ErrorCode, PendingApproval, PendingToolCall, PendingUserInput, ThreadDetail, Turn, TurnDetail,
+};
+use windlass_store::StreamKey;
+use windlass_store::queries::{ThreadOutline, TurnRow};
+
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::operations::{RequestContext, saturated};
+use crate::service::Service;
+use crate::threads::{FoundThread, ItemReader, turn_of};
+use crate::{ids, view};
+
+/// How many bytes of an answer are written together.
+const CHUNK_BYTES: usize = 16 * 1024;
+/// A longer chunk is written without spare capacity, and without its records in memory.
+const LONG_CHUNK_BYTES: usize = 64 * 1024;
+/// How many records a thread may have whose answer is tried in memory first.
+const FEW_RECORDS: u64 = 4_096;
+
+/// A thread with its newest turns, without their items.
+pub(crate) struct OpenThread {
+    pub(crate) found: FoundThread,
+    /// The turns that are shown, oldest first.
+    pub(crate) turns: Vec<TurnRow>,
+    /// All turns that may wait for something.
+    waiting: Vec<TurnRow>,
+}
+
+impl OpenThread {
+    pub(crate) fn shown_turns(&self) -> impl Iterator<Item = Turn> + '_ {
+        let turns = self.turns.iter();
+        turns.map(|row| turn_of(self.found.id, row))
+    }
+}
+
+/// What comes after the items of a thread, in the order of [`ThreadDetail`](windlass_protocol::ThreadDetail).
+#[derive(Serialize)]
+struct AfterItems {
+    latest_seq: u64,
+    pending_approvals: Vec<PendingApproval>,
+    pending_user_inputs: Vec<PendingUserInput>,
+    pending_dynamic_tool_calls: Vec<PendingToolCall>,
+}
+
+/// A part of an answer.
+enum Part {
+    Text(Vec<u8>),
+    Turns(SessionId, std::vec::IntoIter<TurnRow>),
+    Items(Box<ItemReader>),
+}
+
+/// An answer with items. It is written chunk by chunk, and what comes later is not read before.
+pub struct DetailJson {
+    parts: std::vec::IntoIter<Part>,
+    current: Option<Part>,
+    needs_comma: bool,
+    /// How many records its thread has.
+    records: u64,
+}
+
+impl DetailJson {
+    fn new(records: u64, parts: Vec<Part>) -> Self {
+        Self {
+            parts: parts.into_iter(),
+            current: None,
+            needs_comma: false,
+            records,
+        }
+    }
+
+    /// Writes the next chunk; `None` after the last.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK_BYTES {
+            if self.current.is_none() {
+                self.current = self.parts.next();
+                self.needs_comma = false;
+            }
+            let wrote = match &mut self.current {
+                None => break,
+                Some(Part::Text(text)) => {
+                    chunk.append(text);
+                    false
+                }
+                Some(Part::Turns(id, rows)) => match rows.next() {
+                    Some(row) => add(&mut chunk, &mut self.needs_comma, &turn_of(*id, &row))?,
+                    None => false,
+                },
+                Some(Part::Items(items)) => match items.next().await? {
+                    Some(item) => add(&mut chunk, &mut self.needs_comma, &item)?,
+                    None => false,
+                },
+            };
+            if !wrote {
+                self.current = None;
+            }
+        }
+        if chunk.len() > LONG_CHUNK_BYTES {
+            // The client may take its time to read it.
+            chunk.shrink_to_fit();
+            if let Some(Part::Items(items)) = &mut self.current {
+                items.release();
+            }
+        }
+        Ok((!chunk.is_empty()).then(|| chunk.into()))
+    }
+
+    /// Writes all of it, if its thread has few records and it has at most so many bytes.
+    pub async fn whole(mut self, most: usize) -> Result<Option<Vec<u8>>> {
+        if self.records > FEW_RECORDS {
+            return Ok(None);
+        }
+        let mut whole = Vec::new();
+        while let Some(chunk) = self.next().await? {
+            whole.extend_from_slice(&chunk);
+            if whole.len() > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(whole))
+    }
+}
+
+/// Adds an element of a list; tells that there may be more.
+fn add(chunk: &mut Vec<u8>, needs_comma: &mut bool, value: &impl Serialize) -> Result<bool> {
+    if std::mem::replace(needs_comma, true) {
+        chunk.push(b',');
+    }
+    serde_json::to_writer(chunk, value).map_err(ApiError::internal)?;
+    Ok(true)
+}
+
+impl Handle<op::GetThread> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::GetThread>) -> Result<ThreadDetail> {
+        let newest = call.query.turns.map_or(usize::MAX, saturated);
+        let open = self.open_thread_turns(&call.path.id, newest).await?;
+        let after = self.after_items(&open).await?;
+        let turns = open.shown_turns().collect();
+        let items = self.read_items(open.found.id, open.turns, after.latest_seq);
+        Ok(ThreadDetail {
+            thread: open.found.thread,
+            turns,
+            items: items.collect().await?,
+            latest_seq: after.latest_seq,
+            pending_approvals: after.pending_approvals,
+            pending_user_inputs: after.pending_user_inputs,
+            pending_dynamic_tool_calls: after.pending_dynamic_tool_calls,
+        })
+    }
+}
+
+impl Handle<op::GetTurn> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::GetTurn>) -> Result<TurnDetail> {
+        let (turn, items) = self.turn_items(&call.path.id, &call.path.turn_id).await?;
+        let items = items.collect().await?;
+        Ok(TurnDetail { turn, items })
+    }
+}
+
+impl Service {
+    /// Opens a thread with its newest turns.
+    pub(crate) async fn open_thread_turns(&self, id: &str, newest: usize) -> Result<OpenThread> {
+        let not_found = || ApiError::thread_not_found(id);
+        let stream = ids::parse_thread(id).ok_or_else(not_found)?.into();
+        // The newest is where something may wait.
+        let outline = self.queries.thread_outline(&stream, newest.max(1)).await?;
+        let ThreadOutline { thread, turns, .. } = outline.ok_or_else(not_found)?;
+        let mut found = FoundThread::read(thread).ok_or_else(not_found)?;
+        self.check_readable_after(&stream, found.row.seq).await?;
+        let waiting = turns.iter().filter(|turn| !turn.waits.is_empty());
+        let waiting = waiting.cloned().collect();
+        // What nobody keeps any more is not shown.
+        let mut turns = turns;
+        turns.retain(|turn| !turn.is_pruned);
+        turns.drain(..turns.len().saturating_sub(newest));
+        let newest = turns.last().map(|row| turn_of(found.id, row).id);
+        found.thread.latest_turn_id = newest.or(found.thread.latest_turn_id);
+        Ok(OpenThread {
+            found,
+            turns,
+            waiting,
+        })
+    }
+
+    /// Fails if the record after `seq` is damaged. Rows end before such a record, so a thread would look shorter than it is.
+    async fn check_readable_after(&self, stream: &StreamKey, seq: u64) -> Result<()> {
+        self.runtime.journal().read(stream, seq, 1).await?;
+        Ok(())
+    }
+
+    /// Writes a thread with its newest turns.
+    pub async fn thread_json(&self, id: &str, newest: usize) -> Result<DetailJson> {
+        let open = self.open_thread_turns(id, newest).await?;
+        let (session_id, head) = (open.found.id, open.found.row.seq);
+        let after = self.after_items(&open).await?;
+        let mut after = serde_json::to_vec(&after).map_err(ApiError::internal)?;
+        // It goes on in the object that the thread begins.
+        after[0] = b',';
+        let items = self.read_items(session_id, open.turns.clone(), head);
+        Ok(DetailJson::new(
+            head,
+            vec![
+                Part::Text(opening("thread", &open.found.thread)?),
+                Part::Text(b",\"turns\":[".to_vec()),
+                Part::Turns(session_id, open.turns.into_iter()),
+                Part::Text(b"],\"items\":[".to_vec()),
+                Part::Items(Box::new(items)),
+                Part::Text([&b"]"[..], &after].concat()),
+            ],
+        ))
+    }
+
+    async fn turn_items(&self, id: &str, turn_id: &str) -> Result<(Turn, ItemReader)> {
+        let found = self.find(id).await?;
+        let row = match self.turn_named(&found, turn_id).await {
+            Ok(row) => row,
+            Err(error) if error.code() == ErrorCode::TurnNotFound => {
+                let turn = self.queued_turn_named(&found, turn_id).await?;
+                // It has neither a row nor items.
+                let items = self.read_items(found.id, Vec::new(), found.row.seq);
+                return Ok((turn.ok_or(error)?, items));
+            }
+            Err(error) => return Err(error),
+        };
+        if row.is_pruned {
+            return Err(ApiError::turn_not_found());
+        }
+        let (turn, head) = (turn_of(found.id, &row), found.row.seq.max(row.seq));
+        self.check_readable_after(&found.id.into(), head).await?;
+        Ok((turn, self.read_items(found.id, vec![row], head)))
+    }
+
+    /// Writes a turn with its items.
+    pub async fn turn_json(&self, id: &str, turn_id: &str) -> Result<DetailJson> {
+        let (turn, items) = self.turn_items(id, turn_id).await?;
+        Ok(DetailJson::new(
+            items.head(),
+            vec![
+                Part::Text(opening("turn", &turn)?),
+                Part::Text(b",\"items\":[".to_vec()),
+                Part::Items(Box::new(items)),
+                Part::Text(b"]}".to_vec()),
+            ],
+        ))
+    }
+
+    async fn queued_turn_named(&self, found: &FoundThread, turn_id: &str) -> Result<Option<Turn>> {
+        match ids::parse_turn(turn_id) {
+            Some(turn_id) => self.queued_turn(found, turn_id).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn after_items(&self, open: &OpenThread) -> Result<AfterItems> {
+        let (session_id, head) = (open.found.id, open.found.row.seq);
+        let mut after = AfterItems {
+            latest_seq: head,
+            pending_approvals: Vec::new(),
+            pending_user_inputs: Vec::new(),
+            pending_dynamic_tool_calls: Vec::new(),
+        };
+        let mut records = self.read_items(session_id, Vec::new(), head);
+        let waits = open.waiting.iter().flat_map(|turn| &turn.waits);
+        for wait in waits.filter(|wait| wait.is_open) {
+            let event = records.event(wait.seq).await?;
+            let Some(change) = event.as_deref().and_then(wait_change) else {
+                continue;
+            };
+            match change.wait {
+                Wait::CallRequested(data) => after
+                    .pending_dynamic_tool_calls
+                    .extend(view::pending_call(session_id, &change, data)),
+                Wait::ApprovalRequired(data) => after
+                    .pending_approvals
+                    .push(view::pending_approval(&change, data)),
+                Wait::InputRequired(data) => after
+                    .pending_user_inputs
+                    .push(view::pending_input(&change, data)),
+                _ => {}
+            }
+        }
+        Ok(after)
+    }
+}
+
+/// Begins an object with its first field.
+fn opening(name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut text = format!("{{\"{name}\":").into_bytes();
+    serde_json::to_writer(&mut text, value).map_err(ApiError::internal)?;
+    Ok(text)
+}

@@ -1,0 +1,96 @@
+//! The registry of environments.
+
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{Environment, EnvironmentList, ErrorCode};
+use windlass_store::queries::{ThreadQuery, ThreadState};
+
+use super::RequestContext;
+use crate::environments::{checked, for_tools, not_found};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
+
+impl Handle<op::ListEnvironments> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        _: Call<op::ListEnvironments>,
+    ) -> Result<EnvironmentList> {
+        let environments = self.environments().to_vec();
+        Ok(EnvironmentList { environments })
+    }
+}
+
+impl Handle<op::GetEnvironment> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::GetEnvironment>,
+    ) -> Result<Environment> {
+        self.environment(&call.path.id)
+    }
+}
+
+/// Registers an environment.
+impl Handle<op::CreateEnvironment> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::CreateEnvironment>,
+    ) -> Result<Environment> {
+        let request = call.request;
+        let environment = checked(request)?;
+        self.refuse_hidden(&environment.root)?;
+        let is_new = !self.fixed.has(&environment.id)
+            && self.store.add_environment(environment.clone()).await?;
+        if !is_new {
+            // What the same request has made is what it asked for, though its answer was lost.
+            let made = self.environment(&environment.id)?;
+            let wanted = Environment {
+                created_at: made.created_at.clone(),
+                ..environment
+            };
+            if context.repeatable.is_some() && made == wanted {
+                return Ok(made);
+            }
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentExists,
+                "an environment of this id exists",
+            ));
+        }
+        self.settings.environments.put(for_tools(&environment));
+        self.reload_environments().await?;
+        Ok(environment)
+    }
+}
+
+/// Removes an environment in which no turn works.
+impl Handle<op::DeleteEnvironment> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::DeleteEnvironment>) -> Result<()> {
+        let id = &call.path.id;
+        if self.environment(id)?.protected {
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentProtected,
+                format!("the environment `{id}` cannot be removed"),
+            ));
+        }
+        let at_work = ThreadQuery {
+            states: vec![ThreadState::Running, ThreadState::Waiting],
+            ..ThreadQuery::first(usize::MAX)
+        };
+        let at_work = self.queries.threads(at_work).await?.entries.into_iter();
+        let mut environments = at_work.filter_map(|thread| thread.latest?.environment);
+        if environments.any(|environment| environment.environment_id == *id) {
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentInUse,
+                "a turn works in the environment",
+            ));
+        }
+        if !self.store.remove_environment(id).await? {
+            return Err(not_found());
+        }
+        self.settings.environments.remove(id);
+        self.reload_environments().await
+    }
+}

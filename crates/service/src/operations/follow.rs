@@ -1,0 +1,375 @@
+//! The events of a thread, from any number on, as they are recorded.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_protocol::RuntimeEventEnvelope;
+use windlass_protocol::api::{Call, CallError, CallFuture, Parts, Stream};
+use windlass_protocol::operations as op;
+use windlass_store::StreamKey;
+
+use super::{RequestContext, saturated};
+use crate::error::{ApiError, Result};
+use crate::fanout::{Cursor, EventText, Fanout, Step, WireRecord};
+use crate::handle::Handle;
+use crate::service::Service;
+use crate::subscribers::Subscriber;
+use crate::threads::FoundThread;
+use crate::view::{self, Include};
+
+/// How many records are looked at together, from the newest on, and about how many of their bytes.
+const PAGE: u64 = 256;
+const PAGE_BYTES: usize = 128 * 1024;
+/// How long a follower waits in silence.
+const QUIET: Duration = Duration::from_secs(15);
+/// How many recorded events a client may request at most.
+const MAX_REPLAY: usize = 4096;
+/// How far behind a follower is when it is told so.
+const LAG: u64 = 1_000;
+
+/// Which events of a thread somebody wants.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// Those after a number.
+    pub(crate) since: u64,
+    /// Of what is recorded already, only so many.
+    pub(crate) newest: Option<usize>,
+    /// Events that are sent on request only.
+    pub(crate) include: Include,
+}
+
+/// What a follower hears.
+pub enum Heard {
+    /// An event.
+    Event(FollowedEvent),
+    /// It asked for what comes after a number that is not reached; it follows from the head.
+    PastEnd {
+        /// The number that it asked for.
+        since: u64,
+        /// The newest number.
+        head: u64,
+    },
+    /// Records between what it heard and what comes next are no longer kept.
+    Pruned {
+        /// The first number.
+        first: u64,
+        /// The last number.
+        last: u64,
+    },
+    /// It has heard all that was recorded when it came.
+    CaughtUp(u64),
+    /// So many records are still before it.
+    Behind(u64),
+    /// Nothing happens.
+    Quiet,
+}
+
+/// An event, and the number of the one before it on the same stream.
+pub struct FollowedEvent {
+    pub(crate) record: Arc<WireRecord>,
+    previous: u64,
+    fanout: Arc<Fanout>,
+    include: Include,
+}
+
+impl FollowedEvent {
+    /// Returns the number of the event.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.record.seq
+    }
+
+    /// Returns the name of the event.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let shown = self.record.shown.as_ref();
+        shown.map_or("", |shown| &shown.name)
+    }
+
+    /// Reads the event, for a client in this process.
+    fn envelope(&self) -> Result<RuntimeEventEnvelope, CallError> {
+        let shown = self.record.shown.as_ref();
+        let json = shown.map(|shown| [&shown.json[..], b"}"].concat());
+        let mut envelope: RuntimeEventEnvelope = serde_json::from_slice(&json.unwrap_or_default())?;
+        envelope.previous_seq = Some(self.previous);
+        Ok(envelope)
+    }
+
+    /// Writes the event between texts, linked with the one before it.
+    pub fn text(self, head: String, tail: &str) -> Option<EventText> {
+        let name = RuntimeEventEnvelope::PREVIOUS_SEQ;
+        let tail = format!(",\"{name}\":{}}}{tail}", self.previous);
+        EventText::new(self.fanout, self.include, self.record, head, tail)
+    }
+}
+
+/// A reader of a thread. It has a cursor and no events: each is read when the reader wants it.
+pub struct Follower {
+    app: Service,
+    session_id: SessionId,
+    cursor: Cursor,
+    /// The number of the event that was shown before.
+    previous: u64,
+    /// The newest number that was looked at.
+    seen: u64,
+    /// The number of the newest record when the follower came.
+    head: u64,
+    past_end: Option<u64>,
+    is_replaying: bool,
+    told_lag: Option<Instant>,
+    /// The turn of the newest record that was looked at.
+    turn: Option<TurnId>,
+    /// Records before the next one that are no longer kept, and of which it was not told.
+    pruned: Option<(u64, u64)>,
+    subscriber: Subscriber,
+}
+
+impl Follower {
+    /// Waits for what comes next; `None` when the thread is gone, or the token of who follows it is.
+    pub async fn hear(&mut self) -> Option<Heard> {
+        if let Some(since) = self.past_end.take() {
+            let head = self.head;
+            return Some(Heard::PastEnd { since, head });
+        }
+        loop {
+            if self.subscriber.revoked().is_cancelled() {
+                return None;
+            }
+            if self.is_replaying && self.seen >= self.head {
+                self.is_replaying = false;
+                return Some(Heard::CaughtUp(self.head));
+            }
+            let step = tokio::select! {
+                biased;
+                step = self.cursor.step() => step?,
+                () = self.subscriber.revoked().cancelled() => return None,
+                () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
+            };
+            let record = match step {
+                Step::Record(record) => record,
+                Step::Pruned { first, last } => {
+                    let first = self.pruned.map_or(first, |(first, _)| first);
+                    self.pruned = Some((first, last));
+                    continue;
+                }
+            };
+            if let Some(notice) = self.notice(&record).await {
+                // The record comes again after the notice.
+                self.cursor.after = record.seq - 1;
+                return Some(notice);
+            }
+            if record.shown.is_some() {
+                let previous = std::mem::replace(&mut self.previous, record.seq);
+                self.app.counters.frames.fetch_add(1, Ordering::Relaxed);
+                return Some(Heard::Event(FollowedEvent {
+                    record,
+                    previous,
+                    fanout: Arc::clone(&self.cursor.fanout),
+                    include: self.cursor.include,
+                }));
+            }
+        }
+    }
+
+    /// Returns what the reader must hear before a record.
+    async fn notice(&mut self, record: &WireRecord) -> Option<Heard> {
+        let turn = std::mem::replace(&mut self.turn, record.turn_id);
+        if let Some((first, last)) = self.pruned.take() {
+            // Within a turn only pieces of texts are removed, and a later record has each text whole.
+            let is_within = turn.is_some() && turn == self.turn;
+            if !is_within {
+                return Some(Heard::Pruned { first, last });
+            }
+        }
+        if record.seq > self.seen {
+            self.seen = record.seq;
+            if self.seen.is_multiple_of(256) && self.lags().await {
+                return Some(Heard::Behind(self.head - self.seen));
+            }
+        }
+        None
+    }
+
+    /// Returns what is cancelled when the token of who follows is taken back.
+    #[must_use]
+    pub fn revoked(&self) -> CancellationToken {
+        self.subscriber.revoked().clone()
+    }
+
+    /// Tells whether the follower should hear that it is behind: at most once a second.
+    async fn lags(&mut self) -> bool {
+        let told = self.told_lag;
+        if told.is_some_and(|told| told.elapsed() < Duration::from_secs(1)) {
+            return false;
+        }
+        if let Ok(head) = self.app.runtime.latest_sequence(self.session_id).await {
+            self.head = self.head.max(head);
+        }
+        let lags = self.head.saturating_sub(self.seen) > LAG;
+        if lags {
+            self.told_lag = Some(Instant::now());
+        }
+        lags
+    }
+}
+
+impl Handle<op::StreamEvents> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StreamEvents>,
+    ) -> Result<Stream<RuntimeEventEnvelope>> {
+        Ok(Box::new(self.follow_call(context, call).await?))
+    }
+}
+
+impl Parts<RuntimeEventEnvelope> for Follower {
+    fn next(&mut self) -> CallFuture<'_, Option<RuntimeEventEnvelope>> {
+        let stopping = self.app.stopping.clone();
+        Box::pin(async move {
+            loop {
+                let heard = tokio::select! {
+                    heard = self.hear() => heard,
+                    () = stopping.cancelled() => None,
+                };
+                match heard {
+                    Some(Heard::Event(event)) => return event.envelope().map(Some),
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
+            }
+        })
+    }
+}
+
+/// The optional events that a client wants.
+pub(super) fn included(names: Option<&str>) -> Include {
+    let names = names.unwrap_or_default();
+    let includes = |wanted| names.split(',').any(|name| name.trim() == wanted);
+    Include {
+        tool_output: includes("tool_output"),
+        queue: includes("queue"),
+    }
+}
+
+impl Service {
+    /// Begins to follow a thread as a client requests it.
+    pub async fn follow_call(
+        &self,
+        context: &RequestContext,
+        call: Call<op::StreamEvents>,
+    ) -> Result<Follower> {
+        let query = call.query;
+        let wanted = Wanted {
+            since: query.since_seq.unwrap_or(0),
+            newest: query.replay_limit.map(saturated),
+            include: included(query.include.as_deref()),
+        };
+        if wanted.newest.is_some_and(|newest| newest > MAX_REPLAY) {
+            return Err(ApiError::query("replay_limit cannot exceed 4096"));
+        }
+        self.follow(context, &call.path.id, wanted).await
+    }
+
+    /// Begins to follow a thread.
+    pub(crate) async fn follow(
+        &self,
+        context: &RequestContext,
+        id: &str,
+        wanted: Wanted,
+    ) -> Result<Follower> {
+        let Wanted {
+            since,
+            newest,
+            include,
+        } = wanted;
+        let found = self.find(id).await?;
+        let subscriber = Subscriber::take(self, &context.caller)?;
+        let (session_id, head) = (found.id, found.row.seq);
+        let (after, previous) = match newest {
+            _ if since > head => (head, head),
+            Some(newest) => self.left_out(&found, since, newest, include).await?,
+            // What a fork shares is no event of it.
+            None => (since.max(found.shared()), since),
+        };
+        let journal = self.runtime.journal();
+        let fanout = self.fanouts.join(journal, session_id).await?;
+        Ok(Follower {
+            app: Service::clone(self),
+            session_id,
+            cursor: Cursor::new(fanout, include, after),
+            previous,
+            seen: previous,
+            head,
+            past_end: Some(since).filter(|since| *since > head),
+            is_replaying: true,
+            told_lag: None,
+            turn: None,
+            pruned: None,
+            subscriber,
+        })
+    }
+}
+
+impl Service {
+    /// Finds where to begin so that only the newest events are shown, from the newest on: it costs what is shown, however
+    /// much there is before. Returns the number to read from, and that of the newest event that is left out.
+    async fn left_out(
+        &self,
+        found: &FoundThread,
+        since: u64,
+        newest: usize,
+        include: Include,
+    ) -> Result<(u64, u64)> {
+        let (id, head) = (found.id, found.row.seq);
+        let begin = since.max(found.shared());
+        let mut left = newest;
+        let mut before = head;
+        while before > begin {
+            let after = before.saturating_sub(PAGE).max(begin);
+            for last in self
+                .shown_between(id, after, before, include)
+                .await?
+                .into_iter()
+                .rev()
+            {
+                match left.checked_sub(1) {
+                    Some(fewer) => left = fewer,
+                    // With nothing to show again, what is not shown anyway is skipped too.
+                    None => return Ok((if newest == 0 { head } else { last }, last)),
+                }
+            }
+            before = after;
+        }
+        Ok((begin, since))
+    }
+
+    /// Returns the numbers of the events that are shown after one record and up to another.
+    async fn shown_between(
+        &self,
+        id: SessionId,
+        mut after: u64,
+        upto: u64,
+        include: Include,
+    ) -> Result<Vec<u64>> {
+        let (journal, key) = (self.runtime.journal(), StreamKey::from(id));
+        let mut shown = Vec::new();
+        while after < upto {
+            let limit = usize::try_from(upto - after).unwrap_or(usize::MAX);
+            let page = journal.read_within(&key, after, limit, PAGE_BYTES).await?;
+            let Some(last) = page.events.last() else {
+                break;
+            };
+            after = last.seq();
+            let wanted = page.events.iter();
+            let wanted = wanted.filter(|event| event.seq() <= upto);
+            let wanted = wanted.filter(|event| view::view(event, include).is_some());
+            shown.extend(wanted.map(|event| event.seq()));
+        }
+        Ok(shown)
+    }
+}

@@ -1,0 +1,32 @@
+//! Stopping a turn.
+
+use windlass_core::error::AgentLoopError;
+use windlass_protocol::Turn;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+
+use super::RequestContext;
+use super::steer::{no_active_turn, not_active};
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
+
+/// Stops a turn, if it is the one that runs.
+impl Handle<op::InterruptTurn> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::InterruptTurn>) -> Result<Turn> {
+        let id = &call.path.id;
+        let turn_id = &call.path.turn_id;
+        let found = self.find(id).await?;
+        let Some(active) = found.row.open_turn().map(|turn| turn.id) else {
+            return Err(no_active_turn(&found));
+        };
+        if active.to_string() != *turn_id {
+            return Err(not_active(&found, turn_id));
+        }
+        match self.runtime.interrupt(found.id, Some(active), None).await {
+            Ok(()) => self.shown_turn(&found, turn_id).await,
+            Err(AgentLoopError::NoActiveTurn(_)) => Err(no_active_turn(&found)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Listing threads.
+
+use windlass_protocol::Thread;
+use windlass_protocol::api::{Call, Page};
+use windlass_protocol::operations::{self as op, CommaList, ThreadsQuery};
+use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
+
+use super::automations::{LIST_BYTES, beginning};
+use super::{RequestContext, saturated};
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// Which threads are listed, of archived ones and others.
+pub(super) fn included(include_archived: Option<bool>, archived_only: Option<bool>) -> Include {
+    match (archived_only, include_archived) {
+        (Some(true), _) => Include::Archived,
+        (_, Some(true)) => Include::Recorded,
+        _ => Include::Current,
+    }
+}
+
+pub(super) fn states(wanted: Option<CommaList<op::ThreadState>>) -> Vec<ThreadState> {
+    let wanted = wanted.map(|CommaList(states)| states);
+    let state = |state| match state {
+        op::ThreadState::Idle => ThreadState::Idle,
+        op::ThreadState::Running => ThreadState::Running,
+        op::ThreadState::Waiting => ThreadState::Waiting,
+    };
+    wanted.into_iter().flatten().map(state).collect()
+}
+
+/// Lists threads, last updated first.
+impl Handle<op::ListThreads> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ListThreads>,
+    ) -> Result<Page<Thread>> {
+        let ThreadsQuery {
+            limit,
+            include_archived,
+            archived_only,
+            state,
+            cursor,
+        } = call.query;
+        let query = ThreadQuery {
+            include: included(include_archived, archived_only),
+            states: states(state),
+            after: cursor,
+            ..ThreadQuery::first(limit.map_or(usize::MAX, saturated))
+        };
+        let Listed { entries, next } = self.listed(context, query).await?;
+        let mut bytes = 0;
+        let entries = entries.into_iter().map(|found| {
+            let mut thread = found.thread;
+            // Whoever wants the whole of it asks for that one.
+            if bytes > LIST_BYTES {
+                thread.system_prompt = thread.system_prompt.as_deref().map(beginning);
+            }
+            bytes += thread.system_prompt.as_ref().map_or(0, String::len);
+            thread
+        });
+        let entries = entries.collect();
+        Ok(Page { entries, next })
+    }
+}
+
+impl Service {
+    /// Returns the threads that a query asks for; an agent's own only, where one asks.
+    pub(super) async fn listed(
+        &self,
+        context: &RequestContext,
+        query: ThreadQuery,
+    ) -> Result<Listed<FoundThread>> {
+        let listed = self.queries.threads(ThreadQuery {
+            agent: context.caller.agent().map(str::to_owned),
+            ..query
+        });
+        let Listed {
+            entries: rows,
+            next,
+        } = listed.await?;
+        // One that cannot be read is in the log, and hides no other.
+        let mut entries = Vec::with_capacity(rows.len());
+        for row in rows {
+            match self.shown(row).await {
+                Err(error) if error.is_unavailable() => return Err(error),
+                shown => entries.extend(shown.ok().flatten()),
+            }
+        }
+        Ok(Listed { entries, next })
+    }
+}

@@ -1,0 +1,90 @@
+//! What can be asked of the daemon: one verb, one file.
+//!
+//! HTTP and the socket both read a request, call one of these functions and write down what it returns. A function says
+//! what it needs to know of the request; whether the caller may ask at all is settled before, by [`rules`].
+
+mod agent_control;
+mod agent_runs;
+mod approvals;
+mod automations;
+mod budget;
+mod compact;
+mod config;
+mod context;
+pub(crate) mod create;
+pub(crate) mod detail;
+mod environments;
+pub(crate) mod export;
+pub mod fields;
+pub(crate) mod fleet;
+pub(crate) mod follow;
+mod fork;
+mod health;
+mod interrupt;
+mod list;
+mod mcp;
+mod metrics;
+mod one_shot;
+mod one_shot_frames;
+mod openapi;
+mod patch;
+mod providers;
+mod queue;
+mod remove;
+mod replay;
+mod results;
+mod resume;
+mod retry;
+pub(crate) mod rules;
+pub(crate) mod sessions;
+mod skills;
+mod snapshots;
+pub(crate) mod start;
+mod steer;
+mod summary;
+pub(crate) mod tasks;
+pub(crate) mod thread_record;
+mod undo;
+mod usage;
+mod user_input;
+mod workspace;
+
+pub use detail::DetailJson;
+pub use fields::UnknownFields;
+pub use fleet::FleetFollower;
+pub use follow::{FollowedEvent, Follower, Heard};
+pub use one_shot_frames::{OneTurn, frame};
+
+use crate::tokens::Caller;
+
+/// What an operation knows about its request besides the call.
+#[derive(Debug)]
+pub struct RequestContext {
+    /// The client.
+    pub caller: Caller,
+    /// Identifies the request across repetitions, if it has an idempotency key.
+    pub repeatable: Option<String>,
+    /// Fields of the body that the request type does not declare.
+    pub unknown_fields: UnknownFields,
+}
+
+impl RequestContext {
+    /// Creates the context of a request without an idempotency key.
+    #[must_use]
+    pub fn new(caller: Caller) -> Self {
+        Self {
+            caller,
+            repeatable: None,
+            unknown_fields: UnknownFields::default(),
+        }
+    }
+}
+
+/// Returns how many entries a list has: the number that the client wants, within limits.
+fn limit(wanted: Option<u64>, default: usize, most: usize) -> usize {
+    wanted.map_or(default, saturated).clamp(1, most)
+}
+
+fn saturated(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,169 @@
+//! The frames of a stream with one input and one answer.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use windlass_core::items::{Change, ItemKind, ItemStatus, ItemStep, change};
+use windlass_core::typed_id::TurnId;
+use windlass_protocol::stream::{
+    OneShotCompleted, OneShotStarted, OneShotToolCompleted, OneShotToolStarted,
+};
+use windlass_protocol::{EventPayload, RuntimeEventEnvelope};
+use windlass_runtime::EventStream;
+
+use crate::ids;
+use crate::subscribers::Subscriber;
+use crate::view::{self, Include};
+
+/// Makes a server-sent event. With an id, a reader can continue after it.
+pub fn frame(id: Option<&str>, name: &str, data: &impl Serialize) -> Vec<u8> {
+    let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    format!("{id}event: {name}\ndata: {data}\n\n").into_bytes()
+}
+
+fn named(name: &str, data: &impl Serialize) -> Vec<u8> {
+    frame(None, name, data)
+}
+
+/// The frames of one turn.
+pub struct OneTurn {
+    turn_id: TurnId,
+    events: EventStream,
+    ready: VecDeque<Vec<u8>>,
+    is_ended: bool,
+    reader: Subscriber,
+}
+
+impl OneTurn {
+    pub(super) fn new(
+        started: &OneShotStarted,
+        turn_id: TurnId,
+        events: EventStream,
+        reader: Subscriber,
+    ) -> Self {
+        Self {
+            turn_id,
+            events,
+            ready: VecDeque::from([named("turn.started", started)]),
+            is_ended: false,
+            reader,
+        }
+    }
+
+    /// Returns a token that is cancelled when the reader's token is revoked.
+    #[must_use]
+    pub fn revoked(&self) -> CancellationToken {
+        self.reader.revoked().clone()
+    }
+
+    /// Returns the next frame; `None` after the end of the turn.
+    pub async fn next_frame(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            if self.is_ended {
+                return None;
+            }
+            let event = self.events.next().await?;
+            if event.context.turn_id != Some(self.turn_id) {
+                continue;
+            }
+            let Some(change) = change(&event) else {
+                continue;
+            };
+            self.is_ended = matches!(change, Change::TurnEnded(_));
+            self.ready.extend(frames_of(&event, change));
+            if self.is_ended {
+                self.ready.push_back(named("done", &json!({})));
+            }
+        }
+    }
+}
+
+fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<Vec<u8>> {
+    match change {
+        Change::Item(step) => of_item(step).into_iter().collect(),
+        Change::TurnEnded(view) => {
+            let turn = view::turn(&view);
+            vec![named(
+                "turn.completed",
+                &OneShotCompleted {
+                    usage: turn.usage.unwrap_or_default(),
+                    status: turn.status,
+                    error: turn.error,
+                },
+            )]
+        }
+        Change::Wait(_) => view::view(event, Include::default())
+            .and_then(of_wait)
+            .into_iter()
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Calls of a client's tools have no frame here: this stream registers no tools.
+fn of_wait(shown: RuntimeEventEnvelope) -> Option<Vec<u8>> {
+    let (id, status) = match &shown.payload {
+        EventPayload::ApprovalRequired(approval) => (&approval.id, None),
+        EventPayload::ApprovalDecided(approval) => (&approval.approval_id, None),
+        EventPayload::ApprovalTimeout(approval) => (&approval.approval_id, None),
+        EventPayload::UserInputRequired(input) => (&input.id, Some("required")),
+        EventPayload::UserInputAnswered(input) => (&input.id, Some("submitted")),
+        EventPayload::UserInputCanceled(input) => (&input.id, Some("canceled")),
+        _ => return None,
+    };
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(&shown.payload) else {
+        return None;
+    };
+    fields.insert("id".to_owned(), id.as_str().into());
+    fields.insert("thread_id".to_owned(), shown.thread_id.into());
+    fields.insert("turn_id".to_owned(), shown.turn_id.into());
+    if let Some(status) = status {
+        fields.insert("status".to_owned(), status.into());
+    }
+    Some(named(shown.payload.name(), &fields))
+}
+
+fn of_item(step: ItemStep<'_>) -> Option<Vec<u8>> {
+    match step {
+        ItemStep::Delta {
+            kind: ItemKind::AgentMessage,
+            delta,
+            ..
+        } => Some(named("message.delta", &json!({ "content": delta }))),
+        ItemStep::Started(item) => {
+            let (tool, exec_id) = (item.tool()?, item.exec_id?);
+            let frame = OneShotToolStarted {
+                id: ids::call(exec_id),
+                name: tool.display_name.unwrap_or(tool.name).to_owned(),
+                input: tool.arguments.cloned().unwrap_or_default(),
+            };
+            Some(named("tool.started", &frame))
+        }
+        ItemStep::Ended(item) => match item.kind {
+            ItemKind::Error => {
+                let frame = json!({ "message": item.detail() });
+                Some(named("error", &frame))
+            }
+            ItemKind::Status => {
+                let frame = json!({ "message": item.detail() });
+                Some(named("status", &frame))
+            }
+            _ => {
+                item.tool()?;
+                let frame = OneShotToolCompleted {
+                    id: ids::call(item.exec_id?),
+                    success: item.status == ItemStatus::Completed,
+                    output: item.detail().into_owned(),
+                };
+                Some(named("tool.completed", &frame))
+            }
+        },
+        ItemStep::Delta { .. } => None,
+    }
+}

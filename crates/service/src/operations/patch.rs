@@ -1,0 +1,181 @@
+//! Changing a thread.
+
+use serde_json::{Map, Value};
+use windlass_core::events::SessionUpdatedData;
+use windlass_core::thread_record::ThreadRecord;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, PatchThread, Thread};
+
+use super::create::{check_short, check_title, filled};
+use super::thread_record::{
+    permit, stored_budget, stored_on_restart, stored_tool, thread, wire_budget,
+};
+use super::{RequestContext, budget as budgets};
+use crate::environments::LOCAL;
+use crate::error::{ApiError, Result};
+use crate::external;
+use crate::handle::Handle;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// Changes a thread.
+impl Handle<op::PatchThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PatchThread>,
+    ) -> Result<Thread> {
+        let id = &call.path.id;
+        let request = call.request;
+        let found = self.find(id).await?;
+        if request == PatchThread::default() {
+            return Err(ApiError::new(
+                ErrorCode::NoChanges,
+                "At least one thread field is required",
+            ));
+        }
+        self.change(context, found.id, request).await
+    }
+}
+
+impl Service {
+    /// Changes a thread's record.
+    pub(super) async fn change(
+        &self,
+        context: &RequestContext,
+        id: SessionId,
+        request: PatchThread,
+    ) -> Result<Thread> {
+        let _alone = self.changing.lock(&id.to_string()).await;
+        let FoundThread {
+            row,
+            record: before,
+            ..
+        } = self.thread(id).await?;
+        if request.workspace.is_some()
+            && let Some(active) = row.open_turn()
+        {
+            return Err(ApiError::turn_active(active.id));
+        }
+        context.caller.check_trust(&request.policy())?;
+        check_title(request.title.as_deref())?;
+        check_short("reasoning_effort", request.reasoning_effort.as_deref())?;
+        let after = self.changed(context, before.clone(), request)?;
+        self.keep_changes(id, before, after).await
+    }
+
+    /// Nobody is asked in the thread any more, because an answer is to be remembered.
+    pub(super) async fn remember_approval(&self, id: SessionId) -> Result<()> {
+        let _alone = self.changing.lock(&id.to_string()).await;
+        let before = self.thread(id).await?.record;
+        let mut after = before.clone();
+        after.policy.approvals_remembered |= !before.policy.auto_approve;
+        after.policy.auto_approve = true;
+        self.keep_changes(id, before, after).await?;
+        Ok(())
+    }
+
+    /// Records what is different. What is as it was makes no event.
+    async fn keep_changes(
+        &self,
+        id: SessionId,
+        before: ThreadRecord,
+        after: ThreadRecord,
+    ) -> Result<Thread> {
+        let shown = thread(id, &before);
+        let changes = differences(&shown, &thread(id, &after))?;
+        if changes.is_empty() {
+            return Ok(shown);
+        }
+        let data = SessionUpdatedData {
+            title: after.title.clone(),
+            record: Some(Box::new(after)),
+            changes: Some(Value::Object(changes)),
+        };
+        self.runtime.note_session(id, data).await?;
+        Ok(self.thread(id).await?.thread)
+    }
+
+    fn changed(
+        &self,
+        context: &RequestContext,
+        mut thread: ThreadRecord,
+        request: PatchThread,
+    ) -> Result<ThreadRecord> {
+        permit(&mut thread.policy, &request.policy());
+        thread.archived = request.archived.unwrap_or(thread.archived);
+        set_text(&mut thread.title, request.title);
+        set_text(&mut thread.system_prompt, request.system_prompt);
+        set_text(
+            &mut thread.policy.reasoning_effort,
+            request.reasoning_effort,
+        );
+        thread.on_restart = request
+            .on_restart
+            .map(stored_on_restart)
+            .or(thread.on_restart);
+        if request.budget.is_some() {
+            let after = budgets::checked(request.budget)?;
+            let before = thread.budget.as_ref().map(wire_budget);
+            context
+                .caller
+                .check_raise(before.as_ref(), after.as_ref())?;
+            thread.budget = after.as_ref().map(stored_budget);
+        }
+        if let Some(model) = request.model {
+            if model.trim().is_empty() {
+                return Err(ApiError::new(
+                    ErrorCode::ModelRequired,
+                    "the model is blank; name one, or `auto` for the configured one",
+                ));
+            }
+            let chosen = self.chosen();
+            match self.is_external(thread.policy.backend.as_deref()) {
+                true => thread.policy.model = chosen.models.name_for_agent(Some(&model))?,
+                false => {
+                    let name = chosen.models.name(Some(&model))?;
+                    chosen.models.set(&mut thread.policy, name);
+                }
+            }
+        }
+        if let Some(tools) = request.dynamic_tools {
+            external::check(&tools, &self.builtin_tools)?;
+            thread.client_tools = tools.into_iter().map(stored_tool).collect();
+        }
+        if let Some(environments) = request.environments {
+            thread.environments = self.resolve_environments(&environments)?;
+        }
+        if let Some(workspace) = request.workspace {
+            thread.workspace = self.workspace(&workspace)?;
+            let first = thread.environments.first_mut();
+            if let Some(first) = first.filter(|first| first.environment_id == LOCAL) {
+                first.cwd = thread.workspace.clone().into();
+            }
+        }
+        Ok(thread)
+    }
+}
+
+/// An empty text clears.
+fn set_text(field: &mut Option<String>, value: Option<String>) {
+    if value.is_some() {
+        *field = filled(value);
+    }
+}
+
+fn differences(before: &Thread, after: &Thread) -> Result<Map<String, Value>> {
+    let object = |thread: &Thread| match serde_json::to_value(thread) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Ok(Map::new()),
+        Err(error) => Err(ApiError::internal(error)),
+    };
+    let (before, after) = (object(before)?, object(after)?);
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    Ok(names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name))
+        .map(|name| (name.clone(), after.get(name).cloned().unwrap_or_default()))
+        .collect())
+}

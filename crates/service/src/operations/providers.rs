@@ -1,0 +1,84 @@
+//! Who serves models.
+
+use windlass_protocol::ErrorCode;
+use windlass_protocol::api::Call;
+use windlass_protocol::config::{
+    ModelList, ProviderEntry, ProviderList, ProviderModel, ProviderModelList,
+};
+use windlass_protocol::operations as op;
+
+use super::RequestContext;
+use crate::chosen::Chosen;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
+
+/// Lists the providers that are known.
+impl Handle<op::ListProviders> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::ListProviders>) -> Result<ProviderList> {
+        let chosen = self.chosen();
+        let current = chosen.provider().to_owned();
+        let mut providers = chosen.providers.clone();
+        // Its usual model is the one that is asked now.
+        for entry in providers.iter_mut().filter(|entry| entry.id == current) {
+            let usual = chosen.models.usual();
+            let bare = usual.strip_prefix(&format!("{current}/"));
+            entry.default_model = bare.unwrap_or(usual).to_owned();
+        }
+        Ok(ProviderList { current, providers })
+    }
+}
+
+/// Lists the models of the provider that serves threads whose clients name no model.
+impl Handle<op::ListModels> for Service {
+    async fn handle(&self, _: &RequestContext, _: Call<op::ListModels>) -> Result<ModelList> {
+        let chosen = self.chosen();
+        let provider = self.provider(&chosen, chosen.provider())?;
+        let listed = self.configured_models(&provider.id)?;
+        Ok(ModelList {
+            provider: provider.id.clone(),
+            provider_display_name: provider.display_name.clone(),
+            models: listed.models.into_iter().map(|model| model.id).collect(),
+        })
+    }
+}
+
+impl Handle<op::ListProviderModels> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::ListProviderModels>,
+    ) -> Result<ProviderModelList> {
+        self.configured_models(&call.path.id)
+    }
+}
+
+impl Service {
+    /// Lists the models of a provider that are configured, and its usual one.
+    fn configured_models(&self, id: &str) -> Result<ProviderModelList> {
+        let chosen = self.chosen();
+        let provider = self.provider(&chosen, id)?;
+        let mut models = chosen.models.of(id);
+        if !provider.default_model.is_empty() && !models.contains(&provider.default_model) {
+            models.push(provider.default_model.clone());
+        }
+        Ok(ProviderModelList {
+            provider: id.to_owned(),
+            models: models.into_iter().map(|id| ProviderModel { id }).collect(),
+        })
+    }
+
+    /// Finds a provider.
+    pub(super) fn provider<'a>(&self, chosen: &'a Chosen, id: &str) -> Result<&'a ProviderEntry> {
+        let found = chosen.providers.iter().find(|entry| entry.id == id);
+        found.ok_or_else(|| {
+            let known: Vec<_> = chosen
+                .providers
+                .iter()
+                .map(|entry| entry.id.as_str())
+                .collect();
+            let text = format!("Unknown provider id; there are {}", known.join(", "));
+            ApiError::new(ErrorCode::UnknownProvider, text)
+        })
+    }
+}

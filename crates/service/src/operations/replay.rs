@@ -1,0 +1,41 @@
+//! Deciding again what is recorded of a thread.
+
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{Divergence, ReplayedThread};
+use windlass_runtime::Replay;
+
+use super::RequestContext;
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
+
+/// Asks the turn machine again for everything that is recorded of a thread. Nothing is called, run or recorded.
+impl Handle<op::ReplayThread> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::ReplayThread>,
+    ) -> Result<ReplayedThread> {
+        let id = &call.path.id;
+        let request = call.request;
+        let found = self.find(id).await?;
+        let mut replay = Replay::of(&self.runtime, found.id);
+        if let Some(name) = &request.turn_id {
+            replay = replay.until(self.turn_named(&found, name).await?.view.id);
+        }
+        let report = replay.run().await?;
+        let turns = report.reconfigured.iter();
+        Ok(ReplayedThread {
+            records: report.events,
+            turns: report.turns,
+            reconfigured: turns.map(ToString::to_string).collect(),
+            divergence: report.divergence.map(|it| Divergence {
+                index: it.index,
+                recorded: it.expected.map(|event| event.event_type.clone()),
+                came_out: it.got.map(|event| event.event_type.clone()),
+                detail: it.detail,
+            }),
+        })
+    }
+}

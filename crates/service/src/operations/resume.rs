@@ -1,0 +1,21 @@
+//! Resuming a thread.
+
+use windlass_protocol::Thread;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+
+use super::RequestContext;
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::service::Service;
+
+/// Returns a thread. A turn that a previous server left open, and that this one did not resume at its start, is resumed.
+impl Handle<op::ResumeThread> for Service {
+    async fn handle(&self, _: &RequestContext, call: Call<op::ResumeThread>) -> Result<Thread> {
+        let id = &call.path.id;
+        let found = self.find(id).await?;
+        self.check_open_turn(&found)?;
+        self.runtime.resume_open_turn(found.id).await?;
+        Ok(found.thread)
+    }
+}

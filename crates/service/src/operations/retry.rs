@@ -1,0 +1,276 @@
+//! Trying a turn again: a fork without it, and a turn that works with the same.
+
+use std::sync::Arc;
+
+use windlass_core::events::{Event, EventData};
+use windlass_core::items::{Change, ItemStep, change};
+use windlass_core::message::{Controls, InputMessage};
+use windlass_core::thread_record::{OnRestart, ThreadRecord};
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_policy::TurnPolicy;
+use windlass_core::turn_request::TurnRequest;
+use windlass_core::typed_id::ModelId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, RetryThread, StartTurn, ThreadAndTurn};
+use windlass_runtime::OnBusy;
+use windlass_store::queries::TurnRow;
+
+use super::fork::Cut;
+use super::start::{TurnPurpose, said};
+use super::{RequestContext, budget};
+use crate::environments::{TurnTools, inside};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// Among how many of a turn's first records its input is.
+const FIRST_RECORDS: usize = 16;
+
+/// Returns what an input says.
+pub(super) fn said_in(input: Option<&Event>) -> String {
+    match input.and_then(change) {
+        Some(Change::Item(ItemStep::Started(item) | ItemStep::Ended(item))) => {
+            item.detail().into_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// What a turn was started with.
+struct Recorded {
+    controls: Controls,
+    request: TurnRequest,
+    environment: TurnEnvironment,
+}
+
+impl Recorded {
+    /// Reads it from the record of the turn's input; `None` for a turn that no client of this API has started, which was not
+    /// narrowed either.
+    fn of(input: Option<&Event>) -> Result<Option<Self>> {
+        let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
+            return Err(unreadable(
+                "its input is no longer kept: retention removed it",
+            ));
+        };
+        let mut controls = data.message.controls.clone().unwrap_or_default();
+        let Some(request) = controls.turn.take() else {
+            return Ok(None);
+        };
+        let Some(environment) = request.environment.clone() else {
+            return Err(unreadable("only a part of what it was allowed is recorded"));
+        };
+        Ok(Some(Self {
+            controls,
+            request: *request,
+            environment,
+        }))
+    }
+}
+
+fn unreadable(why: &str) -> ApiError {
+    let text = format!("the turn cannot be tried again: {why}; use undo and start a turn instead");
+    ApiError::new(ErrorCode::NotForkable, text)
+}
+
+/// Makes a thread without the last turns of another one, and says again what the first of them was told.
+impl Handle<op::RetryThread> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::RetryThread>,
+    ) -> Result<ThreadAndTurn> {
+        let id = &call.path.id;
+        let request = call.request;
+        let parent = self.find(id).await?;
+        let made = self.made_before(context).await?;
+        if let Some(fork) = &made
+            && let Some(answer) = self.started_before(context, fork).await?
+        {
+            return Ok(answer);
+        }
+        let depth = request.depth;
+        let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
+        // All that can be refused is, before there is a fork that nobody asked for.
+        self.check_serving()?;
+        let input = self.input_again(context, &parent, &turn, &request).await?;
+        if let Some(fork) = made {
+            return Ok(self
+                .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
+                .await?
+                .1);
+        }
+        self.take_room(context).await?;
+        let mut restored = None;
+        if request.files {
+            let cut_off = request.cut_off;
+            restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
+        }
+        let cut = Cut::before(&parent, &turn, depth);
+        let fork = self.make_fork(context, &parent, cut).await?;
+        let fork_id = fork.id;
+        let begun = self
+            .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
+            .await;
+        // One that was made before may have been used since; this one was not.
+        if begun.is_err() {
+            let _ = self.runtime.remove_session(fork_id).await;
+        }
+        Ok(ThreadAndTurn {
+            files: restored,
+            ..begun?.1
+        })
+    }
+}
+
+impl Service {
+    /// Returns the record of what a turn was told first; `None` where it is no longer kept.
+    pub(super) async fn first_input(
+        &self,
+        found: &FoundThread,
+        turn: &TurnRow,
+    ) -> Result<Option<Arc<Event>>> {
+        let before = turn.first_seq.saturating_sub(1);
+        let events = self.runtime.events_since(found.id, before, FIRST_RECORDS);
+        let is_its = |event: &Arc<Event>| {
+            matches!(event.data, EventData::InputMessage(_))
+                && event.context.turn_id == Some(turn.view.id)
+        };
+        Ok(events.await?.into_iter().find(is_its))
+    }
+
+    /// Returns where a turn works, as its record says.
+    pub(super) async fn environment_of(
+        &self,
+        found: &FoundThread,
+        turn: &TurnRow,
+    ) -> Result<Option<TurnEnvironment>> {
+        let input = self.first_input(found, turn).await?;
+        Ok(Recorded::of(input.as_deref())?.map(|recorded| recorded.environment))
+    }
+
+    /// Makes the input of a turn that is tried again. What the turn was allowed comes from its own record; what the agent
+    /// is told beside is that of the thread as it is now.
+    async fn input_again(
+        &self,
+        context: &RequestContext,
+        parent: &FoundThread,
+        turn: &TurnRow,
+        request: &RetryThread,
+    ) -> Result<InputMessage> {
+        let thread = &parent.record;
+        let first = self.first_input(parent, turn).await?;
+        let prompt = request.prompt.clone();
+        let prompt = prompt.unwrap_or_else(|| said_in(first.as_deref()));
+        said(&prompt)?;
+        let Some(recorded) = Recorded::of(first.as_deref())? else {
+            let request = StartTurn {
+                model: request.model.clone(),
+                ..StartTurn::default()
+            };
+            return self.input(context, thread, &prompt, request);
+        };
+        let (model_id, model) = self.model_again(&thread.policy, &recorded, request)?;
+        let named = request.model.as_deref();
+        let named = named.and_then(|name| self.chosen().models.qualified(name));
+        let narrowed = self.environment_again(recorded.environment)?;
+        // A summary of other words would be a wrong one.
+        let summary = recorded.request.input_summary.clone();
+        let input_summary = summary.filter(|_| request.prompt.is_none());
+        let turn = TurnRequest {
+            model,
+            environment: Some(narrowed.environment),
+            input_summary,
+            labels: self.labels(&thread.policy, named),
+            ..self.allowed_again(context, thread, recorded.request, narrowed.idle_tools)?
+        };
+        let controls = Controls {
+            model_id,
+            turn: Some(Box::new(turn)),
+            ..recorded.controls
+        };
+        Ok(InputMessage {
+            controls: Some(controls),
+            ..InputMessage::user(prompt)
+        })
+    }
+
+    /// Chooses the model: the one that is asked for, else the turn's, which must still be there. Returns its id, and its name
+    /// where it is not configured.
+    fn model_again(
+        &self,
+        thread: &TurnPolicy,
+        recorded: &Recorded,
+        request: &RetryThread,
+    ) -> Result<(Option<ModelId>, Option<String>)> {
+        let chosen = self.chosen();
+        let models = &chosen.models;
+        let named = |name: &str| (models.id(name), models.other_name(name));
+        if self.is_external(thread.backend.as_deref()) {
+            let recorded = recorded.request.model.as_deref();
+            let wished = request.model.as_deref().or(recorded);
+            return Ok(named(
+                &models.name_for_agent(wished.or(Some(&thread.model)))?,
+            ));
+        }
+        let other = recorded.request.model.as_deref();
+        match (&request.model, recorded.controls.model_id, other) {
+            (Some(name), ..) => Ok(named(&models.of_turn(thread, Some(name))?)),
+            (None, None, other) => Ok(named(&models.of_turn(thread, other)?)),
+            (None, Some(id), other) if models.reaches(id) => {
+                Ok((Some(id), other.map(str::to_owned)))
+            }
+            (None, Some(_), _) => {
+                models.of_turn(thread, None)?;
+                Err(ApiError::field(
+                    "/model",
+                    "the model of the turn is no longer configured; name another",
+                ))
+            }
+        }
+    }
+
+    /// Makes sure that the turn can work where it did.
+    fn environment_again(&self, recorded: TurnEnvironment) -> Result<TurnTools> {
+        let id = &recorded.environment_id;
+        let environment = self.environment(id).map_err(|error| {
+            let text = format!(
+                "the turn worked in the environment `{id}`, which is not there any more; register it again, or use undo \
+                 and start a turn elsewhere"
+            );
+            error.saying(text)
+        })?;
+        let cwd = inside(&environment, &recorded.cwd)?;
+        self.with_idle_tools(TurnEnvironment { cwd, ..recorded })
+    }
+
+    /// What the turn was allowed, and the rest as the thread has it now.
+    fn allowed_again(
+        &self,
+        context: &RequestContext,
+        thread: &ThreadRecord,
+        recorded: TurnRequest,
+        idle_tools: Vec<String>,
+    ) -> Result<TurnRequest> {
+        self.carrier(thread.policy.backend.as_deref())?;
+        if recorded.approve_all && !thread.policy.approves_all() {
+            context.caller.check_approves_all()?;
+        }
+        let mut request = TurnRequest {
+            system_prompt: thread.system_prompt.clone(),
+            interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
+            owner: thread.owner.clone(),
+            budgets: budget::of_turn(thread, None)?,
+            // Whoever it worked for does not wait for this one.
+            parent: None,
+            ..recorded
+        };
+        for tool in idle_tools {
+            if !request.disallowed_tools.contains(&tool) {
+                request.disallowed_tools.push(tool);
+            }
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,60 @@
+//! Naming, archiving and removing a saved session.
+
+use chrono::Utc;
+use serde_json::{Map, json};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, PatchSession, PatchedSession};
+
+use super::{KIND, RequestContext, checked_title, not_found};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::ids;
+use crate::service::Service;
+
+/// Changes the title of a session, or whether it is archived.
+impl Handle<op::PatchSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::PatchSession>,
+    ) -> Result<PatchedSession> {
+        let id = &call.path.id;
+        let request = call.request;
+        self.session_and_thread(context, id).await?;
+        if request == PatchSession::default() {
+            let text = "At least one of title and archived is required";
+            return Err(ApiError::new(ErrorCode::NoChanges, text));
+        }
+        let title = request.title.as_deref().map(checked_title).transpose()?;
+        let _alone = self.writing_sessions().await;
+        let mut session = self.session(context, id).await?;
+        let mut changes = Map::new();
+        if let Some(title) = title.filter(|title| *title != session.title) {
+            changes.insert("title".to_owned(), json!(title));
+            session.title = title;
+        }
+        if let Some(archived) = request.archived.filter(|flag| *flag != session.archived) {
+            changes.insert("archived".to_owned(), json!(archived));
+            session.archived = archived;
+        }
+        if !changes.is_empty() {
+            session.updated_at = ids::time(Utc::now());
+            self.keep_session(&session).await?;
+        }
+        Ok(PatchedSession { session, changes })
+    }
+}
+
+/// Removes a session. Its thread stays.
+impl Handle<op::DeleteSession> for Service {
+    async fn handle(&self, context: &RequestContext, call: Call<op::DeleteSession>) -> Result<()> {
+        let id = &call.path.id;
+        let _alone = self.writing_sessions().await;
+        let session = self.session(context, id).await?;
+        match self.store.records().remove(KIND, &session.id).await? {
+            true => Ok(()),
+            false => Err(not_found(id)),
+        }
+    }
+}

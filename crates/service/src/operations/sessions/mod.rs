@@ -1,0 +1,143 @@
+//! Saved sessions: named places in the records of threads.
+//!
+//! A session is one record of the host: a thread and the last turn that counts. Saving copies nothing, showing reads the thread, and
+//! going on forks it there. A session goes with its thread.
+
+mod change;
+mod list;
+mod redact;
+mod resume;
+mod save;
+mod show;
+
+use chrono::Utc;
+use windlass_protocol::{ErrorCode, SessionMetadata};
+use windlass_store::HostRecord;
+
+use super::RequestContext;
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::locks::Held;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// The kind of the records.
+const KIND: &str = "saved_session";
+/// The name of the lock under which they are written: few are, and each for a short time.
+const WRITING: &str = "saved sessions";
+/// How long a title may be.
+const TITLE_CHARS: usize = 200;
+
+fn not_found(id: &str) -> ApiError {
+    ApiError::new(
+        ErrorCode::SessionNotFound,
+        format!("Session not found: {id}"),
+    )
+}
+
+/// Checks a title that a client gives.
+fn checked_title(title: &str) -> Result<String> {
+    let title = title.trim();
+    let is_long = title.chars().nth(TITLE_CHARS).is_some();
+    if title.is_empty() || is_long || title.chars().any(char::is_control) {
+        let text = format!("a title has 1 to {TITLE_CHARS} characters, and no control characters");
+        return Err(ApiError::field("/title", text));
+    }
+    Ok(title.to_owned())
+}
+
+impl Service {
+    /// Waits until nobody else writes sessions. Who holds the lock of a thread may wait for this one, and not the other way round.
+    async fn writing_sessions(&self) -> Held {
+        self.changing.lock(WRITING).await
+    }
+
+    /// Returns all sessions that the caller may see, in no order that means something.
+    async fn sessions(&self, context: &RequestContext) -> Result<Vec<SessionMetadata>> {
+        let records = self.store.records().list(KIND).await?;
+        // One that cannot be read is in the log, and hides no other.
+        let read = records.iter().filter_map(|record| {
+            let read = serde_json::from_slice(&record.body);
+            read.inspect_err(|error| {
+                tracing::error!(%error, session = record.name, "a saved session cannot be read");
+            })
+            .ok()
+        });
+        Ok(read
+            .filter(|session| self.may_see(context, session))
+            .collect())
+    }
+
+    /// What belongs to others does not exist for an agent.
+    fn may_see(&self, context: &RequestContext, session: &SessionMetadata) -> bool {
+        let agent = context.caller.agent();
+        agent.is_none() || agent == session.agent.as_deref()
+    }
+
+    /// Finds a session.
+    async fn session(&self, context: &RequestContext, id: &str) -> Result<SessionMetadata> {
+        let found = match ids::is_session(id) {
+            true => self.session_if_any(context, id).await?,
+            false => None,
+        };
+        found.ok_or_else(|| not_found(id))
+    }
+
+    async fn session_if_any(
+        &self,
+        context: &RequestContext,
+        id: &str,
+    ) -> Result<Option<SessionMetadata>> {
+        let Some(record) = self.store.records().get(KIND, id).await? else {
+            return Ok(None);
+        };
+        let session = serde_json::from_slice(&record.body).map_err(ApiError::internal)?;
+        Ok(Some(session).filter(|session| self.may_see(context, session)))
+    }
+
+    /// Finds a session with its thread. Where that is gone, so is the session.
+    pub(super) async fn session_and_thread(
+        &self,
+        context: &RequestContext,
+        id: &str,
+    ) -> Result<(SessionMetadata, FoundThread)> {
+        let session = self.session(context, id).await?;
+        let thread = match ids::parse_thread(&session.thread_id) {
+            Some(thread) => self.look_up(thread).await?,
+            None => None,
+        };
+        match thread {
+            Some(thread) => Ok((session, thread)),
+            None => Err(not_found(id).saying(format!(
+                "Session not found: {id}; its thread {} was removed",
+                session.thread_id
+            ))),
+        }
+    }
+
+    async fn keep_session(&self, session: &SessionMetadata) -> Result<()> {
+        let record = HostRecord {
+            name: session.id.clone(),
+            body: serde_json::to_vec(session)
+                .map_err(ApiError::internal)?
+                .into(),
+        };
+        self.store.records().put(KIND, record, Utc::now()).await?;
+        Ok(())
+    }
+
+    /// Removes the sessions of a thread that is gone.
+    pub(super) async fn forget_sessions(
+        &self,
+        context: &RequestContext,
+        thread_id: &str,
+    ) -> Result<()> {
+        let _alone = self.writing_sessions().await;
+        for session in self.sessions(context).await? {
+            if session.thread_id == thread_id {
+                self.store.records().remove(KIND, &session.id).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! Going on from a saved session: a fork at its turn.
+
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, ForkThread, ResumedSession, TurnPolicyParams};
+
+use super::RequestContext;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::operations::create::filled;
+use crate::service::Service;
+
+/// Makes a thread that begins with a session.
+impl Handle<op::ResumeSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::ResumeSession>,
+    ) -> Result<ResumedSession> {
+        let id = &call.path.id;
+        let request = call.request;
+        context.caller.check_trust(&TurnPolicyParams {
+            mode: request.mode,
+            ..TurnPolicyParams::default()
+        })?;
+        let (session, parent) = self.session_and_thread(context, id).await?;
+        let fork = ForkThread {
+            turn_id: Some(session.turn_id.clone()),
+            model: filled(request.model),
+        };
+        let is_kept = match self.turn_named(&parent, &session.turn_id).await {
+            Ok(turn) => !turn.is_pruned,
+            Err(error) if error.code() == ErrorCode::TurnNotFound => false,
+            Err(error) => return Err(error),
+        };
+        // One that was resumed before has its thread.
+        if !is_kept && self.made_before(context).await?.is_none() {
+            return Err(ApiError::turn_not_found().saying(format!(
+                "Session {id} cannot be resumed: retention removed the records of its turn {}; what is left is thread {}",
+                session.turn_id, session.thread_id
+            )));
+        }
+        let thread = self
+            .fork_found(context, &parent, fork, request.mode)
+            .await?;
+        let (count, title) = (session.message_count, &session.title);
+        Ok(ResumedSession {
+            summary: format!("Resumed \"{title}\" with {count} messages"),
+            thread_id: thread.id,
+            session_id: session.id,
+            message_count: count,
+        })
+    }
+}

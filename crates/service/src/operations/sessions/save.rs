@@ -1,0 +1,211 @@
+//! Saving a thread as a session, or over one.
+
+use chrono::Utc;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{
+    ErrorCode, RECORD_SCHEMA_VERSION, SavedSession, SessionMetadata, Status, Thread, Turn,
+    UpdatedSession,
+};
+
+use super::redact::redact;
+use super::show::role;
+use super::{RequestContext, TITLE_CHARS, checked_title};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::ids;
+use crate::operations::create::filled;
+use crate::service::Service;
+
+/// How many sessions there may be, and how many of one agent.
+const MAX_SESSIONS: usize = 8_192;
+const MAX_OF_AGENT: usize = 512;
+/// How much of what was said becomes a title.
+const SAID_CHARS: usize = 72;
+
+/// Which session is written.
+enum Target {
+    /// A new one, with a title if one is given.
+    New(Option<String>),
+    /// The newest of the thread, or a new one.
+    Newest,
+    Named(Box<SessionMetadata>),
+}
+
+/// Saves a thread as a new session.
+impl Handle<op::SaveSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::SaveSession>,
+    ) -> Result<SavedSession> {
+        let request = call.request;
+        let title = filled(request.title).as_deref().map(checked_title);
+        let target = Target::New(title.transpose()?);
+        let saved = self.save(context, &request.thread_id, target).await?;
+        Ok(SavedSession {
+            session_id: saved.id,
+            thread_id: saved.thread_id,
+            message_count: saved.message_count,
+            title: saved.title,
+        })
+    }
+}
+
+/// Saves a thread over a session.
+impl Handle<op::UpdateSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::UpdateSession>,
+    ) -> Result<UpdatedSession> {
+        let request = call.request;
+        let (thread_id, session_id) = (filled(request.thread_id), filled(request.session_id));
+        let named = match &session_id {
+            Some(id) => Some(self.session_and_thread(context, id).await?.0),
+            None => None,
+        };
+        let of_session = named.as_ref().map(|session| session.thread_id.clone());
+        let thread_id = thread_id.or(of_session).ok_or_else(|| {
+            ApiError::field("/thread_id", "name a thread_id, a session_id, or both")
+        })?;
+        let target = match named {
+            Some(session) => Target::Named(Box::new(session)),
+            None => Target::Newest,
+        };
+        let session = self.save(context, &thread_id, target).await?;
+        Ok(UpdatedSession {
+            session_id: session.id.clone(),
+            session,
+        })
+    }
+}
+
+impl Service {
+    async fn save(
+        &self,
+        context: &RequestContext,
+        thread_id: &str,
+        target: Target,
+    ) -> Result<SessionMetadata> {
+        let not_found = || ApiError::thread_not_found(thread_id);
+        let id = ids::parse_thread(thread_id).ok_or_else(not_found)?;
+        // A thread that is being removed takes its sessions along.
+        let _thread = self.changing.lock(&id.to_string()).await;
+        let open = self.open_thread_turns(thread_id, usize::MAX).await?;
+        if let Some(agent) = context.caller.agent()
+            && open.found.thread.agent.as_deref() != Some(agent)
+        {
+            return Err(not_found());
+        }
+        let turns: Vec<Turn> = open.shown_turns().collect();
+        let head = open.found.row.seq;
+        let mut items = self.read_items(open.found.id, open.turns, head);
+        let mut messages = 0;
+        while let Some(item) = items.next().await? {
+            messages += u64::from(role(&item).is_some());
+        }
+        let mut saved = place(open.found.thread, &turns, messages)?;
+        let _alone = self.writing_sessions().await;
+        let (title, before) = match target {
+            Target::New(title) => {
+                let made_by = context.repeatable.as_deref().map(ids::made_by);
+                saved.id = ids::session(made_by.unwrap_or_default());
+                if let Some(made) = self.session_if_any(context, &saved.id).await? {
+                    // The same request has made it already, and its answer was lost.
+                    return Ok(made);
+                }
+                (title, None)
+            }
+            Target::Newest => {
+                let of_thread = self.sessions(context).await?.into_iter();
+                let of_thread = of_thread.filter(|session| session.thread_id == saved.thread_id);
+                saved.id = ids::session(SessionId::new());
+                (None, of_thread.max_by_key(super::list::age))
+            }
+            // Looked up again: it may have changed since, or be gone.
+            Target::Named(session) => (None, Some(self.session(context, &session.id).await?)),
+        };
+        match before {
+            Some(before) => {
+                saved.id = before.id;
+                saved.created_at = before.created_at;
+                saved.archived = before.archived;
+                saved.title = before.title;
+            }
+            None => {
+                self.take_session_room(context, saved.agent.as_deref())
+                    .await?;
+                saved.title = title.unwrap_or(saved.title);
+            }
+        }
+        self.keep_session(&saved).await?;
+        Ok(saved)
+    }
+
+    async fn take_session_room(&self, context: &RequestContext, agent: Option<&str>) -> Result<()> {
+        let count = self.store.records().list(super::KIND).await?.len();
+        if count >= MAX_SESSIONS {
+            return Err(ApiError::limit("saved sessions", MAX_SESSIONS));
+        }
+        let Some(agent) = agent else {
+            return Ok(());
+        };
+        let sessions = self.sessions(context).await?.into_iter();
+        let is_its = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
+        match sessions.filter(is_its).count() >= MAX_OF_AGENT {
+            true => Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Returns the place behind the last turn of a thread, as a session that has no id yet.
+fn place(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadata> {
+    let is_open = |status| matches!(status, Status::Queued | Status::InProgress);
+    if let Some(open) = turns.iter().find(|turn| is_open(turn.status)) {
+        let text = format!(
+            "Thread {} has a queued or active turn; wait for its end before saving it as a session",
+            thread.id
+        );
+        return Err(ApiError::turn_active(&open.id).saying(text));
+    }
+    let Some(last) = turns.last().filter(|_| messages > 0) else {
+        let text = "nothing was said in the thread; start a turn first";
+        return Err(ApiError::new(ErrorCode::NothingToSave, text));
+    };
+    let used = turns.iter().filter_map(|turn| turn.usage.as_ref());
+    let tokens = used.map(|usage| usage.input_tokens.saturating_add(usage.output_tokens));
+    let now = ids::time(Utc::now());
+    Ok(SessionMetadata {
+        schema_version: RECORD_SCHEMA_VERSION,
+        id: String::new(),
+        title: title_of(thread.title.as_deref(), &turns[0].input_summary),
+        created_at: now.clone(),
+        updated_at: now,
+        message_count: messages,
+        total_tokens: tokens.fold(0, u64::saturating_add),
+        model: thread.model,
+        model_provider: thread.model_provider,
+        workspace: thread.workspace,
+        mode: thread.mode,
+        archived: false,
+        turn_id: last.id.clone(),
+        thread_id: thread.id,
+        agent: thread.agent,
+    })
+}
+
+/// Names a session that nobody named: as its thread, or by what was said first.
+fn title_of(of_thread: Option<&str>, said: &str) -> String {
+    let clean = |text: &str, most: usize| {
+        let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let cut: String = shown.take(most).collect();
+        Some(cut.trim().to_owned()).filter(|title| !title.is_empty())
+    };
+    let of_thread = of_thread.and_then(|title| clean(title, TITLE_CHARS));
+    of_thread
+        .or_else(|| clean(&redact(said).0, SAID_CHARS))
+        .unwrap_or_else(|| "Saved session".to_owned())
+}

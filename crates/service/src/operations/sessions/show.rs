@@ -1,0 +1,134 @@
+//! Showing a saved session: what its thread has up to the turn that was saved.
+
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::sessions::{SessionContent, SessionEntry, SessionRole};
+use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPeek, SessionView};
+use windlass_store::queries::TurnRow;
+
+use super::RequestContext;
+use super::redact::redact;
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::operations::limit;
+use crate::service::Service;
+use crate::threads::told;
+
+/// How long the text of an entry may be.
+const ENTRY_CHARS: usize = 400;
+/// How many messages a peek shows by default and at most.
+const MAX_ENTRIES: usize = 12;
+
+/// Tells who said an item; `None` for one that is no message.
+pub(super) fn role(item: &Item) -> Option<SessionRole> {
+    match item.kind {
+        ItemKind::UserMessage => Some(SessionRole::User),
+        ItemKind::AgentMessage => Some(SessionRole::Assistant),
+        _ => None,
+    }
+}
+
+fn message(item: Item) -> Option<SessionMessage> {
+    Some(SessionMessage {
+        role: role(&item)?,
+        content: vec![SessionContent::Text {
+            text: item.detail.unwrap_or(item.summary),
+        }],
+        turn_id: item.turn_id,
+    })
+}
+
+fn entry(item: Item) -> Option<SessionEntry> {
+    let kind = role(&item)?;
+    let (text, redacted) = redact(&item.detail.unwrap_or(item.summary));
+    let end = text.char_indices().nth(ENTRY_CHARS).map(|(at, _)| at);
+    Some(SessionEntry {
+        kind,
+        text: text[..end.unwrap_or(text.len())].to_owned(),
+        truncated: end.is_some(),
+        redacted,
+        turn_id: item.turn_id,
+    })
+}
+
+impl Handle<op::GetSession> for Service {
+    async fn handle(
+        &self,
+        context: &RequestContext,
+        call: Call<op::GetSession>,
+    ) -> Result<SessionView> {
+        let id = &call.path.id;
+        Ok(match call.query.peek.unwrap_or(false) {
+            true => {
+                let entries = limit(call.query.entries, MAX_ENTRIES, MAX_ENTRIES);
+                SessionView::Peek(self.peek_session(context, id, entries).await?)
+            }
+            false => SessionView::Detail(self.session_detail(context, id).await?),
+        })
+    }
+}
+
+impl Service {
+    /// Returns a session with what was said in it.
+    async fn session_detail(&self, context: &RequestContext, id: &str) -> Result<SessionDetail> {
+        let (metadata, found) = self.session_and_thread(context, id).await?;
+        let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
+        // Where the turn is no longer kept, neither are those before it.
+        let last = open
+            .shown_turns()
+            .position(|turn| turn.id == metadata.turn_id);
+        open.turns.truncate(last.map_or(0, |last| last + 1));
+        let head = open.found.row.seq;
+        let mut items = self.read_items(open.found.id, open.turns, head);
+        let mut messages = Vec::new();
+        while let Some(item) = items.next().await? {
+            messages.extend(message(item));
+        }
+        Ok(SessionDetail {
+            messages,
+            metadata,
+            system_prompt: open.found.thread.system_prompt,
+        })
+    }
+
+    /// Returns a session with the beginnings of its last messages. What is older is not read.
+    async fn peek_session(
+        &self,
+        context: &RequestContext,
+        id: &str,
+        entries: usize,
+    ) -> Result<SessionPeek> {
+        let (metadata, found) = self.session_and_thread(context, id).await?;
+        let mut rows: Vec<TurnRow> = Vec::new();
+        let is_enough = |turn: &TurnRow| {
+            let is_last = found.name_of(turn).to_string() == metadata.turn_id;
+            if is_last || !rows.is_empty() {
+                rows.push(turn.clone());
+            }
+            rows.len() >= entries
+        };
+        self.turn_back(&found, is_enough).await?;
+        let mut shown = Vec::new();
+        for row in rows.iter().rev() {
+            let detail = self.queries.turn_detail(&found.row.stream, row.view.id);
+            if let Some(detail) = detail.await?.filter(|detail| !detail.row.is_pruned) {
+                shown.extend(told(found.id, &detail).1.into_iter().filter_map(entry));
+            }
+        }
+        shown.drain(..shown.len().saturating_sub(entries));
+        Ok(SessionPeek {
+            omitted_before: metadata.message_count.saturating_sub(shown.len() as u64),
+            entries: shown,
+            session_id: metadata.id,
+            title: redact(&metadata.title).0,
+            workspace: metadata.workspace,
+            model: metadata.model,
+            mode: metadata.mode,
+            archived: metadata.archived,
+            message_count: metadata.message_count,
+            updated_at: metadata.updated_at,
+            live: false,
+            thread_id: metadata.thread_id,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Files as they were before turns: which are kept, and bringing them back without touching a conversation.
+
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_protocol::ErrorCode;
+use windlass_protocol::api::{Call, Page};
+use windlass_protocol::operations as op;
+use windlass_protocol::workspace::{RestoredSnapshot, Snapshot};
+use windlass_store::queries::TurnRow;
+use windlass_tools::{CheckpointError, Checkpoints};
+
+use super::undo::refused;
+use super::{RequestContext, limit};
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::ids;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// How many snapshots are listed by default, and at most.
+const DEFAULT_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 100;
+
+/// Takes back what a turn and those after it in its thread did to files.
+impl Handle<op::RestoreSnapshot> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::RestoreSnapshot>,
+    ) -> Result<RestoredSnapshot> {
+        let id = &call.path.id;
+        let not_found = || {
+            let text = format!("Snapshot not found: {id}");
+            ApiError::new(ErrorCode::TurnNotFound, text)
+        };
+        let turn_id = ids::parse_turn(id).ok_or_else(not_found)?;
+        let session = self.kept(move |kept| kept.session_of(turn_id)).await?;
+        let session = session.flatten().ok_or_else(not_found)?;
+        let found = self.changed_in(session, turn_id).await?;
+        let (found, row) = found.ok_or_else(|| {
+            let text = format!(
+                "Snapshot not found: {id}; its thread was removed, or retention removed the records of its turn"
+            );
+            not_found().saying(text)
+        })?;
+        Ok(RestoredSnapshot {
+            files: self.restore_files(&found, &row, false).await?,
+            restored: id.to_owned(),
+        })
+    }
+}
+
+/// Lists the newest turns of which is kept what they changed.
+impl Handle<op::ListSnapshots> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::ListSnapshots>,
+    ) -> Result<Page<Snapshot>> {
+        let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
+        let turns = self.kept(move |kept| kept.newest_turns(limit)).await?;
+        let mut snapshots = Vec::new();
+        for turn in turns.unwrap_or_default() {
+            if let Some((found, row)) = self.changed_in(turn.session_id, turn.turn_id).await? {
+                let outline = row.view.outline;
+                let began = outline.started_at.or(outline.created_at);
+                snapshots.push(Snapshot {
+                    id: turn.turn_id.to_string(),
+                    label: outline.input_summary,
+                    timestamp: began.map_or(0, |began| began.timestamp()),
+                    thread_id: found.thread.id,
+                });
+            }
+        }
+        Ok(snapshots.into())
+    }
+}
+
+impl Service {
+    /// Asks what is kept of files; `None` where nothing is.
+    async fn kept<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Checkpoints) -> Result<T, CheckpointError> + Send + 'static,
+    ) -> Result<Option<T>> {
+        let Some(checkpoints) = self.settings.environments.checkpoints() else {
+            return Ok(None);
+        };
+        let asked = tokio::task::spawn_blocking(move || ask(&checkpoints));
+        let answer = asked.await.map_err(ApiError::internal)?;
+        answer.map(Some).map_err(refused)
+    }
+
+    /// Finds a turn in its thread; `None` where the one or the other is no longer kept.
+    async fn changed_in(
+        &self,
+        session_id: SessionId,
+        turn_id: TurnId,
+    ) -> Result<Option<(FoundThread, TurnRow)>> {
+        let Some(found) = self.look_up(session_id).await? else {
+            return Ok(None);
+        };
+        let row = self.queries.turn(&found.row.stream, turn_id).await?;
+        let row = row.filter(|row| !row.is_pruned);
+        Ok(row.map(|row| (found, row)))
+    }
+}

@@ -1,0 +1,148 @@
+//! Saying something to a running turn.
+
+use std::collections::HashMap;
+
+use windlass_core::error::AgentLoopError;
+use windlass_core::events::EventData;
+use windlass_core::items::TurnStatus;
+use windlass_core::message::InputMessage;
+use windlass_core::typed_id::TurnId;
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, Mode, Turn};
+
+use super::RequestContext;
+use super::start::said;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::service::Service;
+use crate::threads::FoundThread;
+use crate::{ids, view};
+
+/// The name under which a message's metadata holds the digest of the request that brought it.
+const REQUEST: &str = "windlass.request";
+
+pub(super) fn no_active_turn(found: &FoundThread) -> ApiError {
+    let text = format!("No active turn on thread {}", ids::thread(found.id));
+    ApiError::new(ErrorCode::NoActiveTurn, text)
+}
+
+pub(super) fn not_active(found: &FoundThread, turn_id: &str) -> ApiError {
+    let thread = ids::thread(found.id);
+    let text = format!("Turn {turn_id} is not active on thread {thread}");
+    ApiError::new(ErrorCode::TurnNotActive, text)
+}
+
+/// Says something to a turn, if it is the one that runs.
+impl Handle<op::SteerTurn> for Service {
+    async fn handle(&self, context: &RequestContext, call: Call<op::SteerTurn>) -> Result<Turn> {
+        let id = &call.path.id;
+        let turn_id = &call.path.turn_id;
+        let request = call.request;
+        said(&request.prompt)?;
+        let found = self.find(id).await?;
+        if self.steered_before(context, &found, turn_id).await? {
+            return self.shown_turn(&found, turn_id).await;
+        }
+        let active = self.check_active(&found, turn_id)?;
+        self.check_trusted(context, &found, active).await?;
+        let input = marked(context, InputMessage::user(request.prompt));
+        match self.runtime.steer_turn(found.id, active, input).await {
+            Ok(_) => self.shown_turn(&found, turn_id).await,
+            // It ended between the look and the word.
+            Err(AgentLoopError::NoActiveTurn(_)) => Err(no_active_turn(&found)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Records the request with its message, so that a repeat of the request is found.
+pub(super) fn marked(context: &RequestContext, mut input: InputMessage) -> InputMessage {
+    if let Some(request) = context.repeatable.clone() {
+        input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
+    }
+    input
+}
+
+impl Service {
+    /// Checks that a turn is the one that runs.
+    fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId> {
+        match &found.row.latest {
+            Some(latest) if latest.id.to_string() == turn_id => match latest.status {
+                TurnStatus::InProgress => Ok(latest.id),
+                TurnStatus::Interrupted => Err(ApiError::new(
+                    ErrorCode::TurnStopping,
+                    format!("Turn {turn_id} is stopping and cannot be steered"),
+                )),
+                _ => Err(no_active_turn(found)),
+            },
+            _ if found.row.open_turn().is_none() => Err(no_active_turn(found)),
+            _ => Err(not_active(found, turn_id)),
+        }
+    }
+
+    /// An agent may not tell a turn what to do that somebody else has begun without approvals, where its thread has them.
+    pub(super) async fn check_trusted(
+        &self,
+        context: &RequestContext,
+        found: &FoundThread,
+        turn_id: TurnId,
+    ) -> Result<()> {
+        let thread = &found.thread;
+        if context.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
+            return Ok(());
+        }
+        let turn = self.queries.turn(&found.row.stream, turn_id).await?;
+        let first = match &turn {
+            Some(turn) => self.first_input(found, turn).await?,
+            None => None,
+        };
+        let asks = match first.as_deref().map(|event| &event.data) {
+            Some(EventData::InputMessage(data)) => {
+                let request = data.message.turn_request();
+                request.is_none_or(|request| !request.approve_all)
+            }
+            // What cannot be known is not allowed.
+            _ => false,
+        };
+        match asks {
+            true => Ok(()),
+            false => context.caller.check_approves_all(),
+        }
+    }
+
+    /// Tells whether the same request was said to the turn already, though its answer was lost.
+    pub(super) async fn steered_before(
+        &self,
+        context: &RequestContext,
+        found: &FoundThread,
+        turn_id: &str,
+    ) -> Result<bool> {
+        let Some(request) = &context.repeatable else {
+            return Ok(false);
+        };
+        let latest = found.row.latest.as_ref();
+        let Some(latest) = latest.filter(|latest| latest.id.to_string() == turn_id) else {
+            return Ok(false);
+        };
+        let begun = latest.first_seq;
+        let events = self.runtime.events_since(found.id, begun, usize::MAX);
+        Ok(events.await?.iter().any(|event| {
+            let EventData::InputMessage(data) = &event.data else {
+                return false;
+            };
+            let metadata = data.message.metadata.as_ref();
+            metadata.and_then(|metadata| metadata.get(REQUEST)?.as_str()) == Some(request)
+        }))
+    }
+
+    /// Shows a turn of the thread's own as it is now.
+    pub(super) async fn shown_turn(&self, found: &FoundThread, turn_id: &str) -> Result<Turn> {
+        let turn = match ids::parse_turn(turn_id) {
+            Some(id) => self.queries.turn(&found.row.stream, id).await?,
+            None => None,
+        };
+        let turn = turn.ok_or_else(ApiError::turn_not_found)?;
+        Ok(view::turn(&turn.view))
+    }
+}

@@ -1,0 +1,98 @@
+//! Answering a question of the agent.
+
+use serde_json::{Value, json};
+use windlass_core::items::Wait;
+use windlass_core::questions::{AnswerMisfit, check_answers};
+use windlass_protocol::api::Call;
+use windlass_protocol::operations as op;
+use windlass_protocol::{ErrorCode, UserAnswer, UserInputAnswered, UserInputAnswers};
+
+use super::results::check_taken;
+use crate::error::{ApiError, Result};
+use crate::handle::Handle;
+use crate::operations::RequestContext;
+use crate::service::Service;
+use crate::threads::FoundThread;
+
+/// Answers a question that waits for that.
+impl Handle<op::AnswerUserInput> for Service {
+    async fn handle(
+        &self,
+        _: &RequestContext,
+        call: Call<op::AnswerUserInput>,
+    ) -> Result<UserInputAnswered> {
+        let id = &call.path.thread_id;
+        let input_id = call.path.input_id;
+        let answers = &call.request;
+        let found = self.find(id).await?;
+        let answer = serde_json::to_value(answers).map_err(ApiError::internal)?;
+        if let Some(asked) = self.asked(&found, &input_id).await? {
+            check(&asked, answers)?;
+            check_answers(&asked, &answer)?;
+        }
+        let answered = self.runtime.answer_user_input(found.id, &input_id, answer);
+        check_taken(answered.await, || {
+            let text = format!("no pending user-input request with id '{input_id}'");
+            ApiError::new(ErrorCode::UserInputNotPending, text)
+        })?;
+        Ok(UserInputAnswered {
+            ok: true,
+            input_id,
+            delivered: true,
+        })
+    }
+}
+
+impl Service {
+    /// Returns what a question asks, while it waits.
+    async fn asked(&self, found: &FoundThread, input_id: &str) -> Result<Option<Value>> {
+        let Some(open) = found.row.open_turn() else {
+            return Ok(None);
+        };
+        let detail = self.queries.turn_detail(&found.row.stream, open.id).await?;
+        let waits = detail.iter().flat_map(|detail| detail.log.open_waits());
+        let mut prompts = waits.filter_map(|change| match change.wait {
+            Wait::InputRequired(data) if data.request_id == input_id => Some(data.prompt.clone()),
+            _ => None,
+        });
+        Ok(prompts.next())
+    }
+}
+
+impl From<AnswerMisfit> for ApiError {
+    fn from(misfit: AnswerMisfit) -> Self {
+        let place = format!("/answers/{}/label", misfit.place);
+        let error = Self::field(&place, misfit.to_string());
+        error.with(json!({ "field": place, "options": misfit.options }))
+    }
+}
+
+/// Refuses answers that leave a question out or are to none, so that the right ones can still come.
+fn check(asked: &Value, answers: &UserInputAnswers) -> Result<()> {
+    let questions = asked["questions"].as_array().into_iter().flatten();
+    let ids: Vec<&str> = questions.filter_map(|it| it["id"].as_str()).collect();
+    // A tool of the host may ask in a shape of its own, which only it can read.
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let refuse = |place: String, text: String| {
+        let error = ApiError::field(&place, text);
+        Err(error.with(json!({ "field": place, "known": ids })))
+    };
+    let to_none = |answer: &UserAnswer| !ids.contains(&answer.id.as_str());
+    if let Some(place) = answers.answers.iter().position(to_none) {
+        let id = &answers.answers[place].id;
+        return refuse(
+            format!("/answers/{place}/id"),
+            format!("there is no question `{id}` here"),
+        );
+    }
+    let is_open = |id: &&&str| !answers.answers.iter().any(|answer| answer.id == **id);
+    if let Some(id) = ids.iter().find(is_open) {
+        return refuse(
+            "/answers".to_owned(),
+            format!("the question `{id}` has no answer"),
+        );
+    }
+    Ok(())
+}

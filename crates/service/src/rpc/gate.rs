@@ -1,0 +1,41 @@
+//! The tokens of the daemon, as sockets show them: the operator's and those for everything are the host's, those of
+//! agents bind to their agent.
+
+use windlass_rpc::{Gate, Known, TokenRole};
+
+use crate::settings::Access;
+use crate::tokens::{Caller, TokenScope, who_shows};
+
+pub(super) struct ServerGate(pub(super) Access);
+
+impl Gate for ServerGate {
+    fn is_needed(&self) -> bool {
+        !matches!(self.0, Access::Open)
+    }
+
+    fn judge(&self, token: &str) -> Option<Known> {
+        let caller = who_shows(&self.0, token.trim().as_bytes());
+        caller.ok().flatten().map(known)
+    }
+
+    fn still_counts(&self, token_id: &str) -> bool {
+        self.0.has_token(token_id)
+    }
+}
+
+/// Returns the role of a caller on a socket.
+pub fn known(Caller { token_id, scope }: Caller) -> Known {
+    let standing = match scope {
+        TokenScope::Admin => TokenRole::Host,
+        TokenScope::Client => TokenRole::Client,
+        TokenScope::Agent(id) => TokenRole::Agent(id),
+    };
+    Known { standing, token_id }
+}
+
+pub(super) fn has_token(access: &Access, agent_id: &str) -> bool {
+    match access {
+        Access::Tokens { stored, .. } => stored.by_agent(agent_id).is_present(),
+        Access::Token(_) | Access::Open => false,
+    }
+}

@@ -1,0 +1,189 @@
+//! What all requests share.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_protocol::Environment;
+use windlass_runtime::InProcessRuntime;
+use windlass_store::queries::{Queries, ThreadQuery, ThreadState};
+
+use crate::chosen::Chosen;
+use crate::environments::FixedEnvironments;
+use crate::error::{ApiError, Result};
+use crate::fanout::Fanouts;
+use crate::git::GitStates;
+use crate::locks::Locks;
+use crate::quotas::Quotas;
+use crate::readiness::Readiness;
+use crate::rooms::Rooms;
+use crate::settings::Settings;
+use crate::store::WireStore;
+use crate::supervise::Loops;
+use crate::work::Work;
+
+/// Every operation of the Runtime API: [`Handle`](crate::Handle) has one implementation for each. Cheap to clone.
+#[derive(Clone)]
+pub struct Service(Arc<State>);
+
+impl Deref for Service {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+/// The state that all requests share.
+pub struct State {
+    pub(crate) runtime: InProcessRuntime,
+    /// The settings of the operator.
+    pub settings: Settings,
+    /// Records that only the API has.
+    pub store: Arc<dyn WireStore>,
+    /// What is recorded of threads, turns and what waits in them.
+    pub(crate) queries: Arc<dyn Queries>,
+    pub(crate) rooms: Rooms,
+    pub(crate) fixed: FixedEnvironments,
+    /// All environments, as the store has them.
+    pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
+    /// What was chosen over the API.
+    pub(crate) chosen: RwLock<Arc<Chosen>>,
+    /// The names of tools that threads have without any client.
+    pub(crate) builtin_tools: HashSet<String>,
+    pub(crate) git: GitStates,
+    /// The counters behind the metrics.
+    pub counters: Counters,
+    /// The threads whose events are being read.
+    pub(crate) fanouts: Fanouts,
+    /// What each token has open.
+    pub(crate) quotas: Quotas,
+    /// Work that nobody sits beside, where it is carried out.
+    pub(crate) work: Option<Work>,
+    pub(crate) readiness: Readiness,
+    pub(crate) loops: Loops,
+    /// Requests with an idempotency key that are being executed.
+    pub under_way: Locks,
+    /// Threads whose records are being changed, so that no change is lost.
+    pub(crate) changing: Locks,
+    /// Requests that change something; they outlive their connections.
+    pub working: TaskTracker,
+    /// Cancelled when the daemon shuts down.
+    pub stopping: CancellationToken,
+}
+
+impl Service {
+    pub(crate) fn new(state: State) -> Self {
+        Self(Arc::new(state))
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakService {
+        WeakService(Arc::downgrade(&self.0))
+    }
+
+    /// Does something in a task of its own, because the one of a connection ends with it.
+    pub async fn carry<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let carried = self.working.spawn(work).await;
+        carried.map_err(ApiError::internal)
+    }
+
+    /// Returns the model of threads whose clients name none, as `provider/model`.
+    #[must_use]
+    pub fn usual_model(&self) -> String {
+        let chosen = self.chosen();
+        let (provider, model) = (chosen.provider(), chosen.models.usual());
+        match provider.is_empty() || model.starts_with(&format!("{provider}/")) {
+            true => model.to_owned(),
+            false => format!("{provider}/{model}"),
+        }
+    }
+
+    /// Tells whether a turn is running; parked turns do not count.
+    pub async fn has_running_turn(&self) -> bool {
+        let running = ThreadQuery {
+            states: vec![ThreadState::Running],
+            ..ThreadQuery::first(1)
+        };
+        let running = self.queries.threads(running).await;
+        running.is_ok_and(|running| !running.entries.is_empty())
+    }
+
+    /// Returns a receiver that changes with each record of any stream.
+    pub fn watch_records(&self) -> watch::Receiver<u64> {
+        self.runtime.journal().watch_all()
+    }
+
+    /// Stops all turns after their running tools have been recorded. They resume at the next start.
+    pub async fn release_turns(&self, grace: Duration) {
+        self.runtime.shutdown(grace).await;
+    }
+}
+
+/// A reference that does not keep the service alive.
+pub(crate) struct WeakService(Weak<State>);
+
+impl WeakService {
+    pub(crate) fn upgrade(&self) -> Option<Service> {
+        self.0.upgrade().map(Service)
+    }
+}
+
+/// The counters behind the metrics. Transports count their requests and connections here.
+#[derive(Default)]
+pub struct Counters {
+    /// Requests that were answered.
+    pub requests: AtomicU64,
+    /// Requests that failed with an internal error.
+    pub failures: AtomicU64,
+    /// Events that were sent to subscribers.
+    pub frames: AtomicU64,
+    /// Open connections.
+    pub connections: AtomicUsize,
+    /// Open event streams.
+    pub subscribers: AtomicUsize,
+    /// Open WebSocket connections.
+    pub sockets: AtomicUsize,
+    /// Completed maintenance runs.
+    pub upkeeps: AtomicU64,
+    /// Failed maintenance runs.
+    pub failed_upkeeps: AtomicU64,
+    /// Bytes by which rows that retention never removes exceed its limit, as of the last upkeep.
+    pub over_limit: AtomicU64,
+    /// Records that upkeep has removed.
+    pub removed: AtomicU64,
+}
+
+/// One place of a limited number; given back when dropped.
+pub struct LimitPermit {
+    app: Service,
+    of: fn(&Counters) -> &AtomicUsize,
+}
+
+impl LimitPermit {
+    /// Takes a place, whether there is one or not.
+    pub fn of(app: &Service, of: fn(&Counters) -> &AtomicUsize) -> Self {
+        of(&app.counters).fetch_add(1, Ordering::Relaxed);
+        let app = Service::clone(app);
+        Self { app, of }
+    }
+
+    /// Tells whether no more places are taken than there are.
+    pub fn is_within(&self, limit: usize) -> bool {
+        (self.of)(&self.app.counters).load(Ordering::Relaxed) <= limit
+    }
+}
+
+impl Drop for LimitPermit {
+    fn drop(&mut self) {
+        (self.of)(&self.app.counters).fetch_sub(1, Ordering::Relaxed);
+    }
+}

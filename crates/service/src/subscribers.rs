@@ -1,0 +1,35 @@
+//! Who follows threads: how many there may be in all and for one token.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{ApiError, Result};
+use crate::quotas::{Quota, Share};
+use crate::service::{LimitPermit, Service};
+use crate::tokens::Caller;
+
+/// The place of one who follows a thread; given back when dropped.
+pub struct Subscriber {
+    share: Share,
+    _permit: LimitPermit,
+}
+
+impl Subscriber {
+    /// Takes a place, if there is one for this caller.
+    pub(crate) fn take(app: &Service, caller: &Caller) -> Result<Self> {
+        let limit = app.settings.limits.subscribers;
+        let permit = LimitPermit::of(app, |counters| &counters.subscribers);
+        if !permit.is_within(limit) {
+            return Err(ApiError::limit("subscribers", limit));
+        }
+        Ok(Self {
+            share: Share::one(app, caller.token_id.as_deref(), Quota::Subscribers)?,
+            _permit: permit,
+        })
+    }
+
+    /// Cancelled when the token of who follows is taken back.
+    #[must_use]
+    pub fn revoked(&self) -> &CancellationToken {
+        &self.share.revoked
+    }
+}

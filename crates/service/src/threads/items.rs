@@ -1,0 +1,264 @@
+//! The items of turns, read one after the other. However long the turns are, a page of records is in memory, and of each item of one
+//! turn the numbers of its records.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use windlass_core::events::Event;
+use windlass_core::items::{Change, ItemStep, TurnLog, change, item_step};
+use windlass_core::typed_id::{ItemId, SessionId};
+use windlass_protocol::{Item, Turn};
+use windlass_store::queries::TurnRow;
+use windlass_store::{Journal, StreamKey};
+
+use crate::error::{ApiError, Result};
+use crate::service::Service;
+use crate::{ids, view};
+
+/// How many records are read together, and about how many of their bytes.
+const PAGE: usize = 256;
+const PAGE_BYTES: usize = 128 * 1024;
+
+/// Shows a turn of a thread without its items.
+pub(crate) fn turn_of(id: SessionId, row: &TurnRow) -> Turn {
+    let mut turn = view::turn(&row.view);
+    if row.is_shared {
+        view::rename(&mut turn, &mut [], id);
+    }
+    turn
+}
+
+/// The records of an item.
+struct ItemSpan {
+    id: ItemId,
+    opened: u64,
+    closed: Option<u64>,
+    /// Whether it has begun and not ended.
+    is_open: bool,
+}
+
+/// The items of one turn that were not read yet.
+struct TurnItems {
+    row: TurnRow,
+    /// The id under which the thread shows the turn.
+    turn_id: String,
+    /// The turn without items, as its first record began it. That record has the whole input, so it is not held itself.
+    log: TurnLog,
+    upto: u64,
+    left: std::vec::IntoIter<ItemSpan>,
+}
+
+/// Reads the items of turns.
+pub(crate) struct ItemReader {
+    journal: Arc<dyn Journal>,
+    key: StreamKey,
+    session_id: SessionId,
+    /// The newest record that counts, and the last one of any of the turns.
+    head: u64,
+    last: u64,
+    turns: std::vec::IntoIter<TurnRow>,
+    current: Option<TurnItems>,
+    page: Vec<Arc<Event>>,
+}
+
+impl Service {
+    /// Reads the items of turns as of a record of their thread.
+    pub(crate) fn read_items(
+        &self,
+        session_id: SessionId,
+        turns: Vec<TurnRow>,
+        head: u64,
+    ) -> ItemReader {
+        let last = turns.iter().map(|row| row.last_seq.unwrap_or(head)).max();
+        ItemReader {
+            journal: self.runtime.journal(),
+            key: session_id.into(),
+            session_id,
+            head,
+            last: last.unwrap_or(head),
+            turns: turns.into_iter(),
+            current: None,
+            page: Vec::new(),
+        }
+    }
+}
+
+impl ItemReader {
+    /// Returns the next item; `None` after the last one of the last turn.
+    pub(crate) async fn next(&mut self) -> Result<Option<Item>> {
+        loop {
+            if let Some(turn) = &mut self.current {
+                let Some(span) = turn.left.next() else {
+                    self.current = None;
+                    continue;
+                };
+                if let Some(item) = self.item(&span).await? {
+                    return Ok(Some(item));
+                }
+                continue;
+            }
+            let Some(row) = self.turns.next() else {
+                return Ok(None);
+            };
+            self.current = self.index(row).await?;
+        }
+    }
+
+    /// Returns the newest record that counts.
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Reads all items into memory.
+    pub(crate) async fn collect(mut self) -> Result<Vec<Item>> {
+        let mut items = Vec::new();
+        while let Some(item) = self.next().await? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// Reads the page after a record; returns the number of the last record that is stored or pruned there.
+    async fn read(&mut self, after: u64) -> Result<u64> {
+        let left = usize::try_from(self.last.saturating_sub(after)).unwrap_or(usize::MAX);
+        let limit = PAGE.min(left.max(1));
+        let page = self
+            .journal
+            .read_within(&self.key, after, limit, PAGE_BYTES);
+        let page = page.await?;
+        if page.head == 0 {
+            return Err(ApiError::thread_not_found(&ids::thread(self.session_id)));
+        }
+        let event = page.events.last().map(|event| event.seq());
+        let gap = page.pruned.last().map(|gap| *gap.end());
+        self.page = page.events;
+        Ok(event.max(gap).unwrap_or(u64::MAX))
+    }
+
+    /// Drops the records that were read. They are read again where they are needed.
+    pub(crate) fn release(&mut self) {
+        self.page = Vec::new();
+    }
+
+    /// Returns a record; `None` when it is no longer stored.
+    pub(crate) async fn event(&mut self, seq: u64) -> Result<Option<Arc<Event>>> {
+        if let Ok(place) = self.page.binary_search_by_key(&seq, |event| event.seq()) {
+            return Ok(Some(Arc::clone(&self.page[place])));
+        }
+        self.read(seq.saturating_sub(1)).await?;
+        let first = self.page.first().filter(|event| event.seq() == seq);
+        Ok(first.map(Arc::clone))
+    }
+
+    /// Finds the records of the items of a turn, in the order in which the items began; `None` when the turn is no longer stored.
+    async fn index(&mut self, row: TurnRow) -> Result<Option<TurnItems>> {
+        let upto = row.last_seq.unwrap_or(self.head);
+        let Some(first) = self.event(row.first_seq).await? else {
+            return Ok(None);
+        };
+        let log = TurnLog::fold([&first]);
+        drop(first);
+        let (mut spans, mut places) = (Vec::new(), HashMap::new());
+        let mut after = row.first_seq;
+        loop {
+            let of_turn = self.page.iter();
+            let of_turn = of_turn.filter(|event| (row.first_seq..=upto).contains(&event.seq()));
+            for event in of_turn {
+                note(event, &row, &mut spans, &mut places);
+            }
+            let last = self.page.last().map_or(after, |event| event.seq());
+            after = after.max(last);
+            if after >= upto {
+                break;
+            }
+            let reached = self.read(after).await?;
+            if self.page.is_empty() {
+                after = reached;
+            }
+        }
+        Ok(Some(TurnItems {
+            turn_id: turn_of(self.session_id, &row).id,
+            row,
+            log,
+            upto,
+            left: spans.into_iter(),
+        }))
+    }
+
+    /// Shows an item as the records of its turn do.
+    async fn item(&mut self, span: &ItemSpan) -> Result<Option<Item>> {
+        let Some(turn) = &self.current else {
+            return Ok(None);
+        };
+        let (mut log, upto) = (turn.log.clone(), turn.upto);
+        for seq in std::iter::once(span.opened).chain(span.closed) {
+            if let Some(event) = self.event(seq).await? {
+                log.apply(&event);
+            }
+        }
+        if span.is_open {
+            self.join_deltas(&mut log, span, upto).await?;
+        }
+        let Some(turn) = &self.current else {
+            return Ok(None);
+        };
+        let mut item = log.item(span.id).map(|item| view::item(&item));
+        if let Some(item) = item.as_mut().filter(|_| turn.row.is_shared) {
+            view::rename_item(item, &turn.turn_id, self.session_id);
+        }
+        Ok(item)
+    }
+
+    /// Adds the text that an open item has so far.
+    async fn join_deltas(&mut self, log: &mut TurnLog, span: &ItemSpan, upto: u64) -> Result<()> {
+        let mut after = span.opened;
+        while after < upto {
+            let reached = self.read(after).await?;
+            for event in self.page.iter().filter(|event| event.seq() <= upto) {
+                if let Some(ItemStep::Delta { item_id, .. }) = item_step(event)
+                    && item_id == span.id
+                {
+                    log.apply(event);
+                }
+            }
+            after = self.page.last().map_or(reached, |event| event.seq());
+        }
+        Ok(())
+    }
+}
+
+/// Notes what a record says of an item, by the rules of [`TurnLog`].
+fn note(
+    event: &Event,
+    row: &TurnRow,
+    spans: &mut Vec<ItemSpan>,
+    places: &mut HashMap<ItemId, usize>,
+) {
+    let Some(Change::Item(step)) = change(event) else {
+        return;
+    };
+    let (item, begins) = match &step {
+        ItemStep::Started(item) => (item, true),
+        ItemStep::Ended(item) => (item, false),
+        ItemStep::Delta { .. } => return,
+    };
+    if item.turn_id != row.view.id {
+        return;
+    }
+    match places.get(&item.id).and_then(|place| spans.get_mut(*place)) {
+        Some(span) if span.is_open && !begins => {
+            span.closed = Some(event.seq());
+            span.is_open = false;
+        }
+        Some(_) => {}
+        None => {
+            places.insert(item.id, spans.len());
+            spans.push(ItemSpan {
+                id: item.id,
+                opened: event.seq(),
+                closed: None,
+                is_open: begins,
+            });
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Who may use the API, and for what.
+
+mod book;
+mod scope;
+
+pub use book::{TokenBook, TokenRecord};
+pub use scope::{BadScope, TokenScope};
+use windlass_protocol::ErrorCode;
+
+use crate::error::ApiError;
+use crate::settings::Access;
+
+/// Tokens that are stored somewhere. Whoever looks sees at once what was made or revoked, also by others.
+pub trait Tokens: std::fmt::Debug + Send + Sync {
+    /// Finds the token of a secret.
+    fn find(&self, secret: &[u8]) -> TokenLookup;
+
+    /// Finds a token by its id.
+    fn by_id(&self, id: &str) -> TokenLookup;
+
+    /// Finds a token of an agent.
+    fn by_agent(&self, agent_id: &str) -> TokenLookup;
+}
+
+/// The answer to a question about a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenLookup {
+    /// It is valid.
+    Present(TokenRecord),
+    /// There is no such token, or it was revoked.
+    Absent,
+    /// The tokens cannot be read now. Such a token admits no request; work of its owner is held and not refused.
+    Unknown,
+}
+
+impl TokenLookup {
+    /// Returns whether the token is known to be valid.
+    #[must_use]
+    pub const fn is_present(&self) -> bool {
+        matches!(self, Self::Present(_))
+    }
+}
+
+/// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.
+#[derive(Clone)]
+pub struct Token(blake3::Hash);
+
+impl Token {
+    /// Keeps the digest of a secret; the secret itself is not kept.
+    pub fn new(secret: impl AsRef<[u8]>) -> Self {
+        Self(blake3::hash(secret.as_ref()))
+    }
+
+    /// Tells whether a secret is the one. Digests are compared, in constant time.
+    #[must_use]
+    pub fn is(&self, secret: &[u8]) -> bool {
+        self.0 == blake3::hash(secret)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Who sent a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The record of its token; `None` for the operator's own.
+    pub token_id: Option<String>,
+    /// What the token may be used for.
+    pub scope: TokenScope,
+}
+
+impl Caller {
+    /// A client without a token, for operations that need none. It owns no thread.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            token_id: None,
+            scope: TokenScope::Agent(String::new()),
+        }
+    }
+
+    /// Whoever started the daemon.
+    #[must_use]
+    pub fn operator() -> Self {
+        Self {
+            token_id: None,
+            scope: TokenScope::Admin,
+        }
+    }
+}
+
+/// The tokens cannot be read, so no token can be judged.
+pub fn tokens_unavailable() -> ApiError {
+    ApiError::new(
+        ErrorCode::TokensUnavailable,
+        "the stored tokens cannot be read now; the daemon's log names the reason",
+    )
+}
+
+/// The stored tokens cannot be read.
+#[derive(Debug)]
+pub struct TokensUnknown;
+
+/// Returns the client that a token belongs to; `None` where it is not valid, or the daemon requires none.
+pub fn who_shows(access: &Access, secret: &[u8]) -> Result<Option<Caller>, TokensUnknown> {
+    let (operator, stored) = match access {
+        Access::Open => return Ok(None),
+        Access::Token(token) => (Some(token), None),
+        Access::Tokens { operator, stored } => (operator.as_ref(), Some(stored)),
+    };
+    if operator.is_some_and(|token| token.is(secret)) {
+        return Ok(Some(Caller::operator()));
+    }
+    match stored.map(|stored| stored.find(secret)) {
+        Some(TokenLookup::Present(record)) => Ok(Some(Caller {
+            token_id: Some(record.id),
+            scope: record.scope,
+        })),
+        Some(TokenLookup::Unknown) => Err(TokensUnknown),
+        Some(TokenLookup::Absent) | None => Ok(None),
+    }
+}

@@ -1,0 +1,92 @@
+//! Upkeep of what is stored: what the retention does not keep goes, and the log is written back, while nobody is at work.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use chrono::Utc;
+use uuid::Uuid;
+
+use crate::service::Service;
+
+/// How long the first upkeep waits, so that daemons that live shortly have theirs too.
+const FIRST: Duration = Duration::from_secs(5 * 60);
+/// How long it waits for a moment in which nobody is at work. It can do without: it works in small steps.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How often it looks for one.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks after what is stored until the server stops.
+pub(crate) async fn look_after(app: Service) {
+    let Some(every) = app.settings.upkeep.every else {
+        return;
+    };
+    let stopping = app.stopping.clone();
+    let working = async {
+        let mut wait = every.min(FIRST);
+        loop {
+            tokio::time::sleep(wait + jitter(wait)).await;
+            let _ = tokio::time::timeout(PATIENCE, idle(&app)).await;
+            app.maintain().await;
+            wait = every;
+        }
+    };
+    tokio::select! {
+        () = working => {}
+        () = stopping.cancelled() => {}
+    }
+}
+
+/// Up to a tenth more, so that many daemons on one machine do not work at the same moment.
+fn jitter(wait: Duration) -> Duration {
+    let millis = u64::try_from(wait.as_millis() / 10).unwrap_or(u64::MAX);
+    let (high, low) = Uuid::new_v4().as_u64_pair();
+    Duration::from_millis((high ^ low) % millis.max(1))
+}
+
+/// Waits until nobody asks for anything and no turn has begun for a while.
+async fn idle(app: &Service) {
+    let mut before = None;
+    loop {
+        let turns = app.runtime.turn_figures().started;
+        let is_quiet = app.working.is_empty();
+        if is_quiet && before == Some(turns) {
+            return;
+        }
+        before = is_quiet.then_some(turns);
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+impl Service {
+    /// Does the upkeep once, and notes what came of it.
+    pub(crate) async fn maintain(&self) {
+        let counters = &self.counters;
+        if let Err(error) = self.forget_work().await {
+            tracing::error!(%error, "ended tasks are kept longer than they should be");
+        }
+        match self.store.maintain(Utc::now()).await {
+            Ok(done) => {
+                let removed = done.records + done.chunks;
+                counters.upkeeps.fetch_add(1, Ordering::Relaxed);
+                counters.removed.fetch_add(removed, Ordering::Relaxed);
+                let over = done
+                    .over_limit
+                    .map_or(0, |over| over.unremovable - over.limit);
+                counters.over_limit.store(over, Ordering::Relaxed);
+                for finding in &done.findings {
+                    tracing::error!(finding, "a damaged thread was left as it is");
+                }
+                tracing::info!(
+                    records = done.records,
+                    text_chunks = done.chunks,
+                    stored_bytes = done.stored_bytes,
+                    "upkeep is done"
+                );
+            }
+            Err(error) => {
+                counters.failed_upkeeps.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%error, "upkeep failed; it is tried again later");
+            }
+        }
+    }
+}

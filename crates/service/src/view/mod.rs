@@ -1,0 +1,200 @@
+//! From one event of the library to at most one event of the wire, with the same number.
+//!
+//! The functions here are pure: they know one event and nothing else, so that any reader can start anywhere. What
+//! clients do not know gives `None`; whoever sends the events links what is shown by `previous_seq`.
+
+mod item;
+mod queue;
+mod shared;
+mod thread;
+mod turn;
+mod wait;
+
+use windlass_core::events::Event;
+use windlass_core::items::{Change, Item, ItemKind, ItemStatus, ItemStep, change};
+use windlass_core::typed_id::{ItemId, TurnId};
+use windlass_protocol::events::{
+    DeltaKind, ItemDeltaPayload, ItemPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
+    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload,
+};
+use windlass_protocol::{EventPayload, RuntimeEventEnvelope, Status};
+
+use crate::ids;
+
+pub(crate) use item::item;
+pub(crate) use queue::{queued_input, queued_turn};
+pub(crate) use shared::{rename, rename_item};
+pub(crate) use turn::{status, turn, unapproved, waiting_for};
+pub(crate) use wait::{pending_approval, pending_call, pending_input};
+
+/// Numbered events that a stream shows only when it is asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Include {
+    /// Output of tools while they run.
+    pub tool_output: bool,
+    /// Inputs that wait for their turns.
+    pub queue: bool,
+}
+
+/// One event on the wire, without the fields that every event has.
+struct Shown {
+    turn_id: Option<TurnId>,
+    item_id: Option<ItemId>,
+    payload: EventPayload,
+}
+
+impl Shown {
+    fn of_turn(turn_id: TurnId, payload: EventPayload) -> Self {
+        Self {
+            turn_id: Some(turn_id),
+            item_id: None,
+            payload,
+        }
+    }
+
+    fn of_item(turn_id: TurnId, item_id: ItemId, payload: EventPayload) -> Self {
+        Self {
+            turn_id: Some(turn_id),
+            item_id: Some(item_id),
+            payload,
+        }
+    }
+}
+
+/// Shows one event, not yet linked with the one before it.
+#[must_use]
+pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
+    let Shown {
+        turn_id,
+        item_id,
+        payload,
+    } = shown(event, include)?;
+    Some(RuntimeEventEnvelope {
+        seq: event.seq(),
+        thread_id: ids::thread(event.session_id),
+        turn_id: turn_id.map(|id| id.to_string()),
+        item_id: item_id.map(|id| id.to_string()),
+        timestamp: ids::time(event.ts),
+        payload,
+        previous_seq: None,
+        received: None,
+    })
+}
+
+fn shown(event: &Event, include: Include) -> Option<Shown> {
+    let thread_id = || ids::thread(event.session_id);
+    match change(event)? {
+        Change::Session(session) => Some(Shown {
+            turn_id: None,
+            item_id: None,
+            payload: thread::session(event, session)?,
+        }),
+        Change::InputQueued(_) | Change::InputEdited(_) | Change::InputRemoved { .. }
+            if !include.queue =>
+        {
+            None
+        }
+        Change::InputQueued(data) => {
+            let payload = queue::queued(event.session_id, data);
+            Some(Shown::of_turn(data.turn_id, payload))
+        }
+        Change::InputEdited(data) => {
+            let payload = queue::edited(event.session_id, data);
+            Some(Shown::of_turn(data.turn_id, payload))
+        }
+        Change::InputRemoved { turn_id, reason } => {
+            let payload = queue::removed(event.session_id, turn_id, reason);
+            Some(Shown::of_turn(turn_id, payload))
+        }
+        Change::TurnStarted(view) => {
+            let payload = TurnStartedPayload {
+                manual_compaction: view.outline.compaction.filter(|is_manual| *is_manual),
+                turn: turn(&view),
+            };
+            let payload = EventPayload::TurnStarted(Box::new(payload));
+            Some(Shown::of_turn(view.id, payload))
+        }
+        Change::TurnWorks { turn_id } => Some(Shown::of_turn(turn_id, lifecycle(None))),
+        Change::TurnResumed { turn_id, count } => {
+            Some(Shown::of_turn(turn_id, lifecycle(Some(count))))
+        }
+        Change::TurnSteered {
+            turn_id,
+            item_id,
+            input,
+        } => {
+            let payload = TurnSteeredPayload {
+                input: input.unwrap_or_default().to_owned(),
+                thread_id: thread_id(),
+                turn_id: turn_id.to_string(),
+            };
+            let payload = EventPayload::TurnSteered(Box::new(payload));
+            Some(Shown::of_item(turn_id, item_id, payload))
+        }
+        Change::InterruptRequested { turn_id, .. } => {
+            let payload = TurnInterruptRequestedPayload {
+                thread_id: thread_id(),
+                turn_id: turn_id.to_string(),
+            };
+            let payload = EventPayload::TurnInterruptRequested(Box::new(payload));
+            Some(Shown::of_turn(turn_id, payload))
+        }
+        Change::TurnEnded(view) => {
+            let payload = TurnCompletedPayload {
+                recovered: turn::is_end_of_process(&view).then_some(true),
+                turn: turn(&view),
+            };
+            let payload = EventPayload::TurnCompleted(Box::new(payload));
+            Some(Shown::of_turn(view.id, payload))
+        }
+        Change::Item(step) => of_item(step, include),
+        Change::Wait(change) => {
+            let payload = wait::wait(event, &change)?;
+            Some(Shown::of_item(change.turn_id, change.item_id, payload))
+        }
+    }
+}
+
+fn lifecycle(resumed_count: Option<u32>) -> EventPayload {
+    EventPayload::TurnLifecycle(Box::new(TurnLifecyclePayload {
+        resumed: resumed_count.map(|_| true),
+        resumed_count,
+        status: Status::InProgress,
+    }))
+}
+
+fn of_item(step: ItemStep<'_>, include: Include) -> Option<Shown> {
+    let whole = |item: &Item<'_>, of: fn(Box<ItemPayload>) -> EventPayload| {
+        Shown::of_item(item.turn_id, item.id, of(Box::new(item::payload(item))))
+    };
+    match step {
+        ItemStep::Started(started) => Some(whole(&started, EventPayload::ItemStarted)),
+        ItemStep::Ended(ended) => Some(whole(
+            &ended,
+            match ended.status {
+                ItemStatus::Failed => EventPayload::ItemFailed,
+                ItemStatus::Interrupted => EventPayload::ItemInterrupted,
+                ItemStatus::Completed | ItemStatus::InProgress => EventPayload::ItemCompleted,
+            },
+        )),
+        ItemStep::Delta {
+            turn_id,
+            item_id,
+            kind,
+            delta,
+        } => {
+            let kind = match kind {
+                ItemKind::AgentMessage => DeltaKind::AgentMessage,
+                ItemKind::AgentReasoning => DeltaKind::AgentReasoning,
+                _ if include.tool_output => DeltaKind::ToolCall,
+                _ => return None,
+            };
+            let payload = ItemDeltaPayload {
+                delta: delta.to_owned(),
+                kind,
+            };
+            let payload = EventPayload::ItemDelta(Box::new(payload));
+            Some(Shown::of_item(turn_id, item_id, payload))
+        }
+    }
+}

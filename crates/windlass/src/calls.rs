@@ -1,0 +1,125 @@
+//! Calls of the Runtime API that several commands make.
+
+use std::io::Write;
+
+use anyhow::Result;
+use windlass_protocol::operations::{
+    ExportQuery, IdPath, ThreadDetailQuery, ThreadsQuery, TurnPath,
+};
+use windlass_protocol::{
+    Call, CallError, Environment, PatchThread, RuntimeApi, Stream, Thread, ThreadDetail, Turn,
+};
+
+use crate::reach::explained;
+
+/// Returns the path of a thread, task, automation or environment.
+pub(crate) fn by_id(id: &str) -> IdPath {
+    IdPath { id: id.to_owned() }
+}
+
+/// Lists the environments of the daemon.
+pub(crate) async fn environments(api: &dyn RuntimeApi) -> Result<Vec<Environment>, CallError> {
+    let list = api.list_environments(Call::new((), ())).await?;
+    Ok(list.environments)
+}
+
+/// Lists the threads that were updated last.
+pub(crate) async fn recent_threads(
+    api: &dyn RuntimeApi,
+    limit: usize,
+    include_archived: bool,
+) -> Result<Vec<Thread>, CallError> {
+    let query = ThreadsQuery {
+        limit: Some(limit as u64),
+        include_archived: Some(include_archived),
+        ..ThreadsQuery::default()
+    };
+    let page = api
+        .list_threads(Call::new((), ()).with_query(query))
+        .await?;
+    Ok(page.entries)
+}
+
+/// Returns a thread with all turns and items.
+pub(crate) async fn whole_thread(
+    api: &dyn RuntimeApi,
+    id: &str,
+) -> Result<ThreadDetail, CallError> {
+    api.get_thread(Call::new(by_id(id), ())).await
+}
+
+/// Returns a thread with its newest turns and their items.
+pub(crate) async fn newest_turns(
+    api: &dyn RuntimeApi,
+    id: &str,
+    turns: u32,
+) -> Result<ThreadDetail, CallError> {
+    let turns = Some(turns.into());
+    let call = Call::new(by_id(id), ()).with_query(ThreadDetailQuery { turns });
+    api.get_thread(call).await
+}
+
+/// Returns a thread and resumes a turn that an earlier process left open.
+pub(crate) async fn resume(api: &dyn RuntimeApi, id: &str) -> Result<Thread, CallError> {
+    api.resume_thread(Call::new(by_id(id), ())).await
+}
+
+/// Changes a thread.
+pub(crate) async fn patch(
+    api: &dyn RuntimeApi,
+    id: &str,
+    change: PatchThread,
+) -> Result<Thread, CallError> {
+    api.patch_thread(Call::new(by_id(id), change)).await
+}
+
+/// Takes a thread out of the lists.
+pub(crate) async fn archive(api: &dyn RuntimeApi, id: &str) -> Result<Thread, CallError> {
+    let change = PatchThread {
+        archived: Some(true),
+        ..PatchThread::default()
+    };
+    patch(api, id, change).await
+}
+
+/// Interrupts a turn.
+pub(crate) async fn interrupt(
+    api: &dyn RuntimeApi,
+    thread_id: &str,
+    turn_id: &str,
+) -> Result<Turn, CallError> {
+    let path = TurnPath {
+        id: thread_id.to_owned(),
+        turn_id: turn_id.to_owned(),
+    };
+    api.interrupt_turn(Call::new(path, ())).await
+}
+
+/// Returns a thread and its events after a number, one per line. The parts end anywhere.
+pub(crate) async fn export_parts(
+    api: &dyn RuntimeApi,
+    id: &str,
+    since_seq: Option<u64>,
+) -> Result<Stream<Vec<u8>>, CallError> {
+    let query = ExportQuery {
+        since_seq,
+        ..ExportQuery::default()
+    };
+    let call = Call::new(by_id(id), ()).with_query(query);
+    api.export_thread(call).await
+}
+
+/// Writes a thread and its events after a number, one per line.
+pub(crate) async fn export(
+    api: &dyn RuntimeApi,
+    id: &str,
+    since_seq: Option<u64>,
+    out: &mut impl Write,
+) -> Result<()> {
+    let parts = export_parts(api, id, since_seq).await;
+    let mut parts = parts.map_err(explained)?;
+    while let Some(part) = parts.next().await.map_err(explained)? {
+        out.write_all(&part)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Files and processes of another user, which only root can make.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
+
+/// The user that root gives files to and starts programs as: `nobody`.
+pub(crate) const OTHER_USER: u32 = 65534;
+
+pub(crate) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Gives a path to [`OTHER_USER`]. Returns `false` where this user cannot.
+pub(crate) fn given_to_other_user(path: &Path) -> bool {
+    is_root() && chown(path, Some(OTHER_USER), None).is_ok()
+}
