@@ -42,11 +42,13 @@ pub mod session;
 pub mod session_file;
 pub mod session_path;
 pub mod shared_list;
+pub mod thread_record;
 pub mod tool_types;
 pub mod tools;
 pub mod traits;
 pub mod transcript;
 pub mod turn_environment;
+pub mod turn_policy;
 pub mod turn_request;
 pub mod typed_id;
 
@@ -99,6 +101,7 @@ pub use runtime_agent::RuntimeAgent;
 pub use runtime_context::AssembledTurnContext;
 pub use session::{Session, SessionStatus, SubagentStatus};
 pub use session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
+pub use thread_record::{ThreadRecord, ThreadRecordError};
 pub use tools::{
     BuiltinTool, ClientSideTool, DeferrablePolicy, SideEffectClass, Tool, ToolCall, ToolDefinition,
     ToolExecutionResult, ToolHints, ToolInternalError, ToolPolicy, ToolRegistry, ToolResult,
@@ -110,4 +113,5 @@ pub use traits::{
     SessionFileSystemFactoryContext, SessionMutator, SessionStorageStore, SessionStore,
     ToolContext, UserConnectionResolver,
 };
+pub use turn_policy::{TurnMode, TurnPolicy, TurnPolicyOptions};
 pub use typed_id::*;

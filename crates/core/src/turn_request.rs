@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -85,14 +86,28 @@ pub struct ParentTurn {
 
 /// What a caller wants to find on the records that begin and end its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(from = "StoredLabels")]
 pub struct TurnLabels {
     /// The caller's name for who serves the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The digest of the request that started the turn, by which its repeat is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_digest: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct StoredLabels {
+    provider: Option<String>,
+    /// Earlier versions recorded a digest of the request.
+    #[serde(rename = "request_digest")]
+    _request_digest: IgnoredAny,
+}
+
+impl From<StoredLabels> for TurnLabels {
+    fn from(stored: StoredLabels) -> Self {
+        Self {
+            provider: stored.provider,
+        }
+    }
 }
 
 /// Why an input carries something that no turn may be started with.
@@ -312,7 +327,7 @@ mod tests {
             "needs_output": true, "interrupt_on_restart": true, "input_summary": "s",
             "tools": [{"name": "t", "description": "", "parameters": {}, "deferrable": "automatic"}],
             "environment": {"environment_id": "local", "cwd": "/srv", "write": false, "shell": false},
-            "labels": {"provider": "p", "request_digest": "d"}, "backend": "b",
+            "labels": {"provider": "p"}, "backend": "b",
             "budgets": {"turn": {"tokens": 1}, "thread": {"micro_usd": 2}},
             "parent": {
                 "session_id": SessionId::from_seed(1), "turn_id": TurnId::from_seed(2), "exec_id": ExecId::from_seed(3),
@@ -327,6 +342,18 @@ mod tests {
         assert_eq!(serde_json::to_value(&request).unwrap(), whole());
         let nothing = TurnRequest::default();
         assert_eq!(serde_json::to_value(&nothing).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn labels_with_the_digest_of_an_earlier_version_are_readable() {
+        let stored = json!({"provider": "p", "request_digest": "d"});
+        let labels: TurnLabels = serde_json::from_value(stored).unwrap();
+        assert_eq!(
+            serde_json::to_value(&labels).unwrap(),
+            json!({"provider": "p"})
+        );
+        let unknown = serde_json::from_value::<TurnLabels>(json!({"other": 1}));
+        assert!(unknown.is_err());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mode::Mode;
 use crate::tasks::{JobHold, TaskStatus};
+use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
 /// Whether an automation runs by itself.
@@ -32,141 +32,108 @@ pub enum MissedRuns {
     All,
 }
 
-/// The body of `POST /v1/automations`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateAutomation {
-    /// What people call it.
-    pub name: String,
-    /// What the agent is told at each run.
-    pub prompt: String,
-    /// When: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
-    pub rrule: String,
-    /// The directories that it is about; a run works in the first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cwds: Vec<String>,
-    /// The model; the daemon's own where none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// How freely the agent works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// Whether it may run commands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Kept and shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked for approvals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
-    /// Whether it runs by itself from now on.
-    #[serde(default)]
-    pub status: AutomationStatus,
-    /// The time zone of the rule, such as `Europe/Berlin`; the daemon's own where none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_zone: Option<String>,
-    /// What becomes of runs whose time passed while the daemon was not there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missed: Option<MissedRuns>,
-    /// An agent of others to do it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// How often a run is tried while it fails: 1 to 10, once when nobody says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
+turn_policy! {
+    /// The body of `POST /v1/automations`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct CreateAutomation: request {
+        /// What people call it.
+        pub name: String,
+        /// What the agent is told at each run.
+        pub prompt: String,
+        /// When: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
+        pub rrule: String,
+        /// The directories that it is about; a run works in the first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cwds: Vec<String>,
+        ..model,
+        ..permissions,
+        /// Whether it runs by itself from now on.
+        #[serde(default)]
+        pub status: AutomationStatus,
+        /// The time zone of the rule, such as `Europe/Berlin`; the daemon's own where none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub time_zone: Option<String>,
+        /// What becomes of runs whose time passed while the daemon was not there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub missed: Option<MissedRuns>,
+        ..backend,
+        /// How often a run is tried while it fails: 1 to 10, once when nobody says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub max_attempts: Option<u32>,
+    }
 }
 
-/// The body of `PATCH /v1/automations/{id}`; what is not there stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default)]
-pub struct PatchAutomation {
-    /// What people call it.
-    pub name: Option<String>,
-    /// What the agent is told at each run.
-    pub prompt: Option<String>,
-    /// When. A new rule counts from now.
-    pub rrule: Option<String>,
-    /// The directories that it is about.
-    pub cwds: Option<Vec<String>>,
-    /// The model.
-    pub model: Option<String>,
-    /// How freely the agent works.
-    pub mode: Option<Mode>,
-    /// Whether it may run commands.
-    pub allow_shell: Option<bool>,
-    /// Kept and shown.
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked for approvals.
-    pub auto_approve: Option<bool>,
-    /// Whether it runs by itself.
-    pub status: Option<AutomationStatus>,
-    /// The time zone of the rule.
-    pub time_zone: Option<String>,
-    /// What becomes of runs whose time passed while the daemon was not there.
-    pub missed: Option<MissedRuns>,
-    /// An agent of others to do it.
-    pub backend: Option<String>,
-    /// How often a run is tried while it fails.
-    pub max_attempts: Option<u32>,
+turn_policy! {
+    /// The body of `PATCH /v1/automations/{id}`; what is not there stays as it is.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[serde(default)]
+    pub struct PatchAutomation: request {
+        /// What people call it.
+        pub name: Option<String>,
+        /// What the agent is told at each run.
+        pub prompt: Option<String>,
+        /// When. A new rule counts from now.
+        pub rrule: Option<String>,
+        /// The directories that it is about.
+        pub cwds: Option<Vec<String>>,
+        ..model,
+        ..permissions,
+        /// Whether it runs by itself.
+        pub status: Option<AutomationStatus>,
+        /// The time zone of the rule.
+        pub time_zone: Option<String>,
+        /// What becomes of runs whose time passed while the daemon was not there.
+        pub missed: Option<MissedRuns>,
+        ..backend,
+        /// How often a run is tried while it fails.
+        pub max_attempts: Option<u32>,
+    }
 }
 
-/// An automation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AutomationRecord {
-    /// The version of this record.
-    pub schema_version: u32,
-    /// Identifies the automation.
-    pub id: String,
-    /// What people call it.
-    pub name: String,
-    /// What the agent is told at each run.
-    pub prompt: String,
-    /// When.
-    pub rrule: String,
-    /// The directories that it is about.
-    pub cwds: Vec<String>,
-    /// The model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// How freely the agent works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// Whether it may run commands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Kept and shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked for approvals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
-    /// Whether it runs by itself.
-    pub status: AutomationStatus,
-    /// When it was made.
-    pub created_at: String,
-    /// When somebody changed it.
-    pub updated_at: String,
-    /// When it runs next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_run_at: Option<String>,
-    /// The time of its last run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_run_at: Option<String>,
-    /// The time zone of the rule, where it is not the daemon's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_zone: Option<String>,
-    /// What becomes of runs whose time passed while the daemon was not there.
-    #[serde(default)]
-    pub missed: MissedRuns,
-    /// The agent of others that does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// How often a run is tried while it fails.
-    #[serde(default)]
-    pub max_attempts: u32,
+turn_policy! {
+    /// An automation.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct AutomationRecord: request {
+        /// The version of this record.
+        pub schema_version: u32,
+        /// Identifies the automation.
+        pub id: String,
+        /// What people call it.
+        pub name: String,
+        /// What the agent is told at each run.
+        pub prompt: String,
+        /// When.
+        pub rrule: String,
+        /// The directories that it is about.
+        pub cwds: Vec<String>,
+        ..model,
+        ..permissions,
+        /// Whether it runs by itself.
+        pub status: AutomationStatus,
+        /// When it was made.
+        pub created_at: String,
+        /// When somebody changed it.
+        pub updated_at: String,
+        /// When it runs next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub next_run_at: Option<String>,
+        /// The time of its last run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub last_run_at: Option<String>,
+        /// The time zone of the rule, where it is not the daemon's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub time_zone: Option<String>,
+        /// What becomes of runs whose time passed while the daemon was not there.
+        #[serde(default)]
+        pub missed: MissedRuns,
+        ..backend,
+        /// How often a run is tried while it fails.
+        #[serde(default)]
+        pub max_attempts: u32,
+    }
 }
 
 /// A run of an automation.

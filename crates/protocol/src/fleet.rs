@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tasks::JobHold;
+use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
 /// The body of `POST /v1/fleet/runs`.
@@ -81,62 +82,57 @@ pub struct FleetWorkerRequest {
     pub backend: Option<String>,
 }
 
-/// A task of a run, as it was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct FleetTaskSpec {
-    /// Names it among those of its run.
-    pub id: String,
-    /// What people call it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What it is for, in short.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub objective: Option<String>,
-    /// What the agent is told.
-    pub instructions: String,
-    /// Who does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker: Option<FleetTaskWorker>,
-    /// Where it is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<FleetTaskWorkspace>,
-    /// Files that the agent is told to read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub input_files: Vec<String>,
-    /// What the agent is told beside the instructions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub context: Vec<String>,
-    /// How often it may be tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_policy: Option<FleetRetryPolicy>,
-    /// The agent of others that does it, whoever has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// How freely the agent works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    /// Whether it may run commands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Whether nobody is asked for approvals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
-    /// Refused: use the budgets of the daemon or of the token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Value>,
-    /// Refused: nothing judges what a task did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scorer: Option<Value>,
-    /// Refused: nobody is alerted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alert_policy: Option<Value>,
-    /// Refused: a task ends with its turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<u64>,
-    /// Refused: nothing collects them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub expected_artifacts: Vec<Value>,
+turn_policy! {
+    /// A task of a run, as it was asked for.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct FleetTaskSpec: request {
+        /// Names it among those of its run.
+        pub id: String,
+        /// What people call it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub name: Option<String>,
+        /// What it is for, in short.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub objective: Option<String>,
+        /// What the agent is told.
+        pub instructions: String,
+        /// Who does it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub worker: Option<FleetTaskWorker>,
+        /// Where it is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub workspace: Option<FleetTaskWorkspace>,
+        /// Files that the agent is told to read.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub input_files: Vec<String>,
+        /// What the agent is told beside the instructions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub context: Vec<String>,
+        /// How often it may be tried.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub retry_policy: Option<FleetRetryPolicy>,
+        ..backend,
+        /// How freely the agent works.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub mode: Option<String>,
+        ..unattended,
+        /// Refused: use the budgets of the daemon or of the token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub budget: Option<Value>,
+        /// Refused: nothing judges what a task did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub scorer: Option<Value>,
+        /// Refused: nobody is alerted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub alert_policy: Option<Value>,
+        /// Refused: a task ends with its turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub timeout_seconds: Option<u64>,
+        /// Refused: nothing collects them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub expected_artifacts: Vec<Value>,
+    }
 }
 
 /// Who does a task.
@@ -155,7 +151,7 @@ pub struct FleetTaskWorker {
     /// Refused: there are no profiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_profile: Option<String>,
-    /// Refused: `mode` and `allow_shell` say what an agent may do.
+    /// Refused: the task's `mode` and permissions limit the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// Refused, as `tools`.

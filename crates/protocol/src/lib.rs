@@ -31,6 +31,7 @@ pub mod stream;
 pub mod tasks;
 pub mod threads;
 pub mod tools;
+pub mod turn_policy;
 pub mod turns;
 pub mod usage;
 pub mod workspace;
@@ -75,6 +76,7 @@ pub use tools::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,
     DynamicToolSpec, PendingToolCall,
 };
+pub use turn_policy::TurnPolicyParams;
 pub use turns::{
     CompactThread, RetryThread, StartTurn, Status, SteerTurn, TokenUsage, Turn, TurnDetail,
     UnapprovedCalls, WaitKind,

@@ -4,32 +4,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mode::Mode;
+use crate::turn_policy::turn_policy;
 use crate::turns::{Status, TokenUsage};
 
-/// The body of `POST /v1/stream`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct OneShot {
-    /// What is said.
-    pub prompt: String,
-    /// The model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// How freely the agent works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// The directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<String>,
-    /// Whether commands may run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Whether the workspace is trusted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
+turn_policy! {
+    /// The body of `POST /v1/stream`.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct OneShot: request {
+        /// What is said.
+        pub prompt: String,
+        ..model,
+        ..permissions,
+        /// The directory.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub workspace: Option<String>,
+    }
 }
 
 /// The first frame, `turn.started`.

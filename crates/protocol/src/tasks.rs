@@ -4,14 +4,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mode::Mode;
+use crate::turn_policy::turn_policy;
 use crate::turns::{UnapprovedCalls, WaitKind};
 
 /// Where a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// It waits for a worker.
+    #[default]
     Queued,
     /// A worker has it.
     Running,
@@ -61,36 +63,23 @@ pub struct JobHold {
     pub retry_at: Option<String>,
 }
 
-/// The body of `POST /v1/tasks`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateTask {
-    /// What the agent is told.
-    pub prompt: String,
-    /// The model; the daemon's own where none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The directory to work in, inside of the daemon's workspace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<String>,
-    /// How freely the agent works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// Whether it may run commands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Kept and shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked for approvals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
-    /// An agent of others to do it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// How often it is tried while it fails: 1 to 10, once when nobody says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
+turn_policy! {
+    /// The body of `POST /v1/tasks`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct CreateTask: request {
+        /// What the agent is told.
+        pub prompt: String,
+        ..model,
+        /// The directory to work in, inside of the daemon's workspace.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub workspace: Option<String>,
+        ..permissions,
+        ..backend,
+        /// How often it is tried while it fails: 1 to 10, once when nobody says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub max_attempts: Option<u32>,
+    }
 }
 
 /// A task in a list.
@@ -164,89 +153,83 @@ pub struct TaskList {
     pub next: Option<String>,
 }
 
-/// A whole task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TaskRecord {
-    /// The version of this record.
-    pub schema_version: u32,
-    /// Identifies the task.
-    pub id: String,
-    /// What the agent is told.
-    pub prompt: String,
-    /// The model.
-    pub model: String,
-    /// The directory to work in.
-    pub workspace: String,
-    /// How freely the agent works.
-    pub mode: Mode,
-    /// Whether it may run commands.
-    pub allow_shell: bool,
-    /// Kept and shown.
-    pub trust_mode: bool,
-    /// Whether nobody is asked for approvals.
-    pub auto_approve: bool,
-    /// Where it is.
-    pub status: TaskStatus,
-    /// Whom it waits for, as its turn says; null while it waits for nobody.
-    #[serde(default)]
-    pub waiting_for: Option<Vec<WaitKind>>,
-    /// When it was asked for.
-    pub created_at: String,
-    /// When its first attempt began.
-    pub started_at: Option<String>,
-    /// When it ended.
-    pub ended_at: Option<String>,
-    /// How long it took from its first attempt to its end.
-    pub duration_ms: Option<u64>,
-    /// What came of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_summary: Option<String>,
-    /// Never there: the whole result is in the thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_detail_path: Option<String>,
-    /// Why it was not done, why its last attempt failed, or why it is held.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The thread that it runs on, once it has begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
-    /// The turn of its newest attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
-    /// How many records its thread has.
-    pub runtime_event_count: u64,
-    /// How many records the task itself has.
-    pub lifecycle_seq: u64,
-    /// What is to be ticked off; the daemon keeps no such list.
-    pub checklist: TaskChecklist,
-    /// Checks that were run; the daemon runs none.
-    pub gates: Vec<Value>,
-    /// Proposed changes to choose from; the daemon makes none.
-    pub attempts: Vec<Value>,
-    /// Files beside the thread; there are none.
-    pub artifacts: Vec<Value>,
-    /// What was done at GitHub; nothing is.
-    pub github_events: Vec<Value>,
-    /// The calls of its newest attempt, in their order.
-    pub tool_calls: Vec<TaskToolCall>,
-    /// What happened to it, in order.
-    pub timeline: Vec<TimelineEntry>,
-    /// How often it was begun.
-    #[serde(default)]
-    pub attempt_count: u32,
-    /// How often it is begun at most.
-    #[serde(default)]
-    pub max_attempts: u32,
-    /// The agent of others that does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// Why it does not run now, although it is not at its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<JobHold>,
-    /// Calls of its last turn that did not run for want of an approval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unapproved_calls: Option<UnapprovedCalls>,
+turn_policy! {
+    /// A whole task.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct TaskRecord: record {
+        /// The version of this record.
+        pub schema_version: u32,
+        /// Identifies the task.
+        pub id: String,
+        /// What the agent is told.
+        pub prompt: String,
+        ..model,
+        /// The directory to work in.
+        pub workspace: String,
+        ..permissions,
+        /// Where it is.
+        pub status: TaskStatus,
+        /// Whom it waits for, as its turn says; null while it waits for nobody.
+        #[serde(default)]
+        pub waiting_for: Option<Vec<WaitKind>>,
+        /// When it was asked for.
+        pub created_at: String,
+        /// When its first attempt began.
+        pub started_at: Option<String>,
+        /// When it ended.
+        pub ended_at: Option<String>,
+        /// How long it took from its first attempt to its end.
+        pub duration_ms: Option<u64>,
+        /// What came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub result_summary: Option<String>,
+        /// Never there: the whole result is in the thread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub result_detail_path: Option<String>,
+        /// Why it was not done, why its last attempt failed, or why it is held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub error: Option<String>,
+        /// The thread that it runs on, once it has begun.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub thread_id: Option<String>,
+        /// The turn of its newest attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub turn_id: Option<String>,
+        /// How many records its thread has.
+        pub runtime_event_count: u64,
+        /// How many records the task itself has.
+        pub lifecycle_seq: u64,
+        /// What is to be ticked off; the daemon keeps no such list.
+        pub checklist: TaskChecklist,
+        /// Checks that were run; the daemon runs none.
+        pub gates: Vec<Value>,
+        /// Proposed changes to choose from; the daemon makes none.
+        pub attempts: Vec<Value>,
+        /// Files beside the thread; there are none.
+        pub artifacts: Vec<Value>,
+        /// What was done at GitHub; nothing is.
+        pub github_events: Vec<Value>,
+        /// The calls of its newest attempt, in their order.
+        pub tool_calls: Vec<TaskToolCall>,
+        /// What happened to it, in order.
+        pub timeline: Vec<TimelineEntry>,
+        /// How often it was begun.
+        #[serde(default)]
+        pub attempt_count: u32,
+        /// How often it is begun at most.
+        #[serde(default)]
+        pub max_attempts: u32,
+        /// The agent of others that does it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub backend: Option<String>,
+        /// Why it does not run now, although it is not at its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub held: Option<JobHold>,
+        /// Calls of its last turn that did not run for want of an approval.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub unapproved_calls: Option<UnapprovedCalls>,
+    }
 }
 
 /// What is to be ticked off.

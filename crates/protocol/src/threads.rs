@@ -8,6 +8,7 @@ use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
 use crate::mode::Mode;
 use crate::tools::{DynamicToolSpec, PendingToolCall};
+use crate::turn_policy::turn_policy;
 use crate::turns::{Status, Turn};
 
 /// What becomes of an open turn when the daemon starts again.
@@ -21,80 +22,74 @@ pub enum OnRestart {
     Interrupt,
 }
 
-/// One conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Thread {
-    /// The version of this record.
-    pub schema_version: u32,
-    /// Identifies the thread.
-    pub id: String,
-    /// When it was made.
-    pub created_at: String,
-    /// When it was last changed or worked.
-    pub updated_at: String,
-    /// The model of its turns.
-    pub model: String,
-    /// Who serves the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    /// The configured name of who serves the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model_provider_id: Option<String>,
-    /// The model with the provider that serves it, as `provider/model`; missing where an external agent answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qualified_model: Option<String>,
-    /// The directory that clients show.
-    pub workspace: String,
-    /// How freely the agent works.
-    pub mode: Mode,
-    /// Whether commands may run.
-    pub allow_shell: bool,
-    /// Whether the workspace is trusted.
-    pub trust_mode: bool,
-    /// Whether nobody is asked.
-    pub auto_approve: bool,
-    /// The newest turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latest_turn_id: Option<String>,
-    /// Whether lists leave it out.
-    pub archived: bool,
-    /// What the agent is told first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub system_prompt: Option<String>,
-    /// The task that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
-    /// The name to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// How much the model should think.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<String>,
-    /// Tools that clients run in every turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-    /// Where its turns may work, the default first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environments: Option<Vec<TurnEnvironmentParams>>,
-    /// What becomes of an open turn when the daemon starts again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_restart: Option<OnRestart>,
-    /// The agent whose token made it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// Whether nobody is asked because an answer was to be remembered; forks ask again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub approvals_remembered: bool,
-    /// The agent of others that carries its turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// How much it and each of its turns may use, where that is less than the operator allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Budget>,
-    /// Who began it, where that was a model that started an agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<ThreadParent>,
+turn_policy! {
+    /// One conversation.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct Thread: record {
+        /// The version of this record.
+        pub schema_version: u32,
+        /// Identifies the thread.
+        pub id: String,
+        /// When it was made.
+        pub created_at: String,
+        /// When it was last changed or worked.
+        pub updated_at: String,
+        ..model,
+        /// Who serves the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub model_provider: Option<String>,
+        /// The configured name of who serves the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub model_provider_id: Option<String>,
+        /// The model with the provider that serves it, as `provider/model`; missing where an external agent answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub qualified_model: Option<String>,
+        /// The directory that clients show.
+        pub workspace: String,
+        ..permissions,
+        /// The newest turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub latest_turn_id: Option<String>,
+        /// Whether lists leave it out.
+        pub archived: bool,
+        /// What the agent is told first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub system_prompt: Option<String>,
+        /// The task that it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub task_id: Option<String>,
+        /// The name to show.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub title: Option<String>,
+        /// How much the model should think.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub reasoning_effort: Option<String>,
+        /// Tools that clients run in every turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+        /// Where its turns may work, the default first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub environments: Option<Vec<TurnEnvironmentParams>>,
+        /// What becomes of an open turn when the daemon starts again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub on_restart: Option<OnRestart>,
+        /// The agent whose token made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub agent: Option<String>,
+        /// Whether nobody is asked because an answer was to be remembered; forks ask again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub approvals_remembered: bool,
+        /// The agent of others that carries its turns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub backend: Option<String>,
+        /// How much it and each of its turns may use, where that is less than the operator allows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub budget: Option<Budget>,
+        /// Who began it, where that was a model that started an agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub parent: Option<ThreadParent>,
+    }
 }
 
 /// The thread and the turn that another thread works for.
@@ -168,82 +163,67 @@ pub struct ThreadSummary {
     pub latest_turn_status: Option<Status>,
 }
 
-/// The body of `POST /v1/threads`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default)]
-pub struct CreateThread {
-    /// The model; absent or `auto` is the configured one.
-    pub model: Option<String>,
-    /// Who serves the model.
-    pub model_provider: Option<String>,
-    /// The configured name of who serves the model.
-    pub model_provider_id: Option<String>,
-    /// The directory.
-    pub workspace: Option<String>,
-    /// How freely the agent works.
-    pub mode: Option<Mode>,
-    /// Whether commands may run.
-    pub allow_shell: Option<bool>,
-    /// Whether the workspace is trusted.
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked.
-    pub auto_approve: Option<bool>,
-    /// Whether lists leave it out.
-    pub archived: Option<bool>,
-    /// What the agent is told first.
-    pub system_prompt: Option<String>,
-    /// The task that it belongs to.
-    pub task_id: Option<String>,
-    /// The name to show.
-    pub title: Option<String>,
-    /// How much the model should think.
-    pub reasoning_effort: Option<String>,
-    /// Tools that clients run in every turn.
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-    /// Where its turns may work.
-    pub environments: Option<Vec<TurnEnvironmentParams>>,
-    /// What becomes of an open turn when the daemon starts again.
-    pub on_restart: Option<OnRestart>,
-    /// The agent of others that carries its turns, such as `claude-code`; absent is the daemon's own.
-    pub backend: Option<String>,
-    /// How much it and each of its turns may use.
-    pub budget: Option<Budget>,
+turn_policy! {
+    /// The body of `POST /v1/threads`.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[serde(default)]
+    pub struct CreateThread: request {
+        ..model,
+        /// Who serves the model.
+        pub model_provider: Option<String>,
+        /// The configured name of who serves the model.
+        pub model_provider_id: Option<String>,
+        /// The directory.
+        pub workspace: Option<String>,
+        ..permissions,
+        /// Whether lists leave it out.
+        pub archived: Option<bool>,
+        /// What the agent is told first.
+        pub system_prompt: Option<String>,
+        /// The task that it belongs to.
+        pub task_id: Option<String>,
+        /// The name to show.
+        pub title: Option<String>,
+        ..reasoning_effort,
+        /// Tools that clients run in every turn.
+        pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+        /// Where its turns may work.
+        pub environments: Option<Vec<TurnEnvironmentParams>>,
+        /// What becomes of an open turn when the daemon starts again.
+        pub on_restart: Option<OnRestart>,
+        ..backend,
+        /// How much it and each of its turns may use.
+        pub budget: Option<Budget>,
+    }
 }
 
-/// The body of `PATCH /v1/threads/{id}`; an empty title or prompt clears it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default)]
-pub struct PatchThread {
-    /// Whether lists leave it out.
-    pub archived: Option<bool>,
-    /// Whether commands may run.
-    pub allow_shell: Option<bool>,
-    /// Whether the workspace is trusted.
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked.
-    pub auto_approve: Option<bool>,
-    /// The model.
-    pub model: Option<String>,
-    /// How freely the agent works.
-    pub mode: Option<Mode>,
-    /// The name to show.
-    pub title: Option<String>,
-    /// What the agent is told first.
-    pub system_prompt: Option<String>,
-    /// The directory.
-    pub workspace: Option<String>,
-    /// How much the model should think.
-    pub reasoning_effort: Option<String>,
-    /// Tools that clients run in every turn.
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-    /// Where its turns may work.
-    pub environments: Option<Vec<TurnEnvironmentParams>>,
-    /// What becomes of an open turn when the daemon starts again.
-    pub on_restart: Option<OnRestart>,
-    /// How much it and each of its turns may use, in place of what was set before; `{}` is as much as the operator allows.
-    pub budget: Option<Budget>,
+turn_policy! {
+    /// The body of `PATCH /v1/threads/{id}`; an empty title or prompt clears it.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[serde(default)]
+    pub struct PatchThread: request {
+        /// Whether lists leave it out.
+        pub archived: Option<bool>,
+        ..permissions,
+        ..model,
+        /// The name to show.
+        pub title: Option<String>,
+        /// What the agent is told first.
+        pub system_prompt: Option<String>,
+        /// The directory.
+        pub workspace: Option<String>,
+        ..reasoning_effort,
+        /// Tools that clients run in every turn.
+        pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+        /// Where its turns may work.
+        pub environments: Option<Vec<TurnEnvironmentParams>>,
+        /// What becomes of an open turn when the daemon starts again.
+        pub on_restart: Option<OnRestart>,
+        /// How much it and each of its turns may use, in place of what was set before; `{}` is as much as the operator allows.
+        pub budget: Option<Budget>,
+    }
 }
 
 /// The answer of `POST …/fork`.

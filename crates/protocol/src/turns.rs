@@ -7,9 +7,9 @@ use crate::attachments::InputPart;
 use crate::budgets::Budget;
 use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
-use crate::mode::Mode;
 use crate::queue::OnBusy;
 use crate::tools::DynamicToolSpec;
+use crate::turn_policy::turn_policy;
 
 /// How far a turn or an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ pub struct Turn {
     /// How often it went on after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_count: Option<u32>,
-    /// Calls that did not run for want of an approval. The events of a stream do not contain it.
+    /// Calls that did not run because their approval was refused or timed out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
@@ -155,54 +155,41 @@ pub struct TurnDetail {
     pub items: Vec<Item>,
 }
 
-/// The body of `POST …/turns`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct StartTurn {
-    /// What is said.
-    pub prompt: String,
-    /// Text, images and files that come after the prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<Vec<InputPart>>,
-    /// What happens to the input while the thread has an open turn; default `refuse`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_busy: Option<OnBusy>,
-    /// The input in short; else its beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input_summary: Option<String>,
-    /// The model of this turn; `auto` is the configured one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// How freely the agent works in this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// Whether commands may run in this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Whether the workspace is trusted in this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked in this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
-    /// Tools of this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-    /// Where the turn works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// How much the model should think.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<String>,
-    /// The only tools of this turn: names or globs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed_tools: Option<Vec<String>>,
-    /// Tools that this turn does not have: names or globs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disallowed_tools: Option<Vec<String>>,
-    /// How much the turn may use, where that is less than its thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Budget>,
+turn_policy! {
+    /// The body of `POST …/turns`.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub struct StartTurn: request {
+        /// What is said.
+        pub prompt: String,
+        /// Text, images and files that come after the prompt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub input: Option<Vec<InputPart>>,
+        /// What happens to the input while the thread has an open turn; default `refuse`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub on_busy: Option<OnBusy>,
+        /// The input in short; else its beginning.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub input_summary: Option<String>,
+        ..model,
+        ..permissions,
+        /// Tools of this turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+        /// Where the turn works.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub environment_id: Option<String>,
+        ..reasoning_effort,
+        /// The only tools of this turn: names or globs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub allowed_tools: Option<Vec<String>>,
+        /// Tools that this turn does not have: names or globs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub disallowed_tools: Option<Vec<String>>,
+        /// How much the turn may use, where that is less than its thread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub budget: Option<Budget>,
+    }
 }
 
 /// The body of `POST …/steer`.

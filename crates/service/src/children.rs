@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
-use windlass_protocol::{Thread, ThreadParent};
+use windlass_core::thread_record::{ThreadParent, ThreadRecord};
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_runtime::{ChildDraft, SubagentHost};
 
 use crate::error::{ApiError, Result};
-use crate::ids;
 use crate::service::{Service, WeakService};
 use crate::settings::Access;
 
@@ -31,10 +31,10 @@ impl SubagentHost for ChildThreads {
 
 impl Service {
     async fn admit(&self, draft: &mut ChildDraft) -> Result<()> {
-        let parent = self.thread(draft.parent).await?.thread;
+        let parent = self.thread(draft.parent).await?.record;
         let chosen = self.chosen();
         let mut turn = draft.controls.turn.take().unwrap_or_default();
-        let mut model = parent.model.clone();
+        let mut model = parent.policy.model.clone();
         if let Some(wished) = &draft.model {
             model = match turn.backend {
                 Some(_) => chosen.models.name_for_agent(Some(wished))?,
@@ -59,36 +59,36 @@ impl Service {
         }
         // One that is there already has its room and its record.
         if self.look_up(draft.session.id).await?.is_none() {
-            if let Some(agent) = &parent.agent {
+            if let Some(agent) = &parent.owner {
                 let limit = self.settings.limits.threads_of_agent;
                 self.rooms.take_of(&*self.queries, agent, limit).await?;
             }
             let limit = self.settings.limits.threads;
             self.rooms.take(&*self.queries, limit).await?;
         }
-        let now = ids::time(Utc::now());
-        let mut thread = Thread {
-            id: ids::thread(draft.session.id),
-            created_at: now.clone(),
+        let now = Utc::now();
+        let mut record = ThreadRecord {
+            created_at: now,
             updated_at: now,
             latest_turn_id: None,
             archived: false,
             title: draft.session.title.clone(),
-            auto_approve: parent.auto_approve && !parent.approvals_remembered,
-            approvals_remembered: false,
-            dynamic_tools: None,
-            backend: turn.backend.clone(),
+            policy: TurnPolicy {
+                backend: turn.backend.clone(),
+                ..parent.policy.inherited()
+            },
+            client_tools: Vec::new(),
             parent: Some(ThreadParent {
-                thread_id: parent.id.clone(),
-                turn_id: draft.parent_turn.to_string(),
+                session_id: draft.parent,
+                turn_id: draft.parent_turn,
             }),
             ..parent
         };
         if draft.model.is_some() {
-            chosen.models.set(&mut thread, model);
+            chosen.models.set(&mut record.policy, model);
         }
         draft.controls.turn = Some(turn);
-        draft.record = Some(serde_json::to_value(&thread).map_err(ApiError::internal)?);
+        draft.record = Some(Box::new(record));
         Ok(())
     }
 }

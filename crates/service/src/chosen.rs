@@ -5,12 +5,14 @@ use std::sync::{Arc, PoisonError};
 
 use chrono::Utc;
 use serde::{Deserialize, Serialize};
+use windlass_core::turn_policy::TurnPolicyOptions;
+use windlass_protocol::ErrorCode;
 use windlass_protocol::config::ProviderEntry;
-use windlass_protocol::{ErrorCode, Mode};
 use windlass_store::HostRecord;
 
 use crate::error::{ApiError, Result};
 use crate::models::Models;
+use crate::operations::thread_record::params;
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::WireStore;
@@ -25,18 +27,9 @@ const WRITING: &str = "chosen settings";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Choices {
-    /// The model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) model: Option<String>,
-    /// How hard it thinks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reasoning_effort: Option<String>,
-    /// The mode.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mode: Option<Mode>,
-    /// Whether commands may run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) allow_shell: Option<bool>,
+    /// The options of turns; backend, trust and approvals cannot be set.
+    #[serde(flatten)]
+    pub(crate) policy: TurnPolicyOptions,
     /// Skills that no model is told of.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) skills_off: BTreeSet<String>,
@@ -57,17 +50,22 @@ pub(crate) struct Chosen {
     ignores_model: bool,
 }
 
+fn unreadable(error: &dyn std::error::Error) -> ApiError {
+    let text = format!("what was chosen over the API cannot be read: {error}");
+    ApiError::new(ErrorCode::Internal, text)
+}
+
 impl Chosen {
     /// Reads what was chosen before.
     pub(crate) async fn kept(settings: &Settings, store: &dyn WireStore) -> Result<Self> {
         let record = store.records().get(KIND, NAME).await?;
         let choices = match record {
             None => Choices::default(),
-            Some(record) => serde_json::from_slice(&record.body).map_err(|error| {
-                let text = format!("what was chosen over the API cannot be read: {error}");
-                ApiError::new(ErrorCode::Internal, text)
-            })?,
+            Some(record) => {
+                serde_json::from_slice(&record.body).map_err(|error| unreadable(&error))?
+            }
         };
+        params(&choices.policy).map_err(|error| unreadable(&error))?;
         let mut chosen = Self {
             models: settings.models.clone(),
             providers: settings.config.providers.clone(),
@@ -97,7 +95,7 @@ impl Chosen {
 
     fn choose(&mut self, choices: Choices) {
         // One that the operator no longer lets anybody name does not count either, and keeps nobody from working.
-        let model = choices.model.clone().filter(|_| !self.ignores_model);
+        let model = choices.policy.model.clone().filter(|_| !self.ignores_model);
         let model = model.filter(|model| {
             let named = self.models.name(Some(model));
             if let Err(error) = &named {
@@ -145,7 +143,7 @@ impl Service {
         let mut choices = chosen.choices.clone();
         change(&mut choices);
         // Who chooses one now means it.
-        chosen.ignores_model &= choices.model == chosen.choices.model;
+        chosen.ignores_model &= choices.policy.model == chosen.choices.policy.model;
         let record = HostRecord {
             name: NAME.to_owned(),
             body: serde_json::to_vec(&choices)

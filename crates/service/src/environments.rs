@@ -5,10 +5,12 @@ use std::sync::{Arc, PoisonError};
 
 use chrono::Utc;
 use serde_json::json;
+use windlass_core::thread_record::{ThreadEnvironment, ThreadRecord};
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_policy::{TurnMode, TurnPolicy};
 use windlass_protocol::{
-    CreateEnvironment, Environment, EnvironmentPolicy, ErrorCode, Mode, NetworkPolicy, StartTurn,
-    Thread, TurnEnvironmentParams,
+    CreateEnvironment, Environment, EnvironmentPolicy, ErrorCode, NetworkPolicy,
+    TurnEnvironmentParams,
 };
 use windlass_tools::{Environments, Network, Policy, Unconfined};
 
@@ -273,14 +275,12 @@ impl Service {
     /// Narrows what a turn may do in an environment: a plan changes nothing, and commands need the thread's leave.
     pub(crate) fn narrowed(
         &self,
-        at: &TurnEnvironmentParams,
-        thread: &Thread,
-        request: &StartTurn,
+        at: &ThreadEnvironment,
+        policy: &TurnPolicy,
     ) -> Result<TurnTools> {
         let mut environment = TurnEnvironment::new(&at.environment_id, &at.cwd);
-        environment.write = request.mode.unwrap_or(thread.mode) != Mode::Plan;
-        let allow_shell = request.allow_shell.unwrap_or(thread.allow_shell);
-        environment.shell = environment.write && allow_shell;
+        environment.write = policy.mode != TurnMode::Plan;
+        environment.shell = environment.write && policy.may_run_commands();
         self.with_idle_tools(environment)
     }
 
@@ -322,13 +322,13 @@ impl Service {
     pub(crate) fn resolve_environments(
         &self,
         wished: &[TurnEnvironmentParams],
-    ) -> Result<Vec<TurnEnvironmentParams>> {
+    ) -> Result<Vec<ThreadEnvironment>> {
         let mut resolved = Vec::with_capacity(wished.len());
         for entry in wished {
             let environment = self.environment(&entry.environment_id)?;
             let cwd = inside(&environment, &entry.cwd)?;
             self.refuse_hidden(&cwd)?;
-            resolved.push(TurnEnvironmentParams {
+            resolved.push(ThreadEnvironment {
                 cwd,
                 environment_id: environment.id,
             });
@@ -339,11 +339,11 @@ impl Service {
     /// Chooses where a turn works: what it names, else the thread's first, else `local` at the thread's workspace.
     pub(crate) fn turn_environment(
         &self,
-        thread: &Thread,
+        thread: &ThreadRecord,
         wished: Option<&str>,
-    ) -> Result<TurnEnvironmentParams> {
-        let entries = thread.environments.as_deref().unwrap_or_default();
-        let default = TurnEnvironmentParams {
+    ) -> Result<ThreadEnvironment> {
+        let entries = &thread.environments;
+        let default = ThreadEnvironment {
             environment_id: LOCAL.to_owned(),
             cwd: thread.workspace.clone().into(),
         };
@@ -354,7 +354,7 @@ impl Service {
                 let listed = entries.iter().find(|entry| entry.environment_id == id);
                 let default = (entries.is_empty() && id == LOCAL).then_some(&default);
                 let listed = listed.or(default).cloned();
-                listed.unwrap_or(TurnEnvironmentParams {
+                listed.unwrap_or(ThreadEnvironment {
                     cwd: environment.root,
                     environment_id: environment.id,
                 })
@@ -362,6 +362,6 @@ impl Service {
         };
         let environment = self.environment(&chosen.environment_id)?;
         let cwd = inside(&environment, &chosen.cwd)?;
-        Ok(TurnEnvironmentParams { cwd, ..chosen })
+        Ok(ThreadEnvironment { cwd, ..chosen })
     }
 }

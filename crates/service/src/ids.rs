@@ -11,6 +11,12 @@ pub(crate) fn thread(id: SessionId) -> String {
     format!("thr_{}", id.uuid().as_simple())
 }
 
+/// Returns the text to search for: clients write the prefix of a thread's id, and a stream has another. Case does not matter.
+pub(crate) fn session_text(search: &str) -> String {
+    let lower = search.to_lowercase();
+    lower.strip_prefix("thr_").unwrap_or(&lower).to_owned()
+}
+
 pub(crate) fn call(id: ExecId) -> String {
     format!("call_{}", id.uuid().as_simple())
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::typed_id::ModelId;
-use windlass_protocol::{ErrorCode, Thread};
+use windlass_protocol::ErrorCode;
 
 use crate::error::{ApiError, Result};
 
@@ -93,13 +94,13 @@ impl Models {
         Some(format!("{provider}/{}", model.unwrap_or(name)))
     }
 
-    /// Sets the model of a thread, and who serves it.
-    pub(crate) fn set(&self, thread: &mut Thread, name: String) {
+    /// Sets the model of a thread, and its provider.
+    pub(crate) fn set(&self, policy: &mut TurnPolicy, name: String) {
         let provider = self.provider_of(&name).map(str::to_owned);
-        thread.qualified_model = self.qualified(&name);
-        thread.model_provider_id.clone_from(&provider);
-        thread.model_provider = provider;
-        thread.model = name;
+        policy.qualified_model = self.qualified(&name);
+        policy.provider_id.clone_from(&provider);
+        policy.provider = provider;
+        policy.model = name;
     }
 
     /// Returns the names that are configured for a provider, as it knows them.
@@ -180,7 +181,7 @@ impl Models {
     }
 
     /// Returns the model of a turn of a thread. The history of a thread goes to another provider only if the request names one of its models.
-    pub(crate) fn of_turn(&self, thread: &Thread, wished: Option<&str>) -> Result<String> {
+    pub(crate) fn of_turn(&self, thread: &TurnPolicy, wished: Option<&str>) -> Result<String> {
         let Some(own) = self.recorded(thread) else {
             return match wished {
                 None => self.still(&thread.model),
@@ -218,8 +219,8 @@ impl Models {
 
     /// Returns the model that a thread is recorded with, provider first; `None` where neither the thread nor this daemon names a provider.
     ///
-    /// Threads of earlier versions have no `qualified_model`. Their `model_provider` is the daemon's, unless a client chose another word.
-    pub(crate) fn recorded(&self, thread: &Thread) -> Option<String> {
+    /// Threads of earlier versions have no `qualified_model`. Their `provider` is the daemon's, unless a client chose another word.
+    pub(crate) fn recorded(&self, thread: &TurnPolicy) -> Option<String> {
         if let Some(qualified) = &thread.qualified_model {
             return Some(qualified.clone());
         }
@@ -227,7 +228,7 @@ impl Models {
         let (provider, model) = match self.of_provider(&thread.model) {
             Some((provider, model)) => (provider, model),
             None => (
-                thread.model_provider.as_deref().unwrap_or(own),
+                thread.provider.as_deref().unwrap_or(own),
                 thread.model.as_str(),
             ),
         };
@@ -235,7 +236,7 @@ impl Models {
     }
 
     /// Refuses to resume a turn whose provider this daemon cannot reach.
-    pub fn check_open_turn(&self, thread: &Thread, provider: Option<&str>) -> Result<()> {
+    pub fn check_open_turn(&self, thread: &TurnPolicy, provider: Option<&str>) -> Result<()> {
         let Some(provider) = provider.filter(|it| self.provider.as_deref() != Some(it)) else {
             return Ok(());
         };
@@ -351,15 +352,13 @@ mod tests {
         ids.iter().map(provider).collect()
     }
 
-    fn thread(record: serde_json::Value) -> Thread {
-        let mut thread = json!({
-            "schema_version": 2, "id": "thr_1", "created_at": "", "updated_at": "", "workspace": "/", "mode": "agent",
-            "allow_shell": true, "trust_mode": false, "auto_approve": false, "archived": false
-        });
-        for (name, value) in record.as_object().unwrap() {
-            thread[name] = value.clone();
+    fn policy(model: &str, provider: Option<&str>, qualified_model: Option<&str>) -> TurnPolicy {
+        TurnPolicy {
+            model: model.to_owned(),
+            provider: provider.map(str::to_owned),
+            qualified_model: qualified_model.map(str::to_owned),
+            ..TurnPolicy::default()
         }
-        serde_json::from_value(thread).unwrap()
     }
 
     /// `None` stands for a refusal that names the thread's provider.
@@ -377,13 +376,11 @@ mod tests {
             ]),
             ..Models::default()
         };
-        let of_openai = thread(json!({ "model": "gpt", "qualified_model": "openai/gpt" }));
-        let of_gemini = thread(json!({ "model": "flash", "qualified_model": "gemini/flash" }));
-        let of_anthropic = thread(json!({ "model": "opus", "qualified_model": "anthropic/opus" }));
-        let unqualified = thread(json!({ "model": "opus", "model_provider": "anthropic" }));
-        let of_client = thread(
-            json!({ "model": "opus", "model_provider": "own", "qualified_model": "openai/opus" }),
-        );
+        let of_openai = policy("gpt", None, Some("openai/gpt"));
+        let of_gemini = policy("flash", None, Some("gemini/flash"));
+        let of_anthropic = policy("opus", None, Some("anthropic/opus"));
+        let unqualified = policy("opus", Some("anthropic"), None);
+        let of_client = policy("opus", Some("own"), Some("openai/opus"));
         for (thread, wished, answering) in [
             (&of_openai, None, Some("gpt")),
             (&of_openai, Some("auto"), Some("gpt")),

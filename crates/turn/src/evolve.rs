@@ -387,6 +387,9 @@ impl Thread {
                 let outline = Arc::make_mut(outline);
                 outline.steer_count = outline.steer_count.saturating_add(1);
             }
+            (EventData::ApprovalDecided(data), _) => {
+                Arc::make_mut(outline).unapproved.count(data);
+            }
             (EventData::TurnResumed(data), _) => {
                 Arc::make_mut(outline).resumed_count = data.attempt;
             }

@@ -309,11 +309,6 @@ pub enum Input {
     Recover,
     /// The process stops in order, and leaves the turn to the next one.
     Release,
-    /// The process is new, and the turn that was running can never go on.
-    GiveUp {
-        /// Why.
-        failure: Failure,
-    },
     /// Somebody wants the conversation to end after an earlier turn again.
     Rewind {
         /// The turn that is to be the last.

@@ -1,6 +1,7 @@
 //! What is to be done, as a client asks for it.
 
 use serde::{Deserialize, Serialize};
+use windlass_core::turn_policy::TurnPolicyOptions;
 
 use crate::error::{WorkError, check_name, check_text};
 
@@ -20,27 +21,12 @@ const ATTEMPTS: u32 = 10;
 pub struct WorkSpec {
     /// What the agent is told.
     pub prompt: String,
-    /// The model; the host's default where none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
     /// The directory to work in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// How free the agent is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    /// A foreign agent to do it; the built-in loop where none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// Whether it may run commands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_shell: Option<bool>,
-    /// Kept and shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust_mode: Option<bool>,
-    /// Whether nobody is asked for approvals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_approve: Option<bool>,
+    /// The options of its turn.
+    #[serde(flatten)]
+    pub policy: TurnPolicyOptions,
     /// How many attempts are made at most while it fails, from 1 to 10.
     #[serde(default = "one")]
     pub max_attempts: u32,
@@ -55,20 +41,21 @@ impl WorkSpec {
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
-            model: None,
             workspace: None,
-            mode: None,
-            backend: None,
-            allow_shell: None,
-            trust_mode: None,
-            auto_approve: None,
+            policy: TurnPolicyOptions::default(),
             max_attempts: 1,
         }
     }
 
     /// Returns about how many bytes a row with it has.
     pub(crate) fn bytes(&self) -> u64 {
-        let texts = [&self.model, &self.workspace, &self.mode, &self.backend];
+        let policy = &self.policy;
+        let texts = [
+            &policy.model,
+            &self.workspace,
+            &policy.mode,
+            &policy.backend,
+        ];
         let texts = texts.into_iter().flatten().map(String::len);
         (self.prompt.len() + texts.sum::<usize>() + ROW_BYTES) as u64
     }
@@ -77,9 +64,9 @@ impl WorkSpec {
     pub fn check(&self) -> Result<(), WorkError> {
         check_text("prompt", &self.prompt, PROMPT_BYTES, true)?;
         let names = [
-            ("model", &self.model, NAME_BYTES),
-            ("mode", &self.mode, NAME_BYTES),
-            ("backend", &self.backend, NAME_BYTES),
+            ("model", &self.policy.model, NAME_BYTES),
+            ("mode", &self.policy.mode, NAME_BYTES),
+            ("backend", &self.policy.backend, NAME_BYTES),
             ("workspace", &self.workspace, PATH_BYTES),
         ];
         for (field, value, longest) in names {

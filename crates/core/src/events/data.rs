@@ -8,8 +8,10 @@ use serde_json::Value;
 
 use super::TokenUsage;
 use crate::backend::{Attempts, BackendErrorKind, SessionChoice, SessionTotals};
+use crate::items::UnapprovedCalls;
 use crate::mcp::DiscoveredTools;
 use crate::message::{ContentPart, Message};
+use crate::thread_record::ThreadRecord;
 use crate::tool_types::{SideEffectClass, ToolCall, ToolShape};
 use crate::turn_environment::TurnEnvironment;
 use crate::turn_request::TurnLabels;
@@ -244,6 +246,9 @@ pub struct TurnOutline {
     /// The whole agent that carries it in our place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// Calls that did not run because their approval was refused or timed out; records of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
+    pub unapproved: UnapprovedCalls,
 }
 
 #[expect(
@@ -272,20 +277,20 @@ pub type ToolsDiscoveredData = DiscoveredTools;
 payloads! {
     /// A session exists.
     SessionStartedData { ; title: String,
-        /// What the host keeps of the session, as it came.
-        record: Value,
+        /// The record of the thread that the session is, where the host has one.
+        record: Box<ThreadRecord>,
     }
     /// A session's record was changed.
     SessionUpdatedData { ; title: String,
-        /// What the host keeps of the session, as it came.
-        record: Value,
+        /// The record of the thread that the session is, where the host has one.
+        record: Box<ThreadRecord>,
         /// The fields that changed, with their new values.
         changes: Value,
     }
     /// A session was made from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, ;
-        /// What the host keeps of the session, as it came.
-        record: Value,
+        /// The record of the thread that the session is, where the host has one.
+        record: Box<ThreadRecord>,
         /// The first turn of the parent that the session does not have.
         dropped_turn_id: TurnId,
         /// How many turns before that one were to be dropped too.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::change::WaitKind;
 use super::step::of_message;
 use crate::events::{
-    Decision, ErrorFields, Event, EventData, TokenUsage, TurnOutline, TurnStartedData,
+    ApprovalDecidedData, Decision, ErrorFields, Event, EventData, TokenUsage, TurnOutline,
+    TurnStartedData,
 };
 use crate::typed_id::{MessageId, SessionId, TurnId};
 
@@ -90,6 +91,17 @@ impl UnapprovedCalls {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Counts a decision about an approval. One that was withdrawn is not counted.
+    pub fn count(&mut self, decided: &ApprovalDecidedData) {
+        if decided.decision == Decision::Deny && decided.withdrawn != Some(true) {
+            let count = match decided.timed_out {
+                Some(true) => &mut self.timed_out,
+                _ => &mut self.refused,
+            };
+            *count = count.saturating_add(1);
+        }
     }
 }
 
@@ -196,6 +208,10 @@ impl TurnView {
         if let Some(outline) = outline {
             self.outline.clone_from(outline);
             self.outline.created_at = outline.created_at.or(outline.started_at);
+            let recorded = std::mem::take(&mut self.outline.unapproved);
+            if !recorded.is_empty() {
+                self.unapproved = recorded;
+            }
         }
         self.ended_at = Some(event.ts);
         self.waiting_for.clear();
@@ -256,15 +272,7 @@ impl TurnView {
             EventData::TurnSteered(_) => {
                 self.outline.steer_count = self.outline.steer_count.saturating_add(1);
             }
-            EventData::ApprovalDecided(data)
-                if data.decision == Decision::Deny && data.withdrawn != Some(true) =>
-            {
-                let count = match data.timed_out {
-                    Some(true) => &mut self.unapproved.timed_out,
-                    _ => &mut self.unapproved.refused,
-                };
-                *count = count.saturating_add(1);
-            }
+            EventData::ApprovalDecided(data) => self.unapproved.count(data),
             EventData::TurnResumed(data) => self.outline.resumed_count = data.attempt,
             _ => {}
         }

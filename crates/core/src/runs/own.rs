@@ -1,7 +1,5 @@
 //! Turns of our own sessions as runs: what a list shows of them follows from the events alone.
 
-use serde_json::Value;
-
 use super::{OutcomeStatus, RunStatus};
 use crate::events::{Event, EventData};
 use crate::typed_id::TurnId;
@@ -37,8 +35,7 @@ pub fn owner_in(event: &Event) -> Option<Option<&str>> {
         EventData::SessionForked(data) => &data.record,
         _ => return None,
     };
-    let record = record.as_ref()?;
-    Some(record.get("agent").and_then(Value::as_str))
+    Some(record.as_ref()?.owner.as_deref())
 }
 
 /// Tells whether an event of a turn is a turn of its run: [`TurnTrace`](super::TurnTrace) makes one record of it.

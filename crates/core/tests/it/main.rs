@@ -8,3 +8,4 @@
 mod events;
 mod filters;
 mod items;
+mod thread_records;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
-use serde_json::Value;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
 use windlass_core::session::{Session, SessionStatus};
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
 use windlass_store::queries::{Order, TurnQuery};
 use windlass_store::{JournalError, StreamKey};
@@ -21,11 +21,11 @@ use crate::thread::Mail;
 const PAGE: usize = 64;
 
 /// What is different in a fork.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForkOptions {
     title: Option<String>,
     id: Option<SessionId>,
-    record: Option<Value>,
+    record: Option<Box<ThreadRecord>>,
     dropped_turn: Option<TurnId>,
     depth: Option<u32>,
 }
@@ -52,10 +52,10 @@ impl ForkOptions {
         self
     }
 
-    /// Adds what the host keeps of the new session; it travels in the fork's own first event.
+    /// Sets the thread record of the new session, which is stored in the fork's own first event.
     #[must_use]
-    pub fn record(mut self, record: Value) -> Self {
-        self.record = Some(record);
+    pub fn record(mut self, record: ThreadRecord) -> Self {
+        self.record = Some(Box::new(record));
         self
     }
 

@@ -15,6 +15,7 @@ use windlass_core::events::{
     ErrorFields, EventData, ToolCompletedData, ToolOrigin, ToolStatus, TurnOutline,
 };
 use windlass_core::message::{ContentPart, Message};
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::tools::ToolCall;
 use windlass_turn::RecordMask;
 
@@ -45,19 +46,32 @@ impl RecordMask for EventMask {
     }
 }
 
+fn mask_record(mask: &Mask, record: &mut Option<Box<ThreadRecord>>) {
+    if let Some(record) = record {
+        record.visit_texts(
+            &mut |text| {
+                mask.text(text);
+            },
+            &mut |json| {
+                mask.value(json);
+            },
+        );
+    }
+}
+
 fn mask_event(mask: &Mask, data: &mut EventData) {
     match data {
         EventData::SessionStarted(data) => {
             mask.optional(&mut data.title);
-            mask.optional_value(&mut data.record);
+            mask_record(mask, &mut data.record);
         }
         EventData::SessionUpdated(data) => {
             mask.optional(&mut data.title);
-            mask.optional_value(&mut data.record);
+            mask_record(mask, &mut data.record);
             mask.optional_value(&mut data.changes);
         }
         EventData::SessionForked(data) => {
-            mask.optional_value(&mut data.record);
+            mask_record(mask, &mut data.record);
         }
         EventData::SessionActivated(data) => {
             mask.optional(&mut data.input_text);

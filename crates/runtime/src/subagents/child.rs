@@ -11,7 +11,7 @@ use windlass_core::events::{
 use windlass_core::message::{Controls, InputMessage};
 use windlass_core::session::{Session, SessionStatus, SubagentStatus};
 use windlass_core::traits::ToolContext;
-use windlass_core::turn_request::{ParentTurn, TurnLabels, TurnRequest};
+use windlass_core::turn_request::{ParentTurn, TurnRequest};
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_policy::ApprovalAction;
 use windlass_turn::OnBusy;
@@ -287,10 +287,6 @@ impl Spawning<'_> {
             tools: Vec::new(),
             allowed_tools: Some(tools).filter(|_| task.backend.is_none()),
             input_summary: task.name.clone(),
-            labels: asked.labels.map(|labels| TurnLabels {
-                request_digest: None,
-                ..labels
-            }),
             backend: task.backend.clone(),
             parent: Some(parent.link),
             ..asked

@@ -1,10 +1,10 @@
 //! What a host has to say before an agent begins.
 
 use async_trait::async_trait;
-use serde_json::Value;
 use windlass_core::error::Result;
 use windlass_core::message::Controls;
 use windlass_core::session::Session;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 /// An agent that is about to begin.
@@ -21,8 +21,8 @@ pub struct ChildDraft {
     pub controls: Controls,
     /// The model that is asked for, where it is another than the parent's; it is in the request too, by its name.
     pub model: Option<String>,
-    /// What the host keeps of the session; it travels in its first event.
-    pub record: Option<Value>,
+    /// The thread record of the session, which is stored in its first event.
+    pub record: Option<Box<ThreadRecord>>,
 }
 
 /// Looks at agents before they begin.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::ThreadRecord;
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::{EventData, SessionStartedData, SessionUpdatedData};
 use windlass_core::items::TurnLog;
@@ -37,7 +38,7 @@ async fn what_a_host_notes_of_a_session_belongs_to_no_turn() {
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
-    let record = Some(json!({"mode": "plan"}));
+    let record = Some(Box::new(ThreadRecord::default()));
     let started = SessionStartedData {
         title: None,
         record: record.clone(),
@@ -75,7 +76,6 @@ async fn the_labels_of_an_input_are_on_the_records_that_begin_and_end_its_turn()
     let fixture = Setup::new([Call::answer("x")]).build().await;
     let labels = TurnLabels {
         provider: Some("of the house".to_owned()),
-        request_digest: None,
     };
     let input = asking(
         "hello",

@@ -44,6 +44,12 @@ async fn r30_two_threads_that_wait_are_answered_each_on_its_own() {
             "item.failed"
         };
         assert!(frames.iter().any(|frame| frame.event == end));
+        let ended = &frames.last().unwrap().data["payload"]["turn"];
+        let unapproved = match decision {
+            "allow" => Value::Null,
+            _ => json!({"refused": 1, "timed_out": 0}),
+        };
+        assert_eq!(ended["unapproved_calls"], unapproved);
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass_server::{Access, HostWireStore, Server, Settings, StartError};
+use windlass_store::HostRecord;
 
 use crate::support::{Daemon, Setup, TOKEN, soon};
 
@@ -490,18 +491,19 @@ async fn groups_that_are_not_built_have_empty_lists() {
 
 #[tokio::test]
 async fn a_failure_inside_tells_its_request_and_nothing_else() {
-    let daemon = Daemon::start().await;
-    let thread = daemon.thread(json!({})).await;
-    let id = thread.rsplit('/').next().unwrap();
-    let data = windlass_core::events::SessionUpdatedData {
-        title: None,
-        record: Some(json!({"secret": "of the host"})),
-        changes: None,
+    let setup = Setup::default();
+    let session = HostRecord {
+        name: "sess_00000000000000000000000000000001".to_owned(),
+        body: br#"{"secret": "of the host"}"#.to_vec().into(),
     };
-    let session_id = id.replace("thr_", "session_").parse().unwrap();
-    daemon.runtime.note_session(session_id, data).await.unwrap();
+    let records = setup.store.records();
+    let stored = records.put("saved_session", session, chrono::Utc::now());
+    stored.await.unwrap();
+    let daemon = setup.start().await;
     let reply = daemon.client.with("origin", "http://localhost:3000");
-    let reply = reply.get(&thread).await;
+    let reply = reply
+        .get("/v1/sessions/sess_00000000000000000000000000000001")
+        .await;
     assert_eq!((reply.status, reply.code().as_str()), (500, "internal"));
     let named = reply.header("x-request-id").unwrap();
     let details = &reply.json()["error"]["details"];

@@ -47,7 +47,7 @@ impl Handle<op::DecideApproval> for Service {
         let (runtime, call) = (&self.runtime, exec_id.to_string());
         let remember = allow && request.remember;
         if remember {
-            context.caller.check_trust(Some(true), None, None)?;
+            context.caller.check_approves_all()?;
         }
         let for_project = remember && request.remember_for == RememberFor::Project;
         let to_keep = match for_project {

@@ -9,6 +9,7 @@ use windlass_work::{
 
 use super::start::said;
 use super::tasks::{DEFAULT_LIMIT, MAX_LIMIT};
+use super::thread_record::stored_options;
 use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
@@ -53,17 +54,13 @@ impl Handle<op::CreateAutomation> for Service {
         let request = call.request;
         let automations = &self.work()?.automations;
         self.check_serving()?;
+        let policy = stored_options(request.policy());
         let plan = Plan {
             name: request.name,
             spec: WorkSpec {
+                policy,
                 prompt: request.prompt,
-                model: request.model,
                 workspace: None,
-                mode: request.mode.map(|mode| mode.to_string()),
-                backend: request.backend,
-                allow_shell: request.allow_shell,
-                trust_mode: request.trust_mode,
-                auto_approve: request.auto_approve,
                 max_attempts: request.max_attempts.unwrap_or(1),
             },
             cwds: request.cwds,
@@ -288,26 +285,18 @@ fn change(plan: &mut Plan, request: &PatchAutomation) {
             place.clone_from(value);
         }
     }
-    fn set_some<T: Clone>(place: &mut Option<T>, value: Option<&T>) {
-        if value.is_some() {
-            *place = value.cloned();
-        }
-    }
-    let mode = request.mode.map(|mode| mode.to_string());
     set(&mut plan.name, request.name.as_ref());
     set(&mut plan.rrule, request.rrule.as_ref());
     set(&mut plan.cwds, request.cwds.as_ref());
     set(&mut plan.missed, request.missed.map(missed).as_ref());
-    set_some(&mut plan.time_zone, request.time_zone.as_ref());
+    if request.time_zone.is_some() {
+        plan.time_zone.clone_from(&request.time_zone);
+    }
     let spec = &mut plan.spec;
     set(&mut spec.prompt, request.prompt.as_ref());
     set(&mut spec.max_attempts, request.max_attempts.as_ref());
-    set_some(&mut spec.model, request.model.as_ref());
-    set_some(&mut spec.mode, mode.as_ref());
-    set_some(&mut spec.backend, request.backend.as_ref());
-    set_some(&mut spec.allow_shell, request.allow_shell.as_ref());
-    set_some(&mut spec.trust_mode, request.trust_mode.as_ref());
-    set_some(&mut spec.auto_approve, request.auto_approve.as_ref());
+    let before = std::mem::take(&mut spec.policy);
+    spec.policy = stored_options(request.policy()).or(before);
 }
 
 pub(super) fn beginning(prompt: &str) -> String {

@@ -1,8 +1,10 @@
 //! How much a thread and its turns may use, as clients say it. The runtime takes the least of this and what the operator allows.
 
 use windlass_core::budget::{Budget as Limits, Budgets, micro_usd};
-use windlass_protocol::{Budget, ErrorCode, Thread};
+use windlass_core::thread_record::ThreadRecord;
+use windlass_protocol::{Budget, ErrorCode};
 
+use super::thread_record::wire_budget;
 use crate::error::{ApiError, Result};
 use crate::tokens::Caller;
 
@@ -27,9 +29,10 @@ pub(super) fn checked(budget: Option<Budget>) -> Result<Option<Budget>> {
 }
 
 /// Returns what a turn of a thread may use, of which its own wishes are a part.
-pub(super) fn of_turn(thread: &Thread, turn: Option<Budget>) -> Result<Option<Budgets>> {
+pub(super) fn of_turn(thread: &ThreadRecord, turn: Option<Budget>) -> Result<Option<Budgets>> {
     let turn = checked(turn)?.map(|budget| budgets(&budget));
-    let thread = thread.budget.map(|budget| budgets(&budget));
+    let thread = thread.budget.as_ref();
+    let thread = thread.map(|budget| budgets(&wire_budget(budget)));
     Ok(match (thread, turn) {
         (Some(thread), Some(turn)) => Some(thread.narrowed_by(&turn)),
         (thread, turn) => thread.or(turn),

@@ -28,7 +28,7 @@ impl Handle<op::CompactThread> for Service {
             return Ok(answer);
         }
         let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
-        let input = self.input(context, &found.thread, &reason, StartTurn::default())?;
+        let input = self.input(context, &found.record, &reason, StartTurn::default())?;
         Ok(self
             .begin(context, found, input, TurnPurpose::Compact)
             .await?

@@ -59,7 +59,7 @@ impl Change {
 impl Handle<op::GetConfig> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::GetConfig>) -> Result<RuntimeConfig> {
         let (chosen, host) = (self.chosen(), &self.settings.config);
-        let choices = &chosen.choices;
+        let policy = &chosen.choices.policy;
         let model = chosen.models.usual().to_owned();
         let provider = chosen.provider().to_owned();
         let entry = chosen.providers.iter().find(|entry| entry.id == provider);
@@ -76,14 +76,14 @@ impl Handle<op::GetConfig> for Service {
                 Some(ApprovalAction::Allow) => "auto",
                 Some(ApprovalAction::Deny) => "never",
             }),
-            reasoning_effort: choices
+            reasoning_effort: policy
                 .reasoning_effort
                 .clone()
                 .unwrap_or_else(|| word(AUTO)),
             auto_compact: host.compacts,
             cost_currency: word("usd"),
-            default_mode: word(choices.mode.unwrap_or_default().as_str()),
-            allow_shell: choices.allow_shell.unwrap_or(true),
+            default_mode: word(policy.mode.as_deref().unwrap_or(Mode::default().as_str())),
+            allow_shell: policy.allow_shell.unwrap_or(true),
             subagents_enabled: host.subagent_depth.is_some(),
             subagents_max_depth: host.subagent_depth.unwrap_or(0),
             show_thinking: true,
@@ -131,7 +131,9 @@ impl Handle<op::SwitchProvider> for Service {
         let id = &call.path.id;
         let request = call.request;
         let model = self.model_of(&self.chosen(), id, request.model.as_deref())?;
-        let chosen = self.choose(|choices| choices.model = Some(model)).await?;
+        let chosen = self
+            .choose(|choices| choices.policy.model = Some(model))
+            .await?;
         let model = chosen.models.usual().to_owned();
         Ok(SwitchedProvider {
             message: format!("new threads ask {id} for {model}, also after a restart"),
@@ -193,7 +195,9 @@ impl Service {
             "model" | "default_model" => self.model_change(value),
             "provider" => {
                 let model = self.model_of(&self.chosen(), value, None)?;
-                Ok(Change::new(value, |choices| choices.model = Some(model)))
+                Ok(Change::new(value, |choices| {
+                    choices.policy.model = Some(model)
+                }))
             }
             "reasoning_effort" => effort_change(value),
             "default_mode" => mode_change(value),
@@ -205,7 +209,7 @@ impl Service {
     /// A bare name is one of the provider that is asked now.
     fn model_change(&self, value: &str) -> Result<Change> {
         if value.is_empty() || value == AUTO {
-            return Ok(Change::new(AUTO, |choices| choices.model = None));
+            return Ok(Change::new(AUTO, |choices| choices.policy.model = None));
         }
         let chosen = self.chosen();
         let models = &chosen.models;
@@ -216,7 +220,7 @@ impl Service {
         };
         let name = checked_model(&chosen, &name)?;
         Ok(Change::new(name.clone(), |choices| {
-            choices.model = Some(name)
+            choices.policy.model = Some(name)
         }))
     }
 
@@ -251,7 +255,9 @@ fn checked_model(chosen: &Chosen, name: &str) -> Result<String> {
 
 fn effort_change(value: &str) -> Result<Change> {
     if value.is_empty() || value == AUTO {
-        return Ok(Change::new(AUTO, |choices| choices.reasoning_effort = None));
+        return Ok(Change::new(AUTO, |choices| {
+            choices.policy.reasoning_effort = None
+        }));
     }
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if value.len() > MAX_EFFORT_BYTES || !value.bytes().all(is_word) {
@@ -260,14 +266,14 @@ fn effort_change(value: &str) -> Result<Change> {
     }
     let effort = value.to_owned();
     Ok(Change::new(value, |choices| {
-        choices.reasoning_effort = Some(effort)
+        choices.policy.reasoning_effort = Some(effort)
     }))
 }
 
 fn mode_change(value: &str) -> Result<Change> {
     if value.is_empty() {
         return Ok(Change::new(Mode::default().as_str(), |choices| {
-            choices.mode = None
+            choices.policy.mode = None
         }));
     }
     let mode: Mode = value
@@ -279,7 +285,7 @@ fn mode_change(value: &str) -> Result<Change> {
         return Err(ApiError::field("/value", text));
     }
     Ok(Change::new(mode.as_str(), move |choices| {
-        choices.mode = Some(mode)
+        choices.policy.mode = Some(mode.to_string())
     }))
 }
 
@@ -292,7 +298,7 @@ fn shell_change(value: &str) -> Result<Change> {
     };
     let shown = allowed.unwrap_or(true).to_string();
     Ok(Change::new(shown, move |choices| {
-        choices.allow_shell = allowed
+        choices.policy.allow_shell = allowed
     }))
 }
 

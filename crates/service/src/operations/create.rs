@@ -4,12 +4,15 @@ use std::path::Path;
 
 use chrono::Utc;
 use windlass_core::events::SessionStartedData;
+use windlass_core::thread_record::ThreadRecord;
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
-use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
+use windlass_protocol::{CreateThread, Thread};
 use windlass_runtime::SessionBuilder;
 
+use super::thread_record::{new_policy, params, stored_budget, stored_on_restart, stored_tool};
 use super::{RequestContext, budget};
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
@@ -83,14 +86,19 @@ impl Handle<op::CreateThread> for Service {
 
 impl Service {
     /// Checks everything that a client wants of a new thread; nothing is kept yet.
-    pub(crate) fn draft(&self, context: &RequestContext, request: CreateThread) -> Result<Thread> {
-        context
-            .caller
-            .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+    pub(crate) fn draft(
+        &self,
+        context: &RequestContext,
+        request: CreateThread,
+    ) -> Result<ThreadRecord> {
+        let mut options = request.policy();
+        context.caller.check_trust(&options)?;
         check_texts(&request)?;
         let chosen = self.chosen();
         let (models, usual) = (&chosen.models, &chosen.choices);
         let backend = self.backend(filled(request.backend))?;
+        options.backend.clone_from(&backend);
+        options.reasoning_effort = filled(options.reasoning_effort);
         let of_backend = backend
             .as_ref()
             .and_then(|name| self.settings.api_backends.get(name));
@@ -111,38 +119,32 @@ impl Service {
         };
         let provider = models.provider_of(&model).map(str::to_owned);
         let qualified_model = models.qualified(&model).filter(|_| !is_external);
-        let now = ids::time(Utc::now());
-        Ok(Thread {
-            schema_version: RECORD_SCHEMA_VERSION,
-            id: String::new(),
-            created_at: now.clone(),
+        let now = Utc::now();
+        let provider_id = filled(request.model_provider_id)
+            .or_else(|| request.model_provider.clone())
+            .or_else(|| provider.clone());
+        let usual = params(&usual.policy).map_err(ApiError::internal)?;
+        Ok(ThreadRecord {
+            created_at: now,
             updated_at: now,
-            model_provider_id: filled(request.model_provider_id)
-                .or_else(|| request.model_provider.clone())
-                .or_else(|| provider.clone()),
-            model_provider: filled(request.model_provider).or(provider),
-            model,
-            qualified_model,
-            workspace,
-            mode: request.mode.or(usual.mode).unwrap_or_default(),
-            allow_shell: request.allow_shell.or(usual.allow_shell).unwrap_or(true),
-            trust_mode: request.trust_mode.unwrap_or(false),
-            auto_approve: request.auto_approve.unwrap_or(false),
-            latest_turn_id: None,
+            owner: context.caller.agent().map(str::to_owned),
+            title: filled(request.title),
             archived: request.archived.unwrap_or(false),
+            policy: TurnPolicy {
+                model,
+                provider: filled(request.model_provider).or(provider),
+                provider_id,
+                qualified_model,
+                ..new_policy(options.or(usual))
+            },
+            workspace,
+            environments,
+            budget: budget::checked(request.budget)?.as_ref().map(stored_budget),
+            client_tools: tools.into_iter().flatten().map(stored_tool).collect(),
             system_prompt: filled(request.system_prompt),
             task_id: filled(request.task_id),
-            title: filled(request.title),
-            reasoning_effort: filled(request.reasoning_effort)
-                .or_else(|| usual.reasoning_effort.clone()),
-            dynamic_tools: tools,
-            environments: Some(environments).filter(|list| !list.is_empty()),
-            on_restart: request.on_restart,
-            agent: context.caller.agent().map(str::to_owned),
-            approvals_remembered: false,
-            backend,
-            budget: budget::checked(request.budget)?,
-            parent: None,
+            on_restart: request.on_restart.map(stored_on_restart),
+            ..ThreadRecord::default()
         })
     }
 
@@ -226,10 +228,10 @@ impl Service {
     pub(super) async fn open_thread(
         &self,
         context: &RequestContext,
-        thread: Thread,
+        record: ThreadRecord,
     ) -> Result<FoundThread> {
         let id = self.new_thread_id(context);
-        self.open_thread_as(context, id, thread).await
+        self.open_thread_as(context, id, record).await
     }
 
     /// Keeps a thread under an id that no thread has.
@@ -237,17 +239,16 @@ impl Service {
         &self,
         context: &RequestContext,
         id: SessionId,
-        mut thread: Thread,
+        record: ThreadRecord,
     ) -> Result<FoundThread> {
         self.take_room(context).await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
         session.id = id;
         session.agent_id = self.settings.agent_id;
-        session.title.clone_from(&thread.title);
-        thread.id = ids::thread(id);
+        session.title.clone_from(&record.title);
         let first = SessionStartedData {
-            title: thread.title.clone(),
-            record: Some(serde_json::to_value(&thread).map_err(ApiError::internal)?),
+            title: record.title.clone(),
+            record: Some(Box::new(record)),
         };
         self.runtime.add_session(session).await?;
         if let Err(error) = self.runtime.note_session(id, first).await {

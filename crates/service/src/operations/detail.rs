@@ -174,7 +174,7 @@ impl Service {
         // The newest is where something may wait.
         let outline = self.queries.thread_outline(&stream, newest.max(1)).await?;
         let ThreadOutline { thread, turns, .. } = outline.ok_or_else(not_found)?;
-        let mut found = FoundThread::read(thread)?.ok_or_else(not_found)?;
+        let mut found = FoundThread::read(thread).ok_or_else(not_found)?;
         self.check_readable_after(&stream, found.row.seq).await?;
         let waiting = turns.iter().filter(|turn| !turn.waits.is_empty());
         let waiting = waiting.cloned().collect();

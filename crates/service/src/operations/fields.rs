@@ -1,5 +1,6 @@
 //! Reads request bodies. An error names the field by its JSON pointer; fields that no type declares are returned.
 
+use super::thread_record::PERMISSION_FIELDS;
 use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::{Map, Value};
@@ -46,7 +47,7 @@ impl UnknownFields {
         {
             Some(name) => {
                 let text = format!(
-                    "`{name}` does not limit a task; use the budgets of the daemon or of the token, `mode` and `allow_shell`"
+                    "`{name}` does not limit a task; use the budgets of the daemon or of the token, {PERMISSION_FIELDS}"
                 );
                 Err(ApiError::field(&format!("/{name}"), text))
             }

@@ -5,6 +5,7 @@
 
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -13,9 +14,9 @@ use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
 use super::RequestContext;
+use super::thread_record::stored_mode;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
-use crate::ids;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
@@ -127,24 +128,23 @@ impl Service {
         cut: Cut,
     ) -> Result<FoundThread> {
         let id = self.new_thread_id(context);
-        let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
-        let mut thread = Thread {
-            id: ids::thread(id),
-            created_at: now.clone(),
+        let (now, of_parent) = (Utc::now(), parent.record.clone());
+        let mut record = ThreadRecord {
+            created_at: now,
             updated_at: now,
             latest_turn_id: None,
             archived: false,
-            auto_approve: of_parent.auto_approve && !of_parent.approvals_remembered,
-            approvals_remembered: false,
-            // The fork of an agent works for nobody.
+            policy: of_parent.policy.inherited(),
+            // No turn waits for the fork of a child thread.
             parent: None,
-            mode: cut.mode.unwrap_or(of_parent.mode),
             ..of_parent
         };
-        if let Some(model) = cut.model {
-            self.chosen().models.set(&mut thread, model);
+        if let Some(mode) = cut.mode {
+            record.policy.mode = stored_mode(mode);
         }
-        let record = serde_json::to_value(&thread).map_err(ApiError::internal)?;
+        if let Some(model) = cut.model {
+            self.chosen().models.set(&mut record.policy, model);
+        }
         let mut options = ForkOptions::new().id(id).record(record);
         if let Some(depth) = cut.depth {
             options = options.depth(depth);

@@ -44,6 +44,7 @@ pub(crate) mod start;
 mod steer;
 mod summary;
 pub(crate) mod tasks;
+pub(crate) mod thread_record;
 mod undo;
 mod usage;
 mod user_input;

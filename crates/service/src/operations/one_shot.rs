@@ -36,16 +36,11 @@ impl Service {
         let prompt = said(&request.prompt)?;
         let place = Subscriber::take(self, &context.caller)?;
         let draft = CreateThread {
-            model: request.model,
-            mode: request.mode,
-            workspace: request.workspace,
-            allow_shell: request.allow_shell,
-            trust_mode: request.trust_mode,
-            auto_approve: request.auto_approve,
+            workspace: request.workspace.clone(),
             archived: Some(true),
             ..CreateThread::default()
         };
-        let draft = self.draft(context, draft)?;
+        let draft = self.draft(context, draft.with_policy(&request.policy()))?;
         let input = self.input(context, &draft, prompt, StartTurn::default())?;
         let found = self.open_thread(context, draft).await?;
         let id = found.id;

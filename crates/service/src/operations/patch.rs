@@ -2,12 +2,16 @@
 
 use serde_json::{Map, Value};
 use windlass_core::events::SessionUpdatedData;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
 use super::create::{check_short, check_title, filled};
+use super::thread_record::{
+    permit, stored_budget, stored_on_restart, stored_tool, thread, wire_budget,
+};
 use super::{RequestContext, budget as budgets};
 use crate::environments::LOCAL;
 use crate::error::{ApiError, Result};
@@ -47,7 +51,7 @@ impl Service {
         let _alone = self.changing.lock(&id.to_string()).await;
         let FoundThread {
             row,
-            thread: before,
+            record: before,
             ..
         } = self.thread(id).await?;
         if request.workspace.is_some()
@@ -55,9 +59,7 @@ impl Service {
         {
             return Err(ApiError::turn_active(active.id));
         }
-        context
-            .caller
-            .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        context.caller.check_trust(&request.policy())?;
         check_title(request.title.as_deref())?;
         check_short("reasoning_effort", request.reasoning_effort.as_deref())?;
         let after = self.changed(context, before.clone(), request)?;
@@ -67,26 +69,29 @@ impl Service {
     /// Nobody is asked in the thread any more, because an answer is to be remembered.
     pub(super) async fn remember_approval(&self, id: SessionId) -> Result<()> {
         let _alone = self.changing.lock(&id.to_string()).await;
-        let before = self.thread(id).await?.thread;
-        let after = Thread {
-            approvals_remembered: before.approvals_remembered || !before.auto_approve,
-            auto_approve: true,
-            ..before.clone()
-        };
+        let before = self.thread(id).await?.record;
+        let mut after = before.clone();
+        after.policy.approvals_remembered |= !before.policy.auto_approve;
+        after.policy.auto_approve = true;
         self.keep_changes(id, before, after).await?;
         Ok(())
     }
 
     /// Records what is different. What is as it was makes no event.
-    async fn keep_changes(&self, id: SessionId, before: Thread, after: Thread) -> Result<Thread> {
-        let changes = differences(&before, &after)?;
+    async fn keep_changes(
+        &self,
+        id: SessionId,
+        before: ThreadRecord,
+        after: ThreadRecord,
+    ) -> Result<Thread> {
+        let shown = thread(id, &before);
+        let changes = differences(&shown, &thread(id, &after))?;
         if changes.is_empty() {
-            return Ok(before);
+            return Ok(shown);
         }
-        let record = serde_json::to_value(&after).map_err(ApiError::internal)?;
         let data = SessionUpdatedData {
-            title: after.title,
-            record: Some(record),
+            title: after.title.clone(),
+            record: Some(Box::new(after)),
             changes: Some(Value::Object(changes)),
         };
         self.runtime.note_session(id, data).await?;
@@ -96,44 +101,30 @@ impl Service {
     fn changed(
         &self,
         context: &RequestContext,
-        mut thread: Thread,
+        mut thread: ThreadRecord,
         request: PatchThread,
-    ) -> Result<Thread> {
-        let PatchThread {
-            archived,
-            allow_shell,
-            trust_mode,
-            auto_approve,
-            model,
-            mode,
-            title,
-            system_prompt,
-            workspace,
-            reasoning_effort,
-            dynamic_tools,
-            environments,
-            on_restart,
-            budget,
-        } = request;
-        set(&mut thread.archived, archived);
-        set(&mut thread.allow_shell, allow_shell);
-        set(&mut thread.trust_mode, trust_mode);
-        if let Some(auto_approve) = auto_approve {
-            thread.auto_approve = auto_approve;
-            thread.approvals_remembered = false;
+    ) -> Result<ThreadRecord> {
+        permit(&mut thread.policy, &request.policy());
+        thread.archived = request.archived.unwrap_or(thread.archived);
+        set_text(&mut thread.title, request.title);
+        set_text(&mut thread.system_prompt, request.system_prompt);
+        set_text(
+            &mut thread.policy.reasoning_effort,
+            request.reasoning_effort,
+        );
+        thread.on_restart = request
+            .on_restart
+            .map(stored_on_restart)
+            .or(thread.on_restart);
+        if request.budget.is_some() {
+            let after = budgets::checked(request.budget)?;
+            let before = thread.budget.as_ref().map(wire_budget);
+            context
+                .caller
+                .check_raise(before.as_ref(), after.as_ref())?;
+            thread.budget = after.as_ref().map(stored_budget);
         }
-        set(&mut thread.mode, mode);
-        set_text(&mut thread.title, title);
-        set_text(&mut thread.system_prompt, system_prompt);
-        set_text(&mut thread.reasoning_effort, reasoning_effort);
-        thread.on_restart = on_restart.or(thread.on_restart);
-        if budget.is_some() {
-            let after = budgets::checked(budget)?;
-            let before = thread.budget.as_ref();
-            context.caller.check_raise(before, after.as_ref())?;
-            thread.budget = after;
-        }
-        if let Some(model) = model {
+        if let Some(model) = request.model {
             if model.trim().is_empty() {
                 return Err(ApiError::new(
                     ErrorCode::ModelRequired,
@@ -141,39 +132,29 @@ impl Service {
                 ));
             }
             let chosen = self.chosen();
-            match self.is_external(thread.backend.as_deref()) {
-                true => thread.model = chosen.models.name_for_agent(Some(&model))?,
+            match self.is_external(thread.policy.backend.as_deref()) {
+                true => thread.policy.model = chosen.models.name_for_agent(Some(&model))?,
                 false => {
                     let name = chosen.models.name(Some(&model))?;
-                    chosen.models.set(&mut thread, name);
+                    chosen.models.set(&mut thread.policy, name);
                 }
             }
         }
-        if let Some(tools) = dynamic_tools {
+        if let Some(tools) = request.dynamic_tools {
             external::check(&tools, &self.builtin_tools)?;
-            thread.dynamic_tools = Some(tools).filter(|tools| !tools.is_empty());
+            thread.client_tools = tools.into_iter().map(stored_tool).collect();
         }
-        if let Some(environments) = environments {
-            let resolved = self.resolve_environments(&environments)?;
-            thread.environments = Some(resolved).filter(|list| !list.is_empty());
+        if let Some(environments) = request.environments {
+            thread.environments = self.resolve_environments(&environments)?;
         }
-        if let Some(workspace) = workspace {
+        if let Some(workspace) = request.workspace {
             thread.workspace = self.workspace(&workspace)?;
-            let first = thread
-                .environments
-                .as_mut()
-                .and_then(|list| list.first_mut());
+            let first = thread.environments.first_mut();
             if let Some(first) = first.filter(|first| first.environment_id == LOCAL) {
                 first.cwd = thread.workspace.clone().into();
             }
         }
         Ok(thread)
-    }
-}
-
-fn set<T>(field: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *field = value;
     }
 }
 

@@ -196,7 +196,7 @@ fn check_queued_trust(
     if is_trusted || !request.is_some_and(|request| request.approve_all) {
         return Ok(());
     }
-    context.caller.check_trust(Some(true), None, None)
+    context.caller.check_approves_all()
 }
 
 pub(super) fn user_message(content: Vec<ContentPart>) -> InputMessage {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::{Change, ItemStep, change};
 use windlass_core::message::{Controls, InputMessage};
+use windlass_core::thread_record::{OnRestart, ThreadRecord};
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::ModelId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
-use windlass_protocol::{
-    ErrorCode, Mode, OnRestart, RetryThread, StartTurn, Thread, ThreadAndTurn,
-};
+use windlass_protocol::{ErrorCode, RetryThread, StartTurn, ThreadAndTurn};
 use windlass_runtime::OnBusy;
 use windlass_store::queries::TurnRow;
 
@@ -159,7 +159,7 @@ impl Service {
         turn: &TurnRow,
         request: &RetryThread,
     ) -> Result<InputMessage> {
-        let thread = &parent.thread;
+        let thread = &parent.record;
         let first = self.first_input(parent, turn).await?;
         let prompt = request.prompt.clone();
         let prompt = prompt.unwrap_or_else(|| said_in(first.as_deref()));
@@ -171,7 +171,7 @@ impl Service {
             };
             return self.input(context, thread, &prompt, request);
         };
-        let (model_id, model) = self.model_again(thread, &recorded, request)?;
+        let (model_id, model) = self.model_again(&thread.policy, &recorded, request)?;
         let named = request.model.as_deref();
         let named = named.and_then(|name| self.chosen().models.qualified(name));
         let narrowed = self.environment_again(recorded.environment)?;
@@ -182,7 +182,7 @@ impl Service {
             model,
             environment: Some(narrowed.environment),
             input_summary,
-            labels: self.labels(thread, named),
+            labels: self.labels(&thread.policy, named),
             ..self.allowed_again(context, thread, recorded.request, narrowed.idle_tools)?
         };
         let controls = Controls {
@@ -200,7 +200,7 @@ impl Service {
     /// where it is not configured.
     fn model_again(
         &self,
-        thread: &Thread,
+        thread: &TurnPolicy,
         recorded: &Recorded,
         request: &RetryThread,
     ) -> Result<(Option<ModelId>, Option<String>)> {
@@ -249,19 +249,18 @@ impl Service {
     fn allowed_again(
         &self,
         context: &RequestContext,
-        thread: &Thread,
+        thread: &ThreadRecord,
         recorded: TurnRequest,
         idle_tools: Vec<String>,
     ) -> Result<TurnRequest> {
-        self.carrier(thread.backend.as_deref())?;
-        let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
-        if recorded.approve_all && !is_trusted {
-            context.caller.check_trust(Some(true), None, None)?;
+        self.carrier(thread.policy.backend.as_deref())?;
+        if recorded.approve_all && !thread.policy.approves_all() {
+            context.caller.check_approves_all()?;
         }
         let mut request = TurnRequest {
             system_prompt: thread.system_prompt.clone(),
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
-            owner: thread.agent.clone(),
+            owner: thread.owner.clone(),
             budgets: budget::of_turn(thread, None)?,
             // Whoever it worked for does not wait for this one.
             parent: None,

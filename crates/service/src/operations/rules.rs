@@ -1,7 +1,7 @@
 //! What each scope of a token may do. Who may call a route or a method is said where that is; `docs/tokens.md` says it to people.
 
 use windlass_protocol::operations::RequiredScope;
-use windlass_protocol::{ErrorCode, Mode};
+use windlass_protocol::{ErrorCode, Mode, TurnPolicyParams};
 
 use crate::error::{ApiError, Result};
 use crate::service::Service;
@@ -85,15 +85,19 @@ impl Caller {
         }
     }
 
-    /// An agent may not let itself do what somebody else must allow.
-    pub(super) fn check_trust(
-        &self,
-        auto_approve: Option<bool>,
-        trust_mode: Option<bool>,
-        mode: Option<Mode>,
-    ) -> Result<()> {
-        let trusts =
-            auto_approve == Some(true) || trust_mode == Some(true) || mode == Some(Mode::Yolo);
+    /// Refuses an agent that would run calls without an approval.
+    pub(super) fn check_approves_all(&self) -> Result<()> {
+        self.check_trust(&TurnPolicyParams {
+            auto_approve: Some(true),
+            ..TurnPolicyParams::default()
+        })
+    }
+
+    /// Refuses options with which an agent would switch its own approvals off.
+    pub(super) fn check_trust(&self, policy: &TurnPolicyParams) -> Result<()> {
+        let trusts = policy.auto_approve == Some(true)
+            || policy.trust_mode == Some(true)
+            || policy.mode == Some(Mode::Yolo);
         match self.agent() {
             Some(_) if trusts => Err(forbidden(
                 "the token of an agent cannot switch approvals off",

@@ -4,14 +4,17 @@ use chrono::{DateTime, SubsecRound, Utc};
 use windlass_core::events::Event;
 use windlass_core::items::{Change, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
+use windlass_core::thread_record::{OnRestart, ThreadRecord};
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
+use windlass_protocol::{ErrorCode, StartTurn, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 use windlass_store::queries::TurnRow;
 
+use super::thread_record::{permit, wire_tool};
 use super::{RequestContext, budget, queue};
 use crate::error::{ApiError, Result};
 use crate::external;
@@ -66,7 +69,7 @@ impl Handle<op::StartTurn> for Service {
                 files: None,
             });
         }
-        let mut input = self.input(context, &found.thread, &prompt, request)?;
+        let mut input = self.input(context, &found.record, &prompt, request)?;
         input.content = content;
         let policy = queue::policy(on_busy);
         if policy != OnBusy::Refuse {
@@ -83,30 +86,30 @@ impl Service {
     pub(crate) fn input(
         &self,
         context: &RequestContext,
-        thread: &Thread,
+        thread: &ThreadRecord,
         prompt: &str,
         request: StartTurn,
     ) -> Result<InputMessage> {
-        context
-            .caller
-            .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
-        let carrier = self.carrier(thread.backend.as_deref())?;
+        let options = request.policy();
+        context.caller.check_trust(&options)?;
+        let mut policy = thread.policy.clone();
+        permit(&mut policy, &options);
+        let carrier = self.carrier(policy.backend.as_deref())?;
         let chosen = self.chosen();
         let models = &chosen.models;
         let wished = request.model.as_deref();
         let model = match carrier {
-            Some(_) => models.name_for_agent(wished.or(Some(&thread.model)))?,
-            None => models.of_turn(thread, wished)?,
+            Some(_) => models.name_for_agent(wished.or(Some(&policy.model)))?,
+            None => models.of_turn(&policy, wished)?,
         };
         let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
-        let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
-        let tools = external::joined(of_thread, &own)?;
+        let of_thread: Vec<_> = thread.client_tools.iter().map(wire_tool).collect();
+        let tools = external::joined(&of_thread, &own)?;
         let environment = self.turn_environment(thread, request.environment_id.as_deref())?;
-        let narrowed = self.narrowed(&environment, thread, &request)?;
+        let narrowed = self.narrowed(&environment, &policy)?;
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
         disallowed_tools.extend(narrowed.idle_tools);
-        let mode = request.mode.unwrap_or(thread.mode);
         let turn = TurnRequest {
             model: models.other_name(&model),
             system_prompt: thread.system_prompt.clone(),
@@ -115,18 +118,18 @@ impl Service {
             disallowed_tools,
             needs_output: true,
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
-            approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
+            approve_all: policy.approves_all(),
             environment: Some(narrowed.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
-            labels: self.labels(thread, models.qualified(&model)),
+            labels: self.labels(&policy, models.qualified(&model)),
             backend: carrier.map(str::to_owned),
-            owner: thread.agent.clone(),
+            owner: thread.owner.clone(),
             budgets: budget::of_turn(thread, request.budget)?,
             parent: None,
         };
         let effort = request
             .reasoning_effort
-            .or_else(|| thread.reasoning_effort.clone());
+            .or_else(|| policy.reasoning_effort.clone());
         let controls = Controls {
             model_id: models.id(&model),
             reasoning: effort.map(|effort| ReasoningConfig {
@@ -142,7 +145,7 @@ impl Service {
     }
 
     /// Returns what is recorded with a turn that this model answers. A client's own word for the thread's provider stands for it here too.
-    pub(super) fn labels(&self, thread: &Thread, model: Option<String>) -> Option<TurnLabels> {
+    pub(super) fn labels(&self, thread: &TurnPolicy, model: Option<String>) -> Option<TurnLabels> {
         let provider = |name: &Option<String>| {
             let name = name.as_deref()?.split('/').next();
             name.map(str::to_owned)
@@ -151,10 +154,9 @@ impl Service {
         let is_own = answering.is_none() || answering == provider(&thread.qualified_model);
         Some(TurnLabels {
             provider: match is_own || thread.qualified_model.is_none() {
-                true => thread.model_provider.clone(),
+                true => thread.provider.clone(),
                 false => answering,
             },
-            request_digest: None,
         })
     }
 
@@ -190,7 +192,7 @@ impl Service {
         let provider = labels.and_then(|labels| labels.provider.as_deref());
         self.chosen()
             .models
-            .check_open_turn(&found.thread, provider)
+            .check_open_turn(&found.record.policy, provider)
     }
 
     /// Refuses turns once the daemon stops.

@@ -111,7 +111,7 @@ impl Service {
         };
         match asks {
             true => Ok(()),
-            false => context.caller.check_trust(Some(true), None, None),
+            false => context.caller.check_approves_all(),
         }
     }
 

@@ -9,6 +9,7 @@ use super::list::{included, states};
 use super::{RequestContext, limit};
 use crate::error::Result;
 use crate::handle::Handle;
+use crate::ids;
 use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::view;
@@ -32,7 +33,7 @@ impl Handle<op::SummarizeThreads> for Service {
             include: included(query.include_archived, query.archived_only),
             states: states(query.state),
             after: query.cursor,
-            search: query.search,
+            search: query.search.as_deref().map(ids::session_text),
             ..ThreadQuery::first(limit(query.limit, DEFAULT_LINES, MAX_LINES))
         };
         let Listed { entries, next } = self.listed(context, query).await?;

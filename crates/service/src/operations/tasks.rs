@@ -1,11 +1,13 @@
 //! Queueing tasks, looking at them, and calling them off.
 
+use windlass_core::turn_policy::TurnPolicyOptions;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
 use windlass_work::{NewTask, Task, TaskId, WorkError, WorkSpec};
 
 use super::start::said;
+use super::thread_record::{params_of_thread, stored_options};
 use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
@@ -53,31 +55,27 @@ impl Handle<op::CreateTask> for Service {
         self.check_serving()?;
         said(&request.prompt)?;
         let mut spec = WorkSpec {
+            policy: stored_options(request.policy()),
             prompt: request.prompt,
-            model: request.model,
             workspace: request.workspace,
-            mode: request.mode.map(|mode| mode.to_string()),
-            backend: request.backend,
-            allow_shell: request.allow_shell,
-            trust_mode: request.trust_mode,
-            auto_approve: request.auto_approve,
             max_attempts: request.max_attempts.unwrap_or(1),
         };
         spec.check()?;
         let draft = self.draft(context, thread_for(&spec)?)?;
         // What is usual where it will be carried out, only that server knows.
         if self.carries_work_out() {
-            spec.model = Some(draft.model);
-            spec.mode = Some(draft.mode.to_string());
-            spec.allow_shell = Some(draft.allow_shell);
-            spec.trust_mode = Some(draft.trust_mode);
-            spec.auto_approve = Some(draft.auto_approve);
-        } else if spec.model.is_some() {
-            spec.model = Some(draft.model);
+            let settled = stored_options(params_of_thread(&draft.policy));
+            let reasoning_effort = spec.policy.reasoning_effort;
+            spec.policy = TurnPolicyOptions {
+                reasoning_effort,
+                ..settled
+            };
+        } else if spec.policy.model.is_some() {
+            spec.policy.model = Some(draft.policy.model);
         }
         // One that names no directory works in the daemon's, whichever that is by then.
         spec.workspace = spec.workspace.map(|_| draft.workspace);
-        spec.backend = draft.backend;
+        spec.policy.backend = draft.policy.backend;
         let task = NewTask {
             request: context.repeatable.clone(),
             ..NewTask::new(spec)

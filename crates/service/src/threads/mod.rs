@@ -3,13 +3,14 @@
 mod conversation;
 mod items;
 
-use serde::Deserialize;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::Thread;
 use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuery};
 
 use crate::error::{ApiError, Result};
 use crate::ids::{self, Renamed};
+use crate::operations::thread_record;
 use crate::service::Service;
 
 pub(crate) use conversation::told;
@@ -19,28 +20,28 @@ pub(crate) use items::{ItemReader, turn_of};
 pub(crate) struct FoundThread {
     pub(crate) id: SessionId,
     pub(crate) row: ThreadRow,
+    /// Its record, with the newest turn and time of the row.
+    pub(crate) record: ThreadRecord,
     /// The thread as the wire shows it.
     pub(crate) thread: Thread,
 }
 
 impl FoundThread {
     /// Reads a row; `None` for a session that no client made.
-    pub(crate) fn read(row: ThreadRow) -> Result<Option<Self>> {
-        let (Some(record), Ok(id)) = (&row.record, row.stream.as_str().parse()) else {
-            return Ok(None);
-        };
-        let unreadable = |error| {
-            let (stream, seq) = (&row.stream, record.seq);
-            ApiError::internal(format!(
-                "record {seq} of {stream} is no thread that this version knows: {error}"
-            ))
-        };
-        let mut thread = Thread::deserialize(&record.value).map_err(unreadable)?;
+    pub(crate) fn read(row: ThreadRow) -> Option<Self> {
+        let (recorded, id) = (row.record.as_ref()?, row.stream.as_str().parse().ok()?);
+        let mut record = recorded.record.clone();
         if let Some(latest) = &row.latest {
-            thread.latest_turn_id = Some(latest.id.to_string());
+            record.latest_turn_id = Some(latest.id);
         }
-        thread.updated_at = ids::time(row.updated_at);
-        Ok(Some(Self { id, row, thread }))
+        record.updated_at = row.updated_at;
+        let thread = thread_record::thread(id, &record);
+        Some(Self {
+            id,
+            row,
+            record,
+            thread,
+        })
     }
 }
 
@@ -94,6 +95,6 @@ impl Service {
                 labels: None,
             });
         }
-        FoundThread::read(row)
+        Ok(FoundThread::read(row))
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to a thread itself. The record that the server keeps of a thread travels in the event.
+//! What happens to a thread itself. Its record is part of the event.
 
 use serde_json::json;
 use windlass_core::events::{Event, EventData};
@@ -7,20 +7,21 @@ use windlass_protocol::events::{ThreadForkedPayload, ThreadStartedPayload, Threa
 use windlass_protocol::{EventPayload, Thread};
 
 use crate::ids;
+use crate::operations::thread_record;
 
-/// Returns the record of the thread that an event brings.
-fn record_of(event: &Event) -> Option<Thread> {
+/// Returns the thread that an event contains the record of.
+fn thread_in(event: &Event) -> Option<Thread> {
     let record = match &event.data {
         EventData::SessionStarted(data) => data.record.as_ref(),
         EventData::SessionUpdated(data) => data.record.as_ref(),
         EventData::SessionForked(data) => data.record.as_ref(),
         _ => None,
     };
-    serde_json::from_value(record?.clone()).ok()
+    record.map(|record| thread_record::thread(event.session_id, record))
 }
 
 pub(super) fn session(event: &Event, change: SessionChange<'_>) -> Option<EventPayload> {
-    let thread = record_of(event)?;
+    let thread = thread_in(event)?;
     Some(match change {
         SessionChange::Started(_) => {
             EventPayload::ThreadStarted(Box::new(ThreadStartedPayload { thread }))

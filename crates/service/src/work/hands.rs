@@ -1,12 +1,13 @@
 //! Runs the attempts of jobs: a thread under an id that is known before, and a turn of it for each attempt.
 
+use crate::operations::thread_record::params;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::error::AgentLoopError;
 use windlass_core::items::{ItemKind, TurnStatus, TurnView};
-use windlass_protocol::{CreateThread, ErrorCode, Mode, StartTurn};
+use windlass_protocol::{CreateThread, ErrorCode, StartTurn};
 use windlass_runtime::{OnBusy, TurnHandle, TurnOptions};
 use windlass_store::queries::TurnDetail;
 use windlass_work::{
@@ -139,7 +140,7 @@ impl ThreadHands {
         }
         let prompt = &work.spec.prompt;
         let input = match app.look_up(work.thread_id).await? {
-            Some(found) => app.input(&context, &found.thread, prompt, StartTurn::default())?,
+            Some(found) => app.input(&context, &found.record, prompt, StartTurn::default())?,
             None => {
                 let wanted = CreateThread {
                     task_id: Some(work.task.clone()),
@@ -313,15 +314,11 @@ fn hold(error: &ApiError, turn: HeldTurn) -> Hold {
 
 /// Says what thread work asks for, as a client would.
 pub(crate) fn thread_for(spec: &WorkSpec) -> Result<CreateThread> {
-    let mode = spec.mode.as_deref().map(str::parse::<Mode>).transpose();
-    Ok(CreateThread {
-        model: spec.model.clone(),
+    let policy = params(&spec.policy);
+    let policy = policy.map_err(|error| ApiError::field("/mode", error.to_string()))?;
+    let thread = CreateThread {
         workspace: spec.workspace.clone(),
-        mode: mode.map_err(|error| ApiError::field("/mode", error.to_string()))?,
-        backend: spec.backend.clone(),
-        allow_shell: spec.allow_shell,
-        trust_mode: spec.trust_mode,
-        auto_approve: spec.auto_approve,
         ..CreateThread::default()
-    })
+    };
+    Ok(thread.with_policy(&policy))
 }

@@ -2,15 +2,17 @@
 
 use chrono::{DateTime, Utc};
 use windlass_core::items::{Item, ItemKind, ItemStatus};
+use windlass_core::turn_policy::TurnPolicy;
 use windlass_protocol::{
-    AutomationRecord, AutomationRunRecord, AutomationStatus, HoldCause, JobHold, MissedRuns, Mode,
+    AutomationRecord, AutomationRunRecord, AutomationStatus, HoldCause, JobHold, MissedRuns,
     TaskChecklist, TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus,
-    TimelineEntry, UnapprovedCalls, WaitKind,
+    TimelineEntry, TurnPolicyParams, UnapprovedCalls, WaitKind,
 };
 use windlass_work::{ActiveHold, Automation, RunWithTask, Task, WorkSpec};
 
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::operations::thread_record::{is_settled, new_policy, params, params_of_thread};
 use crate::service::Service;
 use crate::view::{unapproved, waiting_for};
 
@@ -31,9 +33,9 @@ pub(crate) fn task_status(status: windlass_work::TaskStatus) -> TaskStatus {
     }
 }
 
-fn mode(spec: &WorkSpec) -> Result<Option<Mode>> {
-    let mode = spec.mode.as_deref().map(str::parse).transpose();
-    mode.map_err(|_| ApiError::internal("the mode of a task cannot be read"))
+fn policy(spec: &WorkSpec) -> Result<TurnPolicyParams> {
+    let unreadable = |_| ApiError::internal("the mode of a task cannot be read");
+    params(&spec.policy).map_err(unreadable)
 }
 
 fn short(text: &str) -> String {
@@ -90,44 +92,33 @@ pub(crate) fn job_hold(hold: ActiveHold) -> JobHold {
     }
 }
 
-/// What a task works with.
-struct WorksWith {
-    model: String,
-    mode: Mode,
-    allow_shell: bool,
-}
-
 impl Service {
-    /// Tells what a task works with. What nobody settled when it was queued is what its thread has; before that, what is usual now.
-    async fn works_with(&self, task: &Task) -> Result<WorksWith> {
-        let spec = &task.spec;
-        let (model, mode) = (spec.model.clone(), mode(spec)?);
-        if let (Some(model), Some(mode), Some(allow_shell)) = (&model, mode, spec.allow_shell) {
-            return Ok(WorksWith {
-                model: model.clone(),
-                mode,
-                allow_shell,
-            });
+    /// Returns the options of a task. Those that were open when it was queued are the ones of its thread; before that, of the
+    /// daemon's settings.
+    async fn task_policy(&self, task: &Task) -> Result<TurnPolicyParams> {
+        let own = policy(&task.spec)?;
+        if is_settled(&own) {
+            return Ok(own);
         }
         if task.attempt() > 0
             && let Some(found) = self.look_up(task.thread_id()).await?
         {
-            return Ok(WorksWith {
-                model: found.thread.model,
-                mode: found.thread.mode,
-                allow_shell: found.thread.allow_shell,
+            return Ok(TurnPolicyParams {
+                trust_mode: own.trust_mode,
+                auto_approve: own.auto_approve,
+                ..params_of_thread(&found.record.policy)
             });
         }
         let chosen = self.chosen();
-        let usual = &chosen.choices;
-        Ok(WorksWith {
-            model: match model {
-                Some(model) => model,
-                None => chosen.models.name(None)?,
-            },
-            mode: mode.or(usual.mode).unwrap_or_default(),
-            allow_shell: spec.allow_shell.or(usual.allow_shell).unwrap_or(true),
-        })
+        let model = match &own.model {
+            Some(model) => model.clone(),
+            None => chosen.models.name(None)?,
+        };
+        let settings = params(&chosen.choices.policy).map_err(ApiError::internal)?;
+        Ok(params_of_thread(&TurnPolicy {
+            model,
+            ..new_policy(own.or(settings))
+        }))
     }
 
     /// Tells whom a task waits for, beside a worker.
@@ -148,9 +139,9 @@ impl Service {
 
     /// Shows a task in a list.
     pub(crate) async fn task_summary(&self, task: &Task) -> Result<TaskSummary> {
-        let with = self.works_with(task).await?;
+        let policy = self.task_policy(task).await?;
         let waiting_for = self.task_waits_for(task).await?;
-        Ok(summary(task, with, waiting_for, self.hold_of(task)))
+        Ok(summary(task, &policy, waiting_for, self.hold_of(task)))
     }
 
     /// Shows a whole task, with what its thread says of the newest attempt.
@@ -172,22 +163,16 @@ impl Service {
             }
         }
         timeline.sort_by_key(|(at, _)| *at);
-        let with = self.works_with(task).await?;
-        let allow_shell = with.allow_shell;
+        let policy = self.task_policy(task).await?;
         let waiting_for = self.task_waits_for(task).await?;
-        let summary = summary(task, with, waiting_for, self.hold_of(task));
+        let summary = summary(task, &policy, waiting_for, self.hold_of(task));
         let (spec, end) = (&task.spec, task.end());
         let root = || self.fixed.local.root.display().to_string();
-        Ok(TaskRecord {
+        let record = TaskRecord {
             schema_version: VERSION,
             id: summary.id,
             prompt: spec.prompt.clone(),
-            model: summary.model,
             workspace: spec.workspace.clone().unwrap_or_else(root),
-            mode: summary.mode,
-            allow_shell,
-            trust_mode: spec.trust_mode.unwrap_or(false),
-            auto_approve: spec.auto_approve.unwrap_or(false),
             status: summary.status,
             waiting_for: summary.waiting_for,
             created_at: summary.created_at,
@@ -210,16 +195,18 @@ impl Service {
             timeline: timeline.into_iter().map(|(_, entry)| entry).collect(),
             attempt_count: task.attempt(),
             max_attempts: spec.max_attempts,
-            backend: spec.backend.clone(),
+            backend: spec.policy.backend.clone(),
             held: summary.held,
             unapproved_calls: summary.unapproved_calls,
-        })
+            ..TaskRecord::default()
+        };
+        Ok(record.with_policy(&policy))
     }
 }
 
 fn summary(
     task: &Task,
-    with: WorksWith,
+    policy: &TurnPolicyParams,
     waiting_for: Option<Vec<WaitKind>>,
     held: Option<JobHold>,
 ) -> TaskSummary {
@@ -228,8 +215,8 @@ fn summary(
         status: task_status(task.status()),
         waiting_for,
         prompt_summary: short(&task.spec.prompt),
-        model: with.model,
-        mode: with.mode,
+        model: policy.model.clone().unwrap_or_default(),
+        mode: policy.mode.unwrap_or_default(),
         created_at: ids::time(task.created_at),
         started_at: started_at(task).map(ids::time),
         ended_at: task.end().map(|end| ids::time(end.at)),
@@ -324,18 +311,13 @@ fn tool_call(item: &Item<'_>) -> Option<TaskToolCall> {
 /// Shows an automation.
 pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRecord> {
     let (plan, spec) = (&automation.plan, &automation.plan.spec);
-    Ok(AutomationRecord {
+    let record = AutomationRecord {
         schema_version: VERSION,
         id: automation.id.to_string(),
         name: plan.name.clone(),
         prompt: spec.prompt.clone(),
         rrule: plan.rrule.clone(),
         cwds: plan.cwds.clone(),
-        model: spec.model.clone(),
-        mode: mode(spec)?,
-        allow_shell: spec.allow_shell,
-        trust_mode: spec.trust_mode,
-        auto_approve: spec.auto_approve,
         status: match automation.status {
             windlass_work::AutomationStatus::Active => AutomationStatus::Active,
             windlass_work::AutomationStatus::Paused => AutomationStatus::Paused,
@@ -350,9 +332,10 @@ pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRec
             windlass_work::MissedRuns::Once => MissedRuns::Once,
             windlass_work::MissedRuns::All => MissedRuns::All,
         },
-        backend: spec.backend.clone(),
         max_attempts: spec.max_attempts,
-    })
+        ..AutomationRecord::default()
+    };
+    Ok(record.with_policy(&policy(spec)?))
 }
 
 /// Shows a run, which is where its task is. One whose task the queue did not take has failed; one whose task is not kept any more

@@ -15,7 +15,7 @@ use windlass_core::runs::{RunStatus, end_in, intent, is_step};
 use windlass_core::typed_id::{ItemId, TurnId};
 
 use super::questions::ThreadState;
-use super::rows::{LatestTurn, Origin, ThreadRecord, ThreadRow, TurnRow, WaitRow};
+use super::rows::{LatestTurn, Origin, RecordedThread, ThreadRow, TurnRow, WaitRow};
 use crate::journal::StreamKey;
 use crate::journal::open_turns::TurnChange;
 
@@ -121,10 +121,10 @@ impl ThreadFold {
                 &data.record
             }
         };
-        if let Some(value) = record {
-            self.row.record = Some(Arc::new(ThreadRecord {
+        if let Some(record) = record {
+            self.row.record = Some(Arc::new(RecordedThread {
                 seq: event.seq(),
-                value: value.clone(),
+                record: (**record).clone(),
             }));
         }
         self.row.updated_at = event.ts.trunc_subsecs(6);

@@ -20,7 +20,7 @@ pub use error::QueryError;
 pub use memory::MemoryQueries;
 pub use questions::{Include, Order, ThreadQuery, ThreadState, TurnQuery};
 pub use rows::{
-    Counts, LatestTurn, Listed, Origin, RunRow, ThreadDetail, ThreadOutline, ThreadRecord,
+    Counts, LatestTurn, Listed, Origin, RecordedThread, RunRow, ThreadDetail, ThreadOutline,
     ThreadRow, TurnDetail, TurnRow, TurnRun, WaitRow,
 };
 pub use usage::{UsageBy, UsageQuery, UsageReport, UsageSum};

@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
 use windlass_core::events::TokenUsage;
 use windlass_core::items::{TurnLog, TurnStatus, TurnView, WaitKind};
 use windlass_core::runs::{OWN_AGENT, OutcomeStatus, RunStatus, RunSummary, run_of_turn};
 use windlass_core::session::SessionStatus;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_request::TurnLabels;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
@@ -36,13 +36,13 @@ impl<T> Listed<T> {
     }
 }
 
-/// What the host keeps of a thread, as the events that make and change a session carry it.
+/// The newest record of a thread.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ThreadRecord {
-    /// The event that brought it.
+pub struct RecordedThread {
+    /// The event that contains it.
     pub seq: u64,
     /// The record.
-    pub value: Value,
+    pub record: ThreadRecord,
 }
 
 /// Where a fork comes from.
@@ -100,8 +100,8 @@ pub struct ThreadRow {
     pub items: u64,
     /// What its ended turns used.
     pub usage: Option<TokenUsage>,
-    /// What the host keeps of it.
-    pub record: Option<Arc<ThreadRecord>>,
+    /// Its record; `None` for a session that is not a thread of the API.
+    pub record: Option<Arc<RecordedThread>>,
     /// Where it comes from, if it is a fork.
     pub origin: Option<Origin>,
 }
@@ -126,31 +126,30 @@ impl ThreadRow {
         }
     }
 
-    /// Returns the agent that the thread belongs to, by its record.
+    fn thread(&self) -> Option<&ThreadRecord> {
+        self.record.as_ref().map(|recorded| &recorded.record)
+    }
+
+    /// Returns the agent that owns the thread, by its record.
     #[must_use]
     pub fn agent(&self) -> Option<&str> {
-        self.text("agent")
+        self.thread()?.owner.as_deref()
     }
 
-    /// Tells whether its record says that it is archived.
+    /// Returns whether its record is archived.
     #[must_use]
     pub fn is_archived(&self) -> bool {
-        let record = self.record.as_ref();
-        record.is_some_and(|record| record.value.get("archived") == Some(&Value::Bool(true)))
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.record.as_ref()?.value.get(name)?.as_str()
+        self.thread().is_some_and(|record| record.archived)
     }
 
     /// Tells whether it shows a text somewhere, in any case.
     pub(crate) fn has(&self, text: &str) -> bool {
         let said = self.latest.as_ref().map(|turn| turn.input_summary.as_str());
+        let thread = self.thread();
         let shown = [
             Some(self.stream.as_str()),
-            self.text("id"),
-            self.text("title").or(said),
-            self.text("model"),
+            thread.and_then(|record| record.title.as_deref()).or(said),
+            thread.map(|record| record.policy.model.as_str()),
             Some(self.preview.as_str()),
         ];
         let text = text.to_lowercase();

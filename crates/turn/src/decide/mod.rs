@@ -72,7 +72,6 @@ impl Thread {
             Input::Timer => draft.timer(),
             Input::Recover => draft.recover(),
             Input::Release => draft.release(),
-            Input::GiveUp { failure } => draft.give_up(&failure),
         }
         Ok(draft.finish()?)
     }

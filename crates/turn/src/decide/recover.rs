@@ -98,7 +98,7 @@ impl Draft<'_> {
     }
 
     /// Ends a turn of an earlier life that cannot go on.
-    pub(super) fn give_up(&mut self, failure: &Failure) {
+    fn give_up(&mut self, failure: &Failure) {
         self.turn_id = self.turn().map(|turn| turn.id);
         self.close_lost_calls();
         self.stop_steps(

@@ -130,16 +130,11 @@ enum Missed {
 impl Add {
     fn wanted(&self, workspace: Option<&Path>) -> Result<CreateAutomation> {
         let place = working::place(self.cwd.as_deref(), workspace)?;
-        Ok(CreateAutomation {
+        let automation = CreateAutomation {
             name: self.name.clone(),
             prompt: working::prompt(&self.prompt)?,
             rrule: self.rule.clone(),
             cwds: vec![place],
-            model: self.working.model.clone(),
-            mode: self.working.mode,
-            allow_shell: self.working.no_shell.then_some(false),
-            trust_mode: None,
-            auto_approve: self.working.yes.then_some(true),
             status: match self.paused {
                 true => AutomationStatus::Paused,
                 false => AutomationStatus::Active,
@@ -150,9 +145,10 @@ impl Add {
                 Missed::Once => MissedRuns::Once,
                 Missed::All => MissedRuns::All,
             }),
-            backend: self.working.backend.clone(),
             max_attempts: self.working.attempts,
-        })
+            ..CreateAutomation::default()
+        };
+        Ok(automation.with_policy(&self.working.policy()))
     }
 }
 

@@ -182,17 +182,13 @@ impl Tasks {
 }
 
 fn wanted(prompt: &str, working: &Working, place: String) -> Result<CreateTask> {
-    Ok(CreateTask {
+    let task = CreateTask {
         prompt: working::prompt(prompt)?,
-        model: working.model.clone(),
         workspace: Some(place),
-        mode: working.mode,
-        allow_shell: working.no_shell.then_some(false),
-        trust_mode: None,
-        auto_approve: working.yes.then_some(true),
-        backend: working.backend.clone(),
         max_attempts: working.attempts,
-    })
+        ..CreateTask::default()
+    };
+    Ok(task.with_policy(&working.policy()))
 }
 
 fn is_open(status: TaskStatus) -> bool {

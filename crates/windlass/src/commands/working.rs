@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use windlass_core::bounds::one_line;
-use windlass_protocol::{Call, CallError, ErrorCode, JobHold, Mode, TaskStatus, UnapprovedCalls};
+use windlass_protocol::{
+    Call, CallError, ErrorCode, JobHold, Mode, TaskStatus, TurnPolicyParams, UnapprovedCalls,
+};
 
 use crate::cli::{note, or_current, printable};
 use crate::data;
@@ -34,6 +36,24 @@ pub(crate) struct Working {
     /// How often it is tried while it fails, 1 to 10 [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) attempts: Option<u32>,
+}
+
+impl Working {
+    /// Returns the options that the flags set.
+    pub(crate) fn policy(&self) -> TurnPolicyParams {
+        let policy = TurnPolicyParams {
+            model: self.model.clone(),
+            mode: self.mode,
+            auto_approve: self.yes.then_some(true),
+            backend: self.backend.clone(),
+            ..TurnPolicyParams::default()
+        };
+        if self.no_shell {
+            policy.without_shell()
+        } else {
+            policy
+        }
+    }
 }
 
 /// Returns the directory that new work is done in: the one that was named, else where the command was typed. It is kept with the work, because

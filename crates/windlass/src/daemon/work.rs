@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use chrono::Utc;
 use jiff::tz::TimeZone;
+use windlass_core::turn_policy::TurnPolicyOptions;
 use windlass_protocol::Mode;
 use windlass_server::WorkSettings;
 use windlass_work::automations::Declared;
@@ -94,11 +95,14 @@ fn plan(name: &str, entry: &AutomationEntry) -> anyhow::Result<Plan> {
     Ok(Plan {
         name: name.to_owned(),
         spec: WorkSpec {
-            model: entry.model.clone(),
-            mode: entry.mode.clone(),
-            backend: entry.backend.clone(),
-            allow_shell: entry.allow_shell,
-            auto_approve: entry.auto_approve,
+            policy: TurnPolicyOptions {
+                model: entry.model.clone(),
+                mode: entry.mode.clone(),
+                backend: entry.backend.clone(),
+                allow_shell: entry.allow_shell,
+                auto_approve: entry.auto_approve,
+                ..TurnPolicyOptions::default()
+            },
             max_attempts: entry.max_attempts.unwrap_or(1),
             ..WorkSpec::new(&entry.prompt)
         },

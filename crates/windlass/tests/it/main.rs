@@ -13,6 +13,7 @@ mod config;
 mod config_api;
 mod continued;
 mod data;
+mod earlier_data;
 mod events_page;
 mod flags;
 mod full_disk;

@@ -103,7 +103,8 @@ impl FleetTaskSpec {
 
     fn bytes(&self) -> usize {
         let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let of_spec = [&self.spec.workspace, &self.spec.model, &self.spec.backend];
+        let policy = &self.spec.policy;
+        let of_spec = [&self.spec.workspace, &policy.model, &policy.backend];
         let texts = [&self.name, &self.objective, &self.role];
         let texts: usize = texts.into_iter().chain(of_spec).map(of).sum();
         self.task_id.len() + self.spec.prompt.len() + texts

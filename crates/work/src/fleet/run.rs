@@ -344,7 +344,7 @@ impl FleetRun {
     fn fits(&self, task: usize, worker: usize) -> bool {
         let names_backend = |task: usize| {
             let task = self.plan.tasks.get(task);
-            task.is_some_and(|task| task.spec.backend.is_some())
+            task.is_some_and(|task| task.spec.policy.backend.is_some())
         };
         let backend = |worker: usize| self.plan.workers.get(worker).map(|spec| &spec.backend);
         let first = self.tasks.get(task).and_then(|task| task.first_worker);
@@ -625,7 +625,8 @@ impl FleetRun {
         let planned = self.plan.tasks.get(task)?;
         let mut spec = planned.spec.clone();
         let worker = self.plan.workers.get(worker)?;
-        spec.backend = spec.backend.or_else(|| worker.backend.clone());
+        let policy = &mut spec.policy;
+        policy.backend = policy.backend.take().or_else(|| worker.backend.clone());
         Some(Assignment {
             owner: self.owner.clone(),
             task: format!("{}/{}", self.id, planned.task_id),

@@ -107,7 +107,7 @@ async fn tasks_are_leased_to_workers_one_each_and_end_as_their_turns_do() {
     let world = World::new(8).await;
     let id = world.create(plan(3, 2, 1)).await;
     let second = world.threads.begun("t1").await.work.unwrap();
-    assert_eq!(second.spec.backend.as_deref(), Some("claude"));
+    assert_eq!(second.spec.policy.backend.as_deref(), Some("claude"));
     let run = world.fleet.get(id).await.unwrap();
     use FleetTaskStatus::{Completed, Failed, Queued, Running};
     assert_eq!(statuses(&run), [Running, Running, Queued]);
@@ -386,7 +386,7 @@ async fn a_task_goes_on_with_a_worker_of_the_same_backend() {
         })
         .await;
     assert_eq!(again.thread_id, second.thread_id);
-    assert_eq!(again.spec.backend.as_deref(), Some("claude"));
+    assert_eq!(again.spec.policy.backend.as_deref(), Some("claude"));
     let run = world.fleet.get(id).await.unwrap();
     assert_eq!(run.tasks[1].leased_to.as_deref(), Some("w1"));
 }

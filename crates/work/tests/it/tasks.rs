@@ -456,7 +456,10 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
     for (new, named) in [
         (spec(|s| s.prompt = "  \n".to_owned()), "prompt"),
         (spec(|s| s.prompt = "x".repeat(256 * 1024 + 1)), "prompt"),
-        (spec(|s| s.model = Some("m\u{1b}[2J".to_owned())), "model"),
+        (
+            spec(|s| s.policy.model = Some("m\u{1b}[2J".to_owned())),
+            "model",
+        ),
         (spec(|s| s.workspace = Some("w".repeat(4097))), "workspace"),
         (spec(|s| s.max_attempts = 0), "max_attempts"),
         (spec(|s| s.max_attempts = 11), "max_attempts"),

@@ -1,6 +1,7 @@
 //! What is asked over the socket and over HTTP is answered by the same functions: same callers, same answers, same refusals.
 
 use serde_json::{Value, json};
+use windlass_core::ThreadRecord;
 use windlass_core::events::SessionUpdatedData;
 use windlass_protocol::operations::{OPERATIONS, RequiredScope};
 use windlass_server::{TokenScope, socket_methods};
@@ -332,11 +333,14 @@ async fn a_subscription_ends_with_its_connection_also_when_its_client_takes_noth
         .await;
     let id = thread.rsplit('/').next().unwrap();
     let session_id = id.replace("thr_", "session_").parse().unwrap();
-    let record = daemon.detail(&thread).await["thread"].clone();
+    let record = ThreadRecord {
+        system_prompt: Some("x".repeat(10_000)),
+        ..ThreadRecord::default()
+    };
     for number in 0..2_000 {
         let data = SessionUpdatedData {
             title: Some(number.to_string()),
-            record: Some(record.clone()),
+            record: Some(Box::new(record.clone())),
             changes: None,
         };
         daemon.runtime.note_session(session_id, data).await.unwrap();

@@ -1,6 +1,8 @@
 //! Making a run. What cannot be obeyed is refused: a limit that is read and not kept would be worse than none.
 
+use crate::operations::thread_record::{USE_PERMISSIONS, stored_options};
 use std::collections::{BTreeSet, HashSet};
+use windlass_core::turn_policy::TurnPolicyOptions;
 
 use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
@@ -77,7 +79,8 @@ impl Service {
             for (worker, backend) in &backends {
                 let mut spec = task.spec.clone();
                 spec.prompt.clear();
-                spec.backend = spec.backend.or_else(|| (*backend).clone());
+                let policy = &mut spec.policy;
+                policy.backend = policy.backend.take().or_else(|| (*backend).clone());
                 // Most tasks ask for the same.
                 if !seen.insert(format!("{spec:?}")) {
                     continue;
@@ -87,7 +90,7 @@ impl Service {
                 let checked = thread_for(&spec).and_then(|thread| self.draft(context, thread));
                 checked.map_err(|error| {
                     let text = format!("task `{}`: {}", task.task_id, error.message());
-                    let is_of_worker = task.spec.backend.is_none() && backend.is_some();
+                    let is_of_worker = task.spec.policy.backend.is_none() && backend.is_some();
                     let at = match error.pointer().unwrap_or_default() {
                         "/backend" if is_of_worker => format!("/workers/{worker}/backend"),
                         field => of_task(tasks, index, field.trim_start_matches('/')),
@@ -248,6 +251,7 @@ fn task(
 ) -> Result<FleetTaskSpec> {
     refuse_unserved(&task, at)?;
     let prompt = told(&task);
+    let permissions = stored_options(task.policy());
     let worker = task.worker.unwrap_or_default();
     if let (Some(roles), Some(role)) = (roles, &worker.role)
         && !roles.contains(role)
@@ -259,12 +263,12 @@ fn task(
         return Err(ApiError::field(&format!("{at}/worker/role"), text));
     }
     let spec = WorkSpec {
-        model: worker.model,
+        policy: TurnPolicyOptions {
+            model: worker.model,
+            mode: task.mode,
+            ..permissions
+        },
         workspace: task.workspace.and_then(|workspace| workspace.root),
-        mode: task.mode,
-        backend: task.backend,
-        allow_shell: task.allow_shell,
-        auto_approve: task.auto_approve,
         max_attempts: task.retry_policy.map_or(1, |policy| policy.max_attempts),
         ..WorkSpec::new(prompt)
     };
@@ -332,15 +336,11 @@ fn refuse_unserved(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
             "worker/tool_profile",
             "there are no profiles",
         ),
-        (
-            !worker.tools.is_empty(),
-            "worker/tools",
-            "`mode` and `allow_shell` say what an agent may do",
-        ),
+        (!worker.tools.is_empty(), "worker/tools", USE_PERMISSIONS),
         (
             !worker.capabilities.is_empty(),
             "worker/capabilities",
-            "`mode` and `allow_shell` say what an agent may do",
+            USE_PERMISSIONS,
         ),
         (
             !workspace.required_files.is_empty(),

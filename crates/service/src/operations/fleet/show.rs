@@ -1,5 +1,6 @@
 //! A run and its workers, as clients see them.
 
+use crate::operations::thread_record::params_without_mode;
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use windlass_core::items::TurnStatus;
@@ -189,7 +190,7 @@ impl Service {
                 instructions: spec.prompt.clone(),
                 worker: Some(wire::FleetTaskWorker {
                     role: task.role.clone(),
-                    model: spec.model.clone(),
+                    model: spec.policy.model.clone(),
                     ..wire::FleetTaskWorker::default()
                 }),
                 workspace: spec.workspace.clone().map(|root| wire::FleetTaskWorkspace {
@@ -199,12 +200,10 @@ impl Service {
                 retry_policy: Some(wire::FleetRetryPolicy {
                     max_attempts: spec.max_attempts,
                 }),
-                backend: spec.backend.clone(),
-                mode: spec.mode.clone(),
-                allow_shell: spec.allow_shell,
-                auto_approve: spec.auto_approve,
+                mode: spec.policy.mode.clone(),
                 ..wire::FleetTaskSpec::default()
             }
+            .with_policy(&params_without_mode(&spec.policy))
         });
         let worker_specs = run.plan.workers.iter().map(|worker| wire::FleetWorkerSpec {
             id: worker_id(run.id, &worker.worker_id),
@@ -263,7 +262,7 @@ impl Service {
             let objective = task.objective.clone().or_else(|| task.name.clone());
             shown.objective = objective.or_else(|| Some(task.task_id.clone()));
             shown.role = shown.role.or_else(|| task.role.clone());
-            shown.backend = task.spec.backend.clone().or(shown.backend);
+            shown.backend = task.spec.policy.backend.clone().or(shown.backend);
         }
         shown.thread_id = Some(ids::thread(run.thread_id(task)));
         let turn = run.turn_id(task, attempt);

@@ -2,7 +2,7 @@
 
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, ForkThread, ResumedSession};
+use windlass_protocol::{ErrorCode, ForkThread, ResumedSession, TurnPolicyParams};
 
 use super::RequestContext;
 use crate::error::{ApiError, Result};
@@ -19,7 +19,10 @@ impl Handle<op::ResumeSession> for Service {
     ) -> Result<ResumedSession> {
         let id = &call.path.id;
         let request = call.request;
-        context.caller.check_trust(None, None, request.mode)?;
+        context.caller.check_trust(&TurnPolicyParams {
+            mode: request.mode,
+            ..TurnPolicyParams::default()
+        })?;
         let (session, parent) = self.session_and_thread(context, id).await?;
         let fork = ForkThread {
             turn_id: Some(session.turn_id.clone()),

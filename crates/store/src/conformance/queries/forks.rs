@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_core::events::{EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
 
-use super::subject::{Store, Subject};
+use super::subject::{Store, Subject, of_agent};
 use super::turns::pages;
 use crate::conformance::check::{Outcome, Violation};
 use crate::journal::StreamKey;
@@ -20,7 +20,7 @@ pub(super) async fn fork(
     let data = SessionForkedData {
         parent_session_id: SessionId::from_seed(7),
         parent_sequence: at,
-        record: Some(json!({"agent": "other"})),
+        record: Some(Box::new(of_agent("other", false))),
         dropped_turn_id: None,
         depth: None,
     };

@@ -5,7 +5,7 @@ use serde_json::json;
 use windlass_core::runs::{OWN_AGENT, RunEnded, RunRecord, RunStarted, RunStatus, Termination};
 use windlass_core::typed_id::TurnId;
 
-use super::subject::{Store, Subject, at};
+use super::subject::{Store, Subject, at, of_agent};
 use crate::conformance::check::{Outcome, Violation};
 use crate::queries::RunRow;
 use crate::runs::{Begun, KeptRun, RunFilter, RunKind};
@@ -65,7 +65,7 @@ pub(super) async fn turns_are_runs_of_their_agents(store: Store) -> Outcome {
     let mut ours = Subject::new(&store, "ours").await?;
     let mut theirs = Subject::new(&store, "theirs").await?;
     theirs.clock = 50;
-    theirs.make(json!({"agent": "worker"})).await?;
+    theirs.make(of_agent("worker", false)).await?;
     let waits =
         json!({"turn_id": TurnId::new(), "message": windlass_core::message::Message::user("x")});
     ours.say(Default::default(), "input.queued", waits).await?;

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use windlass_core::events::{Event, EventContext, EventData, EventRequest};
 use windlass_core::message::Message;
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{EventId, ExecId, MessageId, SessionId, TurnId};
 
 use super::Stored;
@@ -27,6 +28,15 @@ pub(super) struct Subject {
     claim: Claim,
     pub(super) head: u64,
     pub(super) clock: i64,
+}
+
+/// Returns the record of a thread that an agent owns.
+pub(super) fn of_agent(owner: &str, archived: bool) -> ThreadRecord {
+    ThreadRecord {
+        owner: Some(owner.to_owned()),
+        archived,
+        ..ThreadRecord::default()
+    }
 }
 
 impl Subject {
@@ -74,7 +84,7 @@ impl Subject {
     }
 
     /// Makes the thread, with what the host keeps of it.
-    pub(super) async fn make(&mut self, record: Value) -> Result<u64, Violation> {
+    pub(super) async fn make(&mut self, record: ThreadRecord) -> Result<u64, Violation> {
         let payload = json!({ "record": record });
         self.say(EventContext::default(), "session.started", payload)
             .await

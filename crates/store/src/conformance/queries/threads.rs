@@ -3,8 +3,9 @@
 use serde_json::json;
 use windlass_core::items::TurnStatus;
 use windlass_core::session::SessionStatus;
+use windlass_core::thread_record::ThreadRecord;
 
-use super::subject::{Store, Subject, at};
+use super::subject::{Store, Subject, at, of_agent};
 use crate::conformance::check::{Outcome, Violation};
 use crate::queries::{Counts, Include, ThreadQuery, ThreadState, UsageBy, UsageQuery};
 use crate::runs::RunFilter;
@@ -100,13 +101,11 @@ pub(super) async fn the_record_of_the_host_says_whose_and_whether_archived(
     store: Store,
 ) -> Outcome {
     let mut ours = Subject::new(&store, "ours").await?;
-    ours.make(json!({"agent": "a", "title": "one"})).await?;
+    ours.make(of_agent("a", false)).await?;
     let mut theirs = Subject::new(&store, "theirs").await?;
     theirs.clock = 5;
-    theirs
-        .make(json!({"agent": "b", "archived": false}))
-        .await?;
-    let changed = json!({"record": {"agent": "b", "archived": true}});
+    theirs.make(of_agent("b", false)).await?;
+    let changed = json!({ "record": of_agent("b", true) });
     theirs
         .say(Default::default(), "session.updated", changed)
         .await?;
@@ -162,7 +161,11 @@ pub(super) async fn the_newest_words_and_sums_are_shown(store: Store) -> Outcome
 
 pub(super) async fn a_search_finds_what_is_shown(store: Store) -> Outcome {
     let mut titled = Subject::new(&store, "titled").await?;
-    let record = json!({"title": "Größe of things", "model": "Claude"});
+    let mut record = ThreadRecord {
+        title: Some("Größe of things".to_owned()),
+        ..ThreadRecord::default()
+    };
+    record.policy.model = "Claude".to_owned();
     titled.make(record).await?;
     titled
         .start_with(json!({"input_summary": "hidden"}))
@@ -195,8 +198,12 @@ pub(super) async fn a_search_finds_what_is_shown(store: Store) -> Outcome {
 pub(super) async fn threads_are_counted(store: Store) -> Outcome {
     let none = store.queries.counts().await?;
     require_eq!(none, Counts::default(), "at first");
-    for (name, record) in [("a", json!({})), ("b", json!({"archived": true}))] {
+    for (name, archived) in [("a", false), ("b", true)] {
         let mut thread = Subject::new(&store, name).await?;
+        let record = ThreadRecord {
+            archived,
+            ..ThreadRecord::default()
+        };
         thread.make(record).await?;
     }
     let mut bare = Subject::new(&store, "c").await?;

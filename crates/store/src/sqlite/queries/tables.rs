@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 use windlass_core::items::{TurnView, WaitKind};
 use windlass_core::runs::{OutcomeStatus, RunStatus, RunSummary};
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{ExecId, TurnId};
 
 use super::super::error::{Fault, SqliteError};
@@ -15,7 +16,7 @@ use super::super::numbers::{int, uint};
 use super::super::times::time;
 use crate::journal::StreamKey;
 use crate::queries::usage::TurnUsage;
-use crate::queries::{ThreadRecord, ThreadRow, ThreadState, TurnRow, UsageSum, WaitRow};
+use crate::queries::{RecordedThread, ThreadRow, ThreadState, TurnRow, UsageSum, WaitRow};
 use crate::runs::{KeptRun, PREFIX};
 
 const STATES: [ThreadState; 3] = [
@@ -119,7 +120,7 @@ pub(super) const THREADS: &str = "threads CROSS JOIN streams ON streams.id = thr
 pub(super) fn thread(row: &Row<'_>) -> Result<ThreadRow, Fault> {
     let key = StreamKey::new(row.get::<_, String>(1)?);
     let what = format!("the row of thread {key}");
-    let record: Option<serde_json::Value> = parse_or_none(&what, row, 14)?;
+    let record: Option<ThreadRecord> = parse_or_none(&what, row, 14)?;
     let record_seq = uint_or_none(row, 13)?;
     Ok(ThreadRow {
         seq: uint(row, 2)?,
@@ -135,7 +136,7 @@ pub(super) fn thread(row: &Row<'_>) -> Result<ThreadRow, Fault> {
         origin: parse_or_none(&what, row, 12)?,
         record: record
             .zip(record_seq)
-            .map(|(value, seq)| ThreadRecord { seq, value }.into()),
+            .map(|(record, seq)| RecordedThread { seq, record }.into()),
         stream: key,
     })
 }
@@ -191,7 +192,7 @@ pub(super) fn put_thread(
                 "INSERT INTO thread_records (stream, seq, record) VALUES (?1, ?2, ?3) ON CONFLICT (stream) \
                  DO UPDATE SET seq = excluded.seq, record = excluded.record WHERE excluded.seq > seq",
             )?
-            .execute((int(stream), int(record.seq), json(&record.value)?))?;
+            .execute((int(stream), int(record.seq), json(&record.record)?))?;
     }
     Ok(())
 }

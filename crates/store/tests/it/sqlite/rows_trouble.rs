@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass_core::events::{EventContext, EventData};
+use windlass_core::events::{EventContext, EventData, SessionStartedData};
 use windlass_core::runs::RunStarted;
 use windlass_core::typed_id::{ExecId, TurnId};
 use windlass_store::sqlite::OpenCheck;
@@ -140,4 +140,36 @@ async fn rows_bring_few_commits_of_their_own() {
     }
     let of_rows = store.commits() - before - APPENDS;
     assert!(of_rows < APPENDS / 8, "{of_rows} commits of rows");
+}
+
+#[tokio::test]
+async fn thread_record_of_an_unknown_version_hides_its_thread_alone_and_stays() {
+    let home = Home::new();
+    let store = home.open().await;
+    let made = || SessionStartedData {
+        title: None,
+        record: Some(Box::default()),
+    };
+    fill(&store, "new", vec![made().into()]).await;
+    fill(&store, "old", vec![made().into()]).await;
+    store.close().await;
+    let newer = r#"{"version":2,"owner":"worker"}"#;
+    let change = "UPDATE thread_records SET record = ?1 \
+         WHERE stream = (SELECT id FROM streams WHERE key = 'new')";
+    assert_eq!(home.database().execute(change, [newer]).unwrap(), 1);
+
+    let store = home.open().await;
+    let listed = store.queries().threads(ThreadQuery::first(9)).await;
+    let listed = listed.unwrap().entries;
+    let names: Vec<_> = listed.iter().map(|thread| thread.stream.as_str()).collect();
+    assert_eq!(names, ["old"]);
+    let refused = store.queries().thread(&key("new")).await.unwrap_err();
+    assert!(refused.to_string().contains("has version 2"), "{refused}");
+    store.close().await;
+    let stored = "SELECT record FROM thread_records ORDER BY stream LIMIT 1";
+    let stored: String = home
+        .database()
+        .query_row(stored, [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(stored, newer);
 }

@@ -110,8 +110,6 @@ impl Watcher {
         let folded = self.log.turn(ended.id);
         let told = TurnView {
             input_message_id: folded.and_then(|turn| turn.input_message_id),
-            // The record that ends a turn does not repeat its approvals.
-            unapproved: folded.map(|turn| turn.unapproved).unwrap_or_default(),
             ..ended.clone()
         };
         assert_eq!(Some(&told), folded, "the end does not tell all of the turn");

@@ -87,7 +87,6 @@ fn the_end_of_a_turn_repeats_what_its_beginning_said() {
         input_summary: Some("in short".to_owned()),
         labels: Some(TurnLabels {
             provider: Some("p".to_owned()),
-            request_digest: Some("d".to_owned()),
         }),
         ..TurnRequest::default()
     };
