@@ -32,7 +32,8 @@ impl InProcessRuntime {
             discovery: self.recorded_tools(session_id).await?,
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, session_id, request).await?;
+        // Boxed because few inputs have images, and every input that starts a turn would be as large.
+        let assembled = Box::pin(assemble(&self.inner, session_id, request)).await?;
         assembled.context.check_images()
     }
 
