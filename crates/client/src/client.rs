@@ -18,7 +18,6 @@ use crate::backoff::Backoff;
 use crate::connect::Connect;
 use crate::events::{Continue, Events};
 use crate::raw::RawParts;
-use crate::target::request_target;
 
 /// The characters of an unreadable error body that are reported.
 const MAX_ERROR_TEXT: usize = 400;
@@ -90,10 +89,9 @@ impl Client {
 
     fn request<E: Endpoint>(&self, call: &Call<E>) -> Result<Request<Full<Bytes>>, CallError> {
         let operation = E::OPERATION;
-        let target = request_target(operation.path, &call.path, &call.query)?;
         let mut request = Request::builder()
             .method(operation.method.as_str())
-            .uri(target)
+            .uri(call.target()?)
             .header(HOST, "localhost");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -104,14 +102,10 @@ impl Client {
         if operation.response == ResponseForm::Events {
             request = request.header(ACCEPT, "text/event-stream");
         }
-        let body = match operation.body {
-            RequestBody::None => Vec::new(),
-            RequestBody::Required | RequestBody::Optional => {
-                request = request.header(CONTENT_TYPE, "application/json");
-                serde_json::to_vec(&call.request)?
-            }
-        };
-        let request = request.body(Full::new(Bytes::from(body)));
+        if operation.body != RequestBody::None {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(Bytes::from(call.body()?)));
         request.map_err(|error| CallError::InvalidRequest(error.to_string()))
     }
 

@@ -36,7 +36,6 @@ mod connect;
 mod events;
 mod raw;
 mod sse;
-mod target;
 #[cfg(test)]
 mod tests;
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
-use crate::operations::Endpoint;
+use crate::operations::{Endpoint, RequestBody, request_target};
 use crate::{ErrorBody, ErrorCode};
 
 pub use crate::operations::RuntimeApi;
@@ -50,6 +50,25 @@ impl<E: Endpoint> Call<E> {
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
+    }
+
+    /// Returns the path and the query string, percent-encoded.
+    ///
+    /// # Errors
+    /// A parameter of the path is empty.
+    pub fn target(&self) -> Result<String, CallError> {
+        request_target(E::OPERATION.path, &self.path, &self.query)
+    }
+
+    /// Returns the JSON of the request; it is empty if the operation has no body.
+    ///
+    /// # Errors
+    /// The request cannot be written as JSON.
+    pub fn body(&self) -> Result<Vec<u8>, CallError> {
+        match E::OPERATION.body {
+            RequestBody::None => Ok(Vec::new()),
+            RequestBody::Required | RequestBody::Optional => Ok(serde_json::to_vec(&self.request)?),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -41,8 +41,6 @@ const RELEASING: Duration = Duration::from_secs(5);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// How long one that is over the limit has to hear so.
 const TURN_AWAY: Duration = Duration::from_secs(1);
-/// How many bytes a connection of this process holds on their way.
-const PIPE: usize = 64 * 1024;
 /// How often it tells of that.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -133,14 +131,6 @@ impl std::fmt::Debug for Inside {
 }
 
 impl Inside {
-    /// Opens a connection. It must show a token, as every other.
-    #[must_use]
-    pub fn connect(&self) -> DuplexStream {
-        let (ours, theirs) = tokio::io::duplex(PIPE);
-        self.serve(ours, Door::Inside);
-        theirs
-    }
-
     /// Returns the API for this process, with the operator's rights.
     #[must_use]
     pub fn api(&self) -> InProcess {
@@ -180,7 +170,7 @@ impl Inside {
         let serving = connection(app, router, stream, door);
         match door {
             Door::UnixSocket => self.connections.spawn(self.guests.track_future(serving)),
-            Door::Port | Door::Inside => self.connections.spawn(serving),
+            Door::Port => self.connections.spawn(serving),
         };
     }
 }
@@ -384,8 +374,6 @@ enum Door {
     Port,
     /// No web page can knock there.
     UnixSocket,
-    /// Nor here: it is this process.
-    Inside,
 }
 
 async fn connection<S>(app: Shared, router: Router, stream: S, door: Door)
@@ -402,7 +390,7 @@ where
             (Ok(_), Door::Port) => {
                 host::check(&app.service.settings, request.method(), request.headers()).err()
             }
-            (Ok(_), Door::UnixSocket | Door::Inside) => None,
+            (Ok(_), Door::UnixSocket) => None,
         };
         if let Ok(visitor) = &visitor {
             request.extensions_mut().insert(Arc::clone(visitor));

@@ -3,13 +3,13 @@
 use chrono::Utc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use windlass_protocol::ErrorCode;
 use windlass_protocol::api::{Call, CallError, CallFuture, RuntimeApi};
-use windlass_protocol::operations::{self as op, Endpoint, Method, Path, Query};
+use windlass_protocol::operations::{self as op, Endpoint, Method, Path};
 
 use crate::error::ApiError;
 use crate::handle::Handle;
+use crate::keyed_request::KeyedRequest;
 use crate::operations::RequestContext;
 use crate::service::Service;
 use crate::store::StoredAnswer;
@@ -20,12 +20,6 @@ use crate::tokens::Caller;
 pub struct InProcess {
     service: Service,
     caller: Caller,
-}
-
-/// An idempotency key and the digest of the request that has it.
-struct KeyedRequest {
-    key: String,
-    digest: String,
 }
 
 impl InProcess {
@@ -60,21 +54,26 @@ impl InProcess {
         E: Endpoint<Response: Serialize + DeserializeOwned + Send>,
         Service: Handle<E>,
     {
-        if E::OPERATION.method != Method::Post || call.idempotency_key.is_none() {
+        let Some(key) = &call.idempotency_key else {
+            return self.execute(call).await;
+        };
+        if E::OPERATION.method != Method::Post {
             return self.execute(call).await;
         }
+        let keyed = KeyedRequest::new(Some(&self.caller), key, &call.target()?, &call.body()?);
         let service = self.service.clone();
-        Ok(service.carry(self.handle_once(call)).await??)
+        Ok(service.carry(self.handle_once(call, keyed)).await??)
     }
 
-    async fn handle_once<E>(self, call: Call<E>) -> Result<E::Response, ApiError>
+    async fn handle_once<E>(
+        self,
+        call: Call<E>,
+        keyed: KeyedRequest,
+    ) -> Result<E::Response, ApiError>
     where
         E: Endpoint<Response: Serialize + DeserializeOwned + Send>,
         Service: Handle<E>,
     {
-        let Some(keyed) = KeyedRequest::new(&self.caller, &call) else {
-            return self.handle(call, None).await;
-        };
         let service = self.service.clone();
         let _alone = service.under_way.lock(&keyed.key).await;
         if let Some(stored) = service.store.answer(&keyed.key).await? {
@@ -119,33 +118,6 @@ impl InProcess {
             ..RequestContext::new(caller)
         };
         service.handle(&context, call).await
-    }
-}
-
-impl KeyedRequest {
-    /// Returns the key of a request, if it has one. A key belongs to the token of its client.
-    fn new<E: Endpoint>(caller: &Caller, call: &Call<E>) -> Option<Self> {
-        let key = call.idempotency_key.as_ref()?;
-        let request = json!([
-            E::OPERATION.name,
-            call.path.parameters(),
-            call.query.pairs(),
-            call.request,
-        ]);
-        let digest = blake3::hash(request.to_string().as_bytes());
-        Some(Self {
-            key: match &caller.token_id {
-                Some(token) => format!("{token}/{key}"),
-                None => key.clone(),
-            },
-            digest: digest.to_hex().to_string(),
-        })
-    }
-
-    /// Identifies the request in records, however often it is repeated.
-    fn repeatable(&self) -> String {
-        let named = format!("{}\n{}", self.key, self.digest);
-        blake3::hash(named.as_bytes()).to_hex().to_string()
     }
 }
 

@@ -1,17 +1,15 @@
 //! The daemon that a command speaks to: the one that runs on the data directory, else one that lives inside of the command for as long as that
-//! does. Either way the command is a client like any other.
+//! does. Either way the command uses its Runtime API.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use async_trait::async_trait;
 use serde::Deserialize;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
-use windlass_client::{Client, Connect, Connection, ToSocket};
+use windlass_client::{Client, ToSocket};
 use windlass_core::digest::Digest128;
 use windlass_protocol::{
     Call, CallError, CreateEnvironment, EnvironmentPolicy, ErrorCode, NetworkPolicy, RuntimeApi,
@@ -235,7 +233,7 @@ impl Reach {
             None => made_token::kept(&self.data)?.0,
         };
         let stored = Arc::new(TokenBook::new(&self.data));
-        let operator = Some(Token::new(token.clone()));
+        let operator = Some(Token::new(token));
         let mut settings = daemon.settings(Access::Tokens { operator, stored });
         settings.resumes_open_turns = false;
         settings.grace = GRACE;
@@ -266,14 +264,14 @@ impl Reach {
                 })
                 .await;
         });
-        let client = Client::new(Within(inside.clone()), Some(token)).without_reconnect();
+        let api = inside.api();
         let own = OwnDaemon {
             inside,
             store,
             stop,
             running,
         };
-        Ok((Arc::new(client), Some(own)))
+        Ok((Arc::new(api), Some(own)))
     }
 }
 
@@ -475,16 +473,6 @@ impl OwnDaemon {
             () = self.inside.guests_served() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
-    }
-}
-
-/// A way into the server of this process.
-struct Within(Inside);
-
-#[async_trait]
-impl Connect for Within {
-    async fn connect(&self) -> io::Result<Box<dyn Connection>> {
-        Ok(Box::new(self.0.connect()))
     }
 }
 

@@ -6,6 +6,7 @@ mod paths;
 mod queries;
 mod query;
 mod table;
+mod target;
 
 use std::fmt;
 
@@ -23,6 +24,7 @@ pub use queries::{
 };
 pub use query::{CommaList, InvalidQuery, Query, QueryParameter, QueryValue};
 pub use table::*;
+pub(crate) use target::request_target;
 
 /// An HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use windlass_protocol::ErrorCode;
-use windlass_service::{ApiError, Caller, StoredAnswer};
+use windlass_service::{ApiError, Caller, KeyedRequest, StoredAnswer};
 
 use super::body;
 use super::request::Repeatable;
@@ -46,19 +46,13 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
             format!("an idempotency key has 1 to {MAX_KEY} printable characters"),
         )
     })?;
-    // What one client calls a request is nobody else's business.
-    let caller = request.extensions().get::<Caller>();
-    let of = caller.and_then(|caller| caller.token_id.as_ref());
-    let key = &of.map_or_else(|| key.to_owned(), |of| format!("{of}/{key}"));
     let (mut head, content) = request.into_parts();
-    let content = body::bytes(app, head.extensions.get::<Caller>(), content).await?;
-    let mut digest = blake3::Hasher::new();
-    digest.update(head.uri.to_string().as_bytes());
-    digest.update(&[0]);
-    digest.update(&content);
-    let digest = digest.finalize().to_hex().to_string();
-    let named = blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex();
-    head.extensions.insert(Repeatable(named.to_string()));
+    let caller = head.extensions.get::<Caller>();
+    let content = body::bytes(app, caller, content).await?;
+    let keyed = KeyedRequest::new(caller, key, &head.uri.to_string(), &content);
+    head.extensions.insert(Repeatable(keyed.repeatable()));
+    let KeyedRequest { key, digest } = keyed;
+    let key = key.as_str();
     let _alone = app.service.under_way.lock(key).await;
     if let Some(kept) = app.service.store.answer(key).await? {
         if kept.request != digest {

@@ -157,11 +157,12 @@ impl Follower {
                     continue;
                 }
             };
+            // The record comes again after a notice, and after a caller that stops waiting for one.
+            self.cursor.after = record.seq - 1;
             if let Some(notice) = self.notice(&record).await {
-                // The record comes again after the notice.
-                self.cursor.after = record.seq - 1;
                 return Some(notice);
             }
+            self.cursor.after = record.seq;
             if record.shown.is_some() {
                 let previous = std::mem::replace(&mut self.previous, record.seq);
                 self.app.counters.frames.fetch_add(1, Ordering::Relaxed);

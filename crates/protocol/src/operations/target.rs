@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use windlass_protocol::api::CallError;
-use windlass_protocol::operations::{Path, Query};
+use super::{Path, Query};
+use crate::api::CallError;
 
 /// Fills the `{names}` of a path and adds the query string, both percent-encoded.
 pub(crate) fn request_target(
@@ -60,10 +60,9 @@ fn encode(value: &str, target: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use windlass_protocol::operations::{CommaList, IdPath, TasksQuery, TurnPath};
-    use windlass_protocol::tasks::TaskStatus;
-
     use super::*;
+    use crate::operations::{CommaList, IdPath, TasksQuery, TurnPath};
+    use crate::tasks::TaskStatus;
 
     #[test]
     fn parameters_cannot_leave_their_place() {
