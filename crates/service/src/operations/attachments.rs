@@ -3,8 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use windlass_core::message::{ContentPart, ImageContentPart};
+use windlass_core::thread_record::ThreadRecord;
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_protocol::{ErrorCode, InputPart, Thread};
+use windlass_protocol::{ErrorCode, InputPart};
 use windlass_tools::ResolvedWorkspace;
 
 use crate::error::{ApiError, Result};
@@ -21,7 +22,7 @@ impl Service {
     /// Returns the content of an input: its prompt, then its parts. Files are read by the rules of the turn's environment.
     pub(super) async fn content(
         &self,
-        thread: &Thread,
+        thread: &ThreadRecord,
         environment_id: Option<&str>,
         prompt: String,
         parts: Option<Vec<InputPart>>,

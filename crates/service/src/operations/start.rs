@@ -57,7 +57,7 @@ impl Handle<op::StartTurn> for Service {
         }
         let (parts, at) = (request.input.take(), request.environment_id.clone());
         let content = self
-            .content(&found.thread, at.as_deref(), prompt.clone(), parts)
+            .content(&found.record, at.as_deref(), prompt.clone(), parts)
             .await?;
         if let Some(turn) = self
             .waits_or_joins(context, &found, &content, on_busy)

@@ -48,7 +48,7 @@ impl Handle<op::SteerTurn> for Service {
         let active = self.check_active(&found, turn_id)?;
         self.check_trusted(context, &found, active).await?;
         let content = self
-            .content(&found.thread, None, request.prompt, request.input)
+            .content(&found.record, None, request.prompt, request.input)
             .await?;
         let input = marked(context, user_message(content));
         match self.runtime.steer_turn(found.id, active, input).await {
