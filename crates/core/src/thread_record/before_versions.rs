@@ -66,7 +66,8 @@ impl RecordBeforeVersions {
 
 impl From<RecordBeforeVersions> for ThreadRecord {
     fn from(old: RecordBeforeVersions) -> Self {
-        Self {
+        // Fields that are newer than this form have their defaults.
+        let mut record = Self {
             created_at: old.created_at,
             updated_at: old.updated_at,
             latest_turn_id: old.latest_turn_id,
@@ -78,13 +79,15 @@ impl From<RecordBeforeVersions> for ThreadRecord {
             environments: old.environments.unwrap_or_default(),
             budget: old.budget,
             client_tools: old.dynamic_tools.unwrap_or_default(),
-            parent: old.parent.map(|parent| ThreadParent {
-                session_id: parent.thread_id,
-                turn_id: parent.turn_id,
-            }),
             system_prompt: old.system_prompt,
             task_id: old.task_id,
             on_restart: old.on_restart,
-        }
+            ..Self::default()
+        };
+        record.parent = old.parent.map(|parent| ThreadParent {
+            session_id: parent.thread_id,
+            turn_id: parent.turn_id,
+        });
+        record
     }
 }

@@ -12,7 +12,7 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{CreateThread, Thread};
 use windlass_runtime::SessionBuilder;
 
-use super::thread_record::{new_policy, params, stored_budget, stored_on_restart, stored_tool};
+use super::thread_record::{copied_fields, new_policy, params, stored_budget, stored_tool};
 use super::{RequestContext, budget};
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
@@ -91,6 +91,7 @@ impl Service {
         context: &RequestContext,
         request: CreateThread,
     ) -> Result<ThreadRecord> {
+        let copied = copied_fields(&request);
         let mut options = request.policy();
         context.caller.check_trust(&options)?;
         check_texts(&request)?;
@@ -128,8 +129,6 @@ impl Service {
             created_at: now,
             updated_at: now,
             owner: context.caller.agent().map(str::to_owned),
-            title: filled(request.title),
-            archived: request.archived.unwrap_or(false),
             policy: TurnPolicy {
                 model,
                 provider: filled(request.model_provider).or(provider),
@@ -141,10 +140,7 @@ impl Service {
             environments,
             budget: budget::checked(request.budget)?.as_ref().map(stored_budget),
             client_tools: tools.into_iter().flatten().map(stored_tool).collect(),
-            system_prompt: filled(request.system_prompt),
-            task_id: filled(request.task_id),
-            on_restart: request.on_restart.map(stored_on_restart),
-            ..ThreadRecord::default()
+            ..copied
         })
     }
 

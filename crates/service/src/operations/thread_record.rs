@@ -7,8 +7,8 @@ use windlass_core::turn_policy::{TurnMode, TurnPolicy, TurnPolicyOptions};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::mode::UnknownMode;
 use windlass_protocol::{
-    Budget, DynamicToolSpec, Mode, OnRestart, RECORD_SCHEMA_VERSION, Thread, ThreadParent,
-    TurnEnvironmentParams, TurnPolicyParams,
+    Budget, CreateThread, DynamicToolSpec, Mode, OnRestart, RECORD_SCHEMA_VERSION, Thread,
+    ThreadParent, TurnEnvironmentParams, TurnPolicyParams,
 };
 
 use crate::ids;
@@ -48,6 +48,19 @@ pub(crate) fn thread(id: SessionId, record: &ThreadRecord) -> Thread {
             thread_id: ids::thread(parent.session_id),
             turn_id: parent.turn_id.to_string(),
         }),
+    }
+}
+
+/// Returns the record of a new thread with the fields that need no check.
+pub(crate) fn copied_fields(request: &CreateThread) -> ThreadRecord {
+    let text = |text: &Option<String>| super::create::filled(text.clone());
+    ThreadRecord {
+        title: text(&request.title),
+        archived: request.archived.unwrap_or(false),
+        system_prompt: text(&request.system_prompt),
+        task_id: text(&request.task_id),
+        on_restart: request.on_restart.map(stored_on_restart),
+        ..ThreadRecord::default()
     }
 }
 
