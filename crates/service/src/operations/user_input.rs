@@ -1,5 +1,6 @@
 //! Answering a question of the agent.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::items::Wait;
 use windlass_core::questions::{AnswerMisfit, check_answers};
@@ -67,11 +68,22 @@ impl From<AnswerMisfit> for ApiError {
     }
 }
 
+/// The part of a prompt that its answers must match.
+#[derive(Default, Deserialize)]
+struct Questions {
+    questions: Vec<Question>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    id: String,
+}
+
 /// Refuses answers that leave a question out or are to none, so that the right ones can still come.
 fn check(asked: &Value, answers: &UserInputAnswers) -> Result<()> {
-    let questions = asked["questions"].as_array().into_iter().flatten();
-    let ids: Vec<&str> = questions.filter_map(|it| it["id"].as_str()).collect();
     // A tool of the host may ask in a shape of its own, which only it can read.
+    let Questions { questions } = Questions::deserialize(asked).unwrap_or_default();
+    let ids: Vec<&str> = questions.iter().map(|it| it.id.as_str()).collect();
     if ids.is_empty() {
         return Ok(());
     }

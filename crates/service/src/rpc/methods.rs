@@ -166,7 +166,7 @@ async fn create(call: Call) -> Answer {
 
 async fn start(mut call: Call) -> Answer {
     let id = std::mem::take(&mut call.thread);
-    execute::<op::StartTurn>(call, IdPath { id }).await
+    Box::pin(execute::<op::StartTurn>(call, IdPath { id })).await
 }
 
 async fn steer(mut call: Call) -> Answer {

@@ -152,11 +152,11 @@ pub(super) async fn register(mut call: Call) -> Answer {
     };
     let (peer, service, thread) = (call.peer, call.service, call.thread);
     let found = service.find(&thread).await?;
-    let names = tools.iter().filter_map(|tool| tool["name"].as_str());
-    let names: Vec<String> = names.map(str::to_owned).collect();
     let answer = json!({"thread_id": thread, "tools_registered": tools.len()});
     let change = [("dynamic_tools".to_owned(), Value::Array(tools))];
     let (change, _) = fields::read::<PatchThread>(change.into_iter().collect())?;
+    let tools = change.dynamic_tools.iter().flatten();
+    let names = tools.map(|tool| tool.name.clone()).collect();
     let path = IdPath { id: thread };
     let patch = windlass_protocol::api::Call::<op::PatchThread>::new(path, change);
     service.handle(&call.context, patch).await?;
