@@ -206,9 +206,9 @@ mod tests {
     use crate::sqlite::{SqliteError, SqliteStore};
 
     fn turn_event(kind: &str, payload: serde_json::Value, turn: TurnId) -> EventData {
-        let mut payload = payload;
-        payload["turn_id"] = serde_json::json!(turn);
-        EventData::from_type(kind, payload).unwrap()
+        let mut fields = payload;
+        fields["turn_id"] = serde_json::json!(turn);
+        EventData::from_type(kind, fields).unwrap()
     }
 
     /// Fills a stream with a turn of more records than one commit prunes, and a record after it.
