@@ -13,7 +13,8 @@ an interrupt and a killed host by forking without end, to take the port of a kil
 the user; what this machine cannot hold is SKIPPED by name. Then a model calls files tools and commands with values
 that have broken something somewhere, in random combinations, while honest sessions work beside it. Honest turns all complete,
 nothing outside of the root changes, and memory, disk and file descriptors level off. `cargo xtask test` does the same for 15
-seconds. The seed is printed.
+seconds. The seed is printed. Before that it runs the tests of attacks on the daemon: clients that do not read, a token that is revoked
+while a request arrives, and an external agent that floods its output.
 
 Usage: cargo xtask hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock] [--escapes-only]
 
@@ -25,7 +26,22 @@ Examples:
     run,
 };
 
+/// Packages with the tests that attack a daemon.
+const DAEMON_ATTACKS: [(&str, &[&str]); 2] = [
+    (
+        "windlass-server",
+        &["readers::", "token_revoked_while_a_body_arrives"],
+    ),
+    ("windlass", &["backend_output::"]),
+];
+
 fn run(arguments: &[String]) -> Result<(), Failure> {
+    for (package, tests) in DAEMON_ATTACKS {
+        let mut cargo = command::cargo();
+        cargo.args(["test", "-p", package, "--test", "it", "--"]);
+        cargo.args(tests);
+        command::run(cargo)?;
+    }
     let mut cargo = command::cargo();
     cargo.args(["run", "--release", "-p", "windlass-crash", "--", "hostile"]);
     cargo.args(arguments);

@@ -58,7 +58,10 @@ pub async fn attempt_all(way: Option<Confinement>) -> Result<(), String> {
     let both = [Confinement::Bubblewrap, Confinement::Landlock];
     let best = both.into_iter().find(|way| way.works_here());
     let Some(way) = way.or(best).filter(|way| way.works_here()) else {
-        skipped("escapes", "no sandbox works on this machine");
+        skipped(
+            "escapes",
+            "the sandbox that was asked for does not work on this machine",
+        );
         return Ok(());
     };
     if !Path::new("/usr/bin/perl").exists() {
