@@ -110,7 +110,7 @@ fn watch(
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while from.read(&mut bytes)? > 0 {
-            // Nobody listens behind the first.
+            // Only the first output is measured.
             let _ = tell.send(Instant::now());
         }
         Ok(())

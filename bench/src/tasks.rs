@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, FixedOffset, Timelike, Utc};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use windlass_core::SystemClock;
+use windlass_jobs::{JobSpec, JobStore, NewTask, TaskSettings, Tasks};
 use windlass_store::{SqliteOptions, SqliteStore};
-use windlass_work::{NewTask, SystemClock, TaskSettings, Tasks, WorkSpec, WorkStore};
 
 use crate::daemon::child::{self, Daemon};
 use crate::daemon::client::Client;
@@ -169,7 +170,7 @@ async fn due(client: &Client) -> Result<f64> {
         let made = client.post("/automations", &body).await?;
         ids.push(made["id"].as_str().ok_or("no id")?.to_owned());
     }
-    // Nobody asks until then: the daemon is idle.
+    // The daemon is idle until then.
     let left = 61 - u64::from(Utc::now().second());
     tokio::time::sleep(Duration::from_secs(left)).await;
     let mut worst: f64 = 0.0;
@@ -192,7 +193,7 @@ async fn due(client: &Client) -> Result<f64> {
     Ok(worst)
 }
 
-/// Shows what tasks that wait take up in a process that has just started.
+/// Reports the memory of queued tasks in a process that has just started.
 async fn memory(report: &mut Report) -> Result<()> {
     report.progress(&format!("nothing yet: queueing {WAITING} tasks"));
     let home = tempfile::tempdir()?;
@@ -200,7 +201,7 @@ async fn memory(report: &mut Report) -> Result<()> {
     let tasks = opened(&store).await?;
     for first in (0..WAITING).step_by(500) {
         let owner = if first < WAITING / 2 { "one" } else { "other" };
-        let batch = (0..500).map(|_| NewTask::new(WorkSpec::new(PROMPT)));
+        let batch = (0..500).map(|_| NewTask::new(JobSpec::new(PROMPT)));
         tasks.submit_all(owner, batch.collect()).await?;
     }
     drop(tasks);
@@ -224,7 +225,7 @@ async fn memory(report: &mut Report) -> Result<()> {
 }
 
 async fn opened(store: &SqliteStore) -> Result<Tasks> {
-    let store = WorkStore {
+    let store = JobStore {
         journal: Arc::new(store.journal()),
         records: Arc::new(store.host_records()),
     };

@@ -1,5 +1,4 @@
-//! A store that has seen much: how long the daemon takes to start on it, and how long whoever appends waits while retention
-//! sweeps it.
+//! A store with a long history: how long the daemon takes to start on it, and how long appends wait during maintenance.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
 use windlass_core::typed_id::{EventId, SessionId};
 use windlass_store::sqlite::SqliteRetention;
 use windlass_store::{
-    Batch, Begun, Journal, RunLog, SqliteJournal, SqliteOptions, SqliteStore, StreamKey,
+    Batch, BeginOutcome, Journal, RunLog, SqliteJournal, SqliteOptions, SqliteStore, StreamKey,
 };
 
 use crate::daemon::child::{self, Daemon};
@@ -82,7 +81,8 @@ async fn fill(directory: &Path, runs: usize) -> Result<()> {
                     outcome_description: None,
                     started_at: Utc::now(),
                 };
-                let (Begun::New(run) | Begun::Existing(run)) = log.begin(started, "one").await?;
+                let (BeginOutcome::New(run) | BeginOutcome::Existing(run)) =
+                    log.begin(started, "one").await?;
                 let ended = RunEnded {
                     run_id: run.summary.run_id.clone(),
                     agent_id: run.summary.agent_id.clone(),
@@ -110,7 +110,7 @@ fn event(seq: u64, at: DateTime<Utc>) -> Arc<Event> {
     Arc::new(Event { ts: at, ..event })
 }
 
-/// Appends one event at a time until it is told to stop; returns how long each append took.
+/// Appends one event at a time until it is stopped; returns how long each append took.
 async fn append(journal: SqliteJournal, stop: Arc<AtomicBool>) -> Result<Vec<Duration>> {
     let claim = journal.claim(&StreamKey::new("at-work")).await?;
     let mut times = Vec::new();
@@ -132,7 +132,7 @@ async fn append(journal: SqliteJournal, stop: Arc<AtomicBool>) -> Result<Vec<Dur
     Ok(times)
 }
 
-/// Appends while something else goes on, and shows how long that took.
+/// Appends while another operation runs, and reports the latency.
 async fn beside(
     report: &mut Report,
     store: &SqliteStore,

@@ -1,4 +1,4 @@
-//! Random choices that a seed repeats.
+//! Random choices from a reproducible seed.
 
 /// A SplitMix64 generator.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! What must hold of what a death left behind.
+//! Invariants of the data after a kill.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -14,34 +14,34 @@ use windlass_turn::Thread;
 use crate::child::{EFFECTS, SESSIONS, session_id};
 use crate::restarts::check_crashes;
 
-/// What is known of earlier deaths, to see that nothing changes behind them.
+/// State after earlier kills, to detect later changes to it.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Per session: the events that were seen.
+    /// Events seen per session.
     seen: HashMap<u128, Vec<Arc<Event>>>,
-    /// Per session: the inputs that were acknowledged.
+    /// Acknowledged inputs per session.
     acknowledged: HashMap<u128, Vec<String>>,
 }
 
-/// What a look found.
+/// Results of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Turns that came to an end.
+    /// Turns that have ended.
     pub ended_turns: usize,
-    /// Turns that wait for their end.
+    /// Open turns.
     pub open_turns: usize,
-    /// Calls whose outcome a death left unknown.
+    /// Calls with an unknown outcome after a kill.
     pub unknown_outcomes: usize,
-    /// Times that a turn went on after a death.
+    /// Times that a turn resumed after a kill.
     pub resumed: usize,
-    /// Turns that brought the child down too often in a row, and were given up.
+    /// Turns that crashed the child too often in a row and failed.
     pub given_up: usize,
-    /// Forks that are there.
+    /// Existing forks.
     pub forks: usize,
 }
 
 impl Figures {
-    /// Adds what was found in another directory.
+    /// Adds the results of another directory.
     pub fn add(&mut self, other: Self) {
         self.ended_turns += other.ended_turns;
         self.open_turns += other.open_turns;
@@ -53,7 +53,7 @@ impl Figures {
 }
 
 impl Memory {
-    /// Notes an input that the child has acknowledged.
+    /// Records an input that the child has acknowledged.
     pub fn acknowledge(&mut self, session: u128, input: &str) {
         self.acknowledged
             .entry(session)
@@ -61,18 +61,18 @@ impl Memory {
             .push(input.to_owned());
     }
 
-    /// Tells whether nothing was ever acknowledged or seen.
+    /// Returns whether no input was acknowledged and no event seen.
     #[must_use]
     pub fn knows_nothing(&self) -> bool {
         self.acknowledged.is_empty() && self.seen.values().all(Vec::is_empty)
     }
 
-    /// Looks at everything. The error says what does not hold.
+    /// Checks everything. The error names the violated invariant.
     pub async fn check(&mut self, directory: &Path, is_final: bool) -> Result<Figures, String> {
         let options = SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing);
         let store = match SqliteStore::open_read_only(options).await {
             Ok(store) => store,
-            // A death before the first opening was done leaves nothing, and nothing was promised.
+            // A kill before the first open completed leaves no data, and nothing was acknowledged.
             Err(SqliteError::Io { source, .. })
                 if source.kind() == ErrorKind::NotFound && self.knows_nothing() =>
             {
@@ -98,7 +98,7 @@ impl Memory {
         Ok(figures)
     }
 
-    /// Every stream beside the sessions is a fork of one of them, and whole.
+    /// Every other stream is a complete fork of one of the sessions.
     async fn check_forks(&self, store: &SqliteStore, figures: &mut Figures) -> Result<(), String> {
         let streams = store.journal().streams().await;
         let sessions: HashMap<_, _> = (0..SESSIONS).map(|n| (session_id(n), n)).collect();
@@ -164,7 +164,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What was once there is there, as it was.
+    /// Earlier events still exist, unchanged.
     fn check_unchanged(&mut self, session: u128, events: &[Arc<Event>]) -> Result<(), String> {
         let before = self.seen.entry(session).or_default();
         if !events.starts_with(before) {
@@ -211,7 +211,7 @@ fn input_text(event: &Event) -> Option<&str> {
     }
 }
 
-/// Counts beginnings and ends of turns and calls.
+/// Counts starts and ends of turns and calls.
 #[derive(Default)]
 struct Witness {
     open: HashSet<String>,
@@ -259,7 +259,7 @@ impl Witness {
     }
 }
 
-/// Between turns every call has its result directly behind it.
+/// Between turns, every call is directly followed by its result.
 fn check_transcript(thread: &Thread) -> Result<(), String> {
     let messages: Vec<_> = thread.history().iter().collect();
     let mut waiting: Vec<String> = Vec::new();
@@ -287,7 +287,7 @@ fn check_transcript(thread: &Thread) -> Result<(), String> {
     Ok(())
 }
 
-/// A tool that may run at most once has run at most once, whatever happened.
+/// An at-most-once tool ran at most once in every case.
 fn check_effects(directory: &Path) -> Result<(), String> {
     let log = std::fs::read_to_string(directory.join(EFFECTS)).unwrap_or_default();
     let mut effects: HashMap<&str, usize> = HashMap::new();

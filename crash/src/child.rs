@@ -1,4 +1,4 @@
-//! The program that is killed: a runtime on disk that works on a few sessions until it is told to stop.
+//! The program to be killed: a runtime on disk that works on a few sessions until it must stop.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -16,32 +16,33 @@ use windlass_runtime::{
     ForkAt, ForkOptions, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder,
     RuntimeBackends, SessionBuilder,
 };
+use windlass_store::conformance::HookedJournal;
 use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 
 use crate::chance::Chance;
-use crate::faults::{self, FaultyJournal};
+use crate::faults::{self, JournalPoints};
 use crate::model::TellingModel;
 use crate::tools::{Effects, TOOLS};
 
-/// How many sessions the child works on at once.
+/// Sessions that the child works on concurrently.
 pub const SESSIONS: u128 = 4;
-/// After how many turns a session is forked.
+/// Turns after which a session is forked.
 const FORK_AFTER: usize = 3;
-/// What the child says when an input was acknowledged.
+/// Printed by the child when an input is acknowledged.
 pub const ACKNOWLEDGED: &str = "acknowledged";
-/// What the child says when nothing is left to do.
+/// Printed by the child when no work is left.
 pub const DONE: &str = "done";
-/// The file in the data directory that tools write their effects into.
+/// The file in the data directory to which tools append their effects.
 pub const EFFECTS: &str = "effects.log";
 
-/// What a life of the child is for.
+/// Parameters of one process of the child.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// Where everything is kept.
+    /// The data directory.
     pub directory: PathBuf,
-    /// Chooses the inputs.
+    /// Seed for the inputs.
     pub seed: u64,
-    /// How many inputs each session gets in all; 0 only finishes what is open.
+    /// Inputs per session in total; 0 only completes open turns.
     pub inputs: usize,
 }
 
@@ -51,7 +52,7 @@ pub fn session_id(n: u128) -> SessionId {
     SessionId::from_seed(0x5e55 + n)
 }
 
-/// Lives one life: takes up what is open, then gives every session its inputs.
+/// Runs one process: resumes open turns, then submits the inputs of every session.
 pub async fn live(life: Life) -> Result<()> {
     let runtime = Arc::new(open(&life).await?);
     runtime.resume_open_turns().await?;
@@ -70,11 +71,11 @@ pub async fn live(life: Life) -> Result<()> {
 
 async fn open(life: &Life) -> Result<InProcessRuntime> {
     let store = life.directory.join("store");
-    // A look at every page at each of hundreds of starts would only measure the disk.
+    // Checking every page at each of hundreds of starts would only measure the disk.
     let options = SqliteOptions::new(store).with_check(OpenCheck::Nothing);
     let store = SqliteStore::open(options).await;
     let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
-    let journal = FaultyJournal(Arc::new(store.journal()));
+    let journal = HookedJournal::with_hooks(Arc::new(store.journal()), JournalPoints);
     let backends = RuntimeBackends::on_journal(Arc::new(journal));
     let backends = backends.with_queries(Arc::new(store.queries()));
     let mut builder = runtime_with(backends, life.directory.join(EFFECTS));
@@ -84,12 +85,11 @@ async fn open(life: &Life) -> Result<InProcessRuntime> {
     builder.build().await
 }
 
-/// The one harness.
 pub(crate) fn harness_id() -> HarnessId {
     HarnessId::from_seed(1)
 }
 
-/// Begins a runtime with the model, the tools and the harness, and no session.
+/// Builds a runtime with the model, the tools and the harness, and no session.
 pub(crate) fn runtime_with(backends: RuntimeBackends, log: PathBuf) -> InProcessRuntimeBuilder {
     let mut drivers = DriverRegistry::new();
     drivers.register(ProviderType::LlmSim, |_, _| Box::new(TellingModel));
@@ -109,7 +109,7 @@ pub(crate) fn runtime_with(backends: RuntimeBackends, log: PathBuf) -> InProcess
         .harness(harness.build())
 }
 
-/// What a worker knows of its session.
+/// A worker's state of its session.
 #[derive(Default)]
 struct Progress {
     accepted: HashSet<MessageId>,
@@ -146,7 +146,7 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
     }
 }
 
-/// Forks a session that rests. Every other fork goes again at once, so that both are interrupted.
+/// Forks an idle session. Every other fork is removed at once, so that both operations are interrupted.
 async fn go_another_way(runtime: &InProcessRuntime, id: SessionId, said: usize) -> Result<()> {
     let options = ForkOptions::new();
     let fork = runtime.fork_session(id, ForkAt::Latest, options).await?;
@@ -156,7 +156,7 @@ async fn go_another_way(runtime: &InProcessRuntime, id: SessionId, said: usize) 
     Ok(())
 }
 
-/// Counts inputs and ends, and gives waiting calls what they wait for.
+/// Counts inputs and ends, and answers waiting calls.
 async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progress: &mut Progress) {
     match &event.data {
         EventData::InputMessage(data) => drop(progress.accepted.insert(data.message.id)),
@@ -165,7 +165,7 @@ async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progre
     }
 }
 
-/// Gives a waiting call what it waits for. An answer that was given before a death is given again: that changes nothing.
+/// Answers a waiting call. An answer given before a kill is repeated, which has no effect.
 pub(crate) async fn answer(runtime: &InProcessRuntime, id: SessionId, event: &Event) {
     let step = event
         .context
@@ -182,14 +182,14 @@ pub(crate) async fn answer(runtime: &InProcessRuntime, id: SessionId, event: &Ev
     }
 }
 
-/// The input of a session with a number: which tools the model is to call.
+/// The input of a session with a number: the tools that the model must call.
 fn input(seed: u64, session: u128, number: usize) -> String {
     let low = u64::try_from(session).unwrap_or(0);
     let mut chance = Chance::new(seed ^ (low << 32) ^ number as u64);
     with_tools(&mut chance, number.to_string())
 }
 
-/// Adds to a text which tools the model is to call: none to three.
+/// Appends the tools that the model must call to a text: none to three.
 pub(crate) fn with_tools(chance: &mut Chance, mut text: String) -> String {
     let count = chance.below(4);
     for _ in 0..count {

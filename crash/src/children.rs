@@ -1,8 +1,8 @@
-//! A process is killed while twenty agents of one turn work under a budget that they share.
+//! Kills a process while twenty agents of one turn work under a shared budget.
 //!
-//! A model starts twenty agents at once, each of which would work for ever; together they may use one dollar. The process is killed with SIGKILL in
-//! the middle, once or twice, and then goes on until nobody may make another call. What was used is never above the limit by more than what is
-//! set aside for one call, neither by the journals nor by what the model itself has written down of its calls, and every sum agrees.
+//! A model starts twenty agents at once, each of which would work forever; together they may spend one dollar. The process is killed with SIGKILL
+//! once or twice, and then continues until the budget allows no further call. Usage exceeds the limit by at most the reservation of one call, both in
+//! the journals and in the model's own log of its calls, and all sums agree.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::OpenOptions;
@@ -38,46 +38,46 @@ use crate::child::{DONE, harness_id, say};
 use crate::harness::{Killed, Plan};
 use crate::model::piece_by_piece;
 
-/// How many agents work at once.
+/// Concurrent agents.
 pub const AGENTS: usize = 20;
-/// What the turn and its agents may use together, in millionths of a dollar.
+/// Shared budget of the turn and its agents, in millionths of a dollar.
 const LIMIT: u64 = 1_000_000;
-/// What is set aside for a call of which nothing is known yet.
+/// Reservation for a call without known usage.
 const RESERVE: u64 = 30_000;
-/// What a call costs: a little more than was set aside for the first.
+/// Price of a call: slightly above the first reservation.
 const PRICE: u64 = 31_000;
 /// How often one tree of agents is orphaned. A turn that brought the process down three times in a row is given up.
 const DEATHS_OF_A_TREE: u64 = 2;
-/// The process is killed at one of the first so many calls of its life.
+/// The process is killed at one of its first calls, up to this number.
 const CALLS_BEFORE_DEATH: u64 = 28;
-/// A process that says nothing for so long is stuck, which is a finding.
+/// A process without output for this long is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The session that somebody talks to.
+/// The session that the user talks to.
 const ROOT: SessionId = SessionId::from_seed(0xc41d);
-/// What the child says when it makes a call of the model.
+/// Printed by the child when it calls the model.
 const CALLING: &str = "calling";
-/// The file in which the model writes down its calls.
+/// The file to which the model logs its calls.
 const BILL: &str = "bill";
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How often the process was killed while agents worked.
     pub kills: u64,
-    /// How often everything had been done before.
+    /// How often all work was done before the kill.
     pub late_kills: u64,
-    /// How many trees of agents there were.
+    /// Number of agent trees.
     pub trees: u64,
-    /// How many calls of models came to an end, and how many were cut off.
+    /// Model calls that ended, and calls that were interrupted.
     pub calls: u64,
     /// See `calls`.
     pub cut_off: u64,
-    /// The most that one tree has used, in millionths of a dollar.
+    /// The highest usage of one tree, in millionths of a dollar.
     pub most_used: u64,
 }
 
-/// Carries a plan out. The error says what did not hold.
+/// Runs a plan. The error names the violated invariant.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
     let tokio = tokio::runtime::Builder::new_current_thread();
     let tokio = { tokio }.enable_all().build();
@@ -100,7 +100,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
                     break;
                 }
             }
-            // What was used counts also before anybody goes on.
+            // The limit also applies to the state before the process continues.
             let tree = tokio.block_on(Tree::read(home.path())).map_err(told)?;
             tree.check_limit(home.path()).map_err(told)?;
         }
@@ -118,13 +118,13 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
     Ok(summary)
 }
 
-/// How a life ended.
+/// How a process ended.
 enum Ended {
     Killed,
     Done,
 }
 
-/// Starts the child, and kills it a little after it has made so many calls; or waits until it is done.
+/// Starts the child, and kills it shortly after this many calls, or waits until it is done.
 fn live(plan: &Plan, directory: &Path, death: Option<(u64, Duration)>) -> Result<Ended, String> {
     let mut command = Command::new(&plan.program);
     command.arg("with-children").arg("--data").arg(directory);
@@ -172,19 +172,19 @@ fn listen(child: &mut Killed) -> Receiver<String> {
     receiver
 }
 
-/// What the journals of a turn and its agents say.
+/// The journals of a turn and its agents, summarized.
 #[derive(Debug, Default)]
 struct Tree {
     calls: u64,
     used: u64,
     cut_off: u64,
     agents: BTreeSet<SessionId>,
-    /// How the turn of somebody ended.
+    /// How the root turn ended, once for each recorded end.
     ends: Vec<Option<String>>,
-    /// How many turns of agents began, and how many ends they have.
+    /// Started and ended turns of agents.
     begun_agents: u64,
     ended_agents: u64,
-    /// What the read model says that turns have used which have ended.
+    /// Usage of ended turns in the read model.
     told: u64,
 }
 
@@ -239,12 +239,12 @@ impl Tree {
         Ok(())
     }
 
-    /// What must hold at any moment.
+    /// Checks the invariant that must hold at any moment.
     fn check_limit(&self, directory: &Path) -> Result<(), String> {
         if self.used != self.calls * PRICE {
             return Err(format!("the sums do not agree: {self:?}"));
         }
-        // Of a call that was cut off the journal does not tell whether the model was asked; its own book does.
+        // For an interrupted call, the journal does not show whether the model received it; the model's own log does.
         let (begun, finished) = bill(directory)?;
         let cut_off = begun.saturating_sub(self.calls);
         let is_more = self.used + cut_off * RESERVE > LIMIT + RESERVE;
@@ -256,9 +256,9 @@ impl Tree {
         Ok(())
     }
 
-    /// What must hold when all is done.
+    /// Checks the invariants of the final state.
     fn check_end(&self) -> Result<(), String> {
-        // Of a turn that is open the read model does not say what it has used.
+        // The read model does not contain the usage of an open turn.
         if self.told != self.used {
             return Err(format!("the sums do not agree: {self:?}"));
         }
@@ -277,7 +277,7 @@ impl Tree {
     }
 }
 
-/// Returns how many calls the model began, and how many it finished, by its own book.
+/// Returns the calls that the model started and finished, from its own log.
 fn bill(directory: &Path) -> Result<(u64, u64), String> {
     let text = std::fs::read_to_string(directory.join(BILL)).map_err(|error| error.to_string())?;
     let count = |word: &str| text.lines().filter(|line| *line == word).count() as u64;
@@ -288,7 +288,7 @@ fn options(directory: &Path) -> SqliteOptions {
     SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing)
 }
 
-/// Lives as the process that is killed: begins the turn, or goes on with it, to its end.
+/// Runs as the process to be killed: starts or resumes the turn and completes it.
 pub async fn work(directory: PathBuf) -> LoopResult<()> {
     let store = SqliteStore::open(options(&directory)).await;
     let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
@@ -301,7 +301,7 @@ pub async fn work(directory: PathBuf) -> LoopResult<()> {
         turn.wait().await?;
     }
     say(DONE);
-    // The harness ends it, as it does at any other moment.
+    // The harness kills it, as at any other moment.
     std::future::pending().await
 }
 
@@ -348,13 +348,13 @@ async fn runtime(store: &SqliteStore, bill: PathBuf) -> LoopResult<InProcessRunt
         .await
 }
 
-/// A model that starts agents for who says `go`, and calls a tool for everybody else. It writes down what it is paid for.
+/// A model that starts agents if the prompt is `go`, and calls a tool otherwise. It logs the calls that it charges for.
 struct Dear {
     bill: PathBuf,
 }
 
 impl Dear {
-    /// One line in one write, so that a death leaves whole lines.
+    /// One line per write, so that a kill leaves complete lines.
     fn note(&self, line: &str) -> std::io::Result<()> {
         let mut bill = OpenOptions::new();
         let mut bill = bill.create(true).append(true).open(&self.bill)?;

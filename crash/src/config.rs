@@ -1,8 +1,8 @@
-//! The daemon is killed and restarted with a changing configuration while tasks and fleet runs wait and work.
+//! Kills the daemon and restarts it with a changing configuration while tasks and fleet runs wait and run.
 //!
-//! Before each start a backend, a model, a directory and the token file are removed or restored at random; the last two also change while the
-//! daemon runs. A job whose needs are missing is held: it is shown as such, has no end, and loses no attempt. No job ends while its turn is
-//! open, and each ends as its last turn did. Once everything is restored, every job comes to its end, and no command ran twice in a turn.
+//! Before each start a backend, a model, a directory and the token file are removed or restored at random; the last two also change while the daemon
+//! runs. A job whose requirements are missing is held: its status is held, it does not end, and it loses no attempt. No job ends while its turn is
+//! open, and each ends as its last turn did. Once everything is restored, every job ends, and no command ran twice in a turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,40 +14,39 @@ use serde_json::{Value, json};
 
 use crate::backends::{self, BACKEND, agent};
 use crate::chance::Chance;
-use crate::daemon::{Client, Daemon, Home};
+use crate::daemon::{Client, Daemon, Home, configure, start};
 use crate::undo::model::{CALL, Model};
 
 /// The model that is removed and restored.
 const OTHER_MODEL: &str = "anthropic/claude-other";
 /// The directory that is removed and restored.
 const DIRECTORY: &str = "part";
-/// Where commands leave a line, each in a file of its job.
+/// Directory where commands append a line, each to a file of its job.
 const EFFECTS: &str = "effects";
-/// How long a daemon lives at most.
+/// Maximum runtime of a daemon.
 const LONGEST_LIFE: u64 = 500;
-/// How many tasks are queued in each life, and in which lives a fleet run starts.
+/// Tasks queued per daemon process, and the processes in which a fleet run starts.
 const TASKS_PER_LIFE: u64 = 6;
 const LIVES_PER_RUN: u64 = 5;
-/// How often a job may be tried: a turn that crashes three processes fails.
+/// Maximum attempts of a job: a turn that crashes three processes fails.
 const ATTEMPTS: u64 = 10;
-/// Work that takes longer is stuck, which is a finding.
+/// Work that takes longer is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The daemon.
+    /// Path of the daemon's program.
     pub daemon: PathBuf,
-    /// The program that is the agent when it is told [`agent::WORD`].
+    /// The program that acts as the agent if its argument is [`agent::WORD`].
     pub agent: PathBuf,
     /// How often the daemon is killed.
     pub kills: u64,
-    /// Chooses the moments and the configurations.
+    /// Seed for the moments and the configurations.
     pub seed: u64,
 }
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How often the daemon was killed.
@@ -64,7 +63,7 @@ pub struct Summary {
     pub commands: u64,
 }
 
-/// What a job needs beside the daemon.
+/// A job's requirement in addition to the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
     Token,
@@ -85,7 +84,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
         ("ANTHROPIC_BASE_URL".to_owned(), model.url()),
     ];
     for directory in [EFFECTS, DIRECTORY] {
-        let made = fs::create_dir_all(home.workspace().join(directory));
+        let made = fs::create_dir_all(home.workspace.join(directory));
         made.map_err(|error| error.to_string())?;
     }
     let token = token(plan, &home)?;
@@ -149,7 +148,7 @@ fn swap(from: &Path, to: &Path) -> Result<(), String> {
 impl Trial<'_> {
     fn live(&mut self, kills: u64, progress: &mut impl FnMut(u64)) -> Result<(), String> {
         self.configure(BTreeSet::new())?;
-        let mut daemon = self.home.start()?;
+        let mut daemon = start(self.home)?;
         while self.summary.kills < kills {
             self.queue(&daemon)?;
             if self.chance.below(3) == 0 {
@@ -161,21 +160,21 @@ impl Trial<'_> {
             }
             std::thread::sleep(Duration::from_millis(self.chance.below(LONGEST_LIFE)));
             self.look(&daemon)?;
-            daemon.kill()?;
+            daemon.kill();
             self.summary.kills += 1;
             let missing = self.some_of(&NEEDS);
             self.configure(missing)?;
-            daemon = self.home.start()?;
+            daemon = start(self.home)?;
             progress(self.summary.kills);
         }
-        daemon.kill()?;
+        daemon.kill();
         self.configure(BTreeSet::new())?;
-        daemon = self.home.start()?;
+        daemon = start(self.home)?;
         self.wait(&daemon)?;
         self.check(&daemon)
     }
 
-    /// Chooses what is missing; nothing in one of three cases.
+    /// Chooses the missing requirements; none in one of three cases.
     fn some_of(&mut self, needs: &[Need]) -> BTreeSet<Need> {
         if self.chance.below(3) == 0 {
             return BTreeSet::new();
@@ -184,9 +183,9 @@ impl Trial<'_> {
         chosen.copied().collect()
     }
 
-    /// Removes and restores what jobs need. The daemon reads the configuration at its next start, and the files at once.
+    /// Removes and restores requirements. The daemon reads the configuration at its next start, and the files at once.
     fn configure(&mut self, missing: BTreeSet<Need>) -> Result<(), String> {
-        let (data, workspace) = (self.home.data(), self.home.workspace());
+        let (data, workspace) = (self.home.data(), self.home.workspace.clone());
         for need in [Need::Token, Need::Directory] {
             let (is, was) = (missing.contains(&need), self.missing.contains(&need));
             let (path, aside) = match need {
@@ -217,14 +216,14 @@ impl Trial<'_> {
             ));
         }
         self.missing = missing;
-        self.home.configure(&config)
+        configure(self.home, &config)
     }
 
     fn client(&self, daemon: &Daemon) -> Client {
         daemon.client.with_token(&self.token)
     }
 
-    /// Queues jobs whose needs are there now.
+    /// Queues jobs whose requirements are available.
     fn queue(&mut self, daemon: &Daemon) -> Result<(), String> {
         if self.missing.contains(&Need::Token) {
             return Ok(());
@@ -242,13 +241,13 @@ impl Trial<'_> {
                 Need::Model => body["model"] = json!(OTHER_MODEL),
                 Need::Backend => body["backend"] = json!(BACKEND),
                 Need::Directory => {
-                    body["workspace"] = json!(self.home.workspace().join(DIRECTORY));
+                    body["workspace"] = json!(self.home.workspace.join(DIRECTORY));
                 }
             }
-            let task = client.post("/v1/tasks", &body)?;
+            let task = client.try_post("/v1/tasks", &body)?;
             let id = text(&task["id"]);
             if self.chance.below(12) == 0 {
-                client.post(&format!("/v1/tasks/{id}/cancel"), &json!({}))?;
+                client.try_post(&format!("/v1/tasks/{id}/cancel"), &json!({}))?;
             }
             self.tasks.insert(id, name);
         }
@@ -273,7 +272,7 @@ impl Trial<'_> {
                 Need::Model => task["worker"] = json!({ "model": OTHER_MODEL }),
                 Need::Backend => task["backend"] = json!(BACKEND),
                 Need::Directory => {
-                    task["workspace"] = json!({"root": self.home.workspace().join(DIRECTORY)});
+                    task["workspace"] = json!({"root": self.home.workspace.join(DIRECTORY)});
                 }
             }
             tasks.push(task);
@@ -282,13 +281,13 @@ impl Trial<'_> {
             return Ok(());
         }
         let body = json!({"name": "changing", "tasks": tasks, "max_workers": 2, "start": true});
-        let made = client.post("/v1/fleet/runs", &body)?;
+        let made = client.try_post("/v1/fleet/runs", &body)?;
         self.runs
             .push(format!("/v1/fleet/runs/{}", text(&made["run"]["id"])));
         Ok(())
     }
 
-    /// Names the next job and what it needs; `None` where that is missing now.
+    /// Names the next job and its requirement; `None` if that is missing now.
     fn next_job(&mut self) -> Option<(String, Need)> {
         self.names += 1;
         let index = usize::try_from(self.names).unwrap_or_default() % NEEDS.len();
@@ -298,21 +297,21 @@ impl Trial<'_> {
     }
 
     fn prompt(&self, name: &str) -> String {
-        let file = self.home.workspace().join(EFFECTS).join(name);
+        let file = self.home.workspace.join(EFFECTS).join(name);
         let command = format!("echo {name} >> {}; sleep 0.3", file.display());
         let call = json!({"name": "shell", "arguments": {"command": command}});
         format!("{CALL}{call}")
     }
 
-    /// Looks at all jobs: a held one has no end, and one that ended has a turn that ended the same way.
+    /// Checks all jobs: a held job has not ended, and an ended job has a turn with the same end.
     fn look(&mut self, daemon: &Daemon) -> Result<u64, String> {
         let mut open = 0;
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            let task = daemon.get(&format!("/v1/tasks/{id}"))?;
+            let task = daemon.client.try_get(&format!("/v1/tasks/{id}"))?;
             open += u64::from(self.look_at(daemon, &task)?);
         }
         for path in self.runs.clone() {
-            let run = daemon.get(&path)?;
+            let run = daemon.client.try_get(&path)?;
             for task in list(&run["tasks"]) {
                 open += u64::from(self.look_at(daemon, &task)?);
             }
@@ -357,7 +356,7 @@ impl Trial<'_> {
                 let path = format!("/v1/threads/{thread}");
                 let answer = daemon.client.exchange("GET", &path, &[], "")?;
                 match answer.status {
-                    // It was cancelled before its thread was there.
+                    // It was cancelled before its thread existed.
                     404 => Ok(Vec::new()),
                     _ => Ok(list(&answer.json()?["turns"])),
                 }
@@ -374,22 +373,22 @@ impl Trial<'_> {
                 return Ok(());
             }
             if Instant::now() > until {
-                let tasks = daemon.get("/v1/tasks?status=queued,running")?;
+                let tasks = daemon.client.try_get("/v1/tasks?status=queued,running")?;
                 return Err(format!("{open} jobs do not come to their end: {tasks:#}"));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Checks what is left when every job has ended.
+    /// Checks the final state after every job has ended.
     fn check(&mut self, daemon: &Daemon) -> Result<(), String> {
         for (id, name) in self.tasks.clone() {
-            let task = daemon.get(&format!("/v1/tasks/{id}"))?;
+            let task = daemon.client.try_get(&format!("/v1/tasks/{id}"))?;
             self.summary.tasks += 1;
             self.check_job(daemon, &task, &name)?;
         }
         for path in self.runs.clone() {
-            for task in list(&daemon.get(&path)?["tasks"]) {
+            for task in list(&daemon.client.try_get(&path)?["tasks"]) {
                 self.summary.fleet_tasks += 1;
                 self.check_job(daemon, &task, &text(&task["task_id"]))?;
             }
@@ -408,7 +407,7 @@ impl Trial<'_> {
             "canceled" => self.summary.cancelled += 1,
             _ => return Err(format!("it is not completed: {job:#}")),
         }
-        let lines = fs::read_to_string(self.home.workspace().join(EFFECTS).join(name));
+        let lines = fs::read_to_string(self.home.workspace.join(EFFECTS).join(name));
         let lines = lines.unwrap_or_default().lines().count() as u64;
         self.summary.commands += lines;
         match lines > turns {

@@ -1,18 +1,14 @@
-//! Named points at which the child stops and waits for its death.
+//! Named fault points at which the child stops and waits to be killed.
 //!
-//! They sit in wrappers around the runtime's seams (journal, driver, tools), so that nothing of them is in any other
-//! program.
+//! They are in wrappers around the runtime's interfaces (journal, driver, tools), so that no other program contains them.
 
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use tokio::sync::watch;
-use windlass_core::events::Event;
-use windlass_store::{
-    Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
-};
+use windlass_store::JournalError;
+use windlass_store::conformance::{JournalCall, JournalHooks, JournalSuccess};
 
 /// Every point, by name.
 pub const POINTS: &[&str] = &[
@@ -28,7 +24,7 @@ pub const POINTS: &[&str] = &[
     "input.before-acknowledged",
 ];
 
-/// What the child says when it stands at its point.
+/// Printed by the child when it stops at its point.
 pub const REACHED: &str = "reached";
 
 struct Armed {
@@ -46,7 +42,7 @@ pub fn arm(point: &str, nth: u64) {
     });
 }
 
-/// Passes a point. At the armed one the child says so and does no more until it is killed.
+/// Passes a point. At the armed point, the child reports it and blocks until it is killed.
 pub fn pass(point: &str) {
     let Some(armed) = ARMED.get().filter(|armed| armed.point == point) else {
         return;
@@ -62,65 +58,27 @@ pub fn pass(point: &str) {
     }
 }
 
-/// A journal with points around what it does.
-pub struct FaultyJournal<J>(pub Arc<J>);
+/// Fault points around the calls of a journal.
+pub struct JournalPoints;
 
 #[async_trait]
-impl<J: Journal> Journal for FaultyJournal<J> {
-    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
-        pass("journal.before-claim");
-        self.0.claim(stream).await
-    }
-    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
-        pass("journal.before-append");
-        self.0.append(claim, batch).await?;
-        pass("journal.after-append");
+impl JournalHooks for JournalPoints {
+    async fn before(&self, call: JournalCall<'_>) -> Result<(), JournalError> {
+        match call {
+            JournalCall::Claim => pass("journal.before-claim"),
+            JournalCall::Append(_) => pass("journal.before-append"),
+            JournalCall::Fork => pass("journal.before-fork"),
+            JournalCall::Read => {}
+        }
         Ok(())
     }
-    async fn read(
-        &self,
-        stream: &StreamKey,
-        after: u64,
-        limit: usize,
-    ) -> Result<Page, JournalError> {
-        self.0.read(stream, after, limit).await
-    }
-    async fn read_after(
-        &self,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<FeedPage, JournalError> {
-        self.0.read_after(cursor, limit).await
-    }
-    fn watch_all(&self) -> watch::Receiver<u64> {
-        self.0.watch_all()
-    }
-    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        self.0.watch(stream).await
-    }
-    async fn open(
-        &self,
-        after: Option<&StreamKey>,
-        limit: usize,
-    ) -> Result<Vec<StreamKey>, JournalError> {
-        self.0.open(after, limit).await
-    }
-    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
-        self.0.remove(stream).await
-    }
-    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
-        self.0.standing(stream).await
-    }
-    async fn fork(
-        &self,
-        parent: &StreamKey,
-        at_seq: u64,
-        child: &StreamKey,
-        forked: Event,
-    ) -> Result<u64, JournalError> {
-        pass("journal.before-fork");
-        let head = self.0.fork(parent, at_seq, child, forked).await?;
-        pass("journal.after-fork");
-        Ok(head)
+
+    async fn after(&self, done: JournalSuccess) -> Result<(), JournalError> {
+        match done {
+            JournalSuccess::Append => pass("journal.after-append"),
+            JournalSuccess::Fork => pass("journal.after-fork"),
+            JournalSuccess::Read(_) => {}
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! Readers of the feed go on from their cursors while the process that writes is killed again and again.
+//! Readers of the feed continue from their cursors while the writing process is killed repeatedly.
 //!
-//! Many writers append to streams of their own in a child. Readers in this process open the database beside it, read some pages,
-//! forget everything but their cursor, and go on. Each record must come to each of them once, and those of a stream in its order.
+//! Many writers in a child append to their own streams. Readers in this process open the database concurrently, read some pages, drop all state
+//! except their cursor, and continue. Each reader must receive every record once, and the records of a stream in order.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -20,21 +20,21 @@ use windlass_store::{Batch, FeedEntry, Journal, JournalError, StreamKey};
 use crate::chance::Chance;
 use crate::harness::{Killed, Plan};
 
-/// How many streams are written at once.
+/// Streams written concurrently.
 pub const WRITERS: u64 = 64;
-/// How many read beside them.
+/// Concurrent readers.
 pub const READERS: u64 = 3;
-/// What the child says when it begins to write.
+/// Printed by the child when it starts to write.
 const WRITING: &str = "writing";
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Summary {
     /// How often the child was killed.
     pub kills: u64,
-    /// How many records there are in the end.
+    /// Number of records at the end.
     pub records: u64,
-    /// How often readers began again from their cursors.
+    /// How often readers restarted from their cursors.
     pub restarts: u64,
 }
 
@@ -93,7 +93,7 @@ async fn append_for_ever(
     }
 }
 
-/// What one reader has seen, and all that it keeps between two lives: its cursor.
+/// Records that one reader has seen, and the only state it retains between restarts: its cursor.
 struct Reader {
     cursor: Option<String>,
     heads: HashMap<StreamKey, u64>,
@@ -112,9 +112,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads some pages, or all there are, and forgets everything but the cursor.
+    /// Reads some pages, or all, and drops all state except the cursor.
     async fn live(&mut self, directory: &Path, pages: u64, limit: usize) -> Result<(), String> {
-        // Before the first commit of the first child there is nothing to open.
+        // Before the first commit of the first child, there is no database to open.
         let Ok(store) = SqliteStore::open_read_only(options(directory)).await else {
             return Ok(());
         };
@@ -154,7 +154,7 @@ async fn read(
     Ok(reader)
 }
 
-/// Carries a plan out. The error says what did not hold.
+/// Runs a plan. The error names the violated invariant.
 pub async fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let is_over = Arc::new(AtomicBool::new(false));
@@ -209,7 +209,7 @@ fn begin(plan: &Plan, directory: &Path, seed: u64) -> Result<Killed, String> {
     }
 }
 
-/// Returns how many records each stream has, by reading it.
+/// Returns the number of records of each stream, by reading it.
 async fn heads(directory: &Path) -> Result<HashMap<StreamKey, u64>, String> {
     let store = SqliteStore::open(options(directory)).await;
     let store = store.map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! The daemon is killed while a fleet works: many tasks over workers, half of them on an agent of others.
+//! Kills the daemon while a fleet works: many tasks over workers, half of them on an external agent.
 //!
-//! A client makes a run and starts it. While it works the daemon dies again and again, and between the deaths somebody interrupts and
-//! restarts workers. Every task ends once and stays as it ended, attempts are counted as the rule says, each attempt is one turn, no command
-//! runs twice in an attempt, and the agent is told nothing twice unless the thread says so.
+//! A client creates a run and starts it. The daemon is killed repeatedly while the run works, and in between the client interrupts and restarts
+//! workers. Every task ends once and its end does not change. Attempts are counted according to the rule, and each attempt is one turn. No command
+//! runs twice in an attempt, and the agent receives no prompt twice unless the thread has a notice about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,25 +13,24 @@ use serde_json::{Value, json};
 
 use crate::backends::{self, agent};
 use crate::chance::Chance;
-use crate::daemon::{Daemon, Home};
+use crate::daemon::{Daemon, Home, start};
 use crate::undo::model::{CALL, FAIL, Model};
 
-/// How often a task may be tried.
+/// Maximum attempts of a task.
 const ATTEMPTS: u64 = 3;
-/// A fleet that gets on no further for so long is stuck, which is a finding.
+/// A fleet without progress for this long is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The latest moment behind the end of some tasks at which the daemon dies.
+/// Maximum delay of a kill after the end of some tasks.
 const LATEST_MS: u64 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Where commands leave a line, each in a file of its task.
+/// Directory where commands append a line, each to a file of its task.
 const EFFECTS: &str = "effects";
 
-/// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The daemon.
+    /// Path of the daemon's program.
     pub daemon: PathBuf,
-    /// The program that is the agent when it is told so.
+    /// The program that acts as the agent.
     pub agent: PathBuf,
     /// How many tasks the run has.
     pub tasks: u64,
@@ -39,11 +38,11 @@ pub struct Plan {
     pub workers: u64,
     /// How often the daemon is killed.
     pub kills: u64,
-    /// Chooses the moments.
+    /// Seed for the moments.
     pub seed: u64,
 }
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How often the daemon was killed.
@@ -54,19 +53,19 @@ pub struct Summary {
     pub on_agent: u64,
     /// How many attempts there were in all.
     pub attempts: u64,
-    /// How many attempts were restarted by somebody.
+    /// Attempts restarted by the client.
     pub restarts: u64,
-    /// How many workers were told to give their task up.
+    /// Workers interrupted by the client.
     pub interrupts: u64,
-    /// Of how many commands the outcome was unknown.
+    /// Commands with an unknown outcome.
     pub unknown: u64,
-    /// How many prompts were told the agent again, with a notice.
+    /// Prompts sent to the agent again, with a notice.
     pub told_again: u64,
     /// How many commands ran.
     pub commands: u64,
 }
 
-/// Carries a plan out. The error says what did not hold.
+/// Runs a plan. The error names the violated invariant.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64, u64)) -> Result<Summary, String> {
     let model = Model::start()?;
     let mut home = backends::with_agent(&plan.daemon, &plan.agent)?;
@@ -75,7 +74,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64, u64)) -> Result<Summary, S
         ("ANTHROPIC_API_KEY".to_owned(), "none".to_owned()),
         ("ANTHROPIC_BASE_URL".to_owned(), model.url()),
     ];
-    let effects = home.workspace().join(EFFECTS);
+    let effects = home.workspace.join(EFFECTS);
     fs::create_dir_all(effects).map_err(|error| error.to_string())?;
     let mut trial = Trial {
         plan,
@@ -97,7 +96,7 @@ struct Trial<'a> {
     home: &'a Home,
     chance: Chance,
     summary: Summary,
-    /// Each task as it was seen last.
+    /// Each task as last seen.
     seen: BTreeMap<String, Value>,
 }
 
@@ -119,19 +118,21 @@ fn list(value: &Value) -> Vec<Value> {
 }
 
 impl Trial<'_> {
-    /// Makes the run and goes on to its end.
+    /// Creates the run and drives it to its end.
     fn live(&mut self, progress: &mut impl FnMut(u64, u64)) -> Result<(), String> {
-        let mut daemon = self.home.start()?;
-        let made = daemon.post("/v1/fleet/runs", &self.request())?;
+        let mut daemon = start(self.home)?;
+        let made = daemon.client.try_post("/v1/fleet/runs", &self.request())?;
         let run = format!("/v1/fleet/runs/{}", text(&made["run"]["id"]));
         if made["run"]["lifecycle_status"] != "pending" {
             return Err(format!("a run begins before it is started: {made:#}"));
         }
-        daemon.post(&format!("{run}/start"), &json!({}))?;
+        daemon
+            .client
+            .try_post(&format!("{run}/start"), &json!({}))?;
         let mut moved = Instant::now();
         let mut ended = 0;
         loop {
-            let shown = daemon.get(&run)?;
+            let shown = daemon.client.try_get(&run)?;
             let now = self.look(&shown)?;
             if now > ended {
                 (ended, moved) = (now, Instant::now());
@@ -140,17 +141,17 @@ impl Trial<'_> {
                 break;
             }
             if moved.elapsed() > PATIENCE {
-                let workers = daemon.get(&format!("{run}/workers"))?;
+                let workers = daemon.client.try_get(&format!("{run}/workers"))?;
                 return Err(format!("the fleet does not get on: {workers:#}"));
             }
-            // Each part of the work has its death, so that all of them are in the middle of something.
+            // Kills are spread over the run, so that each one interrupts work.
             let due = self.summary.kills < self.plan.kills
                 && ended * (self.plan.kills + 1) >= self.summary.kills * self.plan.tasks;
             if due {
                 std::thread::sleep(Duration::from_millis(self.chance.below(LATEST_MS)));
                 self.meddle(&daemon, &shown)?;
-                daemon.kill()?;
-                daemon = self.home.start()?;
+                daemon.kill();
+                daemon = start(self.home)?;
                 self.summary.kills += 1;
                 progress(self.summary.kills, ended);
             }
@@ -165,7 +166,7 @@ impl Trial<'_> {
     fn request(&self) -> Value {
         let task = |n: u64| {
             let name = format!("task-{n:04}");
-            // Some fail wherever the model is ours.
+            // Some fail if Windlass calls the model itself.
             let instructions = match n % 12 {
                 7 => format!("{FAIL}{name}"),
                 _ => {
@@ -193,7 +194,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Interrupts or restarts a worker now and then.
+    /// Occasionally interrupts or restarts a worker.
     fn meddle(&mut self, daemon: &Daemon, shown: &Value) -> Result<(), String> {
         let busy = list(&shown["tasks"]);
         let busy: Vec<_> = busy
@@ -220,7 +221,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Compares the tasks with what was seen before; returns how many have ended.
+    /// Compares the tasks with their last state; returns how many have ended.
     fn look(&mut self, shown: &Value) -> Result<u64, String> {
         let mut ended = 0;
         for task in list(&shown["tasks"]) {
@@ -242,7 +243,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Checks what is left of the run.
+    /// Checks the final state of the run.
     fn check(&mut self, daemon: &Daemon, run: &str) -> Result<(), String> {
         let leases = self.check_records(daemon, run)?;
         let told = agent::told(&backends::of_agent(self.home))?;
@@ -256,13 +257,15 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Reads the records of the run: each task ends once, and nothing is leased behind its end. Returns how often each was leased.
+    /// Reads the records of the run: each task ends once, and is not leased after its end. Returns the number of leases of each task.
     fn check_records(&self, daemon: &Daemon, run: &str) -> Result<BTreeMap<String, u64>, String> {
         let mut leases: BTreeMap<String, u64> = BTreeMap::new();
         let mut ends = BTreeSet::new();
         let mut after = String::new();
         loop {
-            let page = daemon.get(&format!("{run}/events/replay?limit=100{after}"))?;
+            let page = daemon
+                .client
+                .try_get(&format!("{run}/events/replay?limit=100{after}"))?;
             for event in list(&page["events"]) {
                 let task = text(&event["task_id"]);
                 match event["event"].as_str() {
@@ -309,10 +312,12 @@ impl Trial<'_> {
                 "{counted} attempts count, and the rule says {ATTEMPTS}"
             ));
         }
-        let thread = daemon.get(&format!("/v1/threads/{}", text(&task["thread_id"])));
+        let thread = daemon
+            .client
+            .try_get(&format!("/v1/threads/{}", text(&task["thread_id"])));
         let thread = match thread {
             Ok(thread) => thread,
-            // It was called off before its turn began.
+            // It was cancelled before its turn started.
             Err(_) if status == "cancelled" && attempts == 1 => return Ok(()),
             Err(what) => return Err(what),
         };
@@ -321,7 +326,7 @@ impl Trial<'_> {
         if let Some(open) = open {
             return Err(format!("a turn has not ended: {open}"));
         }
-        // An attempt that is called off before it begins has no turn.
+        // An attempt that is cancelled before it starts has no turn.
         let least = counted.saturating_sub(u64::from(status == "cancelled"));
         if !(least..=attempts).contains(&(turns.len() as u64)) {
             return Err(format!("{} turns are not {attempts} attempts", turns.len()));
@@ -333,7 +338,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The agent was told a task once in each attempt, and more often only where the thread says so.
+    /// The agent received a task's prompt once per attempt, and more often only if the thread has a notice about it.
     fn check_told(
         &mut self,
         id: &str,
@@ -357,7 +362,7 @@ impl Trial<'_> {
         }
     }
 
-    /// A command runs at most once in each attempt, and where it did not run in one that was completed, nobody says that it did.
+    /// A command runs at most once per attempt. If it did not run in a completed attempt, no record claims that it did.
     fn check_commands(
         &mut self,
         id: &str,
@@ -371,7 +376,7 @@ impl Trial<'_> {
         };
         let unknown = items.iter().filter(unknown).count() as u64;
         self.summary.unknown += unknown;
-        let lines = fs::read_to_string(self.home.workspace().join(EFFECTS).join(id));
+        let lines = fs::read_to_string(self.home.workspace.join(EFFECTS).join(id));
         let lines = lines.unwrap_or_default().lines().count() as u64;
         self.summary.commands += lines;
         if lines > turns {

@@ -1,4 +1,4 @@
-//! Starts the child, kills it, and looks at what it left, again and again.
+//! Repeatedly starts the child, kills it, and checks the data that it left.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use crate::check::{Figures, Memory};
 use crate::child::{ACKNOWLEDGED, DONE};
 use crate::faults::{POINTS, REACHED};
 
-/// A child that has not finished what is open after this long is stuck, which is a finding.
+/// A child that has not completed open work after this long is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A child that has not come by its point after this long dies where it is.
+/// A child that has not reached its fault point after this long is killed anyway.
 const DETOUR: Duration = Duration::from_secs(1);
 
-/// What the harness is to do.
+/// The plan of the harness.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The program that lives and is killed.
+    /// The program to start and kill.
     pub program: PathBuf,
     /// How often it is killed.
     pub kills: u64,
-    /// Chooses moments, points and inputs.
+    /// Seed for moments, fault points and inputs.
     pub seed: u64,
 }
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Summary {
     /// How often the child was killed.
@@ -38,17 +38,17 @@ pub struct Summary {
     pub figures: Figures,
 }
 
-/// How a life is to end.
+/// How a process is to end.
 enum Death {
     After(Duration),
     At { point: &'static str, nth: u64 },
     Never,
 }
 
-/// How many deaths one data directory goes through. The checks read everything, so that it must not grow for ever.
+/// Kills per data directory. The checks read everything, so the directory must stay small.
 const DEATHS_OF_A_DIRECTORY: u64 = 25;
 
-/// Carries a plan out. The error says what did not hold, and in which life.
+/// Runs a plan. The error names the violated invariant and the process in which it was found.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -72,7 +72,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
             live(plan, directory.path(), &death, is_final, &mut memory).map_err(told)?;
             let look = memory.check(directory.path(), is_final);
             let figures = tokio.block_on(look).map_err(told)?;
-            // A death in the first opening leaves nothing that could be looked at.
+            // A kill during the first open leaves no data to inspect.
             if is_looked_at(summary.kills) && !memory.knows_nothing() {
                 look_on(plan, directory.path()).map_err(told)?;
                 let again = memory.check(directory.path(), is_final);
@@ -94,12 +94,12 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
     Ok(summary)
 }
 
-/// After every eighth death somebody looks before the child goes on.
+/// After every eighth kill, other programs inspect the data before the child continues.
 fn is_looked_at(life: u64) -> bool {
     life % 8 == 5
 }
 
-/// Lets programs look at what there is, each in a process of its own that ends without closing anything.
+/// Lets programs inspect the data, each in its own process that exits without closing anything.
 fn look_on(plan: &Plan, directory: &Path) -> Result<(), String> {
     for how in [&["--read-only"][..], &[]] {
         let mut command = Command::new(&plan.program);
@@ -114,12 +114,12 @@ fn look_on(plan: &Plan, directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Every point has its turn; every other death is at a random moment.
+/// Fault points are used in turn; every other kill is at a random moment.
 fn choose(life: u64, chance: &mut Chance) -> Death {
     if life.is_multiple_of(2) {
         let which = usize::try_from(life / 2).unwrap_or(0) % POINTS.len();
         let point = POINTS[which];
-        // A stream is claimed once in a life, and seldom forked.
+        // A stream is claimed once per process, and rarely forked.
         let often = match point {
             "journal.before-claim" | "journal.before-fork" | "journal.after-fork" => 4,
             _ => 12,
@@ -159,7 +159,7 @@ fn live(
     };
     let heard = hear(&lines, patience, memory);
     child.kill()?;
-    // What it said before its death counts, also if nobody had listened yet.
+    // Output before the kill counts, even if it was not read yet.
     while let Ok(line) = lines.recv_timeout(PATIENCE) {
         note(&line, memory);
     }
@@ -171,11 +171,11 @@ fn live(
 }
 
 enum Heard {
-    /// It is at its point, or done.
+    /// It reached its point, or is done.
     Enough,
-    /// It said nothing more in time.
+    /// It printed nothing more in time.
     Silence,
-    /// It is gone.
+    /// It has exited.
     End,
 }
 

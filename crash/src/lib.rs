@@ -1,17 +1,17 @@
-//! Kills a working runtime again and again, and checks what it left behind.
+//! Kills a working runtime repeatedly and checks the data that it leaves.
 //!
-//! The [`child`] works on sessions with every kind of step, on a journal on disk. The [`harness`] starts it, ends it
-//! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
-//! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
+//! The [`child`] works on sessions with every kind of step, with a journal on disk. The [`harness`] starts it, kills it with SIGKILL at random
+//! moments and at named [`faults`], and after each kill [`check`]s the journal and the tools' log of their effects. Everything is derived from one
+//! seed, so that a failure is reproducible.
 //!
-//! With [`backends`] it is the daemon itself that is killed, while an agent of others carries a turn; with [`undo`] while a
-//! turn changes files, and while that is taken back; with [`tasks`] while its workers carry tasks out; with [`fleet`] while a run of
-//! many tasks is carried out; with [`config`] it is restarted with a changing configuration under both.
+//! Other tests kill the daemon itself: [`backends`] while an external agent executes a turn; [`undo`] while a turn changes files, and while the
+//! changes are undone; [`tasks`] while its workers run tasks; [`fleet`] while a run of many tasks is in progress; [`config`] with a changing
+//! configuration under both.
 //!
-//! With [`children`] it is a process in which twenty agents of one turn work under a budget that they share.
+//! [`children`] kills a process in which twenty agents of one turn work under a shared budget.
 //!
-//! Readers of the [`feed`] go on from their cursors beside a writer that is killed. The [`soak`] lets such a runtime live on without a death, and watches what it takes up. Beside the
-//! honest ones, [`hostile`] sessions try all that a model can to get out of its place or to bring the process down.
+//! Readers of the [`feed`] continue from their cursors while the writer is killed. The [`soak`] runs such a runtime without kills and watches its
+//! resource usage. Next to honest sessions, [`hostile`] ones try everything that a model can do to escape its sandbox or crash the process.
 
 pub mod backends;
 pub mod chance;

@@ -1,4 +1,4 @@
-//! A program that opens the runtime on what a death left behind, looks, and goes away without a word.
+//! A program that opens the runtime on the data after a kill, inspects it, and exits.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::child::{EFFECTS, SESSIONS, harness_id, runtime_with, session_id};
 /// How the data is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// As a program opens it that is going to work: nobody else may have it open.
+    /// For writing: no other process may have it open.
     ToWrite,
-    /// Beside whoever has it open.
+    /// Read-only, concurrently with a writer.
     ToRead,
 }
 
-/// Looks at all sessions with everything that a runtime shows, and returns how many turns are open.
+/// Reads all sessions through every view of the runtime, and returns the number of open turns.
 pub async fn look(directory: PathBuf, open: Open) -> Result<usize> {
     let options = SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing);
     let store = match open {

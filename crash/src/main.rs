@@ -1,4 +1,4 @@
-//! The command around the crash harness and its child.
+//! The command-line program for the crash harness and its child.
 
 #![expect(
     clippy::print_stdout,
@@ -162,7 +162,7 @@ fn live(args: &[String]) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Looks and goes, as a program does that is done when it has printed what it saw.
+/// Inspects the data and exits, like a program that has printed its output.
 fn see(args: &[String]) -> Result<(), String> {
     let directory = value(args, "--data").map(PathBuf::from);
     let directory = directory.ok_or("--data is missing")?;
@@ -172,7 +172,7 @@ fn see(args: &[String]) -> Result<(), String> {
     };
     let seen = executor()?.block_on(look::look(directory, open));
     println!("{}", seen.map_err(|error| error.to_string())?);
-    // Nothing is closed: what is left of the runtime ends with the process.
+    // Nothing is closed: the runtime's remains end with the process.
     std::process::exit(0)
 }
 
@@ -200,7 +200,7 @@ fn follow(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the daemon beside this program; `None` where it could confine nothing.
+/// Returns the daemon next to this program; `None` if no confinement is available.
 fn daemon_to_kill(word: &str) -> Result<Option<PathBuf>, String> {
     let sandboxes = [Confinement::Bubblewrap, Confinement::Landlock];
     if !sandboxes.iter().any(|way| way.works_here()) {

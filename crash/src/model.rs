@@ -1,4 +1,4 @@
-//! A model whose answers follow from the conversation alone, so that a repeated call says the same.
+//! A model whose answers depend only on the conversation, so that a repeated call gives the same answer.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use windlass_core::tools::ToolCall;
 
 use crate::faults;
 
-/// Slow enough that a random death finds it in the middle of an answer.
+/// Slow enough that a random kill interrupts an answer.
 const PIECE_DELAY: Duration = Duration::from_millis(1);
 
-/// The model: it reads in the newest input which tools to call, and calls them once.
+/// A model that reads the tools to call from the newest input, and calls them once.
 pub(crate) struct TellingModel;
 
 #[async_trait]
@@ -62,7 +62,7 @@ impl LlmDriver for TellingModel {
     }
 }
 
-/// Says pieces one after the other, slowly, and tells when all is said.
+/// Streams chunks slowly, and signals when all are sent.
 pub(crate) fn piece_by_piece(
     pieces: VecDeque<LlmStreamEvent>,
     said: impl FnOnce() + Send + 'static,

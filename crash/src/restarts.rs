@@ -1,7 +1,6 @@
-//! The rule of restarts: a turn fails at the restart that follows its third crash in a row, neither sooner nor later.
+//! The restart rule: a turn fails at the restart after its third consecutive crash, neither sooner nor later.
 //!
-//! The count is made here from the events alone, in another way than the machine makes it, so that the two check each
-//! other.
+//! The count is derived from the events alone, independently of the turn machine, so that the two check each other.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,22 +8,22 @@ use std::sync::Arc;
 use windlass_core::events::{Decision, Event, EventData, ToolStatus};
 use windlass_core::typed_id::ExecId;
 
-/// How many crashes in a row a turn may have.
+/// Maximum consecutive crashes of a turn.
 const MAX_CRASHES: usize = 3;
 
-/// What is known of the open turn.
+/// State of the open turn.
 #[derive(Default)]
 struct Watched {
-    /// Crashes since a call last came to its end.
+    /// Crashes since a call last ended.
     crashes: usize,
     is_released: bool,
     is_thinking: bool,
-    /// Calls without a result, and whether they wait for somebody.
+    /// Calls without a result, and whether they wait for an answer.
     calls: HashMap<ExecId, bool>,
 }
 
 impl Watched {
-    /// A turn is at work unless all that it has left to do waits for somebody.
+    /// Returns whether the turn is running: not all remaining calls wait for an answer.
     fn is_at_work(&self) -> bool {
         self.is_thinking || self.calls.is_empty() || self.calls.values().any(|waits| !waits)
     }
@@ -59,7 +58,7 @@ impl Watched {
     }
 }
 
-/// Returns how many turns were given up, after looking whether each of them, and no other, had to be.
+/// Returns how many turns failed by the rule, after checking that exactly those had to.
 pub(crate) fn check_crashes(events: &[Arc<Event>]) -> Result<usize, String> {
     let mut turn = Watched::default();
     let mut given_up = HashSet::new();

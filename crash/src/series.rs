@@ -1,4 +1,4 @@
-//! Whether what a process takes up levels off: each figure over time, as a small table and a verdict.
+//! Checks that the resource usage of a process levels off: a table of each metric over time, and a verdict.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,35 +8,34 @@ use crate::usage::Usage;
 /// How many rows the table has.
 const ROWS: usize = 12;
 
-/// The median of the last third may be so many times the median of the middle third. What grows with the time that has
-/// gone by has 1.67 there; what has levelled off has 1, but for chance.
+/// Maximum ratio of the last third's median to the middle third's. Linear growth gives 1.67; a level series gives 1, apart from noise.
 const GROWTH: f64 = 1.15;
 
-/// A log is written back when it has 8 MiB, aside; when it has become four times as long meanwhile, because others keep the disk
-/// busy, the next commit does it. A file up to this size is in use, and only a longer one says something about growth.
+/// The log is checkpointed in the background at 8 MiB. If it has grown fourfold meanwhile, because the disk is busy, the next commit does it. A file
+/// up to this size is in use, and only a longer one indicates growth.
 const LOG_IN_USE: u64 = 34 * 1024 * 1024;
 
-/// A log of this size goes into the database at once.
+/// A log of this size is checkpointed at once.
 const LOG_WRITTEN_BACK: u64 = 8 * 1024 * 1024;
 
-/// So many descriptors come and go with what happens to be under way.
+/// Descriptors that fluctuate with the work in progress.
 const DESCRIPTORS_IN_USE: u64 = 128;
 
 /// One figure over time.
 struct Series {
     name: &'static str,
     of: fn(&Usage) -> u64,
-    /// Up to here it may grow as it likes; of memory a trial says it.
+    /// Growth up to this value is ignored; for memory, the test sets it.
     free: u64,
-    /// It grows in steps of this size, so that one step more says nothing.
+    /// Step size of its growth, so that one more step is not significant.
     step: u64,
-    /// What is shown as one.
+    /// The displayed unit.
     unit: f64,
 }
 
 const MEGABYTE: f64 = 1e6;
 
-/// Returns all figures; up to `warm` bytes a process may grow until it is warm.
+/// Returns all metrics; the process may grow up to `warm` bytes until it is warm.
 fn series(warm: u64) -> [Series; 4] {
     let [log, disk, descriptors] = BESIDE_MEMORY;
     let memory = Series {
@@ -99,7 +98,7 @@ impl Series {
     }
 }
 
-/// Says which figure still grows at the end. Up to `warm` bytes a process may take until it is warm.
+/// Returns an error with the metrics that still grow at the end. The process may use up to `warm` bytes until it is warm.
 pub(crate) fn verdict(samples: &[Usage], warm: u64) -> Result<(), String> {
     let growing: Vec<_> = series(warm)
         .iter()

@@ -1,8 +1,8 @@
-//! The daemon is killed while three clients queue tasks and its workers carry them out.
+//! Kills the daemon while three clients queue tasks and its workers run them.
 //!
-//! Each client has a token of its own and queues as many tasks as the others, at their pace. A client whose answer was lost sends the same
-//! request again to the next daemon. At the end every task that was asked for is there and none beside them, each ended once, each attempt
-//! is one turn of its thread, and no token was served much better than another at any time.
+//! Each client has its own token and queues as many tasks as the others, at their pace. A client that lost a response sends the same request to the
+//! next daemon. At the end, exactly the requested tasks exist, each ended once, each attempt is one turn of its thread, and no token was served much
+//! better than another at any time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -16,46 +16,45 @@ use windlass_core::events::EventData;
 use windlass_store::{Journal, SqliteOptions, SqliteStore, StreamKey};
 
 use crate::chance::Chance;
-use crate::daemon::{Client, Daemon, Home};
+use crate::daemon::{Client, Daemon, Home, configure, home, start};
 
-/// How many clients there are.
+/// Number of clients.
 const TOKENS: usize = 3;
-/// How many tasks a client queues before it waits for the others.
+/// Tasks that a client queues before it waits for the others.
 const PACE: u64 = 5;
-/// How long a daemon lives at most while it is to be killed.
+/// Maximum runtime of a daemon while kills remain.
 const LONGEST_LIFE: u64 = 600;
 /// How much sooner than another a token may be served, in percent, once this many tasks have ended.
 const UNFAIR: u64 = 20;
 const FIRST: usize = 100;
-/// Work that takes longer is stuck, which is a finding.
+/// Work that takes longer is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How many records are read at a time.
 const PAGE: usize = 1_000;
 
-/// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The daemon.
+    /// Path of the daemon's program.
     pub daemon: PathBuf,
     /// How many tasks there are.
     pub tasks: u64,
     /// How many run at once.
     pub workers: u64,
-    /// How often the daemon is killed, if the work lasts so long.
+    /// How often the daemon is killed, if the work lasts long enough.
     pub kills: u64,
-    /// Chooses the moments.
+    /// Seed for the moments.
     pub seed: u64,
 }
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How often the daemon was killed.
     pub kills: u64,
     /// How many tasks ended.
     pub tasks: u64,
-    /// How many of them failed, because the daemon died three times in a row with their turn.
+    /// Tasks that failed because the daemon was killed three times in a row during their turn.
     pub failed: u64,
     /// How many attempts there were.
     pub attempts: u64,
@@ -80,14 +79,14 @@ impl Current {
     }
 }
 
-/// Carries a plan out. The error says what did not hold.
+/// Runs a plan. The error names the violated invariant.
 pub fn run(plan: &Plan, progress: impl FnMut(u64)) -> Result<Summary, String> {
-    let mut home = Home::new(&plan.daemon)?;
-    home.configure("model = 'sim'\n")?;
+    let mut home = home(&plan.daemon)?;
+    configure(&home, "model = 'sim'\n")?;
     home.arguments = vec!["--workers".to_owned(), plan.workers.to_string()];
     let tokens = (0..TOKENS).map(|_| token(plan, &home));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
-    let daemon = home.start()?;
+    let daemon = start(&home)?;
     let current = Current {
         client: Mutex::new(daemon.client.clone()),
         is_over: AtomicBool::new(false),
@@ -149,7 +148,7 @@ fn queue(
         if task % PACE == 0 {
             pace.wait();
         }
-        // The others wait for it at the barrier, also where it has nothing more to do.
+        // The others wait for it at the barrier, even if it has no more tasks.
         if failed.is_some() || current.is_over.load(Ordering::Relaxed) {
             continue;
         }
@@ -164,7 +163,7 @@ fn queue(
     }
 }
 
-/// Asks until somebody has answered, always with the same key.
+/// Repeats the request with the same key until a daemon answers.
 fn queue_one(current: &Current, token: &str, key: &str) -> Result<String, String> {
     let body = json!({ "prompt": key, "max_attempts": 3 }).to_string();
     let until = Instant::now() + PATIENCE;
@@ -184,7 +183,7 @@ fn queue_one(current: &Current, token: &str, key: &str) -> Result<String, String
     Err(format!("{key} is not queued"))
 }
 
-/// Kills daemon after daemon, and then lets the last one come to its end.
+/// Kills one daemon after another, and lets the last one finish.
 fn kill(
     plan: &Plan,
     home: &Home,
@@ -197,16 +196,16 @@ fn kill(
     while kills < plan.kills && !is_done(&daemon, plan.tasks)? {
         let life = Duration::from_millis(chance.below(LONGEST_LIFE));
         std::thread::sleep(life);
-        daemon.kill()?;
+        daemon.kill();
         kills += 1;
-        daemon = home.start()?;
+        daemon = start(home)?;
         current.set(daemon.client.clone());
         progress(kills);
     }
     let until = Instant::now() + PATIENCE;
     while !is_done(&daemon, plan.tasks)? {
         if Instant::now() > until {
-            let counts = daemon.get("/v1/tasks?limit=1")?;
+            let counts = daemon.client.try_get("/v1/tasks?limit=1")?;
             return Err(format!("the tasks do not come to their end: {counts}"));
         }
         std::thread::sleep(PAUSE);
@@ -215,7 +214,7 @@ fn kill(
 }
 
 fn is_done(daemon: &Daemon, tasks: u64) -> Result<bool, String> {
-    let list = daemon.get("/v1/tasks?limit=1")?;
+    let list = daemon.client.try_get("/v1/tasks?limit=1")?;
     let count = |name: &str| list["counts"][name].as_u64().unwrap_or(0);
     let ended = count("completed") + count("failed") + count("canceled");
     Ok(ended >= tasks / TOKENS as u64 * TOKENS as u64)
@@ -248,7 +247,7 @@ fn check(home: &Home, daemon: Daemon, queued: &[Vec<String>]) -> Result<Summary,
         summary.attempts += attempts;
         summary.failed += u64::from(has_failed);
     }
-    daemon.kill()?;
+    daemon.kill();
     check_records(home, &listed, summary.attempts)?;
     Ok(summary)
 }
@@ -259,7 +258,9 @@ fn listed(daemon: &Daemon) -> Result<Vec<Value>, String> {
         // The next page begins behind the last task of this one.
         let cursor = all.last().and_then(|last| last["id"].as_str());
         let cursor = cursor.map_or(String::new(), |cursor| format!("&cursor={cursor}"));
-        let page = daemon.get(&format!("/v1/tasks?limit=500{cursor}"))?;
+        let page = daemon
+            .client
+            .try_get(&format!("/v1/tasks?limit=500{cursor}"))?;
         let tasks = page["tasks"].as_array().cloned().unwrap_or_default();
         if tasks.is_empty() {
             return Ok(all);
@@ -301,9 +302,9 @@ fn unfair(listed: &[Value], owners: &HashMap<&str, usize>) -> Result<u64, String
 /// A task has ended, and each attempt is one turn of its thread, which has ended too.
 fn check_task(daemon: &Daemon, listed: &Value) -> Result<(u64, bool), String> {
     let id = listed["id"].as_str().unwrap_or_default();
-    let task = daemon.get(&format!("/v1/tasks/{id}"))?;
+    let task = daemon.client.try_get(&format!("/v1/tasks/{id}"))?;
     let thread = task["thread_id"].as_str().unwrap_or_default();
-    let thread = daemon.get(&format!("/v1/threads/{thread}"))?;
+    let thread = daemon.client.try_get(&format!("/v1/threads/{thread}"))?;
     let turns = thread["turns"].as_array().cloned().unwrap_or_default();
     let attempts = task["attempt_count"].as_u64().unwrap_or(0);
     let is_open = |turn: &Value| turn["status"] == "in_progress";

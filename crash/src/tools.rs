@@ -1,4 +1,4 @@
-//! Tools that write down each of their effects, so that a repeated one can be seen.
+//! Tools that log each of their effects, so that a repeated one is detected.
 
 use std::fs::OpenOptions;
 use std::io::Write;

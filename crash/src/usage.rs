@@ -1,17 +1,17 @@
-//! What the process takes up at a moment.
+//! The resource usage of the process at a moment.
 
 use std::path::Path;
 
-/// What the process takes up; sizes in bytes.
+/// Resource usage of the process; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// The resident set; 0 where the system does not say.
+    /// The resident set; 0 if the system does not report it.
     pub resident: u64,
     /// The write-ahead log.
     pub log: u64,
     /// All other files of the store.
     pub disk: u64,
-    /// Open file descriptors; 0 where the system does not say.
+    /// Open file descriptors; 0 if the system does not report them.
     pub descriptors: u64,
 }
 

@@ -42,18 +42,17 @@ pub(crate) fn run(options: Options) -> io::Result<ExitCode> {
     })
 }
 
-/// Where the parent reads how far it has come: the first bytes of a file that both have open. That costs one system call for each
-/// input, and wakes nobody.
+/// Where the parent reads the child's progress: the first bytes of a file that both have open. That costs one system call per input and no wake-up.
 struct Place(File);
 
 impl Place {
     fn tell(&self, iteration: u64) {
-        // Without it a finding has no number; the parent says so.
+        // Without it a finding has no number, which the parent reports.
         let _ = self.0.write_all_at(&iteration.to_le_bytes(), 0);
     }
 }
 
-/// Reads what a child has told; `None` before its first input.
+/// Reads the number of the child's current input; `None` before the first.
 pub(crate) fn told(place: &File) -> Option<u64> {
     let mut bytes = [0; 8];
     place.read_exact_at(&mut bytes, 0).ok()?;

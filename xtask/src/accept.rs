@@ -1,4 +1,4 @@
-//! `accept`: the acceptance check of the embedding API, which is kept apart from the code it judges.
+//! `accept`: the acceptance check of the embedding API, which is stored separately from the code that it checks.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -32,7 +32,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         return Ok(());
     };
     let program = PathBuf::from(program);
-    // Made absolute here, because the check starts in the workspace and not where the caller stands.
+    // Made absolute here, because the check starts in the workspace and not in the caller's directory.
     let Ok(program) = program.canonicalize() else {
         println!(
             "skipped: {VARIABLE} names {}, which is not there",

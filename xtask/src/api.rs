@@ -1,7 +1,6 @@
-//! `api`: requests that nobody thought of, made from the API's own description.
+//! `api`: generated requests, from the API's own description.
 //!
-//! The package `schemathesis` is installed from the Python package index into a virtual environment under `target`; it is
-//! not shipped.
+//! The package `schemathesis` is installed from the Python package index into a virtual environment under `target`; it is not shipped.
 
 use std::process::Command;
 

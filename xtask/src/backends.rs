@@ -1,4 +1,4 @@
-//! `backends`: the real agents of others, against a fake model.
+//! `backends`: real external agents, against a fake model.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -30,7 +30,7 @@ Usage: cargo xtask environments [--only NAME]... [PACKAGE]...
 
 Examples:
   cargo xtask environments
-  cargo xtask environments --only umask --only zone windlass-store windlass-work
+  cargo xtask environments --only umask --only zone windlass-store windlass-jobs
 ",
     run,
 };

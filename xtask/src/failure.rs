@@ -1,4 +1,4 @@
-//! Why a word did not succeed, and the exit status that says so.
+//! Why a command failed, and its exit status.
 
 use std::fmt;
 use std::io;

@@ -29,7 +29,7 @@ Examples:
 
 /// What the tests read the script's path from.
 const VARIABLE: &str = "WINDLASS_FAKE_MODELS";
-/// Where the script is when nobody says, from the root of the workspace.
+/// Default path of the script, from the root of the workspace.
 const DEFAULT: &str = "../shared/tools/fake_models.py";
 
 fn run(arguments: &[String]) -> Result<(), Failure> {

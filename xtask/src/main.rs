@@ -17,6 +17,7 @@ mod failure;
 mod fake_models;
 mod fuzz;
 mod hostile;
+mod lines;
 mod map;
 mod mcp;
 mod plan;
@@ -31,6 +32,7 @@ mod test;
 mod toolchain;
 mod verify;
 mod word;
+mod words;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,8 @@ const WORDS: &[Word] = &[
     setup::WORD,
     slim::WORD,
     map::WORD,
+    lines::WORD,
+    words::WORD,
     fuzz::WORD,
     crash::WORD,
     soak::WORD,

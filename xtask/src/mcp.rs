@@ -1,4 +1,4 @@
-//! `mcp`: the client against real MCP servers of others.
+//! `mcp`: the client against real third-party MCP servers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

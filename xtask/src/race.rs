@@ -21,7 +21,7 @@ Examples:
     run,
 };
 
-/// How many operations there are when nobody says.
+/// Default number of operations.
 const OPERATIONS: u64 = 100_000;
 /// What the test reads the number from.
 const VARIABLE: &str = "WINDLASS_RACE_OPERATIONS";

@@ -45,7 +45,7 @@ const BUDGETS: &[Budget] = &[
     },
 ];
 
-/// Crates, each with its family (`hyper` stands for `hyper-util` too), that windlass-core never brings along.
+/// Crates, each with its family (`hyper` includes `hyper-util`), that windlass-core must not depend on.
 const UNWANTED: &[&str] = &[
     // HTTP clients and servers
     "actix",

@@ -1,4 +1,4 @@
-//! `soak`: lets a runtime work for long and watches what it takes up.
+//! `soak`: runs a runtime for a long time and measures its resources.
 
 use crate::command;
 use crate::failure::Failure;

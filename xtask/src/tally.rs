@@ -27,7 +27,7 @@ impl Tally {
         }
     }
 
-    /// Notes that a step cannot run here, and says so.
+    /// Counts a step that cannot run here as skipped.
     pub(crate) fn skip(&mut self, what: &str) {
         println!("{SKIPPED}{what}");
         self.skipped.insert(what.to_owned());

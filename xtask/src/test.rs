@@ -10,7 +10,7 @@ use crate::map;
 use crate::plan::{self, OnFailure, Step};
 use crate::setup;
 use crate::slim;
-use crate::verify::{FORMAT, LINTS, TESTS, TOOLCHAIN};
+use crate::verify::{FORMAT, LIMITS, LINTS, TESTS, TOOLCHAIN};
 use crate::word::{Word, no_arguments};
 
 pub(crate) const WORD: Word = Word {
@@ -57,6 +57,7 @@ const STEPS: &[Step] = &[
     ]),
     Step::Own("cargo xtask slim", |_| slim::check()),
     Step::Own("cargo xtask map", |_| map::check()),
+    LIMITS,
     TESTS,
     // The daemon that these drive was built with the tests.
     Step::Own("cargo xtask car", car::check),

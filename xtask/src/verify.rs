@@ -1,6 +1,7 @@
 //! `verify`: the quick loop before a commit.
 
 use crate::failure::Failure;
+use crate::lines;
 use crate::plan::{self, OnFailure, Step};
 use crate::toolchain;
 use crate::word::{Word, no_arguments};
@@ -9,7 +10,7 @@ pub(crate) const WORD: Word = Word {
     name: "verify",
     summary: "format, lints and tests: the quick loop before a commit",
     help: "\
-Checks format, lints and documentation and runs all tests of the workspace. Stops at the first step that fails.
+Checks format, sizes of files, lints and documentation and runs all tests of the workspace. Stops at the first step that fails.
 The last line is the sum of the test results: `N passed, N failed`, and `, N skipped` if anything was.
 
 Usage: cargo xtask verify
@@ -58,7 +59,10 @@ const PAGES: Step = Step::CargoWith(
     &["doc", "--workspace", "--no-deps"],
 );
 
-const STEPS: &[Step] = &[TOOLCHAIN, FORMAT, LINTS, PAGES, TESTS];
+/// The sizes of files and folders.
+pub(crate) const LIMITS: Step = Step::Own("cargo xtask lines", |_| lines::check());
+
+const STEPS: &[Step] = &[TOOLCHAIN, FORMAT, LIMITS, LINTS, PAGES, TESTS];
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
     no_arguments(WORD.name, arguments)?;

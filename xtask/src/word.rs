@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// One chore.
+/// A subcommand of `cargo xtask`.
 pub(crate) struct Word {
     /// What is typed.
     pub(crate) name: &'static str,

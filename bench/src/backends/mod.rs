@@ -1,5 +1,5 @@
-//! Turns that an agent of others carries, beside the same agent without a runtime, in the same run. The agent is the stub of
-//! `windlass-agents`, which takes no time of its own to think.
+//! Turns that an external agent executes, compared with the same agent without a runtime in the same run. The agent is the stub of
+//! `windlass-external-agents`, which responds immediately.
 
 mod bare;
 
@@ -46,7 +46,7 @@ pub fn run(mut report: Report) -> Result<Report> {
 fn build_stub() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "windlass-agents"]);
+    build.args(["build", "--quiet", "--package", "windlass-external-agents"]);
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }

@@ -1,16 +1,15 @@
-//! The daemon as a process of its own, so that its CPU time and memory can be told from the client's.
+//! The daemon as a separate process, so that its CPU time and memory are measured without the client's.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Error, Result};
 use crate::machine;
 
-/// A daemon that listens. Dropping it kills it.
+/// A daemon that listens, and how long its start took. Dropping it kills it.
 pub struct Daemon {
-    child: Child,
+    process: windlass_testkit::Daemon,
     pub address: String,
     /// From its start as a process to the line that says where it listens.
     pub start: Duration,
@@ -34,45 +33,29 @@ impl Daemon {
 
     fn serve(binary: &Path, home: &Path, arguments: &[&str]) -> Result<Self> {
         let started = Instant::now();
-        let mut child = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .args(["serve", "--port", "0", "--model", "sim"])
             .args(arguments)
             .current_dir(home)
             .env_clear()
             .env("WINDLASS_DATA", home.join("data"))
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or("the daemon has no stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let start = started.elapsed();
-        let daemon = |address: &str| Self {
-            child,
-            address: address.to_owned(),
-            start,
-        };
-        let (_, address) = line
-            .trim_end()
-            .rsplit_once("listening on http://")
-            .ok_or_else(|| format!("the daemon did not start; it said {line:?}"))?;
-        Ok(daemon(address))
+            .stderr(Stdio::null());
+        let process = windlass_testkit::Daemon::spawn(&mut command)?;
+        Ok(Self {
+            start: started.elapsed(),
+            address: process.client.address.clone(),
+            process,
+        })
     }
 
     pub fn cpu_time(&self) -> Duration {
-        machine::cpu_time_of(self.child.id())
+        machine::cpu_time_of(self.process.pid())
     }
 
     pub fn resident_bytes(&self) -> u64 {
-        machine::resident_bytes_of(self.child.id())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        machine::resident_bytes_of(self.process.pid())
     }
 }
 

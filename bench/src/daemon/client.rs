@@ -56,7 +56,7 @@ impl Client {
         self.thread_with(&json!({})).await
     }
 
-    /// Makes a thread of which something is said, and returns its id.
+    /// Creates a thread with the given body and returns its ID.
     pub async fn thread_with(&self, body: &Value) -> Result<String> {
         let thread = self.post("/threads", body).await?;
         let id = thread["id"].as_str().ok_or("a thread without an id")?;
@@ -79,7 +79,7 @@ impl Client {
     /// Follows the events of a thread from its beginning.
     pub async fn events(&self, thread: &str) -> Result<Events> {
         let path = format!("{}/threads/{thread}/events?since_seq=0", self.base);
-        // A connection of its own: one that stalls holds nobody else up.
+        // A connection per stream: one that stalls blocks no other.
         let answer = self.http.get(path).send().await?;
         Ok(Events {
             answer: checked(answer)?,
@@ -131,7 +131,7 @@ impl Events {
         }
     }
 
-    /// Takes what stands before the next empty line.
+    /// Takes the text before the next empty line.
     fn next_block(&mut self) -> Option<String> {
         let from = self.searched.max(self.read);
         let found = self.bytes[from..]

@@ -14,7 +14,7 @@ const SUBSCRIBERS: usize = 1_000;
 const STALLED: usize = 10;
 const ROUNDS: usize = 10;
 
-/// Every subscriber must get every event in order; whoever does not read catches up later.
+/// Every subscriber must get every event in order; a subscriber that does not read catches up later.
 pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
     report.progress("1,000 subscribers on 100 threads, 10 of them stalled");
     let client = Client::of(&daemon.address)?;

@@ -222,7 +222,7 @@ fn p99(mut values: Vec<f64>) -> f64 {
         .unwrap_or_default()
 }
 
-/// What threads that nobody uses cost: memory, time at the start, time in a list.
+/// Cost of unused threads: memory, time at the start, time in a list.
 async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
     report.progress("1,000 threads that rest");
     let home = tempfile::tempdir()?;

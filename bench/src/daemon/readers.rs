@@ -29,7 +29,7 @@ const REST: Duration = Duration::from_secs(5);
 /// The operator's token, which the readers that do read use.
 const OPERATOR: &str = "the-operator-of-the-benchmark";
 
-/// Opens sockets and answers that nobody reads, and reads the thread beside them.
+/// Opens sockets and responses that are never read, and reads the thread at the same time.
 pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
     report.progress("512 unread sockets and 512 unread answers on a thread of 100 MB");
     let home = tempfile::tempdir()?;

@@ -78,7 +78,10 @@ async fn writers(
             }
             work.push((stream.claim.clone(), batches));
         }
-        let bytes: Vec<Group> = events.iter().map(bytes_of).collect::<Result<_>>()?;
+        let bytes: Vec<Group> = events
+            .iter()
+            .map(|group| bytes_of(group))
+            .collect::<Result<_>>()?;
         let (before, commits_before) = (machine::written(), store.commits());
         let started = Instant::now();
         append_all(&store, work).await?;

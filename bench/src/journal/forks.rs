@@ -31,9 +31,9 @@ pub async fn measure(report: &mut Report) -> Result<()> {
 /// Ends what the recorded turns left open, so that the session can be forked at its end.
 pub async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<()> {
     let (journal, key) = (store.journal(), StreamKey::from(session_id));
-    let standing = journal.standing(&key).await.map_err(broke)?;
-    let first_seq = standing.head + 1;
-    let ended = (first_seq..).zip(standing.open).map(|(seq, turn_id)| {
+    let status = journal.status(&key).await.map_err(broke)?;
+    let first_seq = status.head + 1;
+    let ended = (first_seq..).zip(status.open).map(|(seq, turn_id)| {
         // Without iterations it would be one that never began.
         let payload = serde_json::json!({ "turn_id": turn_id, "iterations": 1 });
         let data = EventData::from_type("turn.cancelled", payload).map_err(broke)?;
@@ -75,7 +75,7 @@ async fn fork_streams(report: &mut Report, place: &Path, long: SessionId) -> Res
     let store = open(place).await?;
     let journal = store.journal();
     let key = StreamKey::from(long);
-    let end = journal.standing(&key).await.map_err(broke)?.head;
+    let end = journal.status(&key).await.map_err(broke)?.head;
     let page = journal.read(&key, end / 2, 1_000).await.map_err(broke)?;
     let is_idle = |event: &&Arc<Event>| matches!(event.data, EventData::SessionIdled(_));
     let idle = page.events.iter().find(is_idle);

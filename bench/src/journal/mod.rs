@@ -1,5 +1,5 @@
-//! The journal on disk. Where it can be said, a figure stands beside bare SQLite in the same run: one table, one row per
-//! event, the same groups and bytes, WAL, `synchronous=FULL`, everything else as SQLite comes.
+//! The journal on disk, compared where possible with bare SQLite in the same run: one table, one row per event, the same groups and bytes, WAL,
+//! `synchronous=FULL`, other settings at SQLite's defaults.
 
 mod appends;
 mod bare;

@@ -1,4 +1,4 @@
-//! Reading back: everything, the end of a long session, and a session that is to go on.
+//! Reading: the whole log, the end of a long session, and a session that resumes.
 
 use std::path::Path;
 use std::time::Instant;
@@ -122,7 +122,7 @@ async fn read_end(report: &mut Report, directory: &Path, session_id: SessionId) 
     Ok(())
 }
 
-/// A session is ready to go on when its thread has folded it and has claimed its stream.
+/// A session is ready to continue when its thread has folded it and has claimed its stream.
 async fn open_short(report: &mut Report, directory: &Path) -> Result<()> {
     let store = open(directory).await?;
     let (runtime, session_id) =
@@ -148,7 +148,7 @@ async fn open_short(report: &mut Report, directory: &Path) -> Result<()> {
         store.close().await;
     }
     report.figure(
-        "opening a session of 1,000 events, ready to go on",
+        "opening a session of 1,000 events, ready to continue",
         best(&spans).as_secs_f64() * 1e3,
         "ms",
         Target::AtMost(15.0),

@@ -7,7 +7,7 @@ use windlass_core::SessionId;
 use windlass_runtime::{InProcessRuntime, RuntimeBackends};
 use windlass_store::sqlite::SqliteStore;
 
-use super::tapped::{Recording, Tapped};
+use super::tapped::{self, Recording};
 use super::workload::{bytes_of, open, runtime_on, turns};
 use super::{Result, bare, broke, directory};
 use crate::inprocess::Shape;
@@ -35,7 +35,7 @@ async fn cpu(report: &mut Report) -> Result<()> {
     ));
     let place = directory()?;
     let store = open(&place.path().join("store")).await?;
-    let with_bare = RuntimeBackends::on_journal(Arc::new(Tapped::on_bare(bare(place.path())?)));
+    let with_bare = RuntimeBackends::on_journal(Arc::new(tapped::on_bare(bare(place.path())?)));
     let mut sides = Vec::new();
     for backends in [
         RuntimeBackends::in_memory(),
@@ -86,7 +86,7 @@ struct Recorded {
 impl Recorded {
     async fn open(directory: &std::path::Path, shape: Shape) -> Result<Self> {
         let store = open(directory).await?;
-        let (journal, recording) = Tapped::recording(store.journal());
+        let (journal, recording) = tapped::recording(store.journal());
         let on_disk = RuntimeBackends::on_sqlite(&store);
         let mut backends = RuntimeBackends::on_journal(Arc::new(journal))
             .with_harness_store(on_disk.harness_store)

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use windlass_core::events::Event;
 use windlass_core::{AgentLoopError, SessionId};
 use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends};
 use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 use windlass_store::{Batch, MemoryJournal};
 
 use super::bare::Group;
-use super::tapped::{Events, Tapped};
+use super::tapped::{self, Events};
 use super::{Result, broke};
 use crate::inprocess::{PROMPT, Shape};
 
@@ -54,7 +55,7 @@ pub async fn turns(runtime: &InProcessRuntime, session_id: SessionId, count: usi
 
 /// Returns the groups of one-tool turns.
 pub async fn record(count: usize) -> Result<Vec<Events>> {
-    let (journal, recording) = Tapped::recording(MemoryJournal::new());
+    let (journal, recording) = tapped::recording(MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(Arc::new(journal));
     let (runtime, session_id) = runtime_on(backends, Shape::OneTool).await?;
     turns(&runtime, session_id, count).await?;
@@ -81,7 +82,7 @@ pub fn batches(groups: &[Events], head: u64, count: usize) -> Vec<Batch> {
 }
 
 /// Returns the bytes that a journal stores for events.
-pub fn bytes_of(events: &Events) -> Result<Group> {
+pub fn bytes_of(events: &[Arc<Event>]) -> Result<Group> {
     let bytes = |event| serde_json::to_vec(event).map_err(broke);
     events.iter().map(|event| bytes(&**event)).collect()
 }

@@ -21,13 +21,13 @@ const PIECE: usize = 5;
 /// What the server answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Script {
-    /// Text.
+    /// Text in one response.
     Plain,
     /// Five calls in one answer, then text.
     FiveTogether,
     /// Five answers with a call each, then text.
     FiveInTurn,
-    /// The beginning of a text, and its rest when it is told to.
+    /// The beginning of a text, and the rest after a release.
     Held,
 }
 
@@ -129,7 +129,7 @@ impl Server {
         line.ok_or_else(|| broke("the fake server is gone", "it has ended"))
     }
 
-    /// Lets held answers go on.
+    /// Sends the rest of held answers.
     pub async fn release(&mut self) -> Result<()> {
         let written = self.orders.write_all(b"go\n").await;
         written.map_err(|error| broke("the fake server is gone", error))

@@ -53,7 +53,7 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         "ratio",
         Target::AtMost(1.1),
     );
-    // Without a revision nobody knows whether they are still the same, so each turn asks for them and looks at all.
+    // Without a revision the runtime cannot know whether tools changed, so each turn requests and compares all of them.
     report.figure(
         "the same, of a capability that says no revision / none",
         least_unsaid / least_without,
@@ -106,7 +106,7 @@ async fn cpu_of((runtime, session_id): &(InProcessRuntime, SessionId)) -> Result
     Ok(spent.as_secs_f64() * 1e6 / f64::from(TURNS))
 }
 
-/// Brings many tools that nobody calls.
+/// Registers many tools that are never called.
 struct Many {
     tools: usize,
     /// Whether it says when its tools are others.

@@ -100,7 +100,7 @@ async fn bare(program: &std::path::Path) -> Result<f64> {
     Ok(median(times))
 }
 
-/// Is a server of one tool that says again what it is told.
+/// Runs a server with one tool that echoes its input.
 pub fn live_as_child() -> ExitCode {
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {

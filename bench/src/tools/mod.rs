@@ -106,7 +106,7 @@ fn look(report: &mut Report, environments: &Environments, kept: &Path) -> Result
     Ok(())
 }
 
-/// Finds a tool of a capability, for which nobody is asked.
+/// Finds a tool of a capability that needs no approval.
 fn tool_of(capability: &dyn Capability, name: &str) -> Result<Arc<dyn Tool>> {
     let never = serde_json::json!({ "approval": "never" });
     let mut tools = capability.tools_with_config(&never).into_iter();

@@ -1,7 +1,7 @@
-//! An agent that is worth killing: it speaks as Claude Code does, keeps its sessions on disk, and takes its time.
+//! A fake agent to be killed: it speaks Claude Code's protocol, stores its sessions on disk, and responds slowly.
 //!
-//! A session is a file below its home with one line for each prompt, written before anything is said about it. Like Claude Code it
-//! does not know a session that it never wrote to, and refuses to begin one that it did.
+//! A session is a file below its home with one line per prompt, written before any output. Like Claude Code, the agent refuses to resume a session
+//! without a file, and to create one that has a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, Write};
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use crate::chance::Chance;
 
-/// The argument that makes the program be the agent; it comes behind those of Claude Code.
+/// The argument that makes the program act as the agent; it follows those of Claude Code.
 pub const WORD: &str = "be-an-agent";
-/// Where below its home the sessions are.
+/// Directory of the sessions below the agent's home.
 const SESSIONS: &str = "sessions";
-/// How many pieces an answer has.
+/// Chunks per answer.
 const PIECES: u64 = 6;
-/// How long it waits at most between two of them.
+/// Maximum pause between two chunks.
 const PAUSE_MS: u64 = 80;
 
-/// Returns all prompts that an agent with this home was ever told, session by session.
+/// Returns all prompts that an agent with this home ever received, session by session.
 pub fn told(home: &Path) -> Result<Vec<String>, String> {
     let Ok(sessions) = fs::read_dir(home.join(SESSIONS)) else {
         return Ok(Vec::new());
@@ -38,7 +38,7 @@ pub fn told(home: &Path) -> Result<Vec<String>, String> {
     Ok(told)
 }
 
-/// Lives until its input ends.
+/// Runs until its input ends.
 pub fn live(arguments: &[String]) -> Result<(), String> {
     if arguments.iter().any(|argument| argument == "--version") {
         return say(&json!("1.0.0"));
@@ -81,10 +81,10 @@ struct Session {
 }
 
 impl Session {
-    /// Carries a turn: text, a call with a process that outlives it, and text again.
+    /// Runs a turn: text, a call with a process that outlives it, and text again.
     fn turn(&self, prompt: &str) -> Result<(), String> {
         let number = self.keep(prompt)?;
-        // Chance follows from the session, so that each turn has its own pace.
+        // The seed is derived from the session, so that each turn has its own pace.
         let seed = self.id.bytes().fold(number, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(byte.into())
         });
@@ -109,7 +109,7 @@ impl Session {
         }))
     }
 
-    /// Keeps a prompt, and returns which one it is.
+    /// Stores a prompt, and returns its number.
     fn keep(&self, prompt: &str) -> Result<u64, String> {
         let told = fs::read_to_string(&self.file).unwrap_or_default();
         let mut options = OpenOptions::new();
@@ -121,7 +121,7 @@ impl Session {
         Ok(told.lines().count() as u64)
     }
 
-    /// Calls a tool, whose process goes on in a session of its own as long as nobody ends it.
+    /// Calls a tool, whose process runs in its own session until it is killed.
     fn call(&self, number: u64, pause: &mut impl FnMut()) -> Result<(), String> {
         let block = |kind: &str, block: Value| {
             let message = json!({"id": format!("call-{number}"), "role": kind, "model": "crash", "content": [block]});

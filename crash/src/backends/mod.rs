@@ -1,8 +1,8 @@
-//! The daemon is killed while an agent of others carries a turn.
+//! Kills the daemon while an external agent executes a turn.
 //!
-//! A client starts one turn after the other on a thread of an [`agent`] that keeps its sessions on disk. The daemon dies at a random
-//! moment of each turn, sometimes twice. After each restart nothing of the old process tree is left, and the turn comes to its end. The
-//! agent was told each prompt, and none twice unless the thread says so.
+//! A client starts one turn after another on a thread of an [`agent`] that stores its sessions on disk. The daemon is killed at a random moment of
+//! each turn, sometimes twice. After each restart no process of the old tree remains, and the turn completes. The agent received each prompt, and
+//! none twice unless the thread has a notice about it.
 
 pub mod agent;
 
@@ -13,55 +13,53 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
-use crate::daemon::{Daemon, Home, started_at};
+use crate::daemon::{Daemon, Home, configure, home, start, started_at};
 
-/// How the agent is named.
 pub(crate) const BACKEND: &str = "killed";
-/// The latest moment of a turn at which the daemon dies; about as long as a turn takes.
+/// The latest moment of a turn at which the daemon is killed; about the duration of a turn.
 const LATEST_MS: u64 = 450;
-/// A turn that takes longer is stuck, which is a finding.
+/// A turn that takes longer is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long ended processes may take to be gone.
+/// Time limit for ended processes to disappear.
 const BURIAL: Duration = Duration::from_secs(10);
-/// How many turns a thread has: a history that grows is told again with every lost session.
+/// Turns per thread. The limit matters because a lost session makes Windlass send the whole history again.
 const TURNS_OF_A_THREAD: u64 = 10;
-/// What stands before the words that are new to the agent, where it is told more.
+/// Precedes the new input if the agent also receives the history.
 const NOW: &str = "This is what you are told now:";
-/// What the thread says of a prompt that is told again.
+/// The thread's notices about a prompt that is sent again.
 const NOTICES: [&str; 2] = [
     "is told the same once more",
     "starts again with the conversation",
 ];
 
-/// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The daemon.
+    /// Path of the daemon's program.
     pub daemon: PathBuf,
-    /// The program that is the agent when it is told [`agent::WORD`].
+    /// The program that acts as the agent if its argument is [`agent::WORD`].
     pub agent: PathBuf,
-    /// How often the daemon is killed in the middle of a turn.
+    /// How often the daemon is killed during a turn.
     pub kills: u64,
-    /// Chooses the moments.
+    /// Seed for the moments.
     pub seed: u64,
 }
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How often the daemon was killed in the middle of a turn, which then went on.
+    /// How often the daemon was killed during a turn that then resumed.
     pub kills: u64,
-    /// How often it was killed when the turn had just ended.
+    /// How often it was killed just after the turn had ended.
     pub late_kills: u64,
-    /// How many turns there were.
+    /// Number of turns.
     pub turns: u64,
-    /// How many processes of agents outlived a daemon, until the next one ended them.
+    /// Agent processes that outlived a daemon until the next one ended them.
     pub left_behind: u64,
-    /// How many prompts were told again, with a notice.
+    /// Prompts sent again with a notice.
     pub told_again: u64,
 }
 
-/// Carries a plan out. The error says what did not hold.
+/// Runs a plan. The error names the violated invariant.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
     let home = with_agent(&plan.daemon, &plan.agent)?;
     let mut trial = Trial {
@@ -72,7 +70,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
     };
     let told =
         |kills: u64, what: String| format!("seed {}, after {kills} kills: {what}", plan.seed);
-    let mut daemon = home.start()?;
+    let mut daemon = start(&home)?;
     while trial.summary.kills < plan.kills {
         let turned = trial.turn(daemon);
         daemon = turned.map_err(|what| told(trial.summary.kills, what))?;
@@ -83,27 +81,30 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
     Ok(trial.summary)
 }
 
-/// Makes a home with an agent in its workspace: what lies there is seen in every sandbox.
+/// Creates a home with an agent in its workspace, which is visible in every sandbox.
 pub(crate) fn with_agent(daemon: &Path, agent: &Path) -> Result<Home, String> {
-    let mut home = Home::new(daemon)?;
-    let program = home.workspace().join("agent");
+    let mut home = home(daemon)?;
+    let program = home.workspace.join("agent");
     fs::copy(agent, &program).map_err(|error| error.to_string())?;
-    home.configure(&format!(
-        "[backends.{BACKEND}]\nkind = 'claude-code'\nhome = 'own'\ncommand = '{}'\narguments = ['{}']\n",
-        program.display(),
-        self::agent::WORD
-    ))?;
+    configure(
+        &home,
+        &format!(
+            "[backends.{BACKEND}]\nkind = 'claude-code'\nhome = 'own'\ncommand = '{}'\narguments = ['{}']\n",
+            program.display(),
+            self::agent::WORD
+        ),
+    )?;
     home.arguments = ["--model", "sim"].map(str::to_owned).into();
     Ok(home)
 }
 
-/// The home of the agent in threads that nobody else owns.
+/// The agent's home for threads of the operator.
 pub(crate) fn of_agent(home: &Home) -> PathBuf {
     let homes = home.data().join("backends");
     homes.join(BACKEND).join("operator")
 }
 
-/// Returns the living processes of an agent, each with the moment of its start.
+/// Returns the live processes of an agent with their start times.
 fn processes(of_agent: &Path) -> Vec<(u32, String)> {
     let marker = format!("HOME={}", of_agent.display());
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -128,27 +129,29 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Starts a turn, kills the daemon in it once or twice, and waits for its end.
+    /// Starts a turn, kills the daemon once or twice during it, and waits for its end.
     fn turn(&mut self, mut daemon: Daemon) -> Result<Daemon, String> {
         if self.summary.turns.is_multiple_of(TURNS_OF_A_THREAD) {
-            let thread = daemon.post("/v1/threads", &json!({"backend": BACKEND}))?;
+            let thread = daemon
+                .client
+                .try_post("/v1/threads", &json!({"backend": BACKEND}))?;
             let id = thread["id"].as_str().ok_or("a thread has no id")?;
             self.threads.push(format!("/v1/threads/{id}"));
         }
         let thread = self.threads.last().cloned().unwrap_or_default();
         self.summary.turns += 1;
         let words = json!({"prompt": format!("words-{:04}", self.summary.turns)});
-        let started = daemon.post(&format!("{thread}/turns"), &words)?;
+        let started = daemon.client.try_post(&format!("{thread}/turns"), &words)?;
         let turn = started["turn"]["id"].as_str().ok_or("a turn has no id")?;
-        // A turn that brings the process down three times in a row is given up.
+        // A turn that crashes the process three times in a row fails.
         let kills = 1 + u64::from(self.chance.below(4) == 0);
         let mut resumed = 0;
         for _ in 0..kills {
             std::thread::sleep(Duration::from_millis(self.chance.below(LATEST_MS)));
-            daemon.kill()?;
+            daemon.kill();
             let left = processes(&of_agent(self.home));
             self.summary.left_behind += left.len() as u64;
-            daemon = self.home.start()?;
+            daemon = start(self.home)?;
             gone(&left)?;
             let known = resumed;
             resumed = newest(&daemon, &thread)?["resumed_count"]
@@ -171,12 +174,12 @@ impl Trial<'_> {
         }
     }
 
-    /// Compares what the threads show with what the agent was told.
+    /// Compares the threads with the prompts that the agent received.
     fn check(&mut self, daemon: &Daemon) -> Result<(), String> {
         let told = agent::told(&of_agent(self.home))?;
         let mut turns = 0;
         for thread in &self.threads {
-            let detail = daemon.get(thread)?;
+            let detail = daemon.client.try_get(thread)?;
             let items = detail["items"].as_array().cloned().unwrap_or_default();
             for turn in detail["turns"].as_array().into_iter().flatten() {
                 turns += 1;
@@ -195,14 +198,14 @@ impl Trial<'_> {
 }
 
 fn newest(daemon: &Daemon, thread: &str) -> Result<Value, String> {
-    let detail = daemon.get(thread)?;
+    let detail = daemon.client.try_get(thread)?;
     let newest = detail["turns"].as_array().and_then(|turns| turns.last());
     newest
         .cloned()
         .ok_or_else(|| format!("{thread} has no turn"))
 }
 
-/// Checks one turn, and returns how often its words were told again.
+/// Checks one turn, and returns how often its prompt was sent again.
 fn check_turn(turn: &Value, items: &[Value], told: &[String]) -> Result<u64, String> {
     let words = turn["input_summary"].as_str().unwrap_or_default();
     let is_answered = items.iter().any(|item| {
@@ -225,19 +228,19 @@ fn check_turn(turn: &Value, items: &[Value], told: &[String]) -> Result<u64, Str
     }
 }
 
-/// Tells whether words are what an agent is told now, and not what it hears of the history.
+/// Returns whether a text is the prompt's new input and not part of the repeated history.
 pub(crate) fn is_new_in(prompt: &str, words: &str) -> bool {
     let new = prompt.rsplit_once(NOW).map_or(prompt, |(_, new)| new);
     new.contains(words)
 }
 
-/// Tells whether an item says that an agent is told something again.
+/// Returns whether an item is a notice about a repeated prompt.
 pub(crate) fn is_notice(item: &Value) -> bool {
     let said = item["detail"].to_string();
     item["kind"] == "status" && NOTICES.iter().any(|notice| said.contains(notice))
 }
 
-/// Waits until processes are gone that a daemon left behind.
+/// Waits until the processes that a daemon left running are gone.
 fn gone(left: &[(u32, String)]) -> Result<(), String> {
     let given_up = Instant::now() + BURIAL;
     loop {

@@ -1,5 +1,5 @@
-//! Attempts to outlive a command or to get past its sandbox, each made once before the trial: processes that fork without end, the port of a
-//! killed host, shared memory and the home of the user.
+//! Attempts to outlive a command or to escape its sandbox, each made once before the test: fork bombs, the port of a killed host, shared memory and
+//! the user's home.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,11 +21,11 @@ use windlass_tools::{
 
 use super::text;
 
-/// The word by which this program is started as a host that is killed.
+/// The argument that starts this program as a host to be killed.
 pub const HOST: &str = "hostile-host";
-/// How soon nothing may be left.
+/// Time limit for all processes to be gone.
 const SOON: Duration = Duration::from_secs(1);
-/// How long preparations may take on a busy machine.
+/// Time limit for preparations on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A chain of forks, each in a session of its own with a dead parent. Every link holds a lock on the file `held`, so the lock is free
@@ -39,7 +39,7 @@ perl -MPOSIX -e '
 until [ -e up ]; do :; done
 "#;
 
-/// A program that leaves everything that marks it behind and takes a port as soon as it is free.
+/// A program that drops all its identifying marks and takes a port as soon as it is free.
 const TAKES_PORT: &str = r#"
 env -i setsid -f /usr/bin/perl -MIO::Socket::INET -e '
   my $end = time + 120;
@@ -47,13 +47,13 @@ env -i setsid -f /usr/bin/perl -MIO::Socket::INET -e '
 ' < /dev/null > /dev/null 2>&1
 "#;
 
-/// A root for commands, with a home beside it.
+/// A root for commands, with a home next to it.
 struct World {
     directory: TempDir,
     way: Confinement,
 }
 
-/// Makes every attempt; returns an error that names the first that succeeds. What this machine cannot hold is reported as skipped.
+/// Makes every attempt; the error names the first one that succeeds. Attempts that this machine cannot confine are reported as skipped.
 pub async fn attempt_all(way: Option<Confinement>) -> Result<(), String> {
     let both = [Confinement::Bubblewrap, Confinement::Landlock];
     let best = both.into_iter().find(|way| way.works_here());
@@ -175,7 +175,7 @@ async fn home_of_the_user(way: Confinement) -> Result<(), String> {
 
 impl World {
     fn new(way: Confinement) -> Result<Self, String> {
-        // Not below `/tmp`, of which a sandbox may have its own.
+        // Not below `/tmp`, because a sandbox may have its own.
         let directory = tempfile::tempdir_in("/var/tmp").map_err(text)?;
         for name in ["root", "home"] {
             fs::create_dir(directory.path().join(name)).map_err(text)?;
@@ -230,7 +230,7 @@ fn holds_soon(holds: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Runs a command as a model would; an error is what it reads.
+/// Runs a command as a model would; the error is the text that the model reads.
 async fn run_in(
     directory: &Path,
     way: Confinement,
@@ -306,7 +306,7 @@ impl Drop for Host {
     }
 }
 
-/// What the killed process does: it is started with a directory and the name of a sandbox.
+/// Runs as the killed host; its arguments are a directory and the name of a sandbox.
 pub async fn be_host(args: &[String]) -> Result<(), String> {
     let [directory, way] = args else {
         return Err(format!("{HOST} takes a directory and a sandbox"));

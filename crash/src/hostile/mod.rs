@@ -1,5 +1,5 @@
-//! A hostile model beside honest ones: whatever it calls with whatever values, honest turns complete, nothing outside of its root
-//! changes, and what the process takes up levels off.
+//! A hostile model next to honest ones. Whatever calls and values it tries, honest turns complete, nothing outside its root changes, and the resource
+//! usage of the process levels off.
 
 mod escapes;
 mod model;
@@ -36,32 +36,32 @@ pub use escapes::{HOST, attempt_all as attempt_escapes, be_host};
 use model::{TwoMinds, honest_file, honest_text};
 use place::Place;
 
-/// How many hostile sessions and how many honest ones have turns at once.
+/// Concurrent hostile and honest sessions.
 const HOSTILE: u64 = 4;
 const HONEST: u64 = 2;
 /// How many samples are taken.
 const SAMPLES: u32 = 60;
-/// How many turns a session has before it goes.
+/// Turns of a session before it is removed.
 const TURNS: u64 = 8;
-/// How long a command of a model may take, which many of the hostile ones use up.
+/// Time limit of a model's command, which many hostile ones use up.
 const COMMAND_TIME: Duration = Duration::from_secs(2);
-/// How long an honest turn may take before it counts as held up for good.
+/// An honest turn that takes longer counts as hanging.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 /// By which commands of this trial are found when it is over.
 const OWNER: &str = "windlass-hostile";
 
-/// What a trial is for.
+/// Parameters of a test.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// How long it takes.
+    /// Duration of the test.
     pub length: Duration,
-    /// Chooses what the hostile model says.
+    /// Seed for the hostile model.
     pub seed: u64,
-    /// How commands are confined; the best way that works here unless said otherwise.
+    /// Confinement of commands; by default the strongest one available.
     pub way: Option<Confinement>,
 }
 
-/// What a trial came to.
+/// Results of a test.
 #[derive(Debug, Clone)]
 pub struct Summary {
     plan: Plan,
@@ -72,7 +72,7 @@ pub struct Summary {
     samples: Vec<Usage>,
 }
 
-/// Runs a trial in a directory of its own, which is removed; says what broke, if anything did.
+/// Runs a test in its own directory, which is removed; the error describes the failure.
 pub async fn run(plan: Plan) -> Result<Summary, String> {
     escapes::attempt_all(plan.way).await?;
     let place = Arc::new(Place::new().map_err(text)?);
@@ -153,7 +153,7 @@ fn runtime(
     if let Some(way) = plan.way {
         shell.ways = vec![way];
     }
-    // Nobody is there to be asked.
+    // There is no user to ask.
     let never = || json!({ "approval": "never" });
     let harness = HarnessBuilder::new("hostile", "Do as you like.")
         .id(harness_id())
@@ -192,7 +192,7 @@ fn input(said: String, environment: &str) -> InputMessage {
     })
 }
 
-/// Tries one thing after the other; how a turn ends is all the same, as long as it does.
+/// Tries one thing after another. How a turn ends does not matter, as long as it ends.
 async fn be_hostile(runtime: InProcessRuntime, seed: u64, until: Instant) -> Result<u64, String> {
     let mut turns = 0;
     while Instant::now() < until {
@@ -211,7 +211,7 @@ async fn be_hostile(runtime: InProcessRuntime, seed: u64, until: Instant) -> Res
     Ok(turns)
 }
 
-/// Works as if nobody else were there; each turn completes, and what it wrote is there.
+/// Works independently of the hostile sessions; each turn completes, and its file exists.
 async fn be_honest(
     runtime: InProcessRuntime,
     place: Arc<Place>,
@@ -260,11 +260,12 @@ fn check_outside(place: &Place, before: &place::Outside) -> Result<(), String> {
     ))
 }
 
-/// What the process may take until it is warm: beside a hostile model that is half a minute and 240 MB, and no more from then on.
+/// Memory that the process may use until it is warm. Next to a hostile model, warming up takes half a minute and 240 MB, and usage does not grow
+/// after that.
 const WARM: u64 = 320_000_000;
 
 impl Summary {
-    /// Says what does not hold.
+    /// Returns the violated invariant, if any.
     pub fn verdict(&self) -> Result<(), String> {
         if self.honest_turns == 0 || self.tried == 0 {
             return Err("nobody has done anything".to_owned());

@@ -1,4 +1,4 @@
-//! A model with two minds: honest in some conversations, hostile in others. The input says which.
+//! A model that is honest in some conversations and hostile in others, depending on the input.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use windlass_core::tools::ToolCall;
 use super::values;
 use crate::chance::Chance;
 
-/// How many answers with calls a hostile turn has.
+/// Answers with calls in a hostile turn.
 const HOSTILE_ANSWERS: usize = 3;
 
-/// The model.
+/// A model that is honest in some conversations and hostile in others.
 pub(super) struct TwoMinds {
     /// How many hostile calls were made.
     pub(super) tried: Arc<AtomicU64>,
 }
 
-/// What an honest turn writes into its file.
+/// The content that an honest turn writes to its file.
 pub(super) fn honest_text(n: u64) -> String {
     format!("An honest turn with the number {n} was here.\n")
 }

@@ -1,4 +1,4 @@
-//! Where the trial takes place: a root for the hostile sessions, one for the honest, and what lies outside of both.
+//! The directories of the test: a root for hostile sessions, one for honest sessions, and the paths outside both.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use windlass_tools::{Environment, Environments, Policy};
 
-/// What is neither root's, by path: its kind, its mode and what it holds.
+/// Files outside both roots, by path: their type and content.
 pub(super) type Outside = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
 pub(super) struct Place {
@@ -34,7 +34,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// Two environments; nobody may see the directory of the store.
+    /// Two environments; the directory of the store is hidden from both.
     pub(super) fn environments(&self) -> Result<Environments, String> {
         let opened = |name: &str| {
             let opened = Environment::new(name, self.at(name), Policy::default());
@@ -70,7 +70,7 @@ fn look(path: &Path, found: &mut Outside) -> std::io::Result<()> {
         true => fs::read(path)?,
         false => Vec::new(),
     };
-    // Modes of others' files are out of landlock's reach, and told to be.
+    // Landlock cannot restrict chmod, a documented limitation, so only the file type is compared.
     found.insert(path.to_owned(), (there.mode() & 0o170_000, holds));
     if there.is_dir() {
         for entry in fs::read_dir(path)? {

@@ -1,4 +1,4 @@
-//! What a hostile model says: calls with values that have broken something somewhere.
+//! Calls of a hostile model, with values that are known to have caused bugs.
 
 use serde_json::{Value, json};
 use windlass_core::tools::ToolCall;
@@ -68,7 +68,7 @@ const TEXTS: &[Text] = &[
     || "own".to_owned(),
 ];
 
-/// What ends by itself, or is ended by its time. Nothing here takes a machine down that has no sandbox at all.
+/// Commands that end on their own or at their time limit. None of them is dangerous to a machine without a sandbox.
 const COMMANDS: &[Text] = &[
     || "cat ../outside/secret ../outside/data/secrets.key /etc/shadow".to_owned(),
     || {
@@ -119,7 +119,7 @@ const NUMBERS: &[fn() -> Value] = &[
     || json!(100),
 ];
 
-/// What stands where something else should.
+/// Values of an unexpected type.
 const ODD: &[fn() -> Value] = &[
     || Value::Null,
     || json!([]),
@@ -187,7 +187,7 @@ const TOOLS: &[(&str, &[(&str, Kind)])] = &[
     ("no_such_tool", &[("path", Kind::Path)]),
 ];
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Kind {
     Path,

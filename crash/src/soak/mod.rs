@@ -1,4 +1,4 @@
-//! A long life: random sessions come and go on a store with retention, and what the process takes up must level off.
+//! A long run: random sessions come and go on a store with retention, and the resource usage of the process must level off.
 
 mod sessions;
 mod summary;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use windlass_runtime::{RuntimeBackends, SystemWorld, World};
+use windlass_runtime::{Clock, RuntimeBackends, SystemClock};
 use windlass_store::sqlite::{SqliteOptions, SqliteRetention, SqliteStore};
 
 use crate::child::runtime_with;
@@ -30,16 +30,16 @@ pub(crate) const RETENTION: SqliteRetention = SqliteRetention {
     max_bytes: Some(16 * 1024 * 1024),
 };
 
-/// What a soak is for.
+/// Parameters of a soak.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// How long sessions come and go.
     pub length: Duration,
-    /// Chooses what the sessions do.
+    /// Seed for the sessions.
     pub seed: u64,
 }
 
-/// Runs a soak in a directory of its own, which is removed; says what broke, if anything did.
+/// Runs a soak in its own directory, which is removed; the error describes the failure.
 pub async fn run(plan: Plan) -> Result<Summary, String> {
     let place = tempfile::Builder::new()
         .prefix("windlass-soak-")
@@ -48,7 +48,7 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
     let directory = place.path().join("store");
     let options = SqliteOptions::new(&directory).with_retention(RETENTION);
     let store = SqliteStore::open(options).await.map_err(text)?;
-    // Nobody reads the effects of the tools here, and they would grow.
+    // The tools' effects are not checked here, and the log would grow.
     let log = PathBuf::from("/dev/null");
     let runtime = runtime_with(RuntimeBackends::on_sqlite(&store), log).build();
     let guests = Arc::new(Guests::new(runtime.await.map_err(text)?));
@@ -84,12 +84,12 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
     })
 }
 
-/// Applies retention again and again; returns how many records went.
+/// Applies retention repeatedly; returns the number of removed records.
 async fn maintain(store: SqliteStore, is_over: Arc<AtomicBool>) -> Result<u64, String> {
     let mut pruned = 0;
     while !is_over.load(Ordering::Relaxed) {
         tokio::time::sleep(MAINTAIN_EVERY).await;
-        let done = store.maintain(SystemWorld.now()).await.map_err(text)?;
+        let done = store.maintain(SystemClock.now()).await.map_err(text)?;
         if let Some(finding) = done.findings.first() {
             return Err(format!("retention found damage: {finding:?}"));
         }

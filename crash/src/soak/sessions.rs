@@ -1,4 +1,4 @@
-//! Sessions that come, have turns of all kinds, rest, come back and go.
+//! Sessions that are created, run turns of all kinds, become idle, return, and are removed.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,23 +13,23 @@ use windlass_runtime::{EventStream, InProcessRuntime, SessionBuilder};
 use crate::chance::Chance;
 use crate::child::{answer, harness_id, with_tools};
 
-/// How many sessions rest at most; the one that has rested longest makes room.
+/// Maximum idle sessions; the one idle longest is removed.
 const MAX_RESTING: usize = 48;
-/// Retention may remove the end of a turn before a reader sees it, so a reader also looks.
+/// Retention may remove the end of a turn before a reader sees it, so readers also poll.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
-/// No turn takes that long, unless it hangs.
+/// A turn that takes longer hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
-/// More than a row holds: such an input becomes a blob.
+/// Larger than a row: such an input becomes a blob.
 const BIG: usize = 40_000;
 
-/// What sessions did.
+/// Activity of the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// How many were made.
+    /// Created sessions.
     pub came: u64,
-    /// How many were removed.
+    /// Removed sessions.
     pub removed: u64,
-    /// How many inputs came to an end.
+    /// Inputs whose turns ended.
     pub turns: u64,
 }
 
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// What happens in a session.
+/// The kind of activity in a session.
 enum Kind {
     /// An input, with tools or without.
     Ordinary,
@@ -111,7 +111,7 @@ impl Guests {
         Ok(id)
     }
 
-    /// Lets a session rest, or removes it, sometimes in the middle of a turn.
+    /// Makes a session idle, or removes it, sometimes during a turn.
     async fn depart(&self, id: SessionId, chance: &mut Chance, counts: &mut Counts) -> Result<()> {
         let gone = match chance.below(4) {
             0 => Some(id),
@@ -146,7 +146,7 @@ impl Guests {
             Kind::Big => drop(open.insert(self.submit(id, "b".repeat(BIG)).await?)),
             Kind::Queued => {
                 open.insert(self.submit(id, input).await?);
-                // It is refused where the first waits for somebody already.
+                // It is refused if the first one already waits for an answer.
                 open.extend(self.submit(id, "another".to_owned()).await.ok());
             }
             Kind::Cancelled => {
@@ -165,7 +165,7 @@ impl Guests {
         Ok(self.runtime.submit(id, input).await?.turn_id())
     }
 
-    /// Answers what waits until some turns have ended, or, where none is known, until nothing happens any more.
+    /// Answers waiting calls until some turns have ended or, if their number is unknown, until there is no more activity.
     async fn follow(
         &self,
         id: SessionId,

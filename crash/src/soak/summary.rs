@@ -1,4 +1,4 @@
-//! What a soak came to.
+//! Results of a soak.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,10 +7,9 @@ use super::sessions::Counts;
 use crate::series::{self, Table};
 use crate::usage::Usage;
 
-/// What a soak came to.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// What chose.
+    /// Seed of the run.
     pub seed: u64,
     /// How long it took.
     pub length: Duration,
@@ -18,15 +17,15 @@ pub struct Summary {
     pub counts: Counts,
     /// How many records retention removed.
     pub pruned: u64,
-    /// What the process took up, in order.
+    /// Resource usage of the process, in order.
     pub samples: Vec<Usage>,
 }
 
-/// What the process may take until it is warm: it is idle at 25 MB, and the sessions that are there at once are few.
+/// Memory that the process may use until it is warm: it is idle at 25 MB, and there are few concurrent sessions.
 const WARM: u64 = 60_000_000;
 
 impl Summary {
-    /// Says which figure still grows.
+    /// Returns an error with the metrics that still grow.
     pub fn verdict(&self) -> Result<(), String> {
         match self.counts.turns {
             0 => Err("no turn has ended".to_owned()),

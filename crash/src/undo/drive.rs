@@ -1,4 +1,4 @@
-//! A client that carries one piece of work through, and may be cut off and begin again at any point.
+//! A client that drives one piece of work to its end, and can be interrupted and restarted at any point.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::model::CALL;
-use crate::daemon::{Answer, Client};
+use crate::daemon::{ApiReply, Client};
 
-/// Work that takes longer is stuck, which is a finding.
+/// Work that takes longer is stuck, which is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// What a client wants.
+/// The client's request.
 pub(super) enum Work {
     Turn(Turn),
     Undo(Undo),
@@ -22,13 +22,13 @@ pub(super) enum Work {
 pub(super) struct Turn {
     /// The path of the thread.
     pub(super) thread: String,
-    /// By which a repeated request is known.
+    /// Idempotency key of the request.
     pub(super) key: String,
-    /// What the model is to call.
+    /// The call that the model must make.
     pub(super) call: Value,
-    /// What is decided about the call, where somebody is asked.
+    /// The decision about the call, if it needs an approval.
     pub(super) decision: Option<&'static str>,
-    /// How long is thought about it.
+    /// Delay before the decision.
     pub(super) thought: Duration,
     /// The approval, once it was seen.
     pub(super) approval: OnceLock<String>,
@@ -54,7 +54,7 @@ pub(super) enum Failed {
 
 impl Work {
     /// Carries the work through: to the end of the turn, or to an answer.
-    pub(super) fn drive(&self, client: &Client) -> Result<Answer, Failed> {
+    pub(super) fn drive(&self, client: &Client) -> Result<ApiReply, Failed> {
         match self {
             Self::Turn(turn) => turn.drive(client),
             Self::Undo(undo) => ask(
@@ -68,7 +68,7 @@ impl Work {
 }
 
 impl Turn {
-    fn drive(&self, client: &Client) -> Result<Answer, Failed> {
+    fn drive(&self, client: &Client) -> Result<ApiReply, Failed> {
         let body = json!({
             "prompt": format!("{CALL}{}", self.call),
             "auto_approve": self.decision.is_none(),
@@ -98,7 +98,7 @@ impl Turn {
                     .into_iter()
                     .filter(|item| item["turn_id"] == turn)
                     .collect();
-                return Ok(Answer {
+                return Ok(ApiReply {
                     status: 200,
                     body: shown.to_string(),
                 });
@@ -119,7 +119,7 @@ impl Turn {
                 (Some(id), None) => {
                     return Err(Failed::Wrong(format!("{id} is asked for no reason")));
                 }
-                // Whoever does not know whether an answer arrived gives it once more.
+                // A client that does not know whether its answer arrived sends it once more.
                 (None, Some(decision)) if self.is_decided.get().is_some() && !is_thought_about => {
                     is_thought_about = true;
                     self.decide(client, decision)?;
@@ -142,7 +142,7 @@ impl Turn {
     }
 }
 
-fn ask(client: &Client, path: &str, key: Option<&str>, body: &Value) -> Result<Answer, Failed> {
+fn ask(client: &Client, path: &str, key: Option<&str>, body: &Value) -> Result<ApiReply, Failed> {
     let key = key.map(|key| ("idempotency-key", key));
     let headers: Vec<_> = key.into_iter().collect();
     let answer = client.exchange("POST", path, &headers, &body.to_string());
@@ -154,7 +154,7 @@ fn get(client: &Client, path: &str) -> Result<Value, Failed> {
     expect(answer.map_err(|_| Failed::Lost)?, 200)
 }
 
-fn expect(answer: Answer, status: u16) -> Result<Value, Failed> {
+fn expect(answer: ApiReply, status: u16) -> Result<Value, Failed> {
     match answer.status == status {
         true => answer.json().map_err(Failed::Wrong),
         false => Err(Failed::Wrong(format!("{status} was expected: {answer:?}"))),

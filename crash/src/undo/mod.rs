@@ -1,9 +1,8 @@
-//! The daemon is killed while a scripted model edits a file, runs a command and asks, and while all of it is taken back.
+//! Kills the daemon while a scripted model edits a file, runs a command and asks, and while the changes are undone.
 //!
-//! A client lets a model make one call in each of three turns: an edit, a command in the sandbox, a command that somebody is asked about.
-//! Then it goes back some of the turns, with the files. The daemon dies at a random moment of each. After each restart the
-//! client begins its request again. Every turn ends once, no command runs twice, and files and conversation come back together. What somebody
-//! else wrote meanwhile is as they left it.
+//! A client lets a model make one call in each of three turns: an edit, a command in the sandbox, and a command that needs an approval. Then it
+//! undoes some of the turns, with their files. The daemon is killed at a random moment of each. After each restart the client repeats its request.
+//! Every turn ends once, no command runs twice, and files and conversation are restored together. Concurrent changes by the user are preserved.
 
 mod drive;
 pub(crate) mod model;
@@ -17,25 +16,24 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
-use crate::daemon::{Answer, Daemon, Home};
+use crate::daemon::{ApiReply, Daemon, Home, home, start};
 use drive::{Failed, Turn, Undo, Work};
 use model::Model;
 
-/// How often a thread is gone back in before another one begins.
+/// Undo rounds per thread.
 const ROUNDS_OF_A_THREAD: u64 = 5;
-/// How many files a command makes; each is a step of its own when they are taken back.
+/// Files that a command creates; undo restores each in its own step.
 const MADE: u64 = 40;
-/// What a command did is counted here, beside what is kept of files.
+/// File that counts a command's effects, outside the checkpointed files.
 const EFFECTS: &str = "effects";
 
-/// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The daemon.
+    /// Path of the daemon's program.
     pub daemon: PathBuf,
     /// How often the daemon is killed in the middle of something.
     pub kills: u64,
-    /// Chooses the moments.
+    /// Seed for the moments.
     pub seed: u64,
 }
 
@@ -48,7 +46,7 @@ enum Phase {
     Undo,
 }
 
-/// What was done and found.
+/// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How often the daemon was killed in the middle of an edit, a command, an approval, and of going back.
@@ -57,11 +55,11 @@ pub struct Summary {
     pub late_kills: u64,
     /// How many turns there were.
     pub turns: u64,
-    /// Of how many calls the outcome was unknown.
+    /// Calls with an unknown outcome.
     pub unknown: u64,
     /// How often files and conversation came back.
     pub undone: u64,
-    /// How often going back was refused because of what somebody else had written.
+    /// How often an undo was refused because the user had changed a file.
     pub refused: u64,
     /// How often it was refused first because a call was cut off.
     pub cut_off: u64,
@@ -75,10 +73,10 @@ impl Summary {
     }
 }
 
-/// Carries a plan out. The error says what did not hold.
+/// Runs a plan. The error names the violated invariant.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
     let model = Model::start()?;
-    let mut home = Home::new(&plan.daemon)?;
+    let mut home = home(&plan.daemon)?;
     home.variables = vec![
         ("ANTHROPIC_API_KEY".to_owned(), "none".to_owned()),
         ("ANTHROPIC_BASE_URL".to_owned(), model.url()),
@@ -90,7 +88,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
         lengths: [Duration::from_millis(200); 4],
         requests: 0,
     };
-    let mut daemon = home.start()?;
+    let mut daemon = start(&home)?;
     while trial.summary.all_kills() < plan.kills {
         let talked = trial.talk(daemon, plan.kills);
         daemon = talked.map_err(|what| {
@@ -116,7 +114,7 @@ struct Trial<'a> {
 
 /// A turn that ended.
 struct Ended {
-    /// What was there before it.
+    /// The files before it.
     before: Files,
     is_unknown: bool,
 }
@@ -125,7 +123,7 @@ impl Trial<'_> {
     /// Begins a thread, and goes forth and back in it.
     fn talk(&mut self, mut daemon: Daemon, kills: u64) -> Result<Daemon, String> {
         self.furnish().map_err(|error| error.to_string())?;
-        let thread = daemon.post("/v1/threads", &json!({}))?;
+        let thread = daemon.client.try_post("/v1/threads", &json!({}))?;
         let mut thread = path_of(&thread)?;
         let mut turns = Vec::new();
         for _ in 0..ROUNDS_OF_A_THREAD {
@@ -144,7 +142,7 @@ impl Trial<'_> {
 
     /// Puts files of people into the workspace.
     fn furnish(&self) -> std::io::Result<()> {
-        let at = self.home.workspace();
+        let at = self.home.workspace.clone();
         fs::create_dir_all(at.join(EFFECTS))?;
         fs::write(at.join(".gitignore"), format!("/{EFFECTS}/\n"))?;
         fs::write(
@@ -156,7 +154,7 @@ impl Trial<'_> {
 
     fn files(&self) -> Result<Files, String> {
         let mut files = Files::new();
-        read_below(&self.home.workspace(), Path::new(""), &mut files)
+        read_below(&self.home.workspace, Path::new(""), &mut files)
             .map_err(|error| error.to_string())?;
         Ok(files)
     }
@@ -166,16 +164,16 @@ impl Trial<'_> {
         format!("name-{:05}", self.requests)
     }
 
-    /// Lets a client carry something through while the daemon is killed, up to twice. Returns the answer.
+    /// Drives a client's request to its end while the daemon is killed up to twice. Returns the response.
     fn carry(
         &mut self,
         mut daemon: Daemon,
         phase: Phase,
         work: &Work,
         check: impl Fn(&Daemon) -> Result<(), String>,
-    ) -> Result<(Daemon, Answer), String> {
+    ) -> Result<(Daemon, ApiReply), String> {
         let place = phase as usize;
-        // A turn that brings the process down three times in a row is given up.
+        // A turn that crashes the process three times in a row fails.
         let kills = [0, 1, 1, 2][self.chance.below(4) as usize];
         for _ in 0..kills {
             let longest = self.lengths[place]
@@ -187,11 +185,10 @@ impl Trial<'_> {
             let driven = std::thread::scope(|scope| {
                 let driving = scope.spawn(move || work.drive(&client));
                 std::thread::sleep(moment);
-                let killed = daemon.kill();
-                let driven = driving.join().map_err(|_| "the client panicked".to_owned());
-                killed.and(driven)
+                daemon.kill();
+                driving.join().map_err(|_| "the client panicked".to_owned())
             })?;
-            daemon = self.home.start()?;
+            daemon = start(self.home)?;
             match driven {
                 Ok(_) => self.summary.late_kills += 1,
                 Err(Failed::Lost) => self.summary.kills[place] += 1,
@@ -264,14 +261,14 @@ impl Trial<'_> {
         }
     }
 
-    /// A command ran once at most, and to its end where it says so.
+    /// A command ran at most once, and completed if the thread reports it.
     fn check_command(
         &self,
         name: &str,
         outcome: Outcome,
         decision: Option<&str>,
     ) -> Result<(), String> {
-        let at = self.home.workspace();
+        let at = self.home.workspace.clone();
         let log = fs::read_to_string(at.join(EFFECTS).join("log")).unwrap_or_default();
         let begun = log.lines().filter(|line| *line == name).count();
         let result = fs::read_to_string(at.join("result")).unwrap_or_default();
@@ -295,8 +292,8 @@ impl Trial<'_> {
     ) -> Result<(Daemon, String), String> {
         let depth = self.chance.below(3.min(turns.len() as u64)) as usize;
         let left = turns.len() - 1 - depth;
-        // Somebody writes where no turn did.
-        let theirs = self.home.workspace().join("theirs");
+        // The user writes a file that no turn changed.
+        let theirs = self.home.workspace.join("theirs");
         let note = self.new_name();
         fs::write(&theirs, &note).map_err(|error| error.to_string())?;
         let mut wanted = turns[left].before.clone();
@@ -323,7 +320,7 @@ impl Trial<'_> {
         self.summary.undone += 1;
         same("going back", &self.files()?, &wanted)?;
         let fork = path_of(&answer.json()?["thread"])?;
-        let detail = daemon.get(&fork)?;
+        let detail = daemon.client.try_get(&fork)?;
         let kept = detail["turns"].as_array().map_or(0, Vec::len);
         if kept != left {
             return Err(format!("{kept} turns are left, and not {left}: {detail:#}"));
@@ -337,7 +334,8 @@ impl Trial<'_> {
         Ok((daemon, fork))
     }
 
-    /// Asks for it while the daemon is killed. After each restart all is as it was, or the files are back; and they are where the conversation is.
+    /// Requests the undo while the daemon is killed. After each restart either nothing has changed or all files are restored, consistent with the
+    /// conversation.
     fn undo(
         &mut self,
         daemon: Daemon,
@@ -346,13 +344,13 @@ impl Trial<'_> {
         threads: &BTreeSet<String>,
         before: &Files,
         wanted: &Files,
-    ) -> Result<(Daemon, Answer), String> {
+    ) -> Result<(Daemon, ApiReply), String> {
         let work = Work::Undo(Undo {
             thread: thread.to_owned(),
             key: self.new_name(),
             body: body.clone(),
         });
-        let workspace = self.home.workspace();
+        let workspace = self.home.workspace.clone();
         self.carry(daemon, Phase::Undo, &work, |daemon| {
             let mut now = Files::new();
             read_below(&workspace, Path::new(""), &mut now).map_err(|error| error.to_string())?;
@@ -371,7 +369,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Somebody wrote where a turn did: nothing is touched.
+    /// The user changed a file that a turn had changed: the undo changes nothing.
     fn be_refused(
         &mut self,
         daemon: Daemon,
@@ -384,7 +382,7 @@ impl Trial<'_> {
         let Some(path) = ["notes", "result"].iter().find(|path| differs(path)) else {
             return Ok(daemon);
         };
-        let at = self.home.workspace().join(path);
+        let at = self.home.workspace.join(path);
         let foreign = format!("by a person {}", self.new_name());
         fs::write(&at, &foreign).map_err(|error| error.to_string())?;
         let (before, threads) = (self.files()?, threads(&daemon)?);
@@ -408,7 +406,7 @@ impl Trial<'_> {
     fn check_refused(
         &self,
         daemon: &Daemon,
-        answer: &Answer,
+        answer: &ApiReply,
         threads: &BTreeSet<String>,
         before: &Files,
     ) -> Result<(), String> {
@@ -424,7 +422,7 @@ impl Trial<'_> {
     }
 }
 
-/// What the thread says of a call.
+/// The recorded outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Success,
@@ -479,7 +477,7 @@ fn ends_once(daemon: &Daemon, thread: &str) -> Result<(), String> {
 }
 
 fn threads(daemon: &Daemon) -> Result<BTreeSet<String>, String> {
-    let listed = daemon.get("/v1/threads?limit=500")?;
+    let listed = daemon.client.try_get("/v1/threads?limit=500")?;
     let ids = listed.as_array().into_iter().flatten();
     Ok(ids.map(|thread| thread["id"].to_string()).collect())
 }
@@ -508,7 +506,7 @@ fn edit(files: &Files, name: &str) -> Value {
     }})
 }
 
-/// A call that makes, changes and removes files, and tells of itself beside them.
+/// A call that creates, changes and removes files, and logs its run outside them.
 fn command(name: &str) -> Value {
     let line = format!(
         "echo {name} >> {EFFECTS}/log; mkdir -p made; rm -f made/*-old; for i in $(seq {MADE}); do echo {name} > made/$i; done; \

@@ -1,16 +1,16 @@
-//! A model that makes the call which it is told to make, and then is done.
+//! A model that makes the call given in the prompt, and then ends the turn.
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Request, Wire};
 
-/// What stands before a call in a prompt.
+/// Prefix of a call in a prompt.
 pub(crate) const CALL: &str = "CALL ";
 
-/// What stands before the words of a prompt that the model refuses.
+/// Prefix of a prompt that the model refuses.
 pub(crate) const FAIL: &str = "FAIL ";
 
-/// The model, in a runtime of its own. It outlives the daemons.
+/// The model, in its own runtime. It outlives the daemons.
 pub(crate) struct Model {
     server: FakeServer,
     _runtime: Runtime,
@@ -50,7 +50,7 @@ impl Model {
 const REFUSAL: &str =
     r#"{"type":"error","error":{"type":"invalid_request_error","message":"it is refused"}}"#;
 
-/// Tells whether the last message is one that is refused.
+/// Returns whether the model refuses the last message.
 fn is_refused(request: &Value) -> bool {
     let messages = request["messages"].as_array();
     let Some(last) = messages.and_then(|messages| messages.last()) else {

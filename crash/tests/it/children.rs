@@ -1,4 +1,4 @@
-//! Twenty agents whose process is killed keep to the budget that they share.
+//! Twenty agents of a killed process stay within their shared budget.
 
 use windlass_crash::children::run;
 use windlass_crash::harness::Plan;

@@ -1,4 +1,4 @@
-//! A runtime that is killed again and again loses nothing, repeats nothing that must not be, and finishes.
+//! A runtime that is killed repeatedly loses no data, repeats no at-most-once effect, and finishes its turns.
 
 use windlass_crash::harness::{Plan, run};
 

@@ -1,4 +1,4 @@
-//! Whoever follows the feed misses nothing and gets nothing twice while the writer dies.
+//! Followers of the feed miss no record and receive none twice while the writer is killed.
 
 use windlass_crash::feed::{READERS, run};
 use windlass_crash::harness::Plan;

@@ -1,4 +1,4 @@
-//! A hostile model neither gets out of its place nor holds up others.
+//! A hostile model neither escapes its sandbox nor delays other sessions.
 
 use std::process::Command;
 

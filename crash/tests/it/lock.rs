@@ -1,4 +1,4 @@
-//! One process writes to a data directory; the next one is told who, and may read.
+//! One process writes to a data directory; the next one learns the owner, and may read.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -67,7 +67,7 @@ async fn a_second_process_is_refused_by_the_name_of_the_first_and_may_read() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     reader.close().await;
 
-    // The first was not disturbed. A lock ends with its process, however that ends.
+    // The first process was not disturbed. A lock ends with its process, however the process ends.
     for _ in 0..8 {
         first.gets_on();
     }

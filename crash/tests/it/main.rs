@@ -1,4 +1,4 @@
-//! A runtime that is killed, that lives for long, and that is not alone.
+//! Tests of a runtime that is killed, that runs for a long time, and that shares its data directory.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

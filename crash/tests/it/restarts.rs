@@ -1,4 +1,4 @@
-//! What counts as a crash of a turn, with real processes and real kills.
+//! Which events count as crashes of a turn, with real processes and real kills.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,7 +17,7 @@ fn program(word: &str, directory: &Path) -> Command {
     command
 }
 
-/// Lets the child live until it stands in its first model call of this life, and kills it there, after `meanwhile`.
+/// Runs the child until its first model call of this process, and kills it there, after `meanwhile`.
 fn die_in_the_model(directory: &Path, meanwhile: impl FnOnce()) {
     let mut command = program("child", directory);
     command.args(["--inputs", "1", "--stop-at", "model.in-answer:1"]);
@@ -30,7 +30,7 @@ fn die_in_the_model(directory: &Path, meanwhile: impl FnOnce()) {
     child.wait().unwrap();
 }
 
-/// Looks from a process of its own; returns how many turns it saw open.
+/// Inspects the data from a separate process; returns the number of open turns.
 fn look(directory: &Path, how: &[&str]) -> usize {
     let looked = program("look", directory).args(how).output().unwrap();
     let trouble = String::from_utf8_lossy(&looked.stderr);
@@ -39,7 +39,7 @@ fn look(directory: &Path, how: &[&str]) -> usize {
     seen.trim().parse().unwrap()
 }
 
-/// Lets the child finish what is open.
+/// Lets the child complete its open turns.
 fn finish(directory: &Path) {
     let mut command = program("child", directory);
     let done = command.args(["--inputs", "0"]).output().unwrap();
@@ -114,7 +114,7 @@ async fn the_third_restart_after_a_kill_fails_the_turn_and_not_the_second() {
             EventData::TurnFailed(data) => Some(data.error_code.clone()),
             _ => None,
         });
-        // A session that was resumed twice was at work in each of the three lives.
+        // A session that resumed twice was running in each of the three processes.
         let should = count(before, "turn.resumed") == 2 && count(before, "tool.completed") == 0;
         assert_eq!(failed, should.then(|| Some("crashed".to_owned())));
         given_up += usize::from(should);

@@ -1,4 +1,4 @@
-//! A runtime whose sessions come and go takes up no more and no more.
+//! The resource usage of a runtime with changing sessions levels off.
 
 use std::process::Command;
 

@@ -15,7 +15,7 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 /// Opens connections to a daemon.
 #[async_trait]
 pub trait Connect: Send + Sync {
-    /// Opens one.
+    /// Opens a connection to the daemon.
     async fn connect(&self) -> io::Result<Box<dyn Connection>>;
 }
 
@@ -39,7 +39,7 @@ impl Connect for ToPort {
     }
 }
 
-/// The Unix socket that a daemon of the same user listens on, or one of root. Nobody else is spoken to: whoever listens gets the token.
+/// The Unix socket of a daemon of the same user or of root. A socket of any other user is refused, because its owner would get the token.
 #[derive(Debug, Clone)]
 pub struct ToSocket(PathBuf);
 

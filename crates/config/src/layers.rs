@@ -15,9 +15,8 @@ const MASKED: &str = "[set]";
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// No source set it.
     Default,
-    /// A file.
     File(PathBuf),
     /// A variable of the environment.
     Variable(String),
@@ -116,10 +115,11 @@ impl Layers {
         self.0.iter().map(Layer::origin)
     }
 
-    /// Merges them. Paths start from the directory of the file that says them.
+    /// Merges the layers. Relative paths start at the directory of their file.
     ///
     /// # Errors
-    /// If a layer that was made by [`Layer::with`] says what nobody knows.
+    ///
+    /// If a layer of [`Layer::with`] contains an unknown key.
     pub fn config(&self) -> Result<Config, MergeError> {
         let mut merged = Table::new();
         for layer in &self.0 {
@@ -220,7 +220,7 @@ fn merge(into: &mut Table, from: &Table) {
 struct Leaf {
     key: String,
     value: Value,
-    /// Whether it may be a key, which nobody is shown.
+    /// Whether it may be a key, which is never displayed.
     is_key: bool,
 }
 
@@ -247,7 +247,7 @@ fn leaves(above: &str, table: &Table, found: &mut Vec<Leaf>) {
     }
 }
 
-/// Tells whether what stands in a table may be keys: the variables and headers of MCP servers.
+/// Tells whether the values of a table may be keys: the variables and headers of MCP servers.
 fn holds_keys(table: &str) -> bool {
     let last = table.rsplit('.').next();
     table.starts_with("mcp_servers.") && matches!(last, Some("env" | "headers"))

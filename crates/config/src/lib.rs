@@ -27,117 +27,119 @@ pub struct ConfigError {
     pub message: String,
 }
 
-/// The configuration file. Keys are better kept in the environment.
+/// Configuration of Windlass, as read from `windlass.toml`. Every key is optional.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The model, as `provider/model`.
+    /// Default model, as `provider/model`. Default: the standard model of the first provider with a key, else the demonstration model.
     pub model: Option<String>,
-    /// Further models that clients of the daemon can name, as `provider/model`.
+    /// Further models that clients can name, as `provider/model`.
     pub models: Vec<String>,
-    /// What becomes of other names that clients of the daemon write.
+    /// What happens to other model names that clients send. Default: `default_provider`.
     pub unknown_models: UnknownModels,
-    /// How much clients of the daemon may ask for.
+    /// Limits for clients of the daemon. A request beyond a limit gets 429, a body that is too large 413.
     pub limits: Limits,
-    /// How much turns, threads and a day may use.
+    /// Spending limits; an unset key is no limit. See [budgets](budgets.md).
     pub budget: Budget,
-    /// How the daemon traces runs.
+    /// Tracing of runs that other programs report. See [runs](runs.md).
     pub runs: Runs,
-    /// What commands of the daemon's agent may use.
+    /// Commands that agents execute. See [the sandbox](sandbox.md) and [commands](commands.md).
     pub shell: Shell,
-    /// What tools there are, and how much they may use.
+    /// Limits for tools of all kinds.
     pub tools: Tools,
-    /// What is read of the web.
+    /// Web pages that agents read. See [web](web.md).
     pub web: Web,
-    /// Agents that models start.
+    /// Agents that models start. See [subagents](subagents.md).
     pub subagents: Subagents,
-    /// Work that nobody sits beside.
+    /// Unattended work. See [tasks](tasks.md).
     pub tasks: Tasks,
-    /// Automations that the operator owns, by name.
+    /// Automations of the operator, by name. Set exactly one of `cron` and `schedule`. See [tasks](tasks.md#automations-in-the-configuration).
     pub automations: BTreeMap<String, AutomationEntry>,
-    /// Runs of the fleet.
+    /// Runs of many tasks over several workers. See [fleet](fleet.md).
     pub fleet: Fleet,
-    /// Which calls run, which are asked about, and which are refused.
+    /// Calls that run, need an approval, or are denied. See [approvals](approvals.md).
     pub approvals: Approvals,
-    /// When a conversation is made shorter by itself for the model.
+    /// Automatic compaction of long conversations. See [compaction](compaction.md).
     pub compaction: Compaction,
-    /// Directories that threads can work in beside `local`, by the names that clients use.
+    /// Directories in which threads can work, in addition to `local`. Clients refer to them by name and cannot remove them.
     pub environments: BTreeMap<String, EnvironmentEntry>,
-    /// What the daemon keeps of files that turns change.
+    /// File contents that are stored for undo. See [checkpoints](checkpoints.md).
     pub checkpoints: Checkpoints,
-    /// What the repository of an environment may say to a model.
+    /// Instructions of the repository. See [repository](repository.md).
     pub repository: Repository,
-    /// What is kept of outputs that are too long to show.
+    /// Tool outputs that are too long to show. See [commands](commands.md#long-outputs).
     pub outputs: Outputs,
-    /// What the daemon removes, and when.
+    /// Deletion of old records. Without these keys nothing is deleted. See [operations](operations.md#retention-and-maintenance).
     pub retention: Retention,
-    /// A file with the key that secrets of sessions are sealed with.
+    /// File with the key that encrypts secrets of sessions, as 64 hexadecimal digits. Default: `secrets.key` in the data directory.
     pub secrets_key_file: Option<PathBuf>,
-    /// The proxy for calls to providers.
+    /// Proxy for calls to model providers, such as `http://proxy.example:3128`. No environment variable is read for it.
     #[serde(deserialize_with = "refused_values::proxy")]
     pub proxy: Option<String>,
-    /// A PEM file of certificates to trust beside the system's.
+    /// PEM file of certificates to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// A price list of one's own.
+    /// File with model prices that override the built-in ones. See [budgets](budgets.md#prices).
     pub prices_file: Option<PathBuf>,
-    /// Settings by provider.
+    /// Model providers, by name: `openai`, `openai-chat`, `anthropic`, `gemini`, `openrouter` or `azure-openai`.
     pub providers: BTreeMap<String, Provider>,
-    /// Agents of others that can carry turns, by the names that threads use.
+    /// External agents that execute turns, by the name that threads use; `claude-code`, `codex` and `gemini` need no entry. See [external
+    /// agents](backends.md).
     pub backends: BTreeMap<String, BackendEntry>,
-    /// MCP servers whose tools all threads have, by name.
+    /// MCP servers whose tools all threads have, by name. See [MCP](mcp.md).
     pub mcp_servers: BTreeMap<String, McpServerEntry>,
-    /// Secrets that tools put into commands and requests, by the names that models see. Their values are elsewhere.
+    /// Secrets that tools put into commands and requests, by the name that models see; set exactly one of `variable` and `file`. See
+    /// [secrets](secrets.md).
     pub secrets: BTreeMap<String, SecretEntry>,
 }
 
-/// Where a secret is, and where it may go.
+/// A named secret: where its value is, and where it may be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretEntry {
-    /// The variable of the daemon's that holds it.
+    /// Environment variable of the daemon that contains the value.
     pub variable: Option<String>,
-    /// The file that holds it.
+    /// File that contains the value; a trailing line end is ignored.
     pub file: Option<PathBuf>,
-    /// Whether commands get it, as the variable of its name.
+    /// Whether commands get the secret, in the variable of its name.
     pub commands: bool,
-    /// Hosts whose requests carry it, such as `api.example.com`; over https, unless `http://` is written.
+    /// Hosts whose requests contain the secret, such as `api.example.com`; over https, unless `http://` is written.
     pub hosts: Vec<String>,
-    /// The header that carries it, with `{}` in its place.
+    /// Header that contains the secret, with `{}` in its place. Default: `Authorization: Bearer {}`.
     pub header: Option<String>,
-    /// Agents whose threads have it too; without them only threads of the operator do.
+    /// Agents whose threads also have the secret. Without them only the operator's threads do.
     pub agents: Vec<String>,
 }
 
-/// An MCP server: a program, or an address.
+/// An MCP server: a program, or a URL.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerEntry {
-    /// How it is reached; what else it says decides where this is missing.
+    /// Transport. Default: `stdio` with `command`, `http` with `url`.
     #[serde(rename = "type")]
     pub kind: Option<McpServerType>,
-    /// The program to start, in the sandbox of commands.
+    /// Program to start, in the sandbox of commands.
     #[serde(deserialize_with = "refused_values::program")]
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its variables, which no `Debug` shows; `${NAME}` stands for one of the daemon's.
+    /// Variables of the program, in addition to those of commands. `${NAME}` is a secret that commands get, or a variable of the daemon.
     pub env: BTreeMap<String, String>,
-    /// Where it is.
+    /// URL of an HTTP server.
     pub url: Option<String>,
-    /// Headers of each request, which no `Debug` shows; `${NAME}` stands for a variable of the daemon's.
+    /// Headers of each request. `${NAME}` is a secret that names the server's host, or a variable of the daemon.
     pub headers: BTreeMap<String, String>,
-    /// Whether somebody is asked before its tools are called.
+    /// Whether calls of its tools need an approval. Default: `ask`.
     pub approval: McpApproval,
-    /// Whether its word counts that a tool only reads, so that no files are kept before and after its calls.
+    /// Whether to believe the server that a tool only reads. Then no files are saved for undo before its calls.
     pub trust_read_only: bool,
-    /// How long it may take to start and to list its tools, in milliseconds.
+    /// Milliseconds in which the server must start and list its tools. Default: 30000.
     pub start_timeout_ms: Option<u64>,
-    /// How long a call may stay silent, in milliseconds; what it tells of its progress counts.
+    /// Milliseconds that a call may stay silent; progress messages reset it. Default: 60000.
     pub timeout_ms: Option<u64>,
-    /// The same for some of its tools, by the server's own names.
+    /// The same for single tools, by the server's own names. Default: `timeout_ms`.
     pub tool_timeouts_ms: BTreeMap<String, u64>,
 }
 
@@ -154,67 +156,67 @@ impl fmt::Debug for McpServerEntry {
     }
 }
 
-/// How an MCP server is reached.
+/// Transport of an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum McpServerType {
-    /// As a program, by its pipes.
+    /// A program, over its standard input and output.
     Stdio,
-    /// Over HTTP.
+    /// HTTP with streamed responses.
     #[serde(alias = "streamable-http")]
     Http,
 }
 
-/// Whether somebody is asked before a tool of a server is called.
+/// Whether calls of an MCP server's tools need an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum McpApproval {
-    /// Each call waits until somebody allows it.
+    /// Each call needs an approval.
     #[default]
     Ask,
-    /// Nobody is asked.
+    /// Calls run without an approval.
     Never,
 }
 
-/// An agent of others.
+/// An external agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendEntry {
-    /// How it is spoken to; its name says so where it is one of these.
+    /// Protocol of the agent. Default: by its name.
     pub kind: Option<BackendKind>,
-    /// Its program, where that is not the usual one.
+    /// Its program, searched in `PATH` if it contains no slash. Default: the usual program of its kind.
     pub command: Option<PathBuf>,
-    /// Arguments beside those by which it is driven.
+    /// Arguments after those of its protocol.
     pub arguments: Vec<String>,
-    /// The model that it is to ask for.
+    /// Model that the agent requests. Default: the agent's choice.
     pub model: Option<String>,
-    /// The daemon's variables that it gets, by name, such as one with a key.
+    /// Variables of the daemon that the agent gets, in addition to `HOME`, `PATH`, `LANG` and `TERM`.
     pub variables: Vec<String>,
-    /// Whose home directory it has.
+    /// Home directory of the agent. Default: `own`.
     pub home: BackendHome,
-    /// The directory with its settings below the user's home, which it may change; only where it has that home.
+    /// With `home = "user"`: the directory in your home that the agent may change. Default: that of its kind.
     pub settings: Option<PathBuf>,
-    /// For how many seconds it may be silent while it works; 0 is for ever.
+    /// Seconds that the agent may stay silent during a turn; 0 is no limit. Default: 600.
     pub silence_seconds: Option<u64>,
-    /// How many seconds a turn may take.
+    /// Seconds that a turn may take. Default: no limit.
     pub turn_seconds: Option<u64>,
 }
 
-/// How an agent of others is spoken to.
+/// Protocol of an external agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendKind {
-    /// Claude Code, by stream-json.
+    /// Claude Code, over stream-json.
     ClaudeCode,
-    /// Codex, by its app-server.
+    /// Codex, over its app-server.
     Codex,
-    /// Gemini CLI, by the Agent Client Protocol.
+    /// Gemini CLI, over the Agent Client Protocol.
     Gemini,
-    /// Any other that speaks the Agent Client Protocol.
+    /// Any other agent that implements the Agent Client Protocol.
     Acp,
 }
 
@@ -231,65 +233,66 @@ impl BackendKind {
     }
 }
 
-/// Whose home directory an agent of others has.
+/// Home directory of an external agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendHome {
-    /// One of its own in the data directory, another for each owner of threads. It has the user's login there.
+    /// A private directory in the data directory, one for each owner of threads. You log in there.
     #[default]
     Own,
-    /// The user's, of which it sees where it works and its own settings. What it writes there the user's own program obeys.
+    /// Your home, of which it sees its working directory and its own settings. Your own copy of the agent obeys what it writes there.
     User,
 }
 
-/// What becomes of the name of a model that is not configured.
+/// What happens to a model name that is not configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownModels {
-    /// The provider of the default model is asked for it.
+    /// The provider of the default model gets the name.
     #[default]
     DefaultProvider,
     /// The request is refused.
     Refuse,
 }
 
-/// How much clients of the daemon may ask for; what is not set stays as it is.
+/// Limits for clients of the daemon.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of a body.
+    /// Bytes of a request body. Default: 16777216.
     pub body_bytes: Option<usize>,
-    /// Threads.
+    /// Threads. Default: 100000.
     pub threads: Option<usize>,
-    /// Event streams that are open at once.
+    /// Open event streams. Default: 4096.
     pub subscribers: Option<usize>,
-    /// Connections that are open at once.
+    /// Open connections, and never more than the process's file descriptors allow (`ulimit -n`). Default: 8192.
     pub connections: Option<usize>,
-    /// Calls of a thread that wait for a client.
+    /// Calls of one thread that wait for a client. Default: 128.
     pub pending_calls: Option<usize>,
-    /// Words to a running turn that it has not read yet.
+    /// Queued prompts of one thread, and steered prompts that the model has not read. Default: 128.
     pub waiting_inputs: Option<usize>,
-    /// How long a turn waits for somebody, in seconds.
+    /// Seconds that a turn waits for an approval, an answer or a client's result. Default: 300.
     pub wait_seconds: Option<u64>,
-    /// Bytes of an external agent's output that one turn records, at least 1. Beyond it the turn fails with `backend_output_limit`.
+    /// Bytes of an external agent's output that one turn records, at least 1; beyond it the turn fails with `backend_output_limit`. Default:
+    /// 16777216.
     pub backend_output_bytes: Option<NonZeroUsize>,
 }
 
-/// How much turns, threads and a day may use; what is not set is not limited.
+/// Spending limits of turns, threads and days.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
     /// US dollars of one turn.
     pub turn_usd: Option<f64>,
-    /// Tokens of one turn, read and written.
+    /// Input and output tokens of one turn.
     pub turn_tokens: Option<u64>,
     /// Model calls of one turn.
     pub turn_model_calls: Option<u64>,
-    /// Tool calls of one turn.
+    /// Tool calls of one turn. A further call is not executed, and the model gets the reason.
     pub turn_tool_calls: Option<u64>,
     /// Seconds of one turn, waits included.
     pub turn_seconds: Option<u64>,
@@ -297,152 +300,152 @@ pub struct Budget {
     pub thread_usd: Option<f64>,
     /// Tokens of all turns of a thread.
     pub thread_tokens: Option<u64>,
-    /// US dollars of all threads in a day.
+    /// US dollars of all threads per day (UTC).
     pub day_usd: Option<f64>,
-    /// Tokens of all threads in a day.
+    /// Tokens of all threads per day (UTC).
     pub day_tokens: Option<u64>,
-    /// US dollars of the threads of one agent's token in a day.
+    /// US dollars per day (UTC) of the threads that one agent's token created.
     pub token_day_usd: Option<f64>,
-    /// US dollars that are set aside for a model call before it begins, at the least.
+    /// Minimum of US dollars that are reserved before a model call. Default: 0.02.
     pub reserve_usd: Option<f64>,
-    /// Tokens that are set aside for a model call before it begins, at the least.
+    /// Minimum of tokens that are reserved before a model call. Default: 4000.
     pub reserve_tokens: Option<u64>,
 }
 
-/// How the daemon traces runs; what is not set stays as it is.
+/// Tracing of reported runs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Runs {
-    /// How long a run waits for the end of its lost connection's last words, in milliseconds.
+    /// Milliseconds that a run waits for late messages of a lost connection. Default: 250.
     pub grace_ms: Option<u64>,
-    /// How long a run waits to be taken up again, in milliseconds.
+    /// Milliseconds that a run waits for its owner to reconnect. Default: 10000.
     pub lease_ms: Option<u64>,
-    /// For how many days ended runs are kept; for ever if nothing is said.
+    /// Days for which ended runs are stored. Default: no limit.
     pub keep_days: Option<u32>,
-    /// How many bytes a message may have.
+    /// Bytes of one message over the socket. Default: 1048576.
     pub message_bytes: Option<usize>,
 }
 
-/// What commands may use; what is not set stays as it is.
+/// Limits and sandbox of commands.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Shell {
-    /// How programs are confined.
+    /// How commands are confined. Default: `auto`.
     pub sandbox: Sandbox,
-    /// Files and directories of your home that commands may read, such as `~/.gitconfig`. They see nothing else of it but the directories
-    /// in `PATH` and what programs there need.
+    /// Files and directories of your home that commands may read, such as `~/.gitconfig`. By default they see only the directories in `PATH` and what
+    /// the programs there need.
     pub home_paths: Vec<PathBuf>,
-    /// The same that they may also change, such as `~/.cache/pip`.
+    /// Files and directories of your home that commands may also change, such as `~/.cache/pip`.
     pub writable_home_paths: Vec<PathBuf>,
-    /// Whether commands may make pseudo-terminals under landlock, which opens your other terminals to them. In bubblewrap they always may.
+    /// Whether commands may create pseudo-terminals under Landlock, which also opens your other terminals to them. Under bubblewrap they always may.
     pub terminals: bool,
-    /// How much memory each process may use for its data, in megabytes; 0 is any.
+    /// Megabytes of data memory of each process; 0 is no limit. Default: 8192.
     pub max_memory_mb: Option<u64>,
-    /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
+    /// Processes and threads of one command under bubblewrap; 0 is no limit. Default: 2048.
     pub max_processes: Option<u64>,
-    /// What commands may reach over the network in the workspace, and where `windlass run` works; `inherit` where nothing is said.
+    /// Network of commands in the workspace, and of `windlass run` in directories without an entry in `[environments]`. Default: `inherit`.
     pub network: Option<EnvironmentNetwork>,
-    /// Hosts that commands reach where the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
+    /// Hosts that commands reach if the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
     pub hosts: Vec<String>,
-    /// How many commands of a thread may run in the background at once; 0 is none.
+    /// Background commands of one thread; 0 disables them. Default: 8.
     pub max_background: Option<usize>,
-    /// How many minutes a command may take in the background.
+    /// Minutes that a background command may take. Default: 240.
     pub background_minutes: Option<u64>,
 }
 
-/// What tools there are; what is not set stays as it is.
+/// Limits for tools of all kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Tools {
-    /// Tools that no model is offered, by name; `*` stands for any letters.
+    /// Tools that no model is offered, by name; `*` matches any characters.
     pub disabled: Vec<String>,
-    /// How many seconds a call may take; 0 is any.
+    /// Seconds that a call may take, unless the tool has its own limit; 0 is no limit. Default: 300.
     pub timeout_seconds: Option<u64>,
-    /// How many bytes of a result a model gets.
+    /// Bytes of a result that the model gets. Default: 65536.
     pub max_result_bytes: Option<usize>,
-    /// Above how many tools of MCP servers, or of one capability, a model finds them by `tool_search`; 0 is never.
+    /// Number of tools of MCP servers, or of one capability, above which models find them by `tool_search` instead of being offered all; 0 disables
+    /// this. Default: 24.
     pub defer_above: Option<usize>,
 }
 
-/// What is read of the web; what is not set stays as it is.
+/// Web pages that agents read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Web {
-    /// Whether models are offered `web_fetch`.
+    /// Whether models are offered `web_fetch`. Default: `true`.
     pub enabled: Option<bool>,
-    /// Hosts and networks that are read also where they are private, such as `127.0.0.1:8080`, `internal.example` or `10.0.0.0/8`. Nobody is
-    /// asked about pages of a host that is named here.
+    /// Hosts and networks that need no approval and may be private, such as `127.0.0.1:8080`, `internal.example` or `10.0.0.0/8`.
     pub allow: Vec<String>,
-    /// Hosts and networks of which nothing is read.
+    /// Hosts and networks that are never read.
     pub deny: Vec<String>,
 }
 
-/// Agents that models start; what is not set stays as it is.
+/// Agents that models start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Subagents {
-    /// Whether models are offered `spawn_agent`.
+    /// Whether models are offered `spawn_agent`. Default: `true`.
     pub enabled: Option<bool>,
-    /// How many levels of agents there may be below a turn that somebody began.
+    /// Levels of agents below a turn; 0 disables them. Default: 2.
     pub max_depth: Option<u32>,
-    /// How many agents of one turn work at once.
+    /// Agents of one turn that work at the same time; further ones wait; 0 disables them. Default: 8.
     pub at_once: Option<usize>,
-    /// How many agents a turn may start in all.
+    /// Agents that one turn may start in total; 0 disables them. Default: 32.
     pub per_turn: Option<usize>,
-    /// The backends that such an agent may run on, by name.
+    /// External agents that models may start, by name.
     pub backends: Vec<String>,
 }
 
-/// Work that nobody sits beside: tasks, and automations that queue them.
+/// Tasks, and the automations that queue them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Tasks {
-    /// How many tasks run at once, from 1 to 8.
+    /// Tasks that run at the same time, 1 to 8; `--workers` overrides it. Default: 2.
     pub workers: Option<usize>,
-    /// The time zone of automations that name none, such as `Europe/Berlin`; the machine's own where it is not set.
+    /// Time zone of automations without one, such as `Europe/Berlin`. Default: that of the machine.
     pub time_zone: Option<String>,
 }
 
-/// An automation. Exactly one of `cron` and `schedule` is set.
+/// An automation of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AutomationEntry {
-    /// The prompt of each run.
+    /// Prompt of each run; required.
     pub prompt: String,
-    /// A cron expression of five fields, such as `0 9 * * 1-5`.
+    /// Schedule as a cron expression of five fields, such as `0 9 * * 1-5`.
     pub cron: Option<String>,
-    /// An RRULE, such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
+    /// Schedule as an RRULE, such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
     pub schedule: Option<String>,
-    /// The time zone of the schedule; that of `tasks.time_zone` where it is not set.
+    /// Time zone of the schedule. Default: `tasks.time_zone`.
     pub time_zone: Option<String>,
-    /// The directory in which its runs work; the daemon's workspace where it is not set.
+    /// Working directory of its runs. Default: the daemon's workspace.
     pub workspace: Option<PathBuf>,
-    /// The model; the daemon's own where it is not set.
+    /// Model of its runs. Default: the daemon's.
     pub model: Option<String>,
-    /// The mode of the agent.
+    /// Mode of the agent. Default: `agent`.
     pub mode: Option<String>,
-    /// The external agent that executes its runs.
+    /// External agent that executes its runs.
     pub backend: Option<String>,
-    /// Whether its runs may execute commands.
+    /// Whether its runs may execute commands. Default: that of the daemon.
     pub allow_shell: Option<bool>,
-    /// Whether its runs call tools without asking for approval.
+    /// Whether its runs call tools without an approval. Default: `false`.
     pub auto_approve: Option<bool>,
-    /// How many attempts a run has while it fails, from 1 to 10.
+    /// Attempts of a run that fails, 1 to 10. Default: 1.
     pub max_attempts: Option<u32>,
-    /// What happens to times that passed while no daemon ran.
+    /// What happens to times that passed without a daemon. Default: `once`.
     pub missed: Option<MissedRuns>,
-    /// Whether it does not fire by its schedule.
+    /// Whether the schedule is suspended.
     pub paused: bool,
 }
 
-/// What happens to times that passed while no daemon ran.
+/// What happens to scheduled times that passed without a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -455,85 +458,86 @@ pub enum MissedRuns {
     All,
 }
 
-/// Runs of the fleet: many tasks over some workers.
+/// Limits of fleet runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Fleet {
-    /// How many workers of all runs work at once, from 1 to 64.
+    /// Workers of all runs that work at the same time, 1 to 64. Default: 8.
     pub workers: Option<usize>,
-    /// How many runs may be open, from 1 to 256; one token may have half of them.
+    /// Open runs, 1 to 256; one token may have half of them. Default: 32.
     pub open_runs: Option<usize>,
 }
 
-/// When a conversation is made shorter by itself for the model; what is not set follows from the model.
+/// Automatic compaction of long conversations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Compaction {
-    /// Whether it is; where nothing is said, it is.
+    /// Whether a conversation that exceeds the model's context window is summarised. Default: `true`.
     pub enabled: Option<bool>,
-    /// How many tokens a request and its answer may have together, whatever the model.
+    /// Tokens of a request and its answer, whatever the model. Default: that of the model, else 64000.
     pub window_tokens: Option<u64>,
-    /// How many of them are kept free for the answer, at most half.
+    /// Tokens of the window that are reserved for the answer, at most half of it. Default: a quarter of the window; for large windows 32000 plus a
+    /// twentieth.
     pub reserve_tokens: Option<u64>,
 }
 
-/// Which calls run, which are asked about, and which are refused. The most careful rule that matches wins: `deny`, then `ask`, then `allow`.
+/// Approval rules. The strictest matching rule applies: `deny`, then `ask`, then `allow`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
-    /// What becomes of calls that change something and that no rule matches.
+    /// What happens to calls that change something and match no rule. Default: `ask`.
     pub default: Option<ApprovalAction>,
-    /// The rules.
+    /// Rules, as tables of `tool`, `arguments`, `command` and `action`.
     pub rules: Vec<ApprovalRule>,
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAction {
-    /// It runs, and nobody is asked.
+    /// It runs without an approval.
     Allow,
-    /// Somebody is asked, unless its turn approves everything.
+    /// It needs an approval, unless its turn approves everything.
     Ask,
-    /// It does not run, whatever its turn approves.
+    /// It does not run, even if its turn approves everything.
     Deny,
 }
 
-/// Which calls, and what becomes of them. What is not said matches everything.
+/// Calls and what happens to them. An omitted condition matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
-    /// The tool; `*` stands for any letters.
+    /// Name of the tool; `*` matches any characters.
     pub tool: String,
-    /// Patterns of its arguments: `*` stands for any letters but `/`, `**` for any.
+    /// Patterns of arguments: `*` matches any characters except `/`, `**` matches any.
     #[serde(default)]
     pub arguments: BTreeMap<String, String>,
-    /// The first words of its command, such as `cargo test`.
+    /// First words of the command, such as `cargo test`.
     #[serde(default)]
     pub command: Option<String>,
-    /// What becomes of it.
+    /// What happens to matching calls.
     pub action: ApprovalAction,
 }
 
-/// A directory that threads can work in.
+/// A directory in which threads can work.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentEntry {
-    /// The directory.
+    /// Root directory; required.
     pub root: PathBuf,
-    /// Whether files may be changed there.
+    /// Whether files may be changed. Default: `true`.
     #[serde(default = "yes")]
     pub write: bool,
-    /// Whether commands may run there.
+    /// Whether commands may run. Default: `true`.
     #[serde(default = "yes")]
     pub shell: bool,
-    /// What commands may reach over the network.
+    /// Network of its commands. Default: `inherit`.
     #[serde(default)]
     pub network: EnvironmentNetwork,
 }
@@ -542,92 +546,94 @@ fn yes() -> bool {
     true
 }
 
-/// What commands may reach over the network.
+/// Network of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EnvironmentNetwork {
-    /// What the daemon may.
+    /// The daemon's network.
     #[default]
     Inherit,
-    /// Nothing.
+    /// No network, and no web pages.
     None,
-    /// The hosts of `shell.hosts`, by a proxy.
+    /// The hosts of `shell.hosts`, through a proxy.
     Filtered,
 }
 
-/// How commands, and programs that look at a workspace, are confined.
+/// How commands, and programs that inspect a workspace, are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Sandbox {
-    /// By bubblewrap where it works, else by landlock.
+    /// Bubblewrap if it works, else Landlock.
     #[default]
     Auto,
-    /// By bubblewrap and nothing else.
+    /// Always bubblewrap.
     Bubblewrap,
-    /// By landlock and nothing else.
+    /// Always Landlock.
     Landlock,
-    /// By nothing: they are refused.
+    /// No sandbox: commands are refused.
     None,
 }
 
-/// What the daemon keeps of files that turns change, so that it can be taken back.
+/// File contents that are stored for undo.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Checkpoints {
-    /// Whether anything is kept; it is if nothing is said.
+    /// Whether the files that turns change are saved for [undo](checkpoints.md). Default: `true`.
     pub enabled: Option<bool>,
-    /// How many megabytes that may be; the oldest turns go first.
+    /// Megabytes of saved files; the oldest turns are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
-/// What the repository of an environment may say to a model.
+/// Instructions of the repository.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Repository {
-    /// Whether a model is told what its `AGENTS.md` files and skills say; it is if nothing is said.
+    /// Whether models read the `AGENTS.md` files and skills of the environment. Default: `true`.
     pub instructions: Option<bool>,
 }
 
-/// What the daemon keeps of outputs that are too long to show, so that a model can look into them.
+/// Tool outputs that are too long to show.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Outputs {
-    /// How many megabytes of one output; of a longer one, these and its end.
+    /// Megabytes of one output; of a longer one its beginning and its end are stored. Default: 16.
     pub each_mb: Option<u64>,
-    /// How many megabytes of all outputs; the oldest go first.
+    /// Megabytes of all outputs; the oldest are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
-/// What the daemon removes of ended turns; what is not set is kept.
+/// Deletion of old records.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// For how many days records are kept.
+    /// Days for which records of ended turns are stored. Default: no limit.
     pub max_age_days: Option<u32>,
-    /// How many bytes the database may use; the oldest records go first.
+    /// Bytes of the database. Ended jobs are removed first, then the oldest turns. If rows that retention never removes exceed the limit, no turn is
+    /// removed, and the log, `windlass doctor` and the metric `windlass_unremovable_bytes_over_limit` report it. Default: no limit.
     pub max_bytes: Option<u64>,
-    /// For how many hours pieces of streamed text are kept. Later records hold the text whole.
+    /// Hours for which chunks of streamed text are stored, at least 24; later records contain the whole text. Default: no limit.
     pub text_chunk_hours: Option<u32>,
-    /// How often the database is looked after, in minutes; 0 is never, 60 if nothing is said.
+    /// Minutes between two maintenance runs; 0 disables them. Default: 60.
     pub every_minutes: Option<u32>,
 }
 
-/// How a provider is reached.
+/// A model provider.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Provider {
-    /// The key, which no `Debug` shows.
+    /// API key; better set in the environment.
     pub api_key: Option<String>,
-    /// Where its API is, if not at the usual address.
+    /// URL of the API, `http` or `https`, without user, password and query. A local server such as Ollama often needs no key. Default: the
+    /// provider's.
     pub base_url: Option<String>,
-    /// How many calls it is sent at once.
+    /// Calls that are sent at the same time. Default: no limit.
     pub max_parallel_calls: Option<usize>,
 }
 
@@ -641,10 +647,11 @@ impl fmt::Debug for Provider {
 }
 
 impl Config {
-    /// Reads the text of a file. Paths in it start from the directory `from`, not from where somebody happens to stand.
+    /// Parses the text of a file. Relative paths start at the directory `from`, not at the working directory.
     ///
     /// # Errors
-    /// If it is no TOML, or says what nobody knows.
+    ///
+    /// If it is not TOML, or contains an unknown key or an invalid value.
     pub fn parse(text: &str, from: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|error| refused(&error, text))?;
         for (_, path) in config.paths() {
@@ -690,7 +697,7 @@ fn refused(error: &toml::de::Error, text: &str) -> ConfigError {
     }
 }
 
-/// Takes the text out of `invalid type: string "…", expected …`: somebody may have put a key there.
+/// Removes the text from `invalid type: string "…", expected …`: it may contain a key.
 fn without_text(message: &str) -> String {
     let shown = message.split_once(" string \"").and_then(|(before, text)| {
         let (_, expected) = text.rsplit_once("\", expected ")?;

@@ -1,6 +1,6 @@
-//! What somebody may have meant by a word that is not known.
+//! Suggestions for unknown words.
 
-/// Longer words are not compared: nobody mistypes one.
+/// Longer words are not compared: they are not typing errors.
 const MAX_LENGTH: usize = 64;
 
 /// Rewrites `unknown field `x`, expected one of `a`, `b`` with the nearest of the known words; `None` for other messages.

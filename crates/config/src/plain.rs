@@ -18,7 +18,7 @@ pub(crate) fn in_plain_words(message: &str) -> Option<String> {
     ))
 }
 
-/// Says what stands there.
+/// Names the value's type.
 fn found(said: &str) -> String {
     let value = said.split('`').nth(1);
     match (said.split(' ').next().unwrap_or_default(), value) {

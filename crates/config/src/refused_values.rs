@@ -1,4 +1,4 @@
-//! Values of the right type that still mean nothing. They are refused where they stand, so that the file and the line are told.
+//! Values of the right type without a meaning. They are refused where they are parsed, so that the error has the file and the line.
 
 use serde::de::{Deserialize, Deserializer, Error};
 

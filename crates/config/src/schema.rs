@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::Config;
 
+#[cfg(test)]
+mod reference;
+
 /// Returns a JSON schema of the configuration file.
 #[must_use]
 pub fn json() -> Value {

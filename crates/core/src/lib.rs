@@ -1,56 +1,34 @@
-//! Values and contracts of Windlass: what sessions, messages and events are, and what hosts and tools promise.
+//! Values and contracts of Windlass: sessions, messages and events, and the traits of hosts and tools.
 //!
-//! This crate does no IO. It holds the records (harness, agent, session), the messages and events of a
-//! conversation, the traits that a host implements, the registries of capabilities and drivers, and the simulator.
+//! This crate does no IO. It contains the records (harness, agent, session), the messages and events of a conversation, the traits that a host
+//! implements, the registries of capabilities and drivers, and the simulator.
 
-pub mod agent;
-pub mod atoms;
 pub mod backend;
-pub mod bounds;
-pub mod budget;
 pub mod capabilities;
-pub mod capability_types;
-pub mod command;
-pub mod command_host;
-pub mod config_layer;
-pub mod derived_id;
-pub mod digest;
-pub mod egress;
-pub mod error;
 pub mod events;
-pub mod harness;
-pub mod history;
-pub mod in_memory;
 pub mod items;
-pub mod llm_driver_registry;
-pub mod llm_models;
-pub mod llmsim_driver;
-pub mod mcp;
-pub mod message;
-pub mod message_filter;
-pub mod message_retriever;
-mod moment;
-pub mod named_secrets;
-pub mod network_access;
-pub mod platform_definition;
-pub mod questions;
-pub mod remembered_calls;
+mod messages;
+mod models;
+mod network;
+mod records;
 pub mod runs;
-pub mod runtime_agent;
-pub mod runtime_context;
-pub mod session;
-pub mod session_file;
-pub mod session_path;
-pub mod shared_list;
-pub mod thread_record;
-pub mod tool_types;
 pub mod tools;
 pub mod traits;
-pub mod transcript;
-pub mod turn_environment;
-pub mod turn_policy;
-pub mod turn_request;
-pub mod typed_id;
+mod values;
+
+pub use capabilities::{atoms, capability_types, platform_definition};
+pub use messages::{history, message, message_filter, message_retriever};
+pub use models::{llm_driver_registry, llm_models, llmsim_driver, runtime_agent, runtime_context};
+pub use network::{egress, json_rpc, mcp, network_access};
+pub(crate) use records::session_path;
+pub use records::{
+    agent, config_layer, harness, named_secrets, remembered_calls, session, session_file,
+    thread_record, turn_environment, turn_policy, turn_request,
+};
+pub use tools::{command, command_host, questions, tool_types};
+pub use traits::in_memory;
+pub use values::{bounds, budget, derived_id, digest, error, typed_id};
+pub(crate) use values::{clock, moment, shared_list};
 
 pub use agent::{Agent, AgentStatus};
 pub use atoms::*;
@@ -59,6 +37,7 @@ pub use capability_types::{
     AgentCapabilityConfig, CapabilityId, CapabilityStatus, MountAccess, MountEntry, MountPoint,
     MountSource, RiskLevel, SkillContribution,
 };
+pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use command::{
     CommandArg, CommandDescriptor, CommandExecutionContext, CommandResult, CommandSource,
     ExecuteCommandRequest,
@@ -101,6 +80,8 @@ pub use runtime_agent::RuntimeAgent;
 pub use runtime_context::AssembledTurnContext;
 pub use session::{Session, SessionStatus, SubagentStatus};
 pub use session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
+pub use session_path::normalize as normalize_session_path;
+pub use shared_list::SharedList;
 pub use thread_record::{ThreadRecord, ThreadRecordError};
 pub use tools::{
     BuiltinTool, ClientSideTool, DeferrablePolicy, SideEffectClass, Tool, ToolCall, ToolDefinition,

@@ -7,16 +7,16 @@ use crate::decode::Wire;
 /// A wire API that is spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Api {
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     #[cfg(feature = "openai")]
     OpenAi,
     /// OpenAI's Chat Completions.
     #[cfg(feature = "openai-chat")]
     OpenAiChat,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     #[cfg(feature = "anthropic")]
     Anthropic,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     #[cfg(feature = "gemini")]
     Gemini,
 }

@@ -90,7 +90,7 @@ fn shown(url: &str) -> String {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), url),
     };
-    // Whatever stands before the last of these signs may belong to a password.
+    // Everything before the last `@` may be part of a password.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let is_word = scheme.is_empty() && !rest.contains(['.', ':', '/', ' ']);
     let keep = if is_word && rest.chars().count() > MAX_WORD {

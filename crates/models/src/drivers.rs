@@ -208,10 +208,10 @@ impl LlmDriver for ModelDriver {
     }
 
     fn context_window(&self, model: &str) -> Option<u64> {
-        crate::windows::window_of(model)
+        crate::families::window_of(model)
     }
 
     fn accepts_images(&self, model: &str) -> Option<bool> {
-        crate::images::accepts_images(model)
+        crate::families::accepts_images(model)
     }
 }

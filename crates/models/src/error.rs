@@ -1,4 +1,4 @@
-//! Errors of providers: what is kept of them, and what never is.
+//! Errors of providers: what is recorded of them, and what never is.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use windlass_core::error::{ErrorKind, ProviderError};
 
-/// How much of a provider's text is kept.
+/// Maximum bytes of a provider's text in an error.
 const MAX_TEXT: usize = 2_000;
 /// The names under which providers send the id of a request.
 const REQUEST_IDS: &[&str] = &[

@@ -20,7 +20,7 @@ use windlass_core::typed_id::SessionId;
 pub struct FallbackLink {
     /// Who is asked.
     pub driver: Arc<dyn LlmDriver>,
-    /// The model to ask for; that of the call when nothing is said.
+    /// Model of this entry. Default: that of the call.
     pub model: Option<String>,
 }
 
@@ -111,7 +111,7 @@ struct FallbackStream {
     next: usize,
     question: Arc<Question>,
     state: State,
-    /// Pieces that nobody sees until the answer is sure to be of one model.
+    /// Chunks that are held back until the answer is certain to come from one model.
     held: VecDeque<LlmStreamEvent>,
     shown: bool,
     worth_repeating: Option<AgentLoopError>,
@@ -217,7 +217,7 @@ impl LlmDriver for FallbackDriver {
         }
     }
 
-    /// Whoever answers must be able to read the whole.
+    /// Every model of the chain must be able to read the whole history.
     fn context_window(&self, model: &str) -> Option<u64> {
         let window = |link: &FallbackLink| {
             let model = link.model.as_deref().unwrap_or(model);

@@ -56,16 +56,15 @@ mod anthropic;
 mod api;
 mod base_url;
 mod call_ids;
-mod carried;
 pub mod cassette;
 pub mod decode;
 mod drivers;
 mod error;
 mod fallback;
+mod families;
 #[cfg(feature = "gemini")]
 mod gemini;
 mod http;
-mod images;
 mod model;
 #[cfg(feature = "openai")]
 mod openai;
@@ -76,16 +75,16 @@ mod openai_errors;
 pub mod prices;
 mod prompt;
 mod providers;
+mod reasoning_state;
 mod register;
 pub mod settings;
-mod windows;
 
 pub use api::Api;
 pub use base_url::{BaseUrlError, BaseUrlFault, check_base_url};
 pub use drivers::ModelDriver;
 pub use fallback::{FallbackDriver, FallbackLink};
+pub use families::window_of;
 pub use model::{model, model_at, model_with, unknown_provider};
 pub use providers::{KnownProvider, PROVIDERS};
 pub use register::register_drivers;
 pub use settings::ModelSettings;
-pub use windows::window_of;

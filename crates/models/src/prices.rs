@@ -20,19 +20,19 @@ pub struct Price {
     /// From how many tokens read on this row holds.
     #[serde(default)]
     pub from_tokens: u32,
-    /// Tokens read.
+    /// US dollars per million input tokens.
     pub input: f64,
     /// Tokens written, reasoning included.
     pub output: f64,
-    /// Tokens read from a cache; as much as others when nothing is said.
+    /// US dollars per million tokens read from the cache. Default: the price of input tokens.
     #[serde(default)]
     pub cache_read: Option<f64>,
-    /// Tokens put into a cache; as much as others when nothing is said.
+    /// US dollars per million tokens written to the cache. Default: the price of input tokens.
     #[serde(default)]
     pub cache_write: Option<f64>,
     /// When the price was read.
     pub date: String,
-    /// Where.
+    /// URL of the price list.
     pub source: String,
 }
 
@@ -111,7 +111,7 @@ impl PriceTable {
         rows.iter().rev().find(|row| row.from_tokens <= tokens_read)
     }
 
-    /// Returns what a call should cost; `None` when the model is not on the list or nobody counted.
+    /// Returns the cost of a call; `None` if the model has no price or the tokens are unknown.
     #[must_use]
     pub fn cost(&self, provider: &str, model: &str, done: &LlmCompletionMetadata) -> Option<f64> {
         let (read, written) = (done.prompt_tokens?, done.completion_tokens.unwrap_or(0));

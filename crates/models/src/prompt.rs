@@ -13,7 +13,7 @@ use windlass_core::message::{
 
 use crate::api::Api;
 use crate::call_ids;
-use crate::carried::{self, Carried};
+use crate::reasoning_state::{self, Carried};
 
 /// All that a request is made from.
 pub(crate) struct Prompt<'a> {
@@ -22,7 +22,7 @@ pub(crate) struct Prompt<'a> {
     pub(crate) config: &'a LlmCallConfig,
     /// Seeds the ids of calls that the provider leaves without one.
     pub(crate) call_seed: String,
-    /// Who calls.
+    /// Session of the call, for the provider's cache.
     pub(crate) session: Option<Cow<'a, str>>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Prompt<'a> {
 impl Agent<'_> {
     /// Goes through the items that this API and model made.
     pub(crate) fn carried(&self, api: Api, model: &str) -> impl Iterator<Item = Carried<'_>> {
-        carried::items(self.items, api, model)
+        reasoning_state::items(self.items, api, model)
     }
 
     /// Returns text, calls and reasoning in the order in which the model made them.
@@ -149,8 +149,7 @@ impl Agent<'_> {
 }
 
 impl Call<'_> {
-    /// Returns the arguments as the object that providers insist on. What the model failed to write as one is shown
-    /// back to it under a name that says so.
+    /// Returns the arguments as the object that providers require. Malformed arguments of the model are wrapped under a name that marks them.
     pub(crate) fn arguments(&self) -> Cow<'_, Value> {
         if self.arguments.is_object() {
             Cow::Borrowed(self.arguments)
@@ -350,8 +349,8 @@ mod tests {
         let (a, b) = (json!({"a": 1}), json!({"b": 2}));
         let api = Api::Anthropic;
         let items = [
-            carried::wrap(api, "m", 0, 0, a),
-            carried::wrap(api, "m", 5, 1, b),
+            reasoning_state::wrap(api, "m", 0, 0, a),
+            reasoning_state::wrap(api, "m", 5, 1, b),
         ];
         let arguments = json!({});
         let call = |id: &'static str| Call {

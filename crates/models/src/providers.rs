@@ -24,7 +24,7 @@ pub struct KnownProvider {
     pub key_variables: &'static [&'static str],
     /// The variable that another address is usually in.
     pub url_variable: &'static str,
-    /// What to ask when nobody names a model.
+    /// Model if none is named.
     pub default_model: Option<&'static str>,
     pub(crate) api: Api,
     pub(crate) dialect: Dialect,

@@ -134,7 +134,7 @@ pub struct ProviderSettings {
     pub deadlines: Option<Deadlines>,
     /// How long an answer may get when the call does not say. Anthropic insists on a number.
     pub default_max_tokens: Option<u32>,
-    /// Whether prompts are marked for caching; yes when nothing is said.
+    /// Whether prompts are marked for caching. Default: yes.
     pub prompt_cache: Option<bool>,
     /// What the driver should believe about the model's way to reason, where its name does not tell.
     pub reasoning: Option<ReasoningStyle>,
@@ -142,7 +142,7 @@ pub struct ProviderSettings {
     pub max_tokens_field: Option<MaxTokensField>,
 }
 
-/// How a model is told to reason.
+/// How a model's thinking is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningStyle {
     /// It does not reason; nothing is sent about it.
@@ -156,7 +156,7 @@ pub enum ReasoningStyle {
 /// The field that limits an answer on Chat Completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxTokensField {
-    /// `max_tokens`, which servers of others know.
+    /// `max_tokens`, which compatible servers know.
     MaxTokens,
     /// `max_completion_tokens`, which OpenAI's reasoning models insist on.
     MaxCompletionTokens,

@@ -1,8 +1,8 @@
-//! Reads the command line of a call.
+//! Parses the command line of a call.
 //!
-//! A line is *plain* if it consists of words and quoted strings, joined by `&&`, `||`, `;`, `|` or a line end: what runs is what is
-//! written. Anything else (expansion, substitution, globs, redirection to a file, control structures) needs a shell to be
-//! understood, and no part of it is guessed.
+//! A line is *plain* if it consists of words and quoted strings joined by `&&`, `||`, `;`, `|` or newlines. Then the text shows exactly which commands
+//! run. Any other syntax (expansion, substitution, globs, redirection to a file, control structures) needs a shell to interpret; nothing is inferred
+//! from it.
 
 use serde_json::Value;
 
@@ -11,18 +11,18 @@ use serde_json::Value;
 pub(crate) enum CommandLine {
     /// The words of each command; none if the call has no command line.
     Plain(Vec<Vec<String>>),
-    /// Everything between spaces, quotes and operators of a line that is not plain.
+    /// All tokens of a line that is not plain, split at whitespace, quotes and operators.
     Tokens(Vec<String>),
 }
 
-/// Words that begin a control structure, or belong to one.
+/// Reserved words of the shell: a command that starts with one is not plain.
 const KEYWORDS: &[&str] = &[
     "!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
     "function", "if", "in", "select", "then", "time", "until", "while",
 ];
 
 impl CommandLine {
-    /// Reads the argument `command`: a line for a shell, or the words of one command.
+    /// Reads the argument `command`: a shell command line, or the argument list of one command.
     pub(crate) fn from_argument(command: &Value) -> Self {
         match command {
             Value::Null => Self::Plain(Vec::new()),
@@ -51,8 +51,8 @@ impl CommandLine {
         Self::Tokens(tokens.map(str::to_owned).collect())
     }
 
-    /// Returns whether the line contains what a careful rule names. In a plain line that is a command of its program, whatever
-    /// directory the program is in, with the other words in this order. In another line the words need only occur in this order.
+    /// Returns whether the line may run the command of a `deny` or `ask` rule. In a plain line, one command must run that program, in any directory,
+    /// and contain the other words in this order. In any other line, the words only need to occur in this order.
     pub(crate) fn may_run(&self, words: &[String]) -> bool {
         match self {
             Self::Plain(commands) => commands.iter().any(|command| {
@@ -77,7 +77,7 @@ impl CommandLine {
         !commands.is_empty() && commands.iter().all(is_allowed)
     }
 
-    /// Returns whether a command of a plain line changes the directory of those after it.
+    /// Returns whether a plain line contains a command that changes the working directory for later commands.
     pub(crate) fn changes_directory(&self) -> bool {
         let Self::Plain(commands) = self else {
             return false;
@@ -87,7 +87,7 @@ impl CommandLine {
     }
 }
 
-/// Returns whether words occur in a list in their order, others between them or not.
+/// Returns whether `words` is a subsequence of `list`.
 fn contains(list: &[String], words: &[String]) -> bool {
     let mut list = list.iter();
     words.iter().all(|word| list.any(|other| other == word))
@@ -109,7 +109,7 @@ fn plain_commands(line: &str) -> Option<Vec<Vec<String>>> {
         if let Some((after, joins)) = operator(rest) {
             let is_blank_line = command.is_empty() && is_complete && rest.starts_with('\n');
             if command.is_empty() && !is_blank_line {
-                // A line end after `&&` and the like continues the line.
+                // A newline after `&&`, `||` or `|` continues the line.
                 if !rest.starts_with('\n') {
                     return None;
                 }
@@ -143,7 +143,7 @@ fn plain_commands(line: &str) -> Option<Vec<Vec<String>>> {
     (is_complete && !commands.is_empty()).then_some(commands)
 }
 
-/// Takes an operator between commands; returns what follows it, and whether another command must follow.
+/// Parses an operator between commands. Returns the rest of the text and whether another command must follow.
 fn operator(text: &str) -> Option<(&str, bool)> {
     let operators = [("&&", true), ("||", true), (";", false), ("\n", false)];
     let found = operators
@@ -155,7 +155,7 @@ fn operator(text: &str) -> Option<(&str, bool)> {
     (!after.starts_with([';', '&']) || after.starts_with("&&")).then_some((after, joins))
 }
 
-/// Takes a redirection to another descriptor or to the null device; returns what follows it.
+/// Parses a redirection to another descriptor or to the null device. Returns the rest of the text.
 fn harmless_redirection(text: &str) -> Option<&str> {
     let text = text.strip_prefix(['1', '2']).unwrap_or(text);
     let target = text.strip_prefix('>')?;
@@ -177,13 +177,13 @@ struct Word {
 }
 
 impl Word {
-    /// Returns whether it is no program where a command begins: a keyword, or an assignment.
+    /// Returns whether the word cannot be a program name at the start of a command: it is a keyword or an assignment.
     fn is_special(&self) -> bool {
         self.has_equals || (!self.is_quoted && KEYWORDS.contains(&self.text.as_str()))
     }
 }
 
-/// Takes a word; `None` if it has a part that only a shell understands.
+/// Parses one word; `None` if part of it needs a shell to interpret.
 fn word(text: &str) -> Option<(Word, &str)> {
     let mut word = Word {
         text: String::new(),

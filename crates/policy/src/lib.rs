@@ -1,4 +1,4 @@
-//! Rules that need no I/O: which tool calls run, which are asked about and which are refused.
+//! Approval rules without I/O: they decide which tool calls run, need approval or are denied.
 
 #![warn(missing_docs)]
 

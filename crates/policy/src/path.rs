@@ -1,8 +1,8 @@
-//! Compares paths with the patterns of rules. Rules are decided before anything is opened, so they compare text and do not follow links.
+//! Compares paths with the patterns of rules. A rule is decided before any file is opened, so the comparison is textual and does not follow links.
 
 use crate::pattern::matches_pattern;
 
-/// Returns whether an argument is a path, by its name.
+/// Returns whether the argument's name marks it as a path.
 pub(crate) fn is_named(argument: &str) -> bool {
     let argument = argument.to_ascii_lowercase();
     let parts = ["path", "file", "directory", "folder"];
@@ -15,7 +15,7 @@ fn is_plain(path: &str) -> bool {
         .all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
-/// Returns whether a path may lead anywhere below the root: it is absolute, or contains `..`.
+/// Returns whether a path may point outside its base directory: it is absolute or contains `..`.
 fn wanders(path: &str) -> bool {
     path.starts_with('/') || path.split('/').any(|part| part == "..")
 }
@@ -33,12 +33,12 @@ pub(crate) fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// Returns whether an `allow` pattern matches. A path that is not plain is never allowed.
+/// Returns whether an `allow` pattern matches. A path that is not plain never matches.
 pub(crate) fn is_surely(pattern: &str, path: &str) -> bool {
     is_plain(path) && matches_pattern(own(pattern), path)
 }
 
-/// Returns whether a `deny` or `ask` pattern may match: the whole path, or the end of one that is absolute or contains `..`.
+/// Returns whether a `deny` or `ask` pattern may match the path, or the end of a path that is absolute or contains `..`.
 pub(crate) fn may_be(pattern: &str, path: &str) -> bool {
     let pattern = own(pattern);
     let is = |path: &str| {
@@ -58,7 +58,7 @@ pub(crate) fn may_be(pattern: &str, path: &str) -> bool {
     wanders(path) && (is(&format!("/{normal}")) || at_any_end(&normal))
 }
 
-/// Returns whether a path of a pattern may be below a directory.
+/// Returns whether the pattern may match a path below a directory.
 pub(crate) fn may_be_above(pattern: &str, directory: &str) -> bool {
     if wanders(directory) {
         return true;

@@ -1,14 +1,14 @@
-//! Patterns with `*` and `**`, in time that does not explode.
+//! Patterns with `*` and `**`, matched without backtracking.
 
-/// Tells whether a text is what a pattern says: `*` stands for any letters but `/`, `**` for any.
+/// Returns whether the text matches the pattern: `*` matches any characters except `/`, `**` matches any characters.
 pub(crate) fn matches_pattern(pattern: &str, text: &str) -> bool {
-    // `**/a` is also `a` itself.
+    // `**/a` also matches `a`.
     let rest = pattern.strip_prefix("**/");
     if rest.is_some_and(|rest| matches_pattern(rest, text)) {
         return true;
     }
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    // Which places of the pattern can be reached, letter by letter of the text.
+    // Positions in the pattern that are reachable after the text consumed so far.
     let mut reached = vec![false; pattern.len() + 1];
     reached[0] = true;
     spread(pattern, &mut reached);
@@ -31,7 +31,7 @@ pub(crate) fn matches_pattern(pattern: &str, text: &str) -> bool {
     reached[pattern.len()]
 }
 
-/// A star may also stand for nothing.
+/// Marks the positions after stars as reachable, because a star can match the empty string.
 fn spread(pattern: &[u8], reached: &mut [bool]) {
     for (place, letter) in pattern.iter().enumerate() {
         if reached[place] && *letter == b'*' {

@@ -1,7 +1,7 @@
 //! The operator's approval rules.
 //!
-//! The most careful rule that matches applies, whatever their order: `deny`, then `ask`, then `allow`. Without a matching rule the
-//! tool's own policy applies. Rules save people questions; they are not a wall. The sandbox limits what a call can reach.
+//! The strictest matching rule applies, whatever the order: `deny`, then `ask`, then `allow`. Without a matching rule the tool's own policy applies.
+//! Rules reduce the number of approval requests; they are not a security boundary. The sandbox limits a call's access.
 
 use std::collections::BTreeMap;
 
@@ -12,48 +12,48 @@ use crate::command::CommandLine;
 use crate::path;
 use crate::pattern::matches_pattern;
 
-/// What happens to a call.
+/// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAction {
-    /// It runs.
+    /// The call runs without approval.
     Allow,
-    /// The user is asked, unless the turn approves everything.
+    /// The call needs the user's approval, unless the turn approves every call.
     Ask,
-    /// It does not run, even if the turn approves everything.
+    /// The call is refused, even if the turn approves every call.
     Deny,
 }
 
-/// Selects calls and says what happens to them. A condition that is absent matches every call.
+/// Selects calls and decides them. An absent condition matches every call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
-    /// The tool; `*` stands for any letters.
+    /// Name of the tool; `*` matches any characters.
     pub tool: String,
-    /// Patterns of its arguments: `*` stands for any letters but `/`, `**` for any.
+    /// Argument names with a pattern for each value: `*` matches any characters except `/`, `**` matches any characters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, String>,
-    /// The first words of its command, such as `cargo test`.
+    /// First words of the command, such as `cargo test`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What happens to a matching call.
+    /// The decision about a matching call.
     pub action: ApprovalAction,
 }
 
-/// Tools that search everything below a directory, by default the working directory of the turn.
+/// Tools that search everything below a directory; the default directory is the turn's working directory.
 const SEARCHES: &[&str] = &["grep", "glob"];
 
-/// Arguments that set the directory in which a command runs.
+/// Names of arguments that set the working directory of a command.
 const DIRECTORIES: &[&str] = &["cwd", "workdir", "working_directory"];
 
-/// All rules of an operator.
+/// All approval rules of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalRules {
-    /// What happens to calls that need approval and that no rule matches; `Ask` if absent.
+    /// Decision about calls that need approval and match no rule; `Ask` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<ApprovalAction>,
-    /// The rules.
+    /// The rules; their order does not matter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<ApprovalRule>,
 }
@@ -62,7 +62,7 @@ impl ApprovalRule {
     /// Checks that the rule can match a call.
     ///
     /// # Errors
-    /// It names no tool, or its command is not one plain command.
+    /// The rule names no tool, or its command is not a single plain command.
     pub fn check(&self) -> Result<(), String> {
         if self.tool.trim().is_empty() {
             return Err("a rule needs a tool; `*` is any".to_owned());
@@ -106,7 +106,7 @@ impl ApprovalRule {
         }
     }
 
-    /// Returns whether a call searches a directory that may contain a path of this careful rule.
+    /// Returns whether the call searches a directory that may contain a path of this `deny` or `ask` rule.
     fn is_searched_by(&self, call: &ToolCall<'_>) -> bool {
         let is_search = SEARCHES.iter().any(|it| it.eq_ignore_ascii_case(call.tool));
         let is_reached = |(name, pattern): (&String, &String)| match &call.arguments[name.as_str()]
@@ -125,7 +125,7 @@ impl ApprovalRule {
             && self.arguments.iter().all(is_reached)
     }
 
-    /// Returns the words of its command.
+    /// Returns the words of the rule's command.
     fn words(&self) -> Option<Vec<String>> {
         match CommandLine::parse(self.command.as_deref()?) {
             CommandLine::Plain(mut commands) if commands.len() == 1 => commands.pop(),
@@ -134,7 +134,7 @@ impl ApprovalRule {
     }
 }
 
-/// A call, as rules see it.
+/// The parts of a call that rules match.
 struct ToolCall<'a> {
     tool: &'a str,
     arguments: &'a Value,
@@ -147,7 +147,7 @@ impl ApprovalRules {
         self.default.is_none() && self.rules.is_empty()
     }
 
-    /// Returns whether every call of a tool is denied, so that it need not be offered.
+    /// Returns whether every call of a tool is denied, so that the tool need not be offered to the model.
     #[must_use]
     pub fn refuses_all_of(&self, tool: &str) -> bool {
         self.rules.iter().any(|rule| {
@@ -158,7 +158,7 @@ impl ApprovalRules {
         })
     }
 
-    /// Decides a call. Without a matching rule a tool that needs approval gets the default, any other runs.
+    /// Decides a call. Without a matching rule, a tool that needs approval gets the default; any other tool runs.
     #[must_use]
     pub fn decide(&self, tool: &str, arguments: &Value, needs_approval: bool) -> ApprovalAction {
         let usual = if needs_approval {
@@ -203,8 +203,8 @@ impl ApprovalRules {
     }
 }
 
-/// Returns whether rules allow a whole call: one for the tool does, or each command of a plain line has one. A rule for a program
-/// with a relative path means the usual working directory, so it does not apply in another one.
+/// Returns whether rules allow the whole call: a rule allows the tool, or every command of a plain line matches a rule. A program with a relative
+/// path refers to the default working directory, so such a rule does not apply in another directory.
 fn allows(about: &[&ApprovalRule], line: &CommandLine, call: &ToolCall<'_>) -> bool {
     let allowing = about
         .iter()

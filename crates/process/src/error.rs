@@ -1,79 +1,78 @@
-//! Why a program did not start, or is lost.
+//! Errors of starting and supervising programs.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a program did not start, or is lost.
+/// Why a program did not start or was lost.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("there is no program {}", program.display())]
     NotFound {
-        /// How it was called.
+        /// The path or name as given.
         program: PathBuf,
     },
-    /// It is a directory.
+    /// The path is a directory.
     #[error("{} is a directory and no program", program.display())]
     IsDirectory {
-        /// How it was called.
+        /// The path or name as given.
         program: PathBuf,
     },
-    /// It may not be executed.
+    /// The file is not executable.
     #[error("{} is not executable", program.display())]
     NotExecutable {
-        /// How it was called.
+        /// The path or name as given.
         program: PathBuf,
     },
-    /// The sandbox has a directory of its own in the place of the one that it is in.
+    /// The sandbox replaces the directory that contains the program.
     #[error("{} is below /tmp, of which a sandbox has its own; put the program elsewhere", program.display())]
     OutOfSight {
-        /// Where it is.
+        /// Path of the program on the host.
         program: PathBuf,
     },
-    /// It was named by a relative path, which means something else in each directory.
+    /// The path is relative, so its meaning depends on the working directory.
     #[error("{} is a relative path; name the program alone or by its absolute path", program.display())]
     RelativePath {
-        /// How it was called.
+        /// The path as given.
         program: PathBuf,
     },
-    /// The system takes no NUL there.
+    /// An argument, variable or path contains a NUL byte, which the system does not accept.
     #[error("{place} contains a NUL character")]
     Nul {
-        /// Where it is.
+        /// The part that contains the NUL byte.
         place: &'static str,
     },
-    /// A variable cannot have that name.
+    /// The name of a variable is not valid.
     #[error("`{name}` is no name of a variable")]
     VariableName {
-        /// The name.
+        /// The name as given.
         name: String,
     },
-    /// The directory it was to start in is not there.
+    /// The working directory cannot be opened.
     #[error("{} is no directory that can be opened: {source}", directory.display())]
     Directory {
-        /// The directory.
         directory: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The sandbox could not be made.
+    /// The sandbox could not be created.
     #[error("the sandbox refused to start: {0}")]
     Sandbox(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was attempted.
+        /// The operation that failed, worded to complete "cannot …".
         doing: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The threads that looked after it are gone.
+    /// The threads that supervised the program are gone, so its outcome is unknown.
     #[error("nobody looks after the command any more; what became of it is unknown")]
     Lost,
 }
 
 impl ProcessError {
-    /// Returns what turns an error of the system into ours.
+    /// Returns a function that wraps an I/O error, for `map_err`.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

@@ -1,4 +1,4 @@
-//! Killing until nobody is left.
+//! Killing processes until none is left.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use rustix::process::Signal;
 
 use crate::processes::{Member, Table};
 
-/// How often what is left is looked for.
+/// Maximum number of rounds in which remaining processes are searched.
 const ROUNDS: usize = 200;
-/// How long it is waited between two rounds, at first and at most: what has just been ended is mostly gone at once, and a command that has ended
-/// waits for it.
+/// First and longest pause between two rounds. Most killed processes disappear at once, and the end of a command is reported only after the last
+/// round.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// Asks again and again until it is so, with growing pauses. Tells whether that came about.
+/// Polls the condition with growing pauses. Returns whether it became true.
 fn until(mut is_so: impl FnMut() -> bool) -> bool {
     let mut pause = FIRST_PAUSE;
     for _ in 0..ROUNDS {
@@ -26,7 +26,8 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Kills who is found until nobody is; what is born meanwhile is found in the next round. Tells whether that came about.
+/// Kills the processes that `find` returns until there are none; a process that starts meanwhile is found in the next round. Returns whether none is
+/// left.
 pub(crate) fn kill_all(mut find: impl FnMut() -> Vec<Member>) -> bool {
     until(|| {
         let left = find();
@@ -37,19 +38,18 @@ pub(crate) fn kill_all(mut find: impl FnMut() -> Vec<Member>) -> bool {
     })
 }
 
-/// Waits until the kernel has emptied the sandboxes, no older than this, whose outer process is gone. When the init of one is
-/// dead, so is everybody in it.
+/// Waits until the kernel has emptied all sandboxes started no earlier than `since` whose outer process is gone. Once the init of a sandbox is dead,
+/// all its processes are.
 pub(crate) fn wait_for_sandboxes(since: u64) -> bool {
     until(|| !Table::read().has_lost_sandbox(since))
 }
 
-/// Ends what an earlier process of the same owner left running, as [`Program::owner`](crate::Program::owner) names it, by the
-/// variable that its programs were given.
+/// Kills processes that an earlier process of the same owner left running. They are identified by the environment variable that marks the programs of
+/// a [`Program::owner`](crate::Program::owner).
 ///
-/// Programs end with the process that started them; this is for the rare case that they could not be ended then, such as when
-/// everything that looked after them was killed at once. Call it at the start, when no other process of that owner can be
-/// alive. Returns how many processes there were. Without `/proc` there is nothing to find them by. What has thrown the variable
-/// away is found by [`Records`](crate::Records).
+/// Programs normally end with the process that started them. This covers the rare case in which they could not be ended, such as when the host and
+/// all its guard processes were killed at once. Call it at startup, when no other process of that owner can be running. Returns the number of
+/// processes found. Without `/proc` it finds none. [`Records`](crate::Records) finds processes that removed the variable.
 pub fn end_leftovers(owner: &str) -> usize {
     let prefix = format!("{owner}.");
     let find = || {

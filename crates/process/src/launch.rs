@@ -1,4 +1,4 @@
-//! The thread that starts a program, and then only waits for it.
+//! The thread that starts a program and then waits for it.
 
 use std::io::PipeWriter;
 use std::os::fd::OwnedFd;
@@ -10,36 +10,35 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::confine::{Confinement, Domain, Prepared};
 use crate::error::ProcessError;
-use crate::lifeline::Lifeline;
 use crate::orphans::{self, Brood, Known};
+use crate::parent_death_guard::ParentDeathGuard;
 use crate::program::Program;
 use crate::sandbox_init::SandboxInit;
 use crate::signals;
 use crate::supervise::{Note, spawn_thread};
 
-/// The ends of the pipes that are the program's.
+/// The program's ends of the pipes.
 pub(crate) struct Pipes {
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: PipeWriter,
     pub(crate) stderr: PipeWriter,
 }
 
-/// A program that was started.
 pub(crate) struct Launched {
     pub(crate) child: Child,
     pub(crate) known: Known,
-    pub(crate) lifeline: Option<Lifeline>,
+    pub(crate) guard: Option<ParentDeathGuard>,
     pub(crate) domain: Option<Domain>,
 }
 
-/// Starts the program in a thread of its own, which then waits for it without reaping it. The init of its sandbox is told before its end is.
+/// Starts the program in a separate thread, which then waits for it without reaping it. The sandbox's init is reported before the program's end.
 pub(crate) fn launch(
     program: Program,
     prepared: Prepared,
     pipes: Pipes,
     notes: Sender<Note>,
     init: Arc<OnceLock<SandboxInit>>,
-    lifeline: impl FnOnce(Confinement) -> Result<Option<Lifeline>, ProcessError> + Send + 'static,
+    guard: impl FnOnce(Confinement) -> Result<Option<ParentDeathGuard>, ProcessError> + Send + 'static,
 ) -> Result<Launched, ProcessError> {
     let (tell, told) = channel();
     spawn_thread("windlass-wait", move || {
@@ -50,18 +49,20 @@ pub(crate) fn launch(
         } = prepared;
         let begin = move || {
             signals::reset_for_children().map_err(ProcessError::io("reset signals"))?;
-            let lifeline = lifeline(program.confinement)?;
-            let outsider = lifeline.as_ref().and_then(Lifeline::pid);
-            let domain = program
-                .confinement
-                .enter(&program.bounds, &program.root, outsider);
+            let guard = guard(program.sandbox.confinement)?;
+            let outsider = guard.as_ref().and_then(ParentDeathGuard::pid);
+            let domain = program.sandbox.confinement.enter(
+                &program.sandbox.bounds,
+                &program.sandbox.root,
+                outsider,
+            );
             let domain = domain.map_err(ProcessError::Sandbox)?;
             let stdin = pipes.stdin.map_or_else(Stdio::null, Stdio::from);
             command
                 .stdin(stdin)
                 .stdout(pipes.stdout)
                 .stderr(pipes.stderr);
-            let brood = match program.confinement {
+            let brood = match program.sandbox.confinement {
                 Confinement::Bubblewrap => Brood::Never,
                 Confinement::Landlock | Confinement::Unconfined => Brood::Possible,
             };
@@ -73,11 +74,11 @@ pub(crate) fn launch(
             Ok(Launched {
                 child,
                 known,
-                lifeline,
+                guard,
                 domain,
             })
         };
-        // Its ends of the pipes go with it, so that the readers see the end.
+        // The closure drops the program's ends of the pipes, so that the readers see the end of the output.
         let launched = begin();
         let pid = launched
             .as_ref()

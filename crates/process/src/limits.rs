@@ -1,6 +1,6 @@
-//! Limits that the kernel holds a program to, and the signal that it gets when we die. Both are set by a shell that then
-//! becomes the program, so that they hold from its first moment on, and nothing has to run between fork and exec. It also closes what the
-//! host itself was started with: an open directory would lead out of every sandbox.
+//! Resource limits of a program, and the signal it receives when the host dies. A shell sets both and then executes the program, so they are in force
+//! from its first instruction and no code runs between fork and exec. The shell also closes the files that the host inherited: an open directory
+//! would be a way out of every sandbox.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,27 +9,27 @@ use std::sync::OnceLock;
 
 use crate::confine::Confinement;
 
-/// The shell that sets them. It reads no word of the caller's.
+/// The shell that sets them. It interprets no text from the caller.
 const SHELL: &str = "/bin/sh";
-/// The one that can close every open file; the other can only close those with a number below 10.
+/// A shell that can close every open file; `/bin/sh` can only close descriptors below 10.
 const CLOSING_SHELL: &str = "/bin/bash";
-/// Closes all open files but the first three.
+/// Closes all open files except the first three.
 const CLOSE: &str = "for n in /proc/self/fd/*; do n=${n##*/}; case $n in [012]) ;; *) eval \"exec $n>&-\" ;; esac; done; ";
 const CLOSE_FEW: &str = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ";
-/// Sets a death signal. The one of busybox cannot.
+/// The program that sets a death signal. The version in BusyBox cannot.
 const SETPRIV: &str = "/usr/bin/setpriv";
 
-/// Limits that the kernel holds a program to.
+/// Resource limits of a program, enforced by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// How much memory each process may use for its data, in bytes; `None` is as much as there is.
+    /// Maximum data memory of each process in bytes; `None` means no limit.
     pub max_memory_bytes: Option<u64>,
-    /// How many processes and threads there may be at once; `None` is as many as the system allows. It holds in bubblewrap
-    /// alone: elsewhere the kernel would count all of the user's.
+    /// Maximum number of processes and threads at once; `None` means the system's limit. Enforced only in bubblewrap: elsewhere the kernel would
+    /// count all processes of the user.
     pub max_processes: Option<u64>,
 }
 
-/// Returns the words that come before the program and its arguments.
+/// Returns the words that precede the program and its arguments.
 pub(crate) fn words_before(limits: Limits, confinement: Confinement) -> Vec<String> {
     let mut script = String::new();
     let mut shell = SHELL;
@@ -40,12 +40,12 @@ pub(crate) fn words_before(limits: Limits, confinement: Confinement) -> Vec<Stri
     }
     if let Some(bytes) = limits.max_memory_bytes {
         let kilobytes = (bytes / 1024).max(1);
-        // What is only reserved does not count, which programs do by the terabyte.
+        // Limits used memory, not reserved address space, of which programs request terabytes.
         let _ = write!(script, "ulimit -d {kilobytes} 2>/dev/null; ");
     }
     let is_sandbox = confinement == Confinement::Bubblewrap;
     if let Some(count) = limits.max_processes.filter(|_| is_sandbox) {
-        // Shells do not agree on the letter.
+        // Shells use different option letters for this limit.
         let _ = write!(
             script,
             "ulimit -u {count} 2>/dev/null || ulimit -p {count} 2>/dev/null; "
@@ -64,17 +64,17 @@ pub(crate) fn words_before(limits: Limits, confinement: Confinement) -> Vec<Stri
     vec![shell.to_owned(), "-c".to_owned(), script]
 }
 
-/// Tells whether this process was started with open files that its programs would have too. Those that it opens itself are closed when it
-/// starts one, so it is looked at once.
+/// Returns whether this process inherited open files that its programs would inherit too. Files that it opens itself are closed on exec, so checking
+/// once is sufficient.
 #[cfg(target_os = "linux")]
 fn inherits_open_files() -> bool {
     static INHERITS: OnceLock<bool> = OnceLock::new();
-    /// As the kernel writes it.
+    /// `O_CLOEXEC` as `/proc` prints it.
     const CLOSED_ON_START: u32 = 0o2_000_000;
     let stays = |number: &str| {
         let known = match std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")) {
             Ok(known) => known,
-            // It was closed meanwhile. What cannot be read may be anything.
+            // A missing file was closed meanwhile. Any other error counts as an open file.
             Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
         };
         let flags = known.lines().find_map(|line| line.strip_prefix("flags:"));
@@ -96,13 +96,13 @@ fn inherits_open_files() -> bool {
     })
 }
 
-/// Nobody tells which they are.
+/// There is no way to list open files without `/proc`.
 #[cfg(not(target_os = "linux"))]
 fn inherits_open_files() -> bool {
     false
 }
 
-/// Tells whether a program can be made to die with the thread that started it. A sandbox of bubblewrap does so by itself.
+/// Returns whether a program can be made to die with the thread that started it. Bubblewrap does this without help.
 pub(crate) fn can_set_death_signal() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     *CAN.get_or_init(|| {

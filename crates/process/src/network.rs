@@ -1,16 +1,16 @@
-//! What programs may reach over the network.
+//! Network access of programs.
 
 use serde::{Deserialize, Serialize};
 
-/// What programs may reach over the network.
+/// A program's network access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// What the host may.
+    /// The same access as the host.
     Inherit,
-    /// Nothing.
+    /// No access; the default.
     #[default]
     None,
-    /// What a proxy of the host lets through, by [`Proxied`](crate::Proxied); nothing where the program is given none.
+    /// Access through a proxy of the host, set by [`Proxied`](crate::Proxied); no access if the program has none.
     Filtered,
 }

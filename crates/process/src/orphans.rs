@@ -1,9 +1,9 @@
-//! Processes that lost their parent and came to us.
+//! Processes that lost their parent and were reparented to this process.
 //!
-//! A program without a sandbox can leave its group, its session and its variables behind; all that is left is that it
-//! descends from us. A host that calls [`adopt_orphans`] becomes the parent of such processes when their own is gone. Which
-//! call an orphan came from the system does not tell, but it tells when it was born: what was born while only one call was at
-//! work is that one's, and else it goes with the last of those that were.
+//! A program without a sandbox can leave its group, its session and its variables; only its descent from this process remains. A host that calls
+//! [`adopt_orphans`] becomes the parent of such processes when their own parent is gone. The system does not report which call an orphan came from,
+//! but it reports the start time. An orphan that started while only one call was running belongs to that call; otherwise it is killed with the last
+//! of the calls that were running.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,32 +18,31 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use crate::processes::{Member, Table};
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
-/// Whoever starts a program reads, and who looks for orphans writes: a child that is not in the list yet is no orphan.
+/// Held for reading while a program is started and for writing while orphans are searched: a child that is not in the list yet is not an orphan.
 static GATE: RwLock<()> = RwLock::new(());
 static STARTED: Mutex<Option<HashMap<i32, Entry>>> = Mutex::new(None);
 
-/// A child in the list. Its number alone does not identify it: the system may give it to a new child as soon as this one is reaped, which
-/// is before it is removed.
+/// A child in the list. Its PID alone does not identify it: the system may reuse the PID once the child is reaped, which happens before the entry is
+/// removed.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     id: u64,
     start: Start,
 }
 
-/// What is known of a child that we started.
+/// Whether a child that we started can leave orphans.
 #[derive(Debug, Clone, Copy)]
 enum Start {
-    /// Orphans may come from it that were born no earlier than it.
+    /// It may leave orphans, none older than this start time.
     Of(u64),
-    /// None come from it.
+    /// It leaves none.
     Childless,
 }
 
-/// Makes this process the parent of all orphans that descend from it (a *child subreaper*), and ends those that programs
-/// started by this crate leave.
+/// Makes this process the parent of all orphans that descend from it (a *child subreaper*), and kills the orphans of programs started by this crate.
 ///
-/// It is for hosts that start programs by this crate alone: a child of ours in a process group of its own that
-/// this crate did not start is taken for an orphan. It lasts as long as the process. Elsewhere than on Linux it is refused.
+/// Use it only in hosts that start programs through this crate alone: any other child in a separate process group is treated as an orphan. The
+/// setting lasts as long as the process. Returns an error on systems other than Linux.
 pub fn adopt_orphans() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -60,25 +59,25 @@ pub fn adopt_orphans() -> io::Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Brood {
     Possible,
-    /// It is a sandbox that keeps its orphans, or has no children.
+    /// The child is a sandbox that adopts its own orphans, or it has no children.
     Never,
 }
 
-/// A child that we started. Drop it when the child is reaped, not before.
+/// A child that we started. Drop it when the child has been reaped, not before.
 pub(crate) struct Known {
     pid: i32,
     id: u64,
     start: Option<u64>,
 }
 
-/// Starts a program so that it is never taken for an orphan.
+/// Starts a program and registers it, so that it is never treated as an orphan.
 pub(crate) fn spawn(command: &mut Command, brood: Brood) -> io::Result<(Child, Known)> {
     let _gate = GATE.read().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn()?;
     Ok(remember(child, brood))
 }
 
-/// Starts a program that inherits open files. Nobody else is started meanwhile, who would inherit them too.
+/// Starts a program that inherits open files. No other program starts meanwhile, because it would inherit them too.
 pub(crate) fn spawn_inheriting(
     command: &mut Command,
     brood: Brood,
@@ -101,7 +100,7 @@ pub(crate) fn spawn_inheriting(
 fn remember(child: Child, brood: Brood) -> (Child, Known) {
     let pid = i32::try_from(child.id()).unwrap_or_default();
     let birth = Pid::from_raw(pid).and_then(Member::birth);
-    // Where that is not told, any orphan may be its.
+    // If the start time is unknown, any orphan may belong to this child.
     let start = (brood == Brood::Possible).then(|| birth.unwrap_or(0));
     (child, Known::new(pid, start))
 }
@@ -130,7 +129,7 @@ impl Known {
         Self { pid, id, start }
     }
 
-    /// Ends the orphans that only this child can have left, and buries the dead ones. Tells whether all are gone.
+    /// Kills the orphans that only this child can have left, and reaps the dead ones. Returns whether all are gone.
     pub(crate) fn end_orphans(&self) -> bool {
         if !ADOPTS.load(Ordering::Acquire) {
             return true;
@@ -143,7 +142,7 @@ impl Known {
         is_whole
     }
 
-    /// Returns the orphans, as of now, that only this child can have left, with what descends from them.
+    /// Returns the current orphans that only this child can have left, with their descendants.
     pub(crate) fn orphans(&self, since: u64) -> Vec<Member> {
         if !ADOPTS.load(Ordering::Acquire) {
             return Vec::new();
@@ -172,7 +171,7 @@ impl Known {
     }
 }
 
-/// Takes note of dead orphans, so that the system forgets them.
+/// Reaps dead orphans.
 fn bury() {
     let _gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
     let known = started().clone().unwrap_or_default();
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_entry_of_a_new_child_outlives_that_of_a_reaped_one_with_the_same_pid() {
-        // No process has this number: it is above every limit of the kernel.
+        // No process has this PID: it is above every limit of the kernel.
         let pid = 1 << 22;
         let reaped = Known::new(pid, Some(1));
         let new = Known::new(pid, Some(2));

@@ -1,25 +1,25 @@
-//! What a command prints: the beginning and the end are kept, and what is new is shown meanwhile.
+//! Output of a command: the beginning and the end are retained, and new output is available while the command runs.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Says that no more is shown meanwhile. It is the last that is.
+/// The last text that is shown when the limit of live output is reached.
 pub const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
 
-/// Takes the whole of an output, of which [`Output`] itself keeps a beginning and an end.
+/// Receives the complete output, of which [`Output`] retains only the beginning and the end.
 pub trait WholeOutput: Send {
-    /// Takes the next bytes. What goes wrong is its own to remember: the program goes on.
+    /// Receives the next bytes. The implementation records its own errors; they do not stop the program.
     fn take(&mut self, bytes: &[u8]);
 }
 
-/// From when on a [`WholeOutput`] is given something.
+/// When a [`WholeOutput`] starts to receive bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WholeFrom {
     /// From the first byte on.
     Start,
-    /// From when on more came than is kept. It is then given all that came before, too.
+    /// Once the output exceeds the retained amount. It then receives all earlier bytes too.
     Cut,
 }
 
@@ -28,10 +28,10 @@ struct Whole {
     has_begun: bool,
 }
 
-/// The output of a command, written by the thread that reads it.
+/// The output of a command, written by the thread that reads its pipe.
 pub struct Output {
     kept: Mutex<Kept>,
-    /// Locked before `kept`, and only by who writes: a slow disk keeps nobody waiting who looks.
+    /// Locked before `kept`, and only by the writer, so that a slow disk does not block readers.
     whole: Mutex<Option<Whole>>,
     changed: Notify,
 }
@@ -39,14 +39,14 @@ pub struct Output {
 struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// How much is kept of each.
+    /// Size in bytes of each half, the beginning and the end.
     half: usize,
     total: u64,
-    /// What was not shown yet.
+    /// Bytes that were not shown yet.
     fresh: Vec<u8>,
-    /// How much may still be shown.
+    /// How many bytes may still be shown.
     showable: usize,
-    /// How much may wait to be shown.
+    /// How many bytes may wait to be shown.
     max_fresh: usize,
     is_closed: bool,
 }
@@ -56,7 +56,7 @@ impl Output {
         Self::bounded(max_kept, max_shown, usize::MAX)
     }
 
-    /// An output that is shown without end, however much it is. What comes while too much waits to be shown is only kept.
+    /// An output without a limit on the bytes shown. Bytes that arrive while too many wait to be shown are retained but not shown.
     pub fn unending(max_kept: usize, max_waiting: usize) -> Self {
         Self::bounded(max_kept, usize::MAX, max_waiting)
     }
@@ -79,7 +79,7 @@ impl Output {
         }
     }
 
-    /// Gives the whole of the output to somebody. It is let go of when nothing more comes.
+    /// Sends the complete output to `taker`, which is dropped when the output ends.
     #[must_use]
     pub fn with_whole(self, from: WholeFrom, taker: impl WholeOutput + 'static) -> Self {
         let whole = Whole {
@@ -113,14 +113,14 @@ impl Output {
         self.changed.notify_one();
     }
 
-    /// Says that nothing more comes.
+    /// Marks the output as complete.
     pub fn close(&self) {
         drop(self.lock_whole().take());
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Waits for something to show; `None` when nothing more comes.
+    /// Waits for new output to show; `None` after the end.
     pub async fn fresh(&self) -> Option<String> {
         loop {
             {
@@ -137,19 +137,19 @@ impl Output {
         }
     }
 
-    /// Waits until nothing more comes.
+    /// Waits for the end of the output.
     pub async fn closed(&self) {
         while !self.lock().is_closed {
             self.changed.notified().await;
         }
     }
 
-    /// Returns the text, and what to say about what was left out.
+    /// Returns the text, and a note about omitted bytes if there are any.
     pub fn text(&self) -> (String, Option<String>) {
         self.excerpt().text()
     }
 
-    /// Returns what is kept.
+    /// Returns the retained bytes.
     pub fn excerpt(&self) -> Excerpt {
         self.lock().excerpt()
     }
@@ -164,7 +164,7 @@ impl Output {
 }
 
 impl Kept {
-    /// Returns all that came so far, when these bytes are the first that do not fit beside it.
+    /// Returns all bytes before `bytes` if these are the first that exceed the retained amount.
     fn all_before(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let room = 2 * self.half as u64;
         let is_cut_now = self.total <= room && self.total + bytes.len() as u64 > room;
@@ -194,7 +194,7 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    /// Takes what is new, up to the last whole character.
+    /// Takes the bytes not shown yet, up to the last complete character.
     fn take_fresh(&mut self) -> String {
         let whole = match std::str::from_utf8(&self.fresh) {
             Err(error) if error.error_len().is_none() && !self.is_closed => error.valid_up_to(),
@@ -214,25 +214,23 @@ impl Kept {
     }
 }
 
-/// The beginning and the end of an output. Whoever takes more from them leaves more out.
+/// The beginning and the end of an output. A caller may shorten both; [`left_out`](Self::left_out) then grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The beginning.
     pub head: Vec<u8>,
-    /// The end.
     pub tail: Vec<u8>,
-    /// How many bytes came.
+    /// Length of the complete output in bytes.
     pub total: u64,
 }
 
 impl Excerpt {
-    /// Returns how many bytes are left out between the two.
+    /// Returns the number of bytes omitted between the two.
     pub fn left_out(&self) -> u64 {
         let kept = self.head.len() + self.tail.len();
         self.total.saturating_sub(kept as u64)
     }
 
-    /// Returns the text, and what to say about what was left out.
+    /// Returns the text, and a note about omitted bytes if there are any.
     pub fn text(&self) -> (String, Option<String>) {
         let left_out = self.left_out();
         let mut bytes = self.head.clone();
@@ -294,7 +292,7 @@ mod tests {
         assert!(output.text().0.ends_with("ef"));
     }
 
-    /// Takes everything into a vector.
+    /// Collects everything in a vector.
     struct Taken(std::sync::Arc<Mutex<Vec<u8>>>);
 
     impl WholeOutput for Taken {

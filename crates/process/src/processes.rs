@@ -1,4 +1,4 @@
-//! Processes of the machine, as `/proc` shows them.
+//! Processes of the machine, as listed in `/proc`.
 
 #[cfg(target_os = "linux")]
 pub(crate) use proc::{Member, Table};
@@ -17,7 +17,7 @@ mod proc {
 
     use super::MARK;
 
-    /// A process, named so that another with the same number is not taken for it.
+    /// A process, identified by PID and start time so that a reused PID is not mistaken for it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Member {
         pub(crate) pid: Pid,
@@ -26,18 +26,18 @@ mod proc {
     }
 
     impl Member {
-        /// Returns the process of this number, if it is there and alive.
+        /// Returns the process with this PID if it is alive.
         pub(crate) fn of(pid: Pid) -> Option<Self> {
             let stat = Stat::of(pid).filter(|stat| !stat.is_dead)?;
             Some(stat.member())
         }
 
-        /// Returns when the process of this number was born, also if it is dead and not forgotten.
+        /// Returns the start time of the process with this PID, even if it is a zombie.
         pub(crate) fn birth(pid: Pid) -> Option<u64> {
             Stat::of(pid).map(|stat| stat.start)
         }
 
-        /// Returns the process of this number, if it is a child of the other, and the init of a namespace of processes.
+        /// Returns the process with this PID if it is a child of `parent` and the init of a PID namespace.
         pub(crate) fn init_below(pid: Pid, parent: Pid) -> Option<Self> {
             let stat = Stat::of(pid)?;
             let is_meant = stat.parent == number(parent) && stat.is_init();
@@ -56,7 +56,7 @@ mod proc {
             Self::of(self.pid).is_some_and(|now| now.start == self.start)
         }
 
-        /// Sends a signal to this process and no other: the handle is taken first, and then looked at.
+        /// Signals this process and no other: the handle is opened before the identity is checked.
         pub(crate) fn signal(&self, signal: Signal) {
             let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
                 return;
@@ -83,7 +83,7 @@ mod proc {
     impl Stat {
         fn of(pid: Pid) -> Option<Self> {
             let text = fs::read(format!("/proc/{}/stat", number(pid))).ok()?;
-            // The name of the program is in brackets and may hold anything.
+            // The program's name is in parentheses and can contain any characters.
             let end = text.iter().rposition(|byte| *byte == b')')?;
             let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;
             let mut fields = rest.split_ascii_whitespace();
@@ -107,7 +107,7 @@ mod proc {
             }
         }
 
-        /// Tells whether it is the first process of a namespace below ours.
+        /// Returns whether it is the first process of a PID namespace below ours.
         fn is_init(&self) -> bool {
             let status = fs::read_to_string(format!("/proc/{}/status", number(self.pid)));
             let status = status.unwrap_or_default();
@@ -134,7 +134,7 @@ mod proc {
         }
     }
 
-    /// All processes of one moment, but for our own.
+    /// A snapshot of all processes except our own.
     pub(crate) struct Table {
         own: i32,
         stats: Vec<Stat>,
@@ -158,13 +158,13 @@ mod proc {
             living.map(Stat::member).collect()
         }
 
-        /// Returns those with a mark that is meant.
+        /// Returns the processes whose mark satisfies `is_meant`.
         pub(crate) fn marked(&self, is_meant: impl Fn(&str) -> bool) -> HashSet<i32> {
             let marked = self.stats.iter().filter(|stat| stat.has_mark(&is_meant));
             marked.map(|stat| number(stat.pid)).collect()
         }
 
-        /// Returns those in a group, its leader among them.
+        /// Returns the processes of a group, including its leader.
         pub(crate) fn group(&self, leader: Pid) -> HashSet<i32> {
             let leader = number(leader);
             let numbers = self.stats.iter();
@@ -172,9 +172,9 @@ mod proc {
             numbers.map(|stat| number(stat.pid)).collect()
         }
 
-        /// Returns the living among these and their descendants.
+        /// Returns the living processes among these and their descendants.
         pub(crate) fn with_descendants(&self, mut found: HashSet<i32>) -> Vec<Member> {
-            // Children of children, however they are ordered.
+            // Repeats until no child is added, because the table is not sorted by descent.
             loop {
                 let before = found.len();
                 let born = self
@@ -192,8 +192,8 @@ mod proc {
             living
         }
 
-        /// Tells whether there are sandboxes of bubblewrap, no older than this, whose outer process is gone while their init
-        /// still ends. By then it has no variables any more, and nothing leads from it to whom it belonged.
+        /// Returns whether there is a bubblewrap sandbox, started no earlier than `since`, whose outer process is gone while its init is still
+        /// exiting. Such an init has no variables any more, so its owner cannot be determined.
         pub(crate) fn has_lost_sandbox(&self, since: u64) -> bool {
             let is_sandbox = |pid: i32| {
                 let mut stats = self.stats.iter();
@@ -208,7 +208,7 @@ mod proc {
             lost.into_iter().any(Stat::is_init)
         }
 
-        /// Returns children of ours outside of our own group, with whether they are dead.
+        /// Returns our children outside our own process group, each with whether it is dead.
         pub(crate) fn children_elsewhere(&self) -> Vec<(Member, bool)> {
             let own_group = rustix::process::getpgrp();
             let children = self.stats.iter().filter(|stat| stat.parent == self.own);
@@ -222,7 +222,7 @@ mod proc {
 
 #[cfg(not(target_os = "linux"))]
 mod unknown {
-    //! Where there is no `/proc`, nobody is found one by one.
+    //! Without `/proc`, individual processes cannot be found.
 
     use std::collections::HashSet;
 

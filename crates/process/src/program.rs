@@ -2,147 +2,116 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tempfile::TempDir;
-
-use crate::confine::{Bounds, Confinement, Prepared};
+use crate::confine::{Confinement, Prepared};
 use crate::error::ProcessError;
-use crate::ladder::Ladder;
-use crate::limits::{Limits, words_before};
+use crate::limits::words_before;
 use crate::network::Network;
 use crate::output::Output;
 use crate::processes::MARK;
 use crate::proxied::{LAUNCHER_PLACE, Launcher, Proxied};
-use crate::records::Records;
+use crate::sandbox_spec::SandboxSpec;
+use crate::shutdown::ShutdownSequence;
 
-/// How long a program may take to end by itself, unless said otherwise.
+/// Default time for a program to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What a program reads.
+/// The program's standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing.
+    /// An empty input.
     Nothing,
-    /// What [`Running::feed`](crate::Running::feed) is given.
+    /// The bytes sent through [`Running::stdin_writer`](crate::Running::stdin_writer).
     Fed,
 }
 
-/// Where goes what a program says.
+/// Destination of the program's standard output.
 #[derive(Clone)]
 pub enum Stdout {
-    /// Into what keeps its beginning and its end. The end of the program waits until all is read.
+    /// An [`Output`], which retains the beginning and the end. The program's end is reported after everything is read.
     Kept(Arc<Output>),
-    /// To who reads [`Running::chunks`](crate::Running::chunks).
+    /// The reader of [`Running::chunks`](crate::Running::chunks).
     Read,
 }
 
-/// Where goes what a program complains about.
+/// Destination of the program's standard error.
 #[derive(Clone)]
 pub enum Stderr {
-    /// To the rest of what it says.
+    /// The same destination as standard output.
     WithStdout,
-    /// Into what keeps its beginning and its end.
+    /// An [`Output`], which retains the beginning and the end.
     Kept(Arc<Output>),
 }
 
 /// A program that is ready to start.
 pub struct Program {
-    /// The program: its absolute path, or a name that is looked up in the `PATH` of [`variables`](Self::variables). Never a
-    /// line for a shell.
+    /// Absolute path of the program, or a name that is looked up in the `PATH` of [`variables`](Self::variables). Never a shell command line.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Its variables, beside the one that marks it. Nothing of the host's own comes with them.
+    /// Its environment variables, apart from the one that marks it. It inherits none of the host's variables.
     pub variables: BTreeMap<OsString, OsString>,
-    /// How it is confined.
-    pub confinement: Confinement,
-    /// What it may touch. Without a sandbox only `cwd` counts.
-    pub bounds: Bounds,
-    /// A handle of the bounds' root.
-    pub root: OwnedFd,
-    /// Limits that the kernel holds it to.
-    pub limits: Limits,
-    /// What it reads.
+    /// Its sandbox. Without confinement only the `cwd` of the bounds applies.
+    pub sandbox: SandboxSpec,
     pub stdin: Stdin,
-    /// Where goes what it says.
     pub stdout: Stdout,
-    /// Where goes what it complains about.
     pub stderr: Stderr,
-    /// How long it may take; `None` is as long as it likes.
+    /// Maximum run time; `None` means no limit.
     pub time: Option<Duration>,
-    /// How it is asked to end before it is killed.
-    pub ladder: Ladder,
-    /// Whose program this is, if anybody wants to find it in a later life with [`end_leftovers`](crate::end_leftovers): a
-    /// name that stays, such as a digest of where the host keeps its data.
-    pub owner: Option<String>,
-    /// What is removed when it has ended.
-    pub scratch: Option<TempDir>,
-    /// Where its processes are recorded while they live.
-    pub records: Option<Records>,
-    /// Its only way out of a network of its own; it reads nothing then.
+    /// The shutdown steps before SIGKILL.
+    pub shutdown: ShutdownSequence,
+    /// The program's only way out of a private network. Its standard input is then used for the channel to the host.
     pub proxied: Option<Proxied>,
 }
 
 impl Program {
-    /// A program without arguments, variables, input and limits. What it says and complains about is kept together.
-    #[must_use]
-    pub fn new(
-        program: impl Into<PathBuf>,
-        confinement: Confinement,
-        bounds: Bounds,
-        root: OwnedFd,
-        output: Arc<Output>,
-    ) -> Self {
+    /// A program without arguments and input, whose standard output and error are captured together. `TMPDIR` is its only variable, if the sandbox
+    /// has a scratch directory.
+    pub(crate) fn new(program: PathBuf, sandbox: SandboxSpec, output: Arc<Output>) -> Self {
+        let tmpdir = sandbox.bounds.scratch.clone();
+        let tmpdir = tmpdir.map(|scratch| ("TMPDIR".into(), scratch.into()));
         Self {
-            program: program.into(),
+            program,
             arguments: Vec::new(),
-            variables: BTreeMap::new(),
-            confinement,
-            bounds,
-            root,
-            limits: Limits::default(),
+            variables: tmpdir.into_iter().collect(),
+            sandbox,
             stdin: Stdin::Nothing,
             stdout: Stdout::Kept(output),
             stderr: Stderr::WithStdout,
             time: None,
-            ladder: Ladder::terminate(GRACE),
-            owner: None,
-            scratch: None,
-            records: None,
+            shutdown: ShutdownSequence::terminate(GRACE),
             proxied: None,
         }
     }
 
-    /// Makes the mark of this start.
+    /// Returns a unique mark for this start.
     pub(crate) fn new_mark(&self) -> String {
         let call = uuid::Uuid::now_v7().simple();
-        match &self.owner {
+        match &self.sandbox.owner {
             Some(owner) => format!("{owner}.{call}"),
             None => call.to_string(),
         }
     }
 
-    /// Makes what the system starts. What it would refuse, or a sandbox only tell as an exit code, is told here.
+    /// Builds the system command. Conditions that the system would refuse, or that a sandbox would report only as an exit code, are checked here.
     pub(crate) fn command(&self, mark: &str) -> Result<Prepared, ProcessError> {
         self.refuse_nul()?;
         let program = self.find()?;
         self.refuse_unseen(&program)?;
         let directory = |source| ProcessError::Directory {
-            directory: self.bounds.cwd.clone(),
+            directory: self.sandbox.bounds.cwd.clone(),
             source,
         };
-        let cwd = self.bounds.cwd.metadata().map_err(directory)?;
+        let cwd = self.sandbox.bounds.cwd.metadata().map_err(directory)?;
         if !cwd.is_dir() {
             return Err(directory(std::io::ErrorKind::NotADirectory.into()));
         }
         let launcher = self.launcher()?;
-        let before = words_before(self.limits, self.confinement).into_iter();
+        let before = words_before(self.sandbox.limits, self.sandbox.confinement).into_iter();
         let mut words: Vec<OsString> = before.map(Into::into).collect();
         if let Some(launcher) = launcher {
             words.push(LAUNCHER_PLACE.into());
@@ -150,27 +119,30 @@ impl Program {
         }
         words.push(program.into());
         let mut words = words.into_iter().chain(self.arguments.iter().cloned());
-        // There is one at least.
+        // The list contains at least one word.
         let first = PathBuf::from(words.next().unwrap_or_default());
         let mut variables = self.variables.clone();
         variables.insert(MARK.into(), mark.into());
         let shown = launcher.map(|launcher| launcher.program.as_path());
-        let prepared = self
-            .confinement
-            .command(&self.bounds, shown, &first, &variables);
+        let prepared =
+            self.sandbox
+                .confinement
+                .command(&self.sandbox.bounds, shown, &first, &variables);
         let mut prepared = prepared.map_err(ProcessError::io("hand over variables"))?;
-        // A sandbox is marked like what is in it.
+        // The sandbox process gets the same mark as the processes in it.
         prepared.command.args(words).env(MARK, mark);
         Ok(prepared)
     }
 
-    /// Returns what makes its way out, if it has one. Only a network of its own has a loopback that is nobody else's.
+    /// Returns the launcher for the proxied network, if there is one. Only a private network has a loopback interface that no other process shares.
     fn launcher(&self) -> Result<Option<&Launcher>, ProcessError> {
         let Some(proxied) = &self.proxied else {
             return Ok(None);
         };
         let refused = |why: &str| Err(ProcessError::Sandbox(why.to_owned()));
-        if (self.confinement, self.bounds.network) != (Confinement::Bubblewrap, Network::Filtered) {
+        if (self.sandbox.confinement, self.sandbox.bounds.network)
+            != (Confinement::Bubblewrap, Network::Filtered)
+        {
             return refused("a filtered network needs bubblewrap");
         }
         if self.stdin != Stdin::Nothing {
@@ -180,12 +152,15 @@ impl Program {
         Ok(Some(&proxied.launcher))
     }
 
-    /// Refuses a program that the sandbox would say is not there, although everybody can see that it is.
+    /// Refuses a program that exists on the host but not in the sandbox: the sandbox's own error would be misleading.
     fn refuse_unseen(&self, program: &Path) -> Result<(), ProcessError> {
-        let bounds = &self.bounds;
+        let bounds = &self.sandbox.bounds;
         let mut seen = bounds.also_writable.iter().chain(&bounds.also_seen);
         let is_seen = program.starts_with(&bounds.root) || seen.any(|it| program.starts_with(it));
-        if self.confinement == Confinement::Bubblewrap && program.starts_with("/tmp") && !is_seen {
+        if self.sandbox.confinement == Confinement::Bubblewrap
+            && program.starts_with("/tmp")
+            && !is_seen
+        {
             let program = program.to_owned();
             return Err(ProcessError::OutOfSight { program });
         }
@@ -200,7 +175,7 @@ impl Program {
             () if holds_nul(self.program.as_os_str()) => "the program's name",
             () if arguments.any(|argument| holds_nul(argument)) => "an argument",
             () if values.any(|value| holds_nul(value)) => "a variable",
-            () if holds_nul(self.bounds.cwd.as_os_str()) => "the directory",
+            () if holds_nul(self.sandbox.bounds.cwd.as_os_str()) => "the directory",
             () => {
                 let is_bad = |name: &&OsString| {
                     name.is_empty() || name.as_bytes().iter().any(|byte| b"\0=".contains(byte))
@@ -216,7 +191,7 @@ impl Program {
         Err(ProcessError::Nul { place })
     }
 
-    /// Finds the program as the host sees it; a sandbox may hide it yet.
+    /// Finds the program on the host; a sandbox may still hide it.
     fn find(&self) -> Result<PathBuf, ProcessError> {
         let named = || self.program.clone();
         if self.program.is_absolute() {
@@ -233,7 +208,7 @@ impl Program {
             .iter()
             .flat_map(std::env::split_paths)
             .filter(|place| place.is_absolute());
-        // As shells do: one that may not be executed is told only if there is no other.
+        // As in shells, a file that is not executable is reported only if there is no other match.
         let mut told = ProcessError::NotFound { program: named() };
         for place in places {
             match look_at(&place.join(&self.program)) {

@@ -1,8 +1,8 @@
-//! The only way out of a sandbox without a network: a listener on its own loopback, on which the host accepts.
+//! The only way out of a sandbox without a network: a listener on the sandbox's loopback interface, on which the host accepts connections.
 //!
-//! A program of the host starts first in the sandbox. It listens there, hands the listener to the host over its standard input, and becomes
-//! the command, which finds the listener in the usual variables. Nobody is left in the sandbox to be deceived or ended, and no socket has a
-//! name by which another sandbox could reach it.
+//! A launcher program of the host starts first in the sandbox. It listens, passes the listener to the host over its standard input, and then executes
+//! the command, which finds the listener in the usual variables. No helper process remains in the sandbox that a command could deceive or kill, and
+//! no socket has a name by which another sandbox could reach it.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Write};
@@ -19,11 +19,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
 };
 
-/// Where a sandbox shows the launcher: it has a `/dev` of its own, whatever else it shows.
+/// Path of the launcher in a sandbox: every sandbox has a private `/dev`.
 pub(crate) const LAUNCHER_PLACE: &str = "/dev/windlass-launcher";
-/// What is sent beside the listener, because something must be.
+/// Payload sent with the listener, because a message cannot be empty.
 const WORD: &[u8] = b"l";
-/// What programs read to find a proxy. Not all agree on the case.
+/// Variables that programs read to find a proxy. Programs disagree on the case.
 const VARIABLES: [&str; 6] = [
     "HTTP_PROXY",
     "http_proxy",
@@ -32,31 +32,31 @@ const VARIABLES: [&str; 6] = [
     "ALL_PROXY",
     "all_proxy",
 ];
-/// What stays inside: the sandbox's own loopback.
+/// Destinations that bypass the proxy: the sandbox's own loopback interface.
 const NOT_PROXIED: &str = "localhost,127.0.0.1,::1";
 
-/// A program of the host that calls [`become_proxied`] when it is started with these words and further ones.
+/// A program of the host that calls [`become_proxied`] when it is started with these words followed by a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
-    /// Its absolute path.
+    /// Absolute path of the program.
     pub program: PathBuf,
-    /// The words that come before the command.
+    /// The words that precede the command.
     pub words: Vec<OsString>,
 }
 
-/// The program's side of a way out.
+/// The program's side of the channel.
 #[derive(Debug)]
 pub struct Proxied {
     pub(crate) launcher: Launcher,
     pub(crate) channel: UnixStream,
 }
 
-/// The host's side of it: where the listener arrives.
+/// The host's side of the channel, on which the listener arrives.
 #[derive(Debug)]
 pub struct InnerListener(UnixStream);
 
 impl Proxied {
-    /// Makes both sides.
+    /// Creates both sides.
     pub fn new(launcher: Launcher) -> io::Result<(Self, InnerListener)> {
         let (ours, channel) = UnixStream::pair()?;
         Ok((Self { launcher, channel }, InnerListener(ours)))
@@ -64,13 +64,13 @@ impl Proxied {
 }
 
 impl InnerListener {
-    /// Returns the channel, to wait on.
+    /// Returns the channel, for use with an event loop.
     #[must_use]
     pub fn into_channel(self) -> UnixStream {
         self.0
     }
 
-    /// Takes the listener from the channel; `None` if the sandbox ended without one.
+    /// Receives the listener from the channel; `None` if the sandbox ended without sending one.
     pub fn receive(channel: impl AsFd) -> io::Result<Option<TcpListener>> {
         let mut word = [0; WORD.len()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -96,8 +96,8 @@ impl InnerListener {
     }
 }
 
-/// Becomes a command whose proxy is the host: what a [`Launcher`] does inside of the sandbox. Its standard input is the channel to the host.
-/// Returns only if that fails, and has told why on stderr.
+/// Executes a command whose proxy is the host; a [`Launcher`] calls this inside the sandbox. Standard input is the channel to the host. Returns only
+/// on failure, after printing the reason to stderr.
 pub fn become_proxied(command: impl IntoIterator<Item = OsString>) -> ExitCode {
     let failed = begin(command);
     let _ = writeln!(io::stderr(), "the command was not started: {failed}");
@@ -121,7 +121,7 @@ fn begin(command: impl IntoIterator<Item = OsString>) -> io::Error {
         .exec()
 }
 
-/// Listens, and gives the listener away. Returns where it is.
+/// Listens and sends the listener to the host. Returns the port.
 fn hand_over(channel: BorrowedFd<'_>) -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -138,7 +138,7 @@ fn hand_over(channel: BorrowedFd<'_>) -> io::Result<u16> {
         &mut control,
         SendFlags::empty(),
     )?;
-    // The sandbox's init keeps the channel. What a command sent through it, open files among it, would wait with the host for nobody.
+    // The sandbox's init still holds the channel. Messages that a command sent through it, including open files, would stay queued at the host.
     shutdown(channel, Shutdown::Both)?;
     Ok(port)
 }

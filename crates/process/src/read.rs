@@ -1,5 +1,4 @@
-//! What a program says, as it is read: in pieces, or line by line. As much is kept as a few pieces hold; who does not read
-//! lets the program wait.
+//! Reads a program's output in pieces or line by line. A few pieces are buffered; a slow reader makes the program wait.
 
 use std::io::{PipeReader, Read};
 use std::sync::Arc;
@@ -11,23 +10,23 @@ use crate::error::ProcessError;
 use crate::output::Output;
 use crate::supervise::spawn_thread;
 
-/// How long a piece is at most.
+/// Maximum size of a piece.
 const PIECE_BYTES: usize = 16 * 1024;
-/// How many pieces wait to be read.
+/// Maximum number of buffered pieces.
 const MAX_PIECES: usize = 16;
 
-/// The pieces of a program's output, as they come.
+/// The pieces of a program's output, as they arrive.
 pub struct Chunks {
     pieces: mpsc::Receiver<Vec<u8>>,
 }
 
 impl Chunks {
-    /// Waits for the next piece; `None` when nothing more comes.
+    /// Waits for the next piece; `None` after the end.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         self.pieces.recv().await
     }
 
-    /// Reads it line by line.
+    /// Reads the output line by line.
     #[must_use]
     pub fn lines(self, max_bytes: usize) -> Lines {
         Lines {
@@ -41,11 +40,11 @@ impl Chunks {
     }
 }
 
-/// A line is longer than it may be. The rest of it is skipped, and the next call reads the line that follows.
+/// A line exceeds the limit. The rest of it is skipped, and the next call reads the following line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the program wrote a line of more than {limit} bytes")]
 pub struct LineTooLong {
-    /// How long a line may be.
+    /// Maximum length of a line in bytes.
     pub limit: usize,
 }
 
@@ -54,15 +53,14 @@ pub struct Lines {
     chunks: Chunks,
     max_bytes: usize,
     buffer: Vec<u8>,
-    /// How much of the buffer holds no end of a line.
+    /// Length of the buffer's prefix that contains no line end.
     searched: usize,
     is_skipping: bool,
     is_at_end: bool,
 }
 
 impl Lines {
-    /// Waits for the next line, without its end; `None` when nothing more comes. A last line needs no end. When the future is
-    /// dropped, nothing is lost.
+    /// Waits for the next line, without its line end; `None` after the end. The last line needs no line end. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, LineTooLong> {
         loop {
             if let Some(line) = self.take_line()? {
@@ -120,7 +118,7 @@ impl Lines {
     }
 }
 
-/// Reads into pieces until nobody writes any more, or nobody reads.
+/// Reads pieces until no process writes any more or the receiver is dropped.
 pub(crate) fn into_chunks(reader: PipeReader) -> Result<Chunks, ProcessError> {
     let (send, pieces) = mpsc::channel(MAX_PIECES);
     read(reader, move |bytes| {
@@ -129,7 +127,7 @@ pub(crate) fn into_chunks(reader: PipeReader) -> Result<Chunks, ProcessError> {
     Ok(Chunks { pieces })
 }
 
-/// Reads into what is kept until nobody writes any more.
+/// Reads into an [`Output`] until no process writes any more.
 pub(crate) fn into_output(
     reader: PipeReader,
     output: &Arc<Output>,
@@ -141,7 +139,7 @@ pub(crate) fn into_output(
     })
 }
 
-/// Returns what tells when all is read.
+/// Starts the reading thread. Returns a receiver that reports when everything is read.
 fn read(
     mut reader: PipeReader,
     mut take: impl FnMut(&[u8]) -> bool + Send + 'static,
@@ -168,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads all lines of what comes in these pieces; what is too long is `None`.
+    /// Reads all lines from these pieces; a line that is too long is `None`.
     fn lines_of(pieces: &[Vec<u8>], max_bytes: usize) -> Vec<Option<Vec<u8>>> {
         let (send, received) = mpsc::channel(pieces.len() + 1);
         for piece in pieces {

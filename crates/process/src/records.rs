@@ -1,8 +1,7 @@
-//! Which processes are ours, on disk, so that a later life of the host finds what this one left.
+//! Records of our processes on disk, with which the next process of the host finds processes that this one left.
 //!
-//! A process is recorded by its number and the moment of its birth, both as of one boot of the machine: that names it for good, and another that
-//! got the same number later is not meant. It needs nothing that a process could throw away. There is one file for each
-//! program that runs; it is gone when the program is.
+//! A process is recorded by PID, start time and boot ID, which identify it permanently: a later process with the same PID does not match. None of
+//! these can be changed by the process. There is one file for each running program; it is deleted when the program has ended.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -15,11 +14,11 @@ use rustix::process::Pid;
 use crate::kill::kill_all;
 use crate::processes::{Member, Table};
 
-/// The first word of each file; the second is the boot.
+/// First word of each file; the second is the boot ID.
 const FORMAT: &str = "windlass-processes-1";
-/// How the files are named.
+/// Extension of the files.
 const ENDING: &str = "processes";
-/// How long a file may be that is read.
+/// Maximum size of a file that is read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// A directory in which the processes of running programs are recorded.
@@ -28,19 +27,19 @@ pub struct Records {
     directory: PathBuf,
 }
 
-/// What an earlier life left.
+/// Processes that a previous process of the host left running.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leftovers {
-    /// How many processes were ended.
+    /// Number of processes that were ended.
     pub ended: usize,
-    /// Whether they are all gone.
+    /// Whether all of them are gone.
     pub is_whole: bool,
-    /// Files that cannot be read, and were left where they are: what they record may still run.
+    /// Files that cannot be read and were left in place: the processes they record may still run.
     pub unreadable: Vec<PathBuf>,
 }
 
 impl Records {
-    /// Uses a directory, which is made if it is not there. One process at a time may use it.
+    /// Opens a directory and creates it if it does not exist. Only one process at a time may use it.
     pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
 
@@ -50,7 +49,7 @@ impl Records {
         Ok(Self { directory })
     }
 
-    /// Ends what an earlier life recorded and left running. Call it at the start, before any program is started.
+    /// Ends processes that a previous process recorded and left running. Call it at startup, before any program is started.
     pub fn end_leftovers(&self) -> io::Result<Leftovers> {
         let boot = boot()?;
         let mut left = Leftovers {
@@ -66,7 +65,7 @@ impl Records {
                 left.unreadable.push(path);
                 continue;
             };
-            // What another boot recorded went with it.
+            // Processes recorded in another boot ended with that boot.
             if record.boot == boot {
                 let (ended, is_whole) = end(record.processes);
                 left.ended += ended;
@@ -80,7 +79,7 @@ impl Records {
         Ok(left)
     }
 
-    /// Begins the record of one program.
+    /// Creates the record of one program.
     pub(crate) fn begin(&self) -> io::Result<Record> {
         let name = format!("{}.{ENDING}", uuid::Uuid::now_v7().simple());
         Ok(Record {
@@ -91,7 +90,7 @@ impl Records {
     }
 }
 
-/// The record of a program that runs.
+/// The record of a running program.
 pub(crate) struct Record {
     path: PathBuf,
     boot: String,
@@ -99,7 +98,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Records who is there, if that has changed.
+    /// Records the processes, if they have changed.
     pub(crate) fn write(&mut self, members: &[Member]) -> io::Result<()> {
         if self.written == members {
             return Ok(());
@@ -108,7 +107,7 @@ impl Record {
         for member in members {
             let _ = writeln!(text, "{} {}", member.number(), member.start);
         }
-        // A kill of the host loses nothing that the system has; a crash of the system ends the processes too.
+        // No fsync: a killed host loses nothing that the system has buffered, and a system crash also ends the processes.
         let fresh = self.path.with_extension("new");
         fs::write(&fresh, text)?;
         fs::rename(&fresh, &self.path)?;
@@ -116,7 +115,7 @@ impl Record {
         Ok(())
     }
 
-    /// Records one more beside those who were there.
+    /// Adds one process to those already recorded.
     pub(crate) fn add(&mut self, member: Member) -> io::Result<()> {
         let mut members = self.written.clone();
         if !members.contains(&member) {
@@ -125,7 +124,7 @@ impl Record {
         self.write(&members)
     }
 
-    /// Forgets a program of which nothing is left. What is not forgotten is looked for in the next life.
+    /// Deletes the record of a program of which no process is left. If that fails, the next process of the host checks it again.
     pub(crate) fn forget(self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -136,7 +135,7 @@ struct Recorded {
     processes: Vec<(Pid, u64)>,
 }
 
-/// Reads a file; `None` if any of it is not as we write it.
+/// Reads a file; `None` if any part of it is not in the format that we write.
 fn read(path: &Path) -> Option<Recorded> {
     let metadata = path.symlink_metadata().ok()?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
@@ -156,10 +155,10 @@ fn read(path: &Path) -> Option<Recorded> {
     })
 }
 
-/// Ends these processes and what descends from them.
+/// Ends these processes and their descendants.
 fn end(processes: Vec<(Pid, u64)>) -> (usize, bool) {
     let meant = |member: &Member| processes.contains(&(member.pid, member.start));
-    // Who was seen once is meant for good, also when the parent that led to it is gone.
+    // A process that was seen once stays a target, even after the parent that led to it is gone.
     let mut seen: Vec<Member> = Vec::new();
     let mut find = || {
         let table = Table::read();
@@ -178,7 +177,7 @@ fn end(processes: Vec<(Pid, u64)>) -> (usize, bool) {
     (seen.len(), is_whole)
 }
 
-/// Names this boot of the machine.
+/// Returns the ID of this boot of the machine.
 fn boot() -> io::Result<String> {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! A program that runs, from the side of who started it.
+//! A running program, as seen by the caller that started it.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -9,45 +9,44 @@ use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use crate::error::ProcessError;
-use crate::feed::Feed;
-use crate::ladder::Rung;
 use crate::output::Output;
 use crate::program::{Program, Stderr, Stdout};
 use crate::read::Chunks;
+use crate::shutdown::ShutdownStep;
+use crate::stdin_writer::StdinWriter;
 use crate::supervise::{Note, spawn_thread, supervise};
 
 /// Why a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It ended by itself.
+    /// The program exited on its own.
     Itself,
-    /// Its time was over.
+    /// Its time limit expired.
     TimeOver,
-    /// Somebody stopped it.
+    /// The caller stopped it.
     Stopped,
 }
 
 /// How a program ended.
 #[derive(Debug)]
 pub struct End {
-    /// `None` when it could not be killed.
+    /// Exit status; `None` if the program could not be killed.
     pub status: Option<ExitStatus>,
-    /// Why it ended.
     pub cause: Cause,
-    /// By which rung of the ladder it went; `None` where it had to be killed, or went by itself.
-    pub rung: Option<Rung>,
-    /// Whether it was seen that nobody of its processes is left.
+    /// The step of the shutdown sequence that ended it; `None` if it was killed or exited on its own.
+    pub step: Option<ShutdownStep>,
+    /// Whether it was verified that none of its processes is left.
     pub is_whole: bool,
-    /// How long it took, with the time to clean up after it.
+    /// Run time, including the cleanup.
     pub took: Duration,
 }
 
-/// A program that runs. When this is dropped, the program is stopped, and somebody sees to it that it ends.
+/// A running program. Dropping it stops the program; a supervisor thread waits for its end.
 pub struct Running {
     notes: Sender<Note>,
     end: oneshot::Receiver<Result<End, ProcessError>>,
     pid: u32,
-    feed: Option<Feed>,
+    stdin_writer: Option<StdinWriter>,
     chunks: Option<Chunks>,
 }
 
@@ -57,7 +56,7 @@ impl Drop for Running {
     }
 }
 
-/// Says that nothing more comes, whatever happened.
+/// Closes the outputs on drop, whatever happened.
 struct CloseAtEnd(Vec<Arc<Output>>);
 
 impl CloseAtEnd {
@@ -79,7 +78,7 @@ impl Drop for CloseAtEnd {
     }
 }
 
-/// Stops a program that nobody waits for yet.
+/// Stops a program if the start is cancelled.
 struct StopAtEnd(Option<Sender<Note>>);
 
 impl Drop for StopAtEnd {
@@ -91,7 +90,7 @@ impl Drop for StopAtEnd {
 }
 
 impl Program {
-    /// Starts the program. When the future is dropped, it is stopped.
+    /// Starts the program. Dropping the future stops it.
     pub async fn start(self) -> Result<Running, ProcessError> {
         let (notes, inbox) = channel();
         let (tell, told) = oneshot::channel();
@@ -110,40 +109,41 @@ impl Program {
             notes,
             end,
             pid: started.pid.as_raw_nonzero().get().unsigned_abs(),
-            feed: started.feed,
+            stdin_writer: started.stdin_writer,
             chunks: started.chunks,
         })
     }
 }
 
 impl Running {
-    /// Returns the number of the process that was started; in bubblewrap it is the sandbox's.
+    /// Returns the PID of the process that was started; with bubblewrap that is the sandbox's.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Takes its input, once, if it was started to be fed.
-    pub fn feed(&mut self) -> Option<Feed> {
-        self.feed.take()
+    /// Takes the writer of its input. Returns it once, and only for [`Stdin::Fed`](crate::Stdin::Fed).
+    pub fn stdin_writer(&mut self) -> Option<StdinWriter> {
+        self.stdin_writer.take()
     }
 
-    /// Takes what it says, once, if it was started to be read. Who drops it lets the program write into a closed pipe.
+    /// Takes its output. Returns it once, and only for [`Stdout::Read`](crate::Stdout::Read). If it is dropped, the program writes into a closed
+    /// pipe.
     pub fn chunks(&mut self) -> Option<Chunks> {
         self.chunks.take()
     }
 
-    /// Sends SIGINT to all its processes and lets it go on, for programs that take it for the end of a turn.
+    /// Sends SIGINT to all its processes and lets it continue, for programs that interpret it as the end of a turn.
     pub fn interrupt(&self) {
         let _ = self.notes.send(Note::Signal(Signal::INT));
     }
 
-    /// Stops it: up the ladder, and then SIGKILL. [`end`](Self::end) tells how it went.
+    /// Stops the program: the shutdown sequence, then SIGKILL. [`end`](Self::end) returns the result.
     pub fn stop(&self) {
         let _ = self.notes.send(Note::Stop);
     }
 
-    /// Waits for its end: it is reaped, what it left behind is gone, and what is kept of its output is whole.
+    /// Waits for the end: the program is reaped, its remaining processes are gone, and the retained output is complete.
     pub async fn end(&mut self) -> Result<End, ProcessError> {
         (&mut self.end).await.unwrap_or(Err(ProcessError::Lost))
     }

@@ -1,7 +1,8 @@
-//! The init of a sandbox of bubblewrap: the first process of a namespace of processes.
+//! The init of a bubblewrap sandbox: the first process of a PID namespace.
 //!
-//! When it ends, by itself or killed, the kernel kills everybody else in the namespace, and it is dead to others only when all of them are gone; nobody can leave the
-//! namespace. So a handle of it tells that nobody is left, at once and without a look at all processes of the machine.
+//! When it ends for any reason, the kernel kills all other processes of the namespace. It is reported as dead only when all of them are gone, and no
+//! process can leave the namespace. Its pidfd therefore shows that no process is left, immediately and without a scan of all processes of the
+//! machine.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::SandboxInit;
@@ -22,35 +23,35 @@ mod linux {
 
     use crate::processes::Member;
 
-    /// How long it may take to be gone before its processes are looked for one by one.
+    /// How long it may take to exit before its processes are searched one by one.
     const WITHIN: Duration = Duration::from_secs(1);
-    /// What comes before its number in what bubblewrap says, and how much that is at most.
+    /// The key before its PID in bubblewrap's report, and the maximum length of the report.
     const BEFORE_NUMBER: &str = "\"child-pid\":";
     const MAX_SAID: usize = 4096;
 
-    /// The init of a sandbox, and a handle of it.
+    /// The init of a sandbox, with its pidfd.
     pub(crate) struct SandboxInit {
         handle: OwnedFd,
         member: Member,
     }
 
     impl SandboxInit {
-        /// Waits until bubblewrap has said who it is; `None` if it ended before that, or if it cannot be seen that it is so.
-        /// The pipe has to stay open until bubblewrap is gone, which would be ended by what it cannot say.
+        /// Waits until bubblewrap has reported the PID of its init. `None` if bubblewrap ended before that, or if the PID cannot be verified. The
+        /// pipe must stay open until bubblewrap is gone: a failed write would end it.
         pub(crate) fn of(bubblewrap: Pid, said: &PipeReader) -> Option<Self> {
             let number = number_said(bubblewrap, said)?;
-            // The handle is taken first, and then looked at: what is a child of bubblewrap now was one all the time.
+            // The handle is opened before the check: a process that is a child of bubblewrap now was one when the handle was opened.
             let handle = pidfd_open(number, PidfdFlags::empty()).ok()?;
             let member = Member::init_below(number, bubblewrap)?;
             Some(Self { handle, member })
         }
 
-        /// Returns how it is recorded.
+        /// Returns its identity for the record.
         pub(crate) fn member(&self) -> Member {
             self.member
         }
 
-        /// Ends it when bubblewrap is gone, and with it everybody in the sandbox. Tells whether that came about.
+        /// Kills the init after bubblewrap has exited, and with it all processes in the sandbox. Returns whether they are gone.
         pub(crate) fn end(&self) -> bool {
             let _ = pidfd_send_signal(&self.handle, Signal::KILL);
             let deadline = Instant::now() + WITHIN;
@@ -64,14 +65,14 @@ mod linux {
                     Ok(_) => break,
                 }
             }
-            // Where the host adopts orphans, it was one.
+            // Reap it: if the host adopts orphans, the init has become its child.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
             let _ = waitid(WaitId::PidFd(self.handle.as_fd()), options);
             true
         }
     }
 
-    /// Reads its number. The end of what is said is not waited for: others may have inherited the pipe.
+    /// Reads the PID. It does not wait for the end of the report, because other processes may have inherited the pipe.
     fn number_said(bubblewrap: Pid, mut said: &PipeReader) -> Option<Pid> {
         let bubblewrap = pidfd_open(bubblewrap, PidfdFlags::empty()).ok()?;
         let mut text = Vec::new();
@@ -99,7 +100,7 @@ mod linux {
         None
     }
 
-    /// Returns the number in what was said so far, if all of it was.
+    /// Returns the PID in the text read so far, if it is complete.
     fn number_in(text: &[u8]) -> Option<i32> {
         let text = std::str::from_utf8(text).ok()?;
         let (_, rest) = text.split_once(BEFORE_NUMBER)?;
@@ -133,7 +134,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod unknown {
-    //! Namespaces are a part of Linux.
+    //! Namespaces exist only on Linux.
 
     use std::io::PipeReader;
 

@@ -1,7 +1,7 @@
-//! Signals as a program finds them when it starts.
+//! Signal dispositions that a program inherits.
 //!
-//! What a process ignores, its children ignore too, and a shell cannot undo it: in a host that a script started in the background, nobody would hear an
-//! interrupt. What a process handles is back to its default in a child. So what the host ignores it handles from now on, by doing nothing.
+//! A child inherits ignored signals, and a shell cannot reset them: under a host that a script started in the background, programs would ignore
+//! SIGINT. Handled signals are reset to their defaults in a child. The host therefore installs an empty handler for each signal that it ignores.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-/// Sees to it that a program that is started from now on ignores none of the signals by which programs are asked to end.
+/// Ensures that programs started from now on ignore none of the signals that request an exit.
 pub(crate) fn reset_for_children() -> io::Result<()> {
     let Some(ignored) = ignored() else {
         return Ok(());
@@ -22,7 +22,7 @@ pub(crate) fn reset_for_children() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the set of ignored signals; `None` where the kernel does not tell.
+/// Returns the set of ignored signals; `None` if the kernel does not report it.
 fn ignored() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let set = status

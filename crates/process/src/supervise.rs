@@ -1,8 +1,8 @@
-//! The threads that look after a running program.
+//! The threads that supervise a running program.
 //!
-//! They are threads and not tasks, because a program must end also when the executor is gone, because a sandbox or a death
-//! signal goes with the *thread* that started the program, and because landlock confines the thread that asks for it: one is
-//! confined, starts the program, which inherits that, and then only waits for it.
+//! They are threads rather than tasks for three reasons. A program must end even when the executor is gone. A sandbox or a death signal is tied to
+//! the *thread* that started the program. Landlock confines the calling thread: one thread confines itself, starts the program, which inherits the
+//! rules, and then only waits for it.
 
 use std::io::{self, pipe};
 use std::os::fd::OwnedFd;
@@ -18,35 +18,35 @@ use tokio::sync::oneshot;
 
 use crate::confine::Confinement;
 use crate::error::ProcessError;
-use crate::family::Family;
-use crate::feed::{self, Closer, Feed};
-use crate::ladder::{Ladder, Rung};
 use crate::launch::{Launched, Pipes, launch, pid_of};
-use crate::lifeline::Lifeline;
+use crate::parent_death_guard::ParentDeathGuard;
+use crate::process_tree::ProcessTree;
 use crate::processes::Member;
 use crate::program::{Program, Stderr, Stdin, Stdout};
 use crate::read::{self, Chunks};
 use crate::records::Record;
 use crate::running::{Cause, End};
+use crate::shutdown::{ShutdownSequence, ShutdownStep};
+use crate::stdin_writer::{self, Closer, StdinWriter};
 
-/// How long a killed process may take to be gone, and its output to be read.
+/// How long a killed process may take to disappear, and its remaining output to be read.
 const AFTER_KILL: Duration = Duration::from_secs(5);
-/// When the processes of a program are recorded for the first time after its start, and how seldom they are at last.
+/// Delay before a program's processes are first recorded again, and the longest interval afterwards; the interval doubles each time.
 const FIRST_RECORD: Duration = Duration::from_millis(250);
 const LAST_RECORD: Duration = Duration::from_secs(8);
 
 pub(crate) enum Note {
     Stop,
     Signal(Signal),
-    /// The init of its sandbox, which mostly is not there yet when the program is recorded for the first time.
+    /// The init of its sandbox, which usually does not exist yet when the program is first recorded.
     Init(Member),
     Exited,
 }
 
-/// What whoever started a program gets.
+/// Returned to the caller that starts a program.
 pub(crate) struct Started {
     pub(crate) pid: Pid,
-    pub(crate) feed: Option<Feed>,
+    pub(crate) stdin_writer: Option<StdinWriter>,
     pub(crate) chunks: Option<Chunks>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn spawn_thread(
         .map_err(ProcessError::io("start a thread for the command"))
 }
 
-/// Starts a program and looks after it until it has ended.
+/// Starts a program and supervises it until it has ended.
 pub(crate) fn supervise(
     program: Program,
     tell: oneshot::Sender<Result<Started, ProcessError>>,
@@ -74,23 +74,23 @@ pub(crate) fn supervise(
             return Err(ProcessError::Lost);
         }
     };
-    // Whoever started it may be gone by now; then there is a note to stop.
+    // If the caller is gone by now, the inbox contains a request to stop.
     let _ = tell.send(Ok(started));
     supervised.see_to_its_end(inbox)
 }
 
-/// A program that runs, and all that belongs to it.
+/// A running program and everything that belongs to it.
 struct Supervised {
     child: Child,
-    family: Family,
-    lifeline: Option<Lifeline>,
+    tree: ProcessTree,
+    guard: Option<ParentDeathGuard>,
     record: Option<Record>,
     closer: Option<Closer>,
     drained: Vec<Receiver<()>>,
     started: Instant,
     time: Option<Duration>,
-    ladder: Ladder,
-    /// Whether its processes have to be recorded again and again, because something could outlive us.
+    shutdown: ShutdownSequence,
+    /// Whether its processes are recorded repeatedly, because some could outlive the host.
     is_watched: bool,
     _scratch: Option<TempDir>,
 }
@@ -99,15 +99,15 @@ impl Supervised {
     fn start(mut program: Program, notes: Sender<Note>) -> Result<(Self, Started), ProcessError> {
         let mark = program.new_mark();
         let prepared = program.command(&mark)?;
-        let scratch = program.scratch.take();
-        let records = program.records.take();
-        let (time, ladder) = (program.time, program.ladder.clone());
+        let scratch = program.sandbox.scratch.take();
+        let records = program.sandbox.records.take();
+        let (time, shutdown) = (program.time, program.shutdown.clone());
         let record = records.map(|records| records.begin()).transpose();
         let mut record = record.map_err(ProcessError::io("record the command"))?;
-        let is_sandbox = program.confinement == Confinement::Bubblewrap;
+        let is_sandbox = program.sandbox.confinement == Confinement::Bubblewrap;
         let started = Instant::now();
 
-        // First the readers: a program must not be started that nobody looks after.
+        // The readers come first, so that no program starts without one.
         let mut drained = Vec::new();
         let make_pipe = || pipe().map_err(ProcessError::io("make a pipe"));
         let (reader, stdout) = make_pipe()?;
@@ -128,15 +128,15 @@ impl Supervised {
                 writer
             }
         };
-        let (stdin, feed, closer) = match program.stdin {
+        let (stdin, stdin_writer, closer) = match program.stdin {
             Stdin::Nothing => {
                 let channel = program.proxied.take().map(|proxied| proxied.channel);
                 (channel.map(OwnedFd::from), None, None)
             }
             Stdin::Fed => {
                 let (reader, writer) = make_pipe()?;
-                let (feed, closer) = feed::start(writer)?;
-                (Some(reader.into()), Some(feed), Some(closer))
+                let (stdin_writer, closer) = stdin_writer::start(writer)?;
+                (Some(reader.into()), Some(stdin_writer), Some(closer))
             }
         };
         let pipes = Pipes {
@@ -145,49 +145,50 @@ impl Supervised {
             stderr,
         };
         let scratch_path = scratch.as_ref().map(|made| made.path().to_owned());
-        let lifeline =
-            move |mark: &str, around| Lifeline::start(mark, scratch_path.as_deref(), around);
+        let guard = move |mark: &str, around| {
+            ParentDeathGuard::start(mark, scratch_path.as_deref(), around)
+        };
         let mark_of_launch = mark.clone();
-        let lifeline = move |confinement: Confinement| {
+        let guard = move |confinement: Confinement| {
             if is_sandbox {
                 return Ok(None);
             }
             let around = confinement
                 .surround_thread()
                 .map_err(ProcessError::Sandbox)?;
-            lifeline(&mark_of_launch, around).map(Some)
+            guard(&mark_of_launch, around).map(Some)
         };
         let init = Arc::default();
-        let launched = launch(program, prepared, pipes, notes, Arc::clone(&init), lifeline)?;
+        let launched = launch(program, prepared, pipes, notes, Arc::clone(&init), guard)?;
         let Launched {
             child,
             known,
-            mut lifeline,
+            mut guard,
             domain,
         } = launched;
         let leader = pid_of(&child).ok_or(ProcessError::Lost)?;
-        if let Some(lifeline) = &mut lifeline {
-            lifeline.watch(child.id());
+        if let Some(guard) = &mut guard {
+            guard.watch(child.id());
         }
         let is_watched = record.is_some() && !is_sandbox;
-        let mut family = Family::new(leader, &mark, is_sandbox, init, domain, known);
-        write_record(&mut record, &mut family);
+        let mut tree = ProcessTree::new(leader, &mark, is_sandbox, init, domain, known);
+        write_record(&mut record, &mut tree);
         let supervised = Self {
             child,
-            family,
-            lifeline,
+            tree,
+            guard,
             record,
             closer,
             drained,
             started,
             time,
-            ladder,
+            shutdown,
             is_watched,
             _scratch: scratch,
         };
         let started = Started {
             pid: leader,
-            feed,
+            stdin_writer,
             chunks,
         };
         Ok((supervised, started))
@@ -195,17 +196,17 @@ impl Supervised {
 
     fn see_to_its_end(&mut self, inbox: &Receiver<Note>) -> Result<End, ProcessError> {
         let cause = self.wait(inbox);
-        let (rung, is_gone, is_whole) = match cause {
-            Cause::Itself => (None, true, self.family.sweep()),
+        let (step, is_gone, is_whole) = match cause {
+            Cause::Itself => (None, true, self.tree.sweep()),
             Cause::TimeOver | Cause::Stopped => {
-                let rung = self.climb(inbox);
-                let is_whole = self.family.kill();
-                let is_gone = rung.is_some() || exited_within(inbox, AFTER_KILL);
-                (rung, is_gone, is_whole)
+                let step = self.climb(inbox);
+                let is_whole = self.tree.kill();
+                let is_gone = step.is_some() || exited_within(inbox, AFTER_KILL);
+                (step, is_gone, is_whole)
             }
         };
-        // Only now may the leader's number be given to another process.
-        self.lifeline = None;
+        // Until here the leader's PID must not be reused.
+        self.guard = None;
         self.closer = None;
         let status = match is_gone {
             true => Some(
@@ -219,20 +220,20 @@ impl Supervised {
         if let Some(record) = self.record.take().filter(|_| is_whole) {
             record.forget();
         }
-        // Whoever still holds the pipe is none of ours.
+        // A process that still holds the pipe after this time is not ours.
         for drained in &self.drained {
             let _ = drained.recv_timeout(AFTER_KILL);
         }
         Ok(End {
             status,
             cause,
-            rung,
+            step,
             is_whole,
             took: self.started.elapsed(),
         })
     }
 
-    /// Waits until the program ends, somebody stops it, or its time is over.
+    /// Waits until the program exits, is stopped, or exceeds its time limit.
     fn wait(&mut self, inbox: &Receiver<Note>) -> Cause {
         let deadline = self.time.map(|time| self.started + time);
         let mut pause = FIRST_RECORD;
@@ -245,7 +246,7 @@ impl Supervised {
             };
             match note {
                 Ok(Note::Exited) => return Cause::Itself,
-                Ok(Note::Signal(signal)) => self.family.ask(signal),
+                Ok(Note::Signal(signal)) => self.tree.ask(signal),
                 Ok(Note::Init(init)) => {
                     told(self.record.as_mut().map(|record| record.add(init)));
                 }
@@ -256,7 +257,7 @@ impl Supervised {
                     return Cause::TimeOver;
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    write_record(&mut self.record, &mut self.family);
+                    write_record(&mut self.record, &mut self.tree);
                     pause = (pause * 2).min(LAST_RECORD);
                     next_record = Some(Instant::now() + pause);
                 }
@@ -264,31 +265,31 @@ impl Supervised {
         }
     }
 
-    /// Asks the program to end, ever more plainly. Returns which rung it took, if it took one.
-    fn climb(&mut self, inbox: &Receiver<Note>) -> Option<Rung> {
-        for (rung, time) in self.ladder.0.clone() {
-            match rung.signal() {
-                Some(signal) => self.family.ask(signal),
+    /// Runs the shutdown steps in order. Returns the step that ended the program, if one did.
+    fn climb(&mut self, inbox: &Receiver<Note>) -> Option<ShutdownStep> {
+        for (step, time) in self.shutdown.0.clone() {
+            match step.signal() {
+                Some(signal) => self.tree.ask(signal),
                 None => self.closer.iter().for_each(Closer::close),
             }
             if exited_within(inbox, time) {
-                return Some(rung);
+                return Some(step);
             }
         }
         None
     }
 }
 
-/// Records who is there.
-fn write_record(record: &mut Option<Record>, family: &mut Family) {
+/// Records the current processes.
+fn write_record(record: &mut Option<Record>, tree: &mut ProcessTree) {
     told(
         record
             .as_mut()
-            .map(|record| record.write(&family.everybody())),
+            .map(|record| record.write(&tree.everybody())),
     );
 }
 
-/// A record that cannot be written is no reason to stop: the next one may be.
+/// Logs a failed record: the program continues, and the next attempt may succeed.
 fn told(recorded: Option<io::Result<()>>) {
     if let Some(Err(error)) = recorded {
         tracing::warn!(%error, "the processes of a command cannot be recorded");

@@ -27,7 +27,7 @@ pub struct NudgedAgentRuns {
     pub accepted: bool,
     /// Whether the model has an earlier nudge still to read, so that nothing was added.
     pub coalesced: bool,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
     /// Its running turn.
     pub turn_id: String,
@@ -82,11 +82,11 @@ pub struct AgentRun {
     pub usage: AgentRunUsage,
     /// How to talk to it.
     pub follow_up: AgentRunFollowUp,
-    /// How to go on in its place.
+    /// How a client can continue the agent's work.
     pub takeover: AgentRunTakeover,
-    /// Always `self_report_only`: nobody has checked it.
+    /// Always `self_report_only`: the result was not verified.
     pub verification: AgentRunVerification,
-    /// Always empty.
+    /// Always empty: the thread has the files.
     pub artifacts: Vec<Value>,
     /// Always empty: the events are those of the thread.
     pub events: Vec<Value>,
@@ -110,9 +110,9 @@ pub struct AgentRunSpec {
     pub objective: String,
     /// `general`.
     pub agent_type: String,
-    /// Its model.
+    /// Model, without its provider.
     pub model: String,
-    /// Its directory.
+    /// Absolute path of the working directory.
     pub workspace: String,
     /// `fresh`: it knows nothing of the conversation.
     pub context_mode: String,
@@ -124,7 +124,7 @@ pub struct AgentRunSpec {
     pub max_steps: u32,
     /// How many agents are above it.
     pub spawn_depth: u32,
-    /// The agent of others that it runs on.
+    /// External agent that executes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
@@ -136,13 +136,13 @@ pub struct AgentRunSpec {
 pub enum AgentRunStatus {
     /// Its turn has not begun.
     Starting,
-    /// It works.
+    /// The agent's turn is open.
     Running,
     /// It waits for an approval, an answer or a result.
     WaitingForUser,
     /// It is done.
     Completed,
-    /// It failed.
+    /// Ended with an error.
     Failed,
     /// It was stopped.
     Interrupted,
@@ -160,7 +160,7 @@ pub struct AgentRunUsage {
     /// Tokens that it wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// Both together.
+    /// Sum of input and output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// What is counted.
@@ -171,15 +171,15 @@ pub struct AgentRunUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunFollowUp {
-    /// The route.
+    /// Method and path of the request to send.
     pub tool: String,
-    /// Its thread.
+    /// ID of the agent's thread, `thr_…`.
     pub agent_id: String,
     /// In which states.
     pub accepted_statuses: Vec<AgentRunStatus>,
 }
 
-/// How to go on in the place of an agent.
+/// How a client can continue an agent's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunTakeover {
@@ -187,13 +187,13 @@ pub struct AgentRunTakeover {
     pub kind: String,
     /// Always `true`.
     pub supported: bool,
-    /// Its thread.
+    /// ID of the agent's thread, `thr_…`.
     pub agent_id: String,
     /// What to do.
     pub instructions: String,
 }
 
-/// Whether somebody looked at what an agent did.
+/// Whether the result of an agent was verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunVerification {

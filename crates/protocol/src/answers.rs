@@ -14,42 +14,42 @@ pub enum ApprovalDecision {
     Deny,
 }
 
-/// A call that somebody must allow.
+/// A call that needs an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingApproval {
     /// Identifies the approval.
     pub id: String,
-    /// The same.
+    /// Same as `id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<String>,
-    /// The turn.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
-    /// The tool.
+    /// Name of the tool, with its namespace.
     pub tool_name: String,
     /// What the call would do.
     pub description: String,
     /// What the agent wants with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_summary: Option<String>,
-    /// The call.
+    /// ID of the call, `call_…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
     /// The item that shows the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
-    /// When it is denied by itself.
+    /// Time at which it is denied automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
-/// A question that somebody must answer.
+/// A question of the agent to the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingUserInput {
     /// Identifies the question.
     pub id: String,
-    /// The turn.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
     /// The questions: `{questions: [{header, id, question, options, allow_free_text, multi_select}]}`.
     pub request: Value,
@@ -61,13 +61,13 @@ pub struct PendingUserInput {
     pub expires_at: Option<String>,
 }
 
-/// The body of `POST /v1/approvals/{id}`. The decision is text so that a wrong one is told by name.
+/// The body of `POST /v1/approvals/{id}`. The decision is text, so that the error can quote a wrong one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DecideApproval {
     /// `allow` or `deny`.
     pub decision: String,
-    /// Whether nobody is asked in this thread any more.
+    /// Whether all later calls of this thread are allowed too.
     #[serde(default)]
     pub remember: bool,
     /// How long it is remembered: for the `thread`, or for the rest of the `turn`; with `project` this very call alone, with exactly its arguments, in the
@@ -96,7 +96,7 @@ pub enum RememberFor {
 pub struct ApprovalAnswered {
     /// `true`.
     pub ok: bool,
-    /// The approval.
+    /// ID of the approval, `appr_…`.
     pub approval_id: String,
     /// What was decided.
     pub decision: ApprovalDecision,
@@ -108,13 +108,13 @@ pub struct ApprovalAnswered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserAnswer {
-    /// The question.
+    /// ID of the question within the request.
     pub id: String,
     /// The option's name.
     pub label: String,
     /// What is answered.
     pub value: String,
-    /// Whether nobody chose anything: `value` may then say why, whatever the options are.
+    /// Whether the user chose none; `value` may then contain a reason, whatever the options are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
 }
@@ -123,7 +123,7 @@ pub struct UserAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserInputAnswers {
-    /// The answers.
+    /// One answer for each question of the request.
     pub answers: Vec<UserAnswer>,
 }
 
@@ -133,7 +133,7 @@ pub struct UserInputAnswers {
 pub struct UserInputAnswered {
     /// `true`.
     pub ok: bool,
-    /// The question.
+    /// ID of the request, `input_…`.
     pub input_id: String,
     /// `true`.
     pub delivered: bool,

@@ -7,15 +7,15 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkillEntry {
-    /// Its name.
+    /// Name, unique in its list.
     pub name: String,
     /// What it is for, in the words of who wrote it.
     pub description: String,
-    /// Its file.
+    /// Path of its `SKILL.md`.
     pub path: Option<String>,
     /// `native`: it is a folder of the workspace.
     pub source: String,
-    /// Whether models are told of it.
+    /// Whether models can see and load the skill.
     pub enabled: bool,
     /// Whether it comes with the daemon.
     pub is_bundled: bool,
@@ -27,11 +27,11 @@ pub struct SkillEntry {
 pub struct SkillList {
     /// Where they are looked for first.
     pub directory: String,
-    /// All places.
+    /// All directories that were searched for skills.
     pub directories: Vec<String>,
     /// What could not be read.
     pub warnings: Vec<String>,
-    /// The skills.
+    /// Skills by name, disabled ones included.
     pub skills: Vec<SkillEntry>,
 }
 
@@ -39,7 +39,7 @@ pub struct SkillList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SwitchSkill {
-    /// Whether models are told of it.
+    /// Whether models can see and load the skill.
     pub enabled: bool,
 }
 
@@ -47,9 +47,9 @@ pub struct SwitchSkill {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SwitchedSkill {
-    /// The skill.
+    /// Name of the skill.
     pub name: String,
-    /// Whether models are told of it.
+    /// Whether models can see and load the skill.
     pub enabled: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct SwitchedSkill {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpServerEntry {
-    /// Its name.
+    /// Name, unique in its list.
     pub name: String,
     /// Whether threads have it: always, here.
     pub enabled: bool,
@@ -67,7 +67,7 @@ pub struct McpServerEntry {
     pub command: Option<String>,
     /// Where it is, without a login and a query; headers are not shown.
     pub url: Option<String>,
-    /// Whether somebody is connected to it now.
+    /// Whether the daemon is connected to it.
     pub connected: bool,
     /// The tools that are taken of it; empty is all.
     pub enabled_tools: Vec<String>,
@@ -79,7 +79,7 @@ pub struct McpServerEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpServerList {
-    /// The servers.
+    /// Configured servers by name.
     pub servers: Vec<McpServerEntry>,
 }
 
@@ -87,7 +87,7 @@ pub struct McpServerList {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpToolEntry {
-    /// The server.
+    /// Name of the server in the configuration.
     pub server: String,
     /// What the server calls it.
     pub name: String,
@@ -103,7 +103,7 @@ pub struct McpToolEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpServerFailure {
-    /// The server.
+    /// Name of the server in the configuration.
     pub server: String,
     /// What went wrong.
     pub reason: String,
@@ -113,7 +113,7 @@ pub struct McpServerFailure {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpToolList {
-    /// The tools.
+    /// Tools of the connected servers.
     pub tools: Vec<McpToolEntry>,
     /// What is missing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum InputPart {
-    /// Further text.
+    /// Text that the model reads after the prompt.
     Text {
-        /// The text.
+        /// Plain text, UTF-8.
         text: String,
     },
     /// A PNG, JPEG, GIF or WebP image of at most 5 MiB: either `data` or `path`.

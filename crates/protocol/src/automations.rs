@@ -6,12 +6,12 @@ use crate::tasks::{JobHold, TaskStatus};
 use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
-/// Whether an automation runs by itself.
+/// Whether an automation fires by its schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AutomationStatus {
-    /// It does.
+    /// It fires by its schedule.
     #[default]
     Active,
     /// It waits to be resumed.
@@ -39,7 +39,7 @@ turn_policy! {
     pub struct CreateAutomation: request {
         /// What people call it.
         pub name: String,
-        /// What the agent is told at each run.
+        /// Prompt of each run.
         pub prompt: String,
         /// When: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
         pub rrule: String,
@@ -48,7 +48,7 @@ turn_policy! {
         pub cwds: Vec<String>,
         ..model,
         ..permissions,
-        /// Whether it runs by itself from now on.
+        /// Whether its schedule is active from now on.
         #[serde(default)]
         pub status: AutomationStatus,
         /// The time zone of the rule, such as `Europe/Berlin`; the daemon's own where none is given.
@@ -58,7 +58,7 @@ turn_policy! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub missed: Option<MissedRuns>,
         ..backend,
-        /// How often a run is tried while it fails: 1 to 10, once when nobody says.
+        /// Attempts of a failing run, 1 to 10. Default: 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_attempts: Option<u32>,
     }
@@ -72,7 +72,7 @@ turn_policy! {
     pub struct PatchAutomation: request {
         /// What people call it.
         pub name: Option<String>,
-        /// What the agent is told at each run.
+        /// Prompt of each run.
         pub prompt: Option<String>,
         /// When. A new rule counts from now.
         pub rrule: Option<String>,
@@ -80,7 +80,7 @@ turn_policy! {
         pub cwds: Option<Vec<String>>,
         ..model,
         ..permissions,
-        /// Whether it runs by itself.
+        /// Whether its schedule is active.
         pub status: Option<AutomationStatus>,
         /// The time zone of the rule.
         pub time_zone: Option<String>,
@@ -93,7 +93,7 @@ turn_policy! {
 }
 
 turn_policy! {
-    /// An automation.
+    /// A prompt with a schedule.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct AutomationRecord: request {
@@ -103,19 +103,19 @@ turn_policy! {
         pub id: String,
         /// What people call it.
         pub name: String,
-        /// What the agent is told at each run.
+        /// Prompt of each run.
         pub prompt: String,
-        /// When.
+        /// Schedule: a cron expression or an RRULE.
         pub rrule: String,
         /// The directories that it is about.
         pub cwds: Vec<String>,
         ..model,
         ..permissions,
-        /// Whether it runs by itself.
+        /// Whether its schedule is active.
         pub status: AutomationStatus,
         /// When it was made.
         pub created_at: String,
-        /// When somebody changed it.
+        /// Time of the last change, RFC 3339.
         pub updated_at: String,
         /// When it runs next.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,7 @@ pub struct AutomationRunRecord {
     /// When its task ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
-    /// Its task.
+    /// ID of the task that this run queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The thread that its task runs on, once it has begun.

@@ -88,7 +88,7 @@ pub struct SetConfig {
 pub struct ConfigSet {
     /// What was set.
     pub key: String,
-    /// To what.
+    /// New value; empty restores the configured one.
     pub value: String,
     /// What that means, for people.
     pub message: String,
@@ -116,7 +116,7 @@ pub struct ConfigReloaded {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderEntry {
-    /// Its name.
+    /// Name that threads and requests use.
     pub id: String,
     /// Its name for people.
     pub display_name: String,
@@ -167,7 +167,7 @@ pub struct ProviderModel {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderModelList {
-    /// The provider.
+    /// Name of the provider, such as `anthropic`.
     pub provider: String,
     /// Its models that are configured.
     pub models: Vec<ProviderModel>,
@@ -186,7 +186,7 @@ pub struct SwitchProvider {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SwitchedProvider {
-    /// The provider.
+    /// Name of the provider, such as `anthropic`.
     pub provider: String,
     /// The model of threads whose clients name none.
     pub model: String,

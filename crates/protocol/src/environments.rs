@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnEnvironmentParams {
-    /// The environment.
+    /// Name of the environment, such as `local`.
     pub environment_id: String,
     /// The directory to work in.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -24,7 +24,7 @@ pub enum NetworkPolicy {
     /// What the daemon may.
     #[default]
     Inherit,
-    /// Nothing.
+    /// No network access.
     None,
     /// Hosts that the operator names, by a proxy.
     Filtered,
@@ -57,7 +57,7 @@ impl Default for EnvironmentPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Environment {
-    /// Its name.
+    /// Name that threads and requests use.
     pub id: String,
     /// `local`: a directory of the daemon's machine.
     pub kind: String,

@@ -14,7 +14,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All codes.
+            /// All codes in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Returns the name.
@@ -101,15 +101,15 @@ codes! {
     TurnNotActive = "turn_not_active", 409;
     /// The turn has started or ended, so that its input is no longer in the queue.
     TurnNotQueued = "turn_not_queued", 409;
-    /// The turn was told to stop.
+    /// The turn is being interrupted.
     TurnStopping = "turn_stopping", 409;
     /// The thread cannot be forked at that place.
     NotForkable = "not_forkable", 409;
     /// The thread cannot be replayed.
     NotReplayable = "not_replayable", 409;
-    /// Files that were to be restored were changed by somebody else since.
+    /// Another program changed the files that were to be restored.
     FilesChanged = "files_changed", 409;
-    /// Files that were to be restored are not kept.
+    /// The file contents to restore are not stored.
     FilesNotKept = "files_not_kept", 409;
     /// Files that were to be restored are being changed.
     FilesBusy = "files_busy", 409;
@@ -163,7 +163,7 @@ codes! {
     FilesNotRestored = "files_not_restored", 500;
     /// The route belongs to a group that is not built.
     NotImplemented = "not_implemented", 501;
-    /// What the thread or turn needs is not configured here, such as an agent of others.
+    /// The thread or turn needs something that is not configured here, such as an external agent.
     NotConfigured = "not_configured", 503;
     /// A part of the daemon does not work now; only `GET /ready` answers this.
     NotReady = "not_ready", 503;
@@ -174,6 +174,9 @@ codes! {
     /// The daemon is stopping.
     ShuttingDown = "shutting_down", 503;
 }
+
+/// The `error_code` of a turn whose final answer does not match its `output_schema`, also after the repair.
+pub const OUTPUT_SCHEMA_MISMATCH: &str = "output_schema_mismatch";
 
 impl std::fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

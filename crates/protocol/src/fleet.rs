@@ -13,7 +13,7 @@ use crate::turns::UnapprovedCalls;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateFleetRun {
-    /// What people call it; the id of the workflow when nothing is said.
+    /// Name for people. Default: the ID of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Where it runs; only `this_computer` is served.
@@ -31,7 +31,7 @@ pub struct CreateFleetRun {
     /// Who does them, in place of `max_workers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Vec<FleetWorkerRequest>>,
-    /// How many workers there are, from 1 to 64; as many as there are tasks, and at most 8, when nothing is said.
+    /// Number of workers, 1 to 64. Default: the number of tasks, at most 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_workers: Option<usize>,
     /// Words of the client.
@@ -40,7 +40,7 @@ pub struct CreateFleetRun {
     /// Whether it begins at once. Without it, it waits for `POST …/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<bool>,
-    /// Refused: what a worker may do is said by its task.
+    /// Refused: the task defines what its worker may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_policy: Option<Value>,
 }
@@ -49,7 +49,7 @@ pub struct CreateFleetRun {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRole {
-    /// Its name.
+    /// Name, unique in its list.
     pub name: String,
     /// Refused: there are no profiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,12 +60,12 @@ pub struct FleetRole {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkflow {
-    /// Its name.
+    /// Name that threads and requests use.
     pub id: String,
     /// `parallel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The tasks.
+    /// Tasks with IDs that are unique in the run.
     #[serde(alias = "task_specs")]
     pub tasks: Vec<FleetTaskSpec>,
 }
@@ -77,7 +77,7 @@ pub struct FleetWorkerRequest {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The agent of others that carries its turns; the daemon's own loop when nothing is said.
+    /// External agent that executes its turns. Default: the daemon's own loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
@@ -95,7 +95,7 @@ turn_policy! {
         /// What it is for, in short.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub objective: Option<String>,
-        /// What the agent is told.
+        /// Prompt of the task.
         pub instructions: String,
         /// Who does it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,10 +103,10 @@ turn_policy! {
         /// Where it is done.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<FleetTaskWorkspace>,
-        /// Files that the agent is told to read.
+        /// Paths of files that the agent should read.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub input_files: Vec<String>,
-        /// What the agent is told beside the instructions.
+        /// Texts that are appended to the instructions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub context: Vec<String>,
         /// How often it may be tried.
@@ -123,7 +123,7 @@ turn_policy! {
         /// Refused: nothing judges what a task did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scorer: Option<Value>,
-        /// Refused: nobody is alerted.
+        /// Refused: the daemon sends no alerts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub alert_policy: Option<Value>,
         /// Refused: a task ends with its turn.
@@ -163,7 +163,7 @@ pub struct FleetTaskWorker {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetTaskWorkspace {
-    /// The directory.
+    /// Absolute path of the working directory. Default: the daemon's workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Refused: nothing is looked for before a task begins.
@@ -197,19 +197,19 @@ pub struct FleetStatus {
     pub running: u64,
     /// Tasks that were done.
     pub completed: u64,
-    /// Always 0.
+    /// Always 0: tasks are completed or not.
     pub partial: u64,
     /// Tasks that were not done, as often as they were tried.
     pub failed: u64,
-    /// Attempts that somebody restarted.
+    /// Attempts that a client restarted.
     pub restarted: u64,
-    /// Always 0.
+    /// Always 0: the daemon does not escalate.
     pub escalated: u64,
-    /// Always 0.
+    /// Always 0: workers are threads of the daemon.
     pub transport_failed: u64,
     /// As `failed`.
     pub task_failed: u64,
-    /// Always 0.
+    /// Always 0: the daemon does not verify results.
     pub verifier_failed: u64,
     /// Tasks that were called off.
     pub cancelled: u64,
@@ -230,7 +230,7 @@ pub enum FleetWorkerStatus {
     Busy,
     /// It has one, and nothing was heard of it for long.
     Unhealthy,
-    /// It has one, and was told to give it up.
+    /// It has a task that is being interrupted.
     Draining,
     /// Its run has ended.
     Retired,
@@ -241,11 +241,11 @@ pub enum FleetWorkerStatus {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetRunStatus {
-    /// Nobody has started it.
+    /// The run was not started yet.
     Pending,
     /// No task has begun.
     Queued,
-    /// Some have.
+    /// At least one task has started.
     Running,
     /// All were done.
     Completed,
@@ -272,11 +272,11 @@ pub enum FleetTaskStatus {
     Cancelled,
 }
 
-/// A task of a run as it stands.
+/// The state of a task of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetTaskState {
-    /// Which one.
+    /// ID of the task in its run.
     pub task_id: String,
     /// Where it is.
     pub status: FleetTaskStatus,
@@ -284,7 +284,7 @@ pub struct FleetTaskState {
     pub leased_to: Option<String>,
     /// How often it was given to a worker.
     pub attempts: u32,
-    /// How many of the attempts somebody restarted.
+    /// Attempts that a client restarted.
     #[serde(default)]
     pub restarts: u32,
     /// The thread of its attempts, once there was one.
@@ -304,11 +304,11 @@ pub struct FleetTaskState {
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
-/// A run.
+/// A run of the fleet with the state of its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRun {
-    /// Identifies it.
+    /// Unique ID in the daemon.
     pub id: String,
     /// What people call it.
     pub name: String,
@@ -324,7 +324,7 @@ pub struct FleetRun {
     pub task_count: usize,
     /// How many workers it has.
     pub worker_count: usize,
-    /// Its tasks.
+    /// Tasks in the order of the request.
     pub tasks: Vec<FleetTaskState>,
     /// Words of the client.
     pub labels: BTreeMap<String, String>,
@@ -350,7 +350,7 @@ pub struct FleetRunList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRunDetail {
-    /// The run.
+    /// The run after the request.
     #[serde(flatten)]
     pub run: FleetRun,
     /// What its tasks are.
@@ -363,18 +363,18 @@ pub struct FleetRunDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkerSpec {
-    /// Identifies it.
+    /// Unique ID in the daemon.
     pub id: String,
     /// Its name in the run.
     pub name: String,
     /// `{"kind": "local"}`.
     pub host: Value,
-    /// Always 1.
+    /// Always 1: a worker executes one task at a time.
     pub max_concurrent_tasks: usize,
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The agent of others that carries its turns.
+    /// External agent that executes its turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
@@ -385,7 +385,7 @@ pub struct FleetWorkerSpec {
 pub struct CreatedFleetRun {
     /// `awaiting_start`, or `scheduled` where it begins at once.
     pub execution: String,
-    /// The run.
+    /// The run after the request.
     pub run: FleetRunDetail,
     /// What may be a mistake.
     pub warnings: Vec<String>,
@@ -399,7 +399,7 @@ pub struct StartedFleetRun {
     pub action: String,
     /// `scheduled`.
     pub execution: String,
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
     /// `this_computer`.
     pub target: String,
@@ -407,7 +407,7 @@ pub struct StartedFleetRun {
     pub leased: u64,
     /// How many wait for one.
     pub queued: u64,
-    /// The workers.
+    /// IDs of the workers.
     pub worker_ids: Vec<String>,
 }
 
@@ -417,7 +417,7 @@ pub struct StartedFleetRun {
 pub struct StoppedFleetRun {
     /// `stop`.
     pub action: String,
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
     /// How many tasks had not ended.
     pub stopped: u64,
@@ -429,21 +429,21 @@ pub struct StoppedFleetRun {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkerList {
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// Its workers.
+    /// Workers in the order of the request.
     pub workers: Vec<FleetWorker>,
 }
 
-/// A worker as it stands.
+/// The state of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorker {
-    /// Identifies it.
+    /// ID of the worker, unique in the daemon.
     pub worker_id: String,
     /// Where it is.
     pub status: FleetWorkerStatus,
-    /// Its run.
+    /// ID of the run.
     pub run_id: Option<String>,
     /// The task that it has.
     pub task_id: Option<String>,
@@ -455,9 +455,9 @@ pub struct FleetWorker {
     pub host: Option<String>,
     /// When the newest event of the task's thread was recorded.
     pub latest_heartbeat_at: Option<String>,
-    /// That event.
+    /// Newest event of the worker's thread.
     pub latest_event: Option<FleetWorkerEvent>,
-    /// Always empty.
+    /// Always empty: the thread has the files.
     pub artifacts: Vec<Value>,
     /// Why its last attempt came to nothing.
     pub last_error: Option<String>,
@@ -468,7 +468,7 @@ pub struct FleetWorker {
     /// The thread of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// The agent of others that carries its turns.
+    /// External agent that executes its turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
@@ -479,11 +479,11 @@ pub struct FleetWorker {
 pub struct FleetWorkerEvent {
     /// Its number in the thread.
     pub seq: u64,
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// The worker.
+    /// ID of the worker.
     pub worker_id: String,
-    /// The task.
+    /// ID of the task in its run.
     pub task_id: String,
     /// When it was recorded.
     pub timestamp: String,
@@ -514,15 +514,15 @@ pub struct FleetWorkerRuntime {
 /// The answer of `POST /v1/fleet/workers/{id}/interrupt`, `restart` and `stop`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct FleetWorkerTold {
-    /// What it was told.
+pub struct FleetWorkerCommandResult {
+    /// The command that was sent: `interrupt`, `restart` or `stop`.
     pub action: String,
     /// `scheduled`, of a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<String>,
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// The worker.
+    /// The worker after the command.
     pub worker: FleetWorker,
 }
 
@@ -530,17 +530,17 @@ pub struct FleetWorkerTold {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRunEvent {
-    /// Where to go on behind it.
+    /// Cursor of the position after this event.
     pub cursor: String,
     /// Its name: `fleet.run.created`, `fleet.run.status_changed`, `fleet.task.leased`, `fleet.task.enqueued`,
     /// `fleet.task.terminal`, `fleet.worker.interrupted` or `fleet.worker.restarted`.
     pub event: String,
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// The worker.
+    /// ID of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
-    /// The task.
+    /// ID of the task in its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// When it happened.
@@ -553,14 +553,14 @@ pub struct FleetRunEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetEventReplay {
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
     /// Its events, in order.
     pub events: Vec<FleetRunEvent>,
     /// Whether there are further ones now.
     pub has_more: bool,
-    /// Whether older ones are no longer kept.
+    /// Whether older events were removed.
     pub history_truncated: bool,
-    /// Where to go on.
+    /// Cursor of the next page.
     pub next_cursor: Option<String>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Health {
     /// `ok`.
     pub status: String,
-    /// The program.
+    /// Name of the program: `windlass`.
     pub service: String,
     /// `local`.
     pub mode: String,
@@ -26,9 +26,9 @@ pub struct Ready {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RuntimeCapabilities {
-    /// Threads.
+    /// Whether threads are supported.
     pub threads: bool,
-    /// Turns.
+    /// Whether turns are supported.
     pub turns: bool,
     /// Saying something to a running turn.
     pub turn_steer: bool,
@@ -63,7 +63,7 @@ pub struct RuntimeExperimentalCapabilities {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RuntimeInfo {
-    /// The program.
+    /// Name of the program: `windlass`.
     pub service: String,
     /// The version of this API.
     pub runtime_api_version: String,

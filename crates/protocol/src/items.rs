@@ -26,7 +26,7 @@ pub enum ItemKind {
     ContextCompaction,
     /// A remark of the runtime.
     Status,
-    /// A failure.
+    /// A failure of the turn.
     Error,
 }
 
@@ -38,7 +38,7 @@ pub struct Item {
     pub schema_version: u32,
     /// Identifies the item.
     pub id: String,
-    /// The turn.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
     /// What it is.
     pub kind: ItemKind,

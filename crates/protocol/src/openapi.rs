@@ -172,16 +172,12 @@ fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>)
         ResponseForm::Text => success["content"] = content("text/plain", schema),
         ResponseForm::Empty => {}
     }
+    let mut responses = refusals(operation);
+    responses.insert(operation.status.to_string(), success);
     let mut described = json!({
         "operationId": operation.id(),
         "summary": operation.summary,
-        "responses": {
-            operation.status.to_string(): success,
-            "default": {
-                "description": "The request was refused",
-                "content": content("application/json", reference("ErrorBody")),
-            },
-        },
+        "responses": responses,
     });
     let parameters: Vec<_> = parameters(operation).collect();
     if !parameters.is_empty() {
@@ -197,6 +193,25 @@ fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>)
         described["security"] = json!([]);
     }
     described
+}
+
+/// The responses with an error: one for each status, with its codes. A newer daemon may have more.
+fn refusals(operation: &Operation) -> Map<String, Value> {
+    let refusal = |description: String| json!({ "description": description, "content": content("application/json", reference("ErrorBody")) });
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for code in operation.errors() {
+        by_status
+            .entry(code.status())
+            .or_default()
+            .push(code.as_str());
+    }
+    let listed = by_status.into_iter().map(|(status, codes)| {
+        let mut response = refusal(format!("`{}`", codes.join("`, `")));
+        response["x-error-codes"] = codes.into();
+        (status.to_string(), response)
+    });
+    let other = refusal("The request was refused".to_owned());
+    listed.chain([("default".to_owned(), other)]).collect()
 }
 
 fn parameters(operation: &Operation) -> impl Iterator<Item = Value> {

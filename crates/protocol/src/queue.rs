@@ -26,7 +26,7 @@ pub struct QueuedInput {
     pub turn_id: String,
     /// The index in the queue, from 0: the input that starts next.
     pub position: u64,
-    /// The text.
+    /// Plain text, UTF-8.
     pub prompt: String,
     /// The beginning of the text, or the client's own summary of it.
     pub input_summary: String,

@@ -1,4 +1,4 @@
-//! Saved sessions: named places in the record of a thread. Saving copies nothing, and going on makes a fork.
+//! Saved sessions: bookmarks of threads. Saving copies nothing; resuming creates a fork.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -34,7 +34,7 @@ pub struct SessionMetadata {
     pub mode: Mode,
     /// Whether lists leave it out.
     pub archived: bool,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
     /// The last turn that it has.
     pub turn_id: String,
@@ -47,7 +47,7 @@ pub struct SessionMetadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionList {
-    /// The sessions.
+    /// Sessions in the requested order.
     pub sessions: Vec<SessionMetadata>,
 }
 
@@ -61,11 +61,11 @@ pub struct SessionLine {
     pub title: String,
     /// The title again: a list reads no messages.
     pub preview: String,
-    /// The model.
+    /// Model, without its provider.
     pub model: String,
     /// How freely the agent worked.
     pub mode: Mode,
-    /// The directory.
+    /// Absolute path of the working directory.
     pub workspace: String,
     /// Whether lists leave it out.
     pub archived: bool,
@@ -77,7 +77,7 @@ pub struct SessionLine {
     pub message_count: u64,
     /// How many tokens its turns read and wrote.
     pub total_tokens: u64,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
 }
 
@@ -96,9 +96,9 @@ pub struct SaveSession {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SavedSession {
-    /// The session.
+    /// ID of the saved session, `sess_…`.
     pub session_id: String,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
     /// How many messages were saved.
     pub message_count: u64,
@@ -123,7 +123,7 @@ pub struct UpdateSession {
 pub struct UpdatedSession {
     /// The session's id.
     pub session_id: String,
-    /// The session.
+    /// Metadata of the session.
     pub session: SessionMetadata,
 }
 
@@ -142,7 +142,7 @@ pub struct PatchSession {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PatchedSession {
-    /// The session.
+    /// Metadata of the session.
     pub session: SessionMetadata,
     /// What is different now, by name.
     pub changes: Map<String, Value>,
@@ -165,7 +165,7 @@ pub struct ResumeSession {
 pub struct ResumedSession {
     /// The new thread.
     pub thread_id: String,
-    /// The session.
+    /// ID of the saved session, `sess_…`.
     pub session_id: String,
     /// How many messages it begins with.
     pub message_count: u64,
@@ -178,9 +178,9 @@ pub struct ResumedSession {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionRole {
-    /// The user.
+    /// A message of the user.
     User,
-    /// The agent.
+    /// A message of the agent.
     Assistant,
 }
 
@@ -189,7 +189,7 @@ pub enum SessionRole {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SessionContent {
-    /// A text.
+    /// Plain text in UTF-8.
     Text {
         /// What it says.
         text: String,
@@ -212,11 +212,11 @@ pub struct SessionMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionDetail {
-    /// The session.
+    /// Metadata of the session.
     pub metadata: SessionMetadata,
     /// What the user and the agent said, oldest first. The thread's detail has the rest.
     pub messages: Vec<SessionMessage>,
-    /// What the agent of the thread is told first.
+    /// System prompt of the thread.
     pub system_prompt: Option<String>,
 }
 
@@ -240,7 +240,7 @@ pub struct SessionEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionPeek {
-    /// The session.
+    /// ID of the saved session, `sess_…`.
     pub session_id: String,
     /// What it is called.
     pub title: String,
@@ -271,7 +271,7 @@ pub struct SessionPeek {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum SessionView {
-    /// All messages.
+    /// The session with all its messages.
     Detail(SessionDetail),
     /// The beginnings of the last messages.
     Peek(SessionPeek),

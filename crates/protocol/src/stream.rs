@@ -12,13 +12,16 @@ turn_policy! {
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct OneShot: request {
-        /// What is said.
+        /// Prompt of the user.
         pub prompt: String,
         ..model,
         ..permissions,
-        /// The directory.
+        /// Absolute path of the working directory. Default: the daemon's workspace.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<String>,
+        /// The JSON Schema that the final answer must match.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub output_schema: Option<Value>,
     }
 }
 
@@ -27,22 +30,22 @@ turn_policy! {
 pub struct OneShotStarted {
     /// The thread that was made.
     pub thread_id: String,
-    /// Its turn.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
-    /// The model.
+    /// Model, without its provider.
     pub model: String,
     /// How freely the agent works.
     pub mode: Mode,
-    /// The directory.
+    /// Absolute path of the working directory.
     pub workspace: String,
 }
 
 /// A frame `tool.started`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OneShotToolStarted {
-    /// The call.
+    /// ID of the call, `call_…`.
     pub id: String,
-    /// The tool.
+    /// Name of the tool, with its namespace.
     pub name: String,
     /// What it is called with.
     pub input: Value,
@@ -51,7 +54,7 @@ pub struct OneShotToolStarted {
 /// A frame `tool.completed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneShotToolCompleted {
-    /// The call.
+    /// ID of the call, `call_…`.
     pub id: String,
     /// Whether it did what it should.
     pub success: bool,
@@ -69,4 +72,7 @@ pub struct OneShotCompleted {
     /// Why it failed or was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The JSON value of the answer, if the turn completed and has an `output_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }

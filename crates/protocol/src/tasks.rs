@@ -1,4 +1,4 @@
-//! Tasks: work in a queue that nobody sits beside, each on a thread of its own.
+//! Tasks: queued, unattended work, each in a thread of its own.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,7 +40,7 @@ pub enum HoldCause {
     Environment,
     /// A readable token file.
     Token,
-    /// The store.
+    /// The store, which cannot write now.
     Store,
     /// The next start of the daemon.
     Shutdown,
@@ -54,7 +54,7 @@ pub enum HoldCause {
 pub struct JobHold {
     /// What it waits for.
     pub cause: HoldCause,
-    /// The details.
+    /// Details for people.
     pub reason: String,
     /// When it was last tried.
     pub tried_at: String,
@@ -68,7 +68,7 @@ turn_policy! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct CreateTask: request {
-        /// What the agent is told.
+        /// Prompt of the task.
         pub prompt: String,
         ..model,
         /// The directory to work in, inside of the daemon's workspace.
@@ -76,7 +76,7 @@ turn_policy! {
         pub workspace: Option<String>,
         ..permissions,
         ..backend,
-        /// How often it is tried while it fails: 1 to 10, once when nobody says.
+        /// Attempts while it fails, 1 to 10. Default: 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_attempts: Option<u32>,
     }
@@ -90,12 +90,12 @@ pub struct TaskSummary {
     pub id: String,
     /// Where it is.
     pub status: TaskStatus,
-    /// Whom it waits for, as its turn says; null while it waits for nobody.
+    /// What its turn waits for; null if it does not wait.
     #[serde(default)]
     pub waiting_for: Option<Vec<WaitKind>>,
     /// The beginning of the prompt.
     pub prompt_summary: String,
-    /// The model.
+    /// Model, without its provider.
     pub model: String,
     /// How freely the agent works.
     pub mode: Mode,
@@ -124,19 +124,19 @@ pub struct TaskSummary {
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
-/// How many tasks there are. Ended ones are counted from the beginning, also those that are not kept any more.
+/// Number of tasks by status. Ended tasks count from the creation of the store, including removed ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskCounts {
-    /// Waiting.
+    /// Queued or held tasks.
     pub queued: u64,
-    /// Working.
+    /// Tasks with an open turn.
     pub running: u64,
-    /// Done.
+    /// Tasks that ended with an answer.
     pub completed: u64,
-    /// Not done.
+    /// Tasks that failed after their last attempt.
     pub failed: u64,
-    /// Called off.
+    /// Tasks that a client cancelled.
     pub canceled: u64,
 }
 
@@ -162,7 +162,7 @@ turn_policy! {
         pub schema_version: u32,
         /// Identifies the task.
         pub id: String,
-        /// What the agent is told.
+        /// Prompt of the task.
         pub prompt: String,
         ..model,
         /// The directory to work in.
@@ -170,7 +170,7 @@ turn_policy! {
         ..permissions,
         /// Where it is.
         pub status: TaskStatus,
-        /// Whom it waits for, as its turn says; null while it waits for nobody.
+        /// What its turn waits for; null if it does not wait.
         #[serde(default)]
         pub waiting_for: Option<Vec<WaitKind>>,
         /// When it was asked for.
@@ -220,7 +220,7 @@ turn_policy! {
         /// How often it is begun at most.
         #[serde(default)]
         pub max_attempts: u32,
-        /// The agent of others that does it.
+        /// External agent that executes its turns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub backend: Option<String>,
         /// Why it does not run now, although it is not at its end.
@@ -236,7 +236,7 @@ turn_policy! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskChecklist {
-    /// The entries.
+    /// Always empty: the daemon creates no checklist.
     pub items: Vec<Value>,
     /// How much of it is done, in percent.
     pub completion_pct: u8,
@@ -246,16 +246,16 @@ pub struct TaskChecklist {
     pub updated_at: Option<String>,
 }
 
-/// How a call of a task stands.
+/// Status of a call of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskToolStatus {
-    /// It runs, or waits for somebody.
+    /// The call is running or parked.
     Running,
     /// It was done.
     Success,
-    /// It failed.
+    /// Ended with an error.
     Failed,
     /// It was cut short.
     Canceled,
@@ -267,9 +267,9 @@ pub enum TaskToolStatus {
 pub struct TaskToolCall {
     /// Identifies the call: the item of the thread.
     pub id: String,
-    /// The tool.
+    /// Name of the tool, with its namespace.
     pub name: String,
-    /// How it stands.
+    /// Status of the call.
     pub status: TaskToolStatus,
     /// When it began.
     pub started_at: String,
@@ -286,11 +286,11 @@ pub struct TaskToolCall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineEntry {
-    /// When.
+    /// Time of the entry, RFC 3339.
     pub timestamp: String,
     /// What, in one word.
     pub kind: String,
-    /// For people.
+    /// Short description for people.
     pub summary: String,
     /// Never there: the thread has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,14 +16,14 @@ use crate::turns::{Status, Turn};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnRestart {
-    /// It goes on.
+    /// Its open turn resumes.
     Resume,
     /// It ends as interrupted.
     Interrupt,
 }
 
 turn_policy! {
-    /// One conversation.
+    /// A conversation with its settings.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct Thread: record {
@@ -53,7 +53,7 @@ turn_policy! {
         pub latest_turn_id: Option<String>,
         /// Whether lists leave it out.
         pub archived: bool,
-        /// What the agent is told first.
+        /// System prompt of the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub system_prompt: Option<String>,
         /// The task that it belongs to.
@@ -77,10 +77,10 @@ turn_policy! {
         /// The agent whose token made it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub agent: Option<String>,
-        /// Whether nobody is asked because an answer was to be remembered; forks ask again.
+        /// Whether a remembered decision approves all calls; forks ask again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub approvals_remembered: bool,
-        /// The agent of others that carries its turns.
+        /// External agent that executes its turns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub backend: Option<String>,
         /// How much it and each of its turns may use, where that is less than the operator allows.
@@ -96,9 +96,9 @@ turn_policy! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ThreadParent {
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
-    /// Its turn.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
 }
 
@@ -106,7 +106,7 @@ pub struct ThreadParent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ThreadDetail {
-    /// The thread.
+    /// The thread after the request.
     pub thread: Thread,
     /// Its turns, oldest first.
     pub turns: Vec<Turn>,
@@ -114,13 +114,13 @@ pub struct ThreadDetail {
     pub items: Vec<Item>,
     /// The number of the newest record that this shows.
     pub latest_seq: u64,
-    /// Calls that somebody must allow.
+    /// Calls that need an approval.
     #[serde(default)]
     pub pending_approvals: Vec<PendingApproval>,
-    /// Questions that somebody must answer.
+    /// Questions that wait for an answer.
     #[serde(default)]
     pub pending_user_inputs: Vec<PendingUserInput>,
-    /// Calls that a client must carry out.
+    /// Calls that a client must execute.
     #[serde(default)]
     pub pending_dynamic_tool_calls: Vec<PendingToolCall>,
 }
@@ -135,14 +135,14 @@ pub struct ThreadSummary {
     pub title: String,
     /// The beginning of the last message.
     pub preview: String,
-    /// The model.
+    /// Model, without its provider.
     pub model: String,
-    /// The agent of others that carries its turns, if one does.
+    /// External agent that executes its turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// How freely the agent works.
     pub mode: Mode,
-    /// The directory.
+    /// Absolute path of the working directory.
     pub workspace: String,
     /// The branch of the directory, where it is a repository.
     pub branch: Option<String>,
@@ -174,12 +174,12 @@ turn_policy! {
         pub model_provider: Option<String>,
         /// The configured name of who serves the model.
         pub model_provider_id: Option<String>,
-        /// The directory.
+        /// Absolute path of the working directory. Default: the daemon's workspace.
         pub workspace: Option<String>,
         ..permissions,
         /// Whether lists leave it out.
         pub archived: Option<bool>,
-        /// What the agent is told first.
+        /// System prompt of the agent.
         pub system_prompt: Option<String>,
         /// The task that it belongs to.
         pub task_id: Option<String>,
@@ -210,9 +210,9 @@ turn_policy! {
         ..model,
         /// The name to show.
         pub title: Option<String>,
-        /// What the agent is told first.
+        /// System prompt of the agent.
         pub system_prompt: Option<String>,
-        /// The directory.
+        /// Absolute path of the working directory. Default: the daemon's workspace.
         pub workspace: Option<String>,
         ..reasoning_effort,
         /// Tools that clients run in every turn.
@@ -233,9 +233,9 @@ pub type ForkedThread = Thread;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ThreadAndTurn {
-    /// The thread.
+    /// The thread after the request.
     pub thread: Thread,
-    /// The turn.
+    /// The turn after the request.
     pub turn: Turn,
     /// What became of files, where they were to be brought back first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,7 +274,7 @@ pub struct UndoThread {
 pub struct RestoredFiles {
     /// What is as it was before the turns.
     pub restored: Vec<String>,
-    /// What is known to differ and stays: too large to be kept, ignored, or a directory with files of others.
+    /// Paths that differ and were not restored: too large, ignored, or a directory that contains other files.
     pub left: Vec<String>,
 }
 
@@ -284,7 +284,7 @@ pub struct RestoredFiles {
 pub struct UndoneThread {
     /// The new thread.
     pub thread: Thread,
-    /// What the first dropped turn was told.
+    /// Prompt of the first dropped turn.
     pub original_user_text: String,
     /// What became of the files, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

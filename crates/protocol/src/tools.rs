@@ -44,19 +44,19 @@ pub enum DynamicToolItemStatus {
     InProgress,
     /// It has one.
     Completed,
-    /// It failed, was stopped, or nobody answered.
+    /// It failed, was stopped, or timed out.
     Failed,
 }
 
-/// A call that a client should carry out.
+/// A call that a client should execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DynamicToolCallParams {
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
-    /// The turn.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
-    /// The call.
+    /// ID of the call, `call_…`.
     pub call_id: String,
     /// The namespace that the tool was registered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct DynamicToolCallParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingToolCall {
-    /// The call.
+    /// The call as the model made it.
     #[serde(flatten)]
     pub call: DynamicToolCallParams,
     /// The item that shows it.
@@ -82,7 +82,7 @@ pub struct PendingToolCall {
     pub expires_at: Option<String>,
 }
 
-/// What a client sends when it has carried out a call.
+/// Result of a call that a client executed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DynamicToolCallResult {
@@ -98,12 +98,12 @@ pub struct DynamicToolCallResult {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum DynamicToolCallContent {
-    /// A text.
+    /// Plain text in UTF-8.
     InputText {
-        /// The text.
+        /// Plain text, UTF-8.
         text: String,
     },
-    /// An image.
+    /// An image by URL.
     InputImage {
         /// Its address: `http`, `https` or `data`.
         image_url: String,

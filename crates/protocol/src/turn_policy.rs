@@ -5,7 +5,7 @@ use crate::mode::Mode;
 /// Options of a turn. `None` leaves the choice to the thread, then to the daemon's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnPolicyParams {
-    /// The model.
+    /// Model, as `provider/model`, a name of it, or `auto`. Default: the configured one.
     pub model: Option<String>,
     /// How freely the agent works.
     pub mode: Option<Mode>,
@@ -36,7 +36,7 @@ impl TurnPolicyParams {
         }
     }
 
-    /// Denies commands.
+    /// Denies all commands of the turn.
     #[must_use]
     pub fn without_shell(self) -> Self {
         Self {
@@ -67,7 +67,7 @@ macro_rules! turn_policy {
     (@field record $head:tt $name:ident { $($done:tt)* } [$($policy:ident)*] ..model, $($rest:tt)*) => {
         turn_policy!(@field record $head $name {
             $($done)*
-            /// The model.
+            /// Model, without its provider.
             pub model: String,
         } [$($policy)* model] $($rest)*);
     };

@@ -18,11 +18,11 @@ use crate::turn_policy::turn_policy;
 pub enum Status {
     /// It waits for its place.
     Queued,
-    /// It works, or waits for somebody.
+    /// It is running or parked.
     InProgress,
     /// It came to its end.
     Completed,
-    /// It failed.
+    /// Ended with an error.
     Failed,
     /// It was stopped.
     Interrupted,
@@ -35,11 +35,11 @@ pub enum Status {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
-    /// Somebody must allow a call.
+    /// A call needs an approval.
     Approval,
-    /// Somebody must answer a question.
+    /// A question needs an answer.
     UserInput,
-    /// Somebody outside must carry out a call.
+    /// A client must execute a call.
     ExternalTool,
 }
 
@@ -47,9 +47,9 @@ pub enum WaitKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenUsage {
-    /// Tokens read.
+    /// Input tokens, cached ones included.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens of all model calls.
     pub output_tokens: u64,
     /// Of those read, how many came from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct Turn {
     pub schema_version: u32,
     /// Identifies the turn.
     pub id: String,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
     /// How far it is.
     pub status: Status,
@@ -119,7 +119,7 @@ pub struct Turn {
     pub error_code: Option<String>,
     /// What was shown of it, in order.
     pub item_ids: Vec<String>,
-    /// How often it was told more.
+    /// Number of steers.
     pub steer_count: u32,
     /// Where it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub struct Turn {
     /// What it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<Vec<WaitKind>>,
-    /// How often it went on after a restart.
+    /// Number of times it resumed after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_count: Option<u32>,
     /// Calls that did not run because their approval was refused or timed out.
@@ -149,10 +149,13 @@ pub struct UnapprovedCalls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnDetail {
-    /// The turn.
+    /// The turn after the request.
     pub turn: Turn,
     /// Its items in the order in which they began.
     pub items: Vec<Item>,
+    /// The JSON value of the final answer, if the turn completed and was started with an `output_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 turn_policy! {
@@ -160,7 +163,7 @@ turn_policy! {
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct StartTurn: request {
-        /// What is said.
+        /// Prompt of the user.
         pub prompt: String,
         /// Text, images and files that come after the prompt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,6 +192,10 @@ turn_policy! {
         /// How much the turn may use, where that is less than its thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Budget>,
+        /// The JSON Schema that the final answer must match. The model gets one attempt to repair an answer that does not; then the
+        /// turn fails with `output_schema_mismatch`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub output_schema: Option<Value>,
     }
 }
 
@@ -196,7 +203,7 @@ turn_policy! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SteerTurn {
-    /// What is said.
+    /// Prompt of the user.
     pub prompt: String,
     /// Text, images and files that come after the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,7 +217,7 @@ pub struct RetryThread {
     /// How many user turns before the last one are dropped too.
     #[serde(default)]
     pub depth: u32,
-    /// What is said instead.
+    /// Prompt that replaces the original one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The model that answers, if not the one of the turn that is tried again.
@@ -228,7 +235,7 @@ pub struct RetryThread {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CompactThread {
-    /// Why.
+    /// Reason for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

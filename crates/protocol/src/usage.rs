@@ -10,11 +10,11 @@ pub enum GroupBy {
     /// By the day on which the turn ended.
     #[default]
     Day,
-    /// By model.
+    /// One bucket per model.
     Model,
-    /// By provider.
+    /// One bucket per provider.
     Provider,
-    /// By thread.
+    /// One bucket per thread.
     Thread,
 }
 
@@ -22,9 +22,9 @@ pub enum GroupBy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageTotals {
-    /// Tokens read.
+    /// Input tokens, cached ones included.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens of all model calls.
     pub output_tokens: u64,
     /// Of those read, how many came from a cache.
     pub cached_tokens: u64,
@@ -56,9 +56,9 @@ pub struct UsageTotals {
     pub live_pricing_unusable_defects: Vec<String>,
     /// Which routes were used.
     pub route_receipts: Vec<String>,
-    /// Records that were not kept.
+    /// Always 0; required by existing clients.
     pub dropped_usage_records: u64,
-    /// All turns.
+    /// Number of turns, failed ones included.
     pub turns: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct UsageTotals {
 pub struct UsageBucket {
     /// The day, model, provider or thread.
     pub key: String,
-    /// Its sums.
+    /// Sums of the bucket.
     #[serde(flatten)]
     pub totals: UsageTotals,
 }
@@ -79,7 +79,7 @@ pub struct UsageBucket {
 pub struct UsageReport {
     /// From when on.
     pub since: Option<String>,
-    /// Until when.
+    /// End of the period, RFC 3339.
     pub until: Option<String>,
     /// How it is grouped.
     pub group_by: GroupBy,

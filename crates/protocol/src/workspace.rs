@@ -8,11 +8,11 @@ use crate::threads::RestoredFiles;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkspaceStatus {
-    /// The directory.
+    /// Absolute path of the working directory.
     pub workspace: String,
     /// Whether it is a git repository.
     pub git_repo: bool,
-    /// Its branch.
+    /// Git branch, if the directory is in a repository.
     pub branch: Option<String>,
     /// Its commit, in short.
     pub head: Option<String>,
@@ -37,9 +37,9 @@ pub struct WorkspaceStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Snapshot {
-    /// The turn.
+    /// ID of the turn, `turn_…`.
     pub id: String,
-    /// What the turn was told, in short.
+    /// Beginning of the turn's prompt.
     pub label: String,
     /// When the turn began, in seconds since 1970.
     pub timestamp: i64,

@@ -1,4 +1,4 @@
-//! Whose run it is.
+//! Resolution of the agent that owns a run.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::start::StartRun;
 
-/// Asks whether an agent has a token of its own.
+/// Returns whether an agent has its own token.
 type HasToken = dyn Fn(&str) -> bool + Send + Sync;
 
-/// What is known of agents.
+/// The configured agents.
 #[derive(Clone)]
 pub struct Agents {
-    /// Whether an agent has a token of its own: then only a connection that showed it may write as that agent.
+    /// Whether an agent has its own token. If so, only a connection that presented the token may write as that agent.
     pub has_token: Arc<HasToken>,
-    /// Whose runs they are when nobody says so.
+    /// The owner of runs that name no agent.
     pub default_agent: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Agents {
 }
 
 impl Agents {
-    /// Knows these agents as the ones with tokens.
+    /// Sets the agents that have tokens.
     #[must_use]
     pub fn with_tokens(agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let agents: HashSet<String> = agents.into_iter().map(Into::into).collect();
@@ -49,7 +49,7 @@ impl Agents {
         }
     }
 
-    /// Finds the agent of a new run: the binding, the parameter, the configuration, the name; in this order.
+    /// Resolves the agent of a new run from, in this order: the binding, the parameter, the configuration, the name.
     pub(crate) fn resolve(&self, caller: &Caller, start: &StartRun) -> Result<String, RunError> {
         let asked = non_blank(start.agent_id.as_deref());
         if let Role::Bound(bound) = &caller.role {
@@ -79,7 +79,7 @@ fn non_blank(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Makes an id of a name: letters and digits of ASCII in lower case, anything else between them one `-`.
+/// Derives an ID from a name: lower-case ASCII letters and digits, with one `-` for each run of other characters.
 #[must_use]
 pub fn slug(name: &str) -> Option<String> {
     let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! All runs in one list: those that are reported from outside, and the turns of our own sessions.
+//! All runs in one list: runs reported by other programs, and turns of Windlass threads.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,23 +11,23 @@ use windlass_store::{
 use crate::limits::{RunLimits, size};
 use crate::record::fit;
 
-/// How many events are read at a time.
+/// Events read at a time.
 const EVENTS: usize = 256;
-/// How many places in traces are remembered.
+/// Maximum number of remembered trace cursors.
 const MARKS: usize = 256;
 
 pub use windlass_store::RunRow as AnyRun;
 
-/// Where the turns of our own sessions are.
+/// Access to the turns of Windlass threads.
 #[derive(Clone)]
 pub struct OwnTurns {
-    /// Their records.
+    /// The journal that contains the turns.
     pub journal: Arc<dyn Journal>,
-    /// What finds them.
+    /// The queries that find turns.
     pub queries: Arc<dyn Queries>,
 }
 
-/// All runs, to be read; clones share them.
+/// Read access to all runs; clones share state.
 #[derive(Clone)]
 pub struct AllRuns {
     log: Arc<dyn RunLog>,
@@ -43,7 +43,7 @@ impl std::fmt::Debug for AllRuns {
 }
 
 impl AllRuns {
-    /// Joins a log of reported runs, and turns that are runs too.
+    /// Combines a log of reported runs with the turns of threads.
     #[must_use]
     pub fn new(log: Arc<dyn RunLog>, turns: Option<OwnTurns>, limits: RunLimits) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl AllRuns {
         }
     }
 
-    /// Finds the run of a turn; `None` for any other.
+    /// Returns the turn with the run's ID; `None` if the run is not a turn.
     pub async fn turn(&self, run_id: &str) -> Result<Option<TurnRun>, JournalError> {
         let Some(turns) = self
             .turns
@@ -69,7 +69,7 @@ impl AllRuns {
         })
     }
 
-    /// Finds a run.
+    /// Returns a run by ID.
     pub async fn get(&self, run_id: &str) -> Result<Option<AnyRun>, JournalError> {
         if let Some(run) = self.turn(run_id).await? {
             return Ok(Some(AnyRun::Turn(run)));
@@ -77,7 +77,7 @@ impl AllRuns {
         Ok(self.log.get(run_id).await?.map(AnyRun::Reported))
     }
 
-    /// Lists runs, the newest first; costs what it returns.
+    /// Lists runs, newest first. The cost is proportional to the result.
     pub async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<AnyRun>, JournalError> {
         let mut runs = Vec::new();
         if let Some(turns) = &self.turns {
@@ -94,7 +94,7 @@ impl AllRuns {
         Ok(runs)
     }
 
-    /// Returns the records of a run after a number: at most `limit`, and no more once they have `max_bytes`.
+    /// Returns the records of a run after a sequence number: at most `limit`, ending with the record that reaches `max_bytes`.
     pub async fn read(
         &self,
         run: &AnyRun,
@@ -116,7 +116,7 @@ impl AllRuns {
         }
     }
 
-    /// Makes records of the events of a turn. Whoever reads on finds the place where he was before.
+    /// Converts the events of a turn to records. A reader that continues resumes from its remembered cursor.
     async fn read_turn(
         &self,
         turns: &dyn Journal,
@@ -154,7 +154,7 @@ impl AllRuns {
         Ok(page)
     }
 
-    /// Returns a doorbell that rings when a run may have more records.
+    /// Returns a receiver that changes when a run may have more records.
     pub async fn watch(&self, run: &AnyRun) -> Result<watch::Receiver<u64>, JournalError> {
         match (run, &self.turns) {
             (AnyRun::Turn(turn), Some(turns)) => turns.journal.watch(&turn.stream).await,
@@ -162,12 +162,12 @@ impl AllRuns {
         }
     }
 
-    /// Plain data is left behind by a panic elsewhere, so a poisoned lock is still good.
+    /// A panic elsewhere leaves plain data intact, so a poisoned lock is still valid.
     fn marks(&self) -> MutexGuard<'_, Vec<TraceCursor>> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up a place in a trace: the one where somebody stopped, or its beginning.
+    /// Removes and returns the cursor at which a reader stopped, or creates one at the trace's beginning.
     fn mark(&self, turn: &TurnRun, after: u64) -> TraceCursor {
         let is_it = |mark: &TraceCursor| (mark.position, mark.records) == (turn.position, after);
         let marks = self.marks();
@@ -184,7 +184,7 @@ impl AllRuns {
         }
     }
 
-    /// Remembers a place. One reader of a run leaves one: where he reads on, the one before goes.
+    /// Remembers a cursor. Each reader of a run has one: continuing replaces the previous cursor.
     fn remember(&self, mark: TraceCursor) {
         let mut marks = self.marks();
         marks.retain(|known| known.position != mark.position || known.records > mark.records);
@@ -197,14 +197,14 @@ impl AllRuns {
     }
 }
 
-/// A place in the trace of a turn.
+/// A position in the trace of a turn.
 #[derive(Debug, Clone)]
 struct TraceCursor {
     position: u64,
     stream: StreamKey,
-    /// The newest event that was taken.
+    /// Sequence number of the newest event that was processed.
     seq: u64,
-    /// How many records have been made so far.
+    /// Number of records produced so far.
     records: u64,
     is_ended: bool,
     trace: TurnTrace,

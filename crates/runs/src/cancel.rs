@@ -1,35 +1,35 @@
-//! Calling a run off. The same key gets the same receipt.
+//! Canceling a run. The same key returns the same receipt.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStatus, Termination};
-use windlass_store::KeptRun;
+use windlass_store::StoredRun;
 
 use crate::all::AnyRun;
 use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::runs::{Appended, Runs, Writable};
 
-/// What is asked for.
+/// Parameters of a cancellation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRun {
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// Names the wish, so that a repeated one is the same.
+    /// Idempotency key: repeating a key returns the same receipt.
     pub idempotency_key: String,
-    /// Why. It is not kept.
+    /// Reason for the cancellation; not stored.
     pub reason: String,
 }
 
 impl Runs {
-    /// Calls a run off and returns the receipt.
+    /// Cancels a run and returns the receipt.
     pub async fn cancel(&self, caller: &Caller, cancel: CancelRun) -> Result<Value, RunError> {
         check("idempotency_key", &cancel.idempotency_key, 128)?;
         check("reason", &cancel.reason, 1024)?;
         let unknown = || RunError::UnknownRun(cancel.run_id.clone());
         let run = match &caller.role {
-            // The host may, whoever's run it is.
+            // The host may cancel any agent's run.
             Role::Host => {
                 let open = self.open().get(&cancel.run_id).map(|open| open.run.clone());
                 match open {
@@ -63,7 +63,7 @@ impl Runs {
 
     async fn receipt_of_reported(
         &self,
-        run: KeptRun,
+        run: StoredRun,
         caller: &Caller,
         cancel: &CancelRun,
     ) -> Result<Value, RunError> {
@@ -71,7 +71,7 @@ impl Runs {
         self.receipt_of_ended(&run, caller, cancel).await
     }
 
-    /// Returns the receipt that was given under the same key, or says that the run has its end.
+    /// Returns the receipt recorded under the same key, or an error that the run has already ended.
     pub(crate) async fn receipt_of_ended(
         &self,
         run: &AnyRun,

@@ -1,7 +1,7 @@
-//! Reporting what came of a run: once.
+//! Reporting the outcome of a run, exactly once.
 
 use windlass_core::runs::{Outcome, RunEnded, RunRecord, RunSummary, Termination};
-use windlass_store::KeptRun;
+use windlass_store::StoredRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
@@ -10,7 +10,7 @@ use crate::runs::{Appended, Runs, Writable};
 use crate::turns::not_from_outside;
 
 impl Runs {
-    /// Ends a run with an outcome. When this returns it is durable.
+    /// Ends a run with an outcome. The outcome is durable when this returns.
     pub async fn complete(
         &self,
         caller: &Caller,
@@ -48,7 +48,7 @@ impl Runs {
     /// Writes the end of a run.
     pub(crate) async fn end(
         &self,
-        run: KeptRun,
+        run: StoredRun,
         termination: &Termination,
     ) -> Result<Appended, RunError> {
         let ended_at = self.clock.now();

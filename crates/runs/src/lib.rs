@@ -1,14 +1,11 @@
-//! Run tracing: agents that Windlass does not run itself report their work as runs, with a durable start, turns and one
-//! end.
+//! Run tracing: agents that Windlass does not execute report their work as runs, with a durable start, turns and one end.
 //!
-//! [`Runs`] holds the rules: who may write to which run, which connection has the right at the moment, what becomes of a
-//! run whose connection is lost, and who may see what. It knows no transport: a connection is a [`Caller`], and time is
-//! a [`Clock`]. Only open runs are in memory; everything else is looked up in a
-//! [`RunLog`](windlass_store::RunLog).
+//! [`Runs`] implements the rules: write access, current ownership, lost connections and read access. [`rpc`] is the JSON-RPC 2.0 form of these
+//! operations. Both are independent of the transport: a connection is a [`Caller`], and time is a [`Clock`](windlass_core::Clock). Only open runs are
+//! in memory; everything else is read from a [`RunLog`](windlass_store::RunLog).
 //!
-//! Turns of our own sessions are runs too, so that one list shows everything that agents did: [`AllRuns`] joins both. A turn's
-//! run has the turn's id, and its records are made from the session's events when they are read. Nobody writes to it from
-//! outside; calling it off interrupts the turn.
+//! Turns of Windlass threads are runs too, so one list shows the work of all agents: [`AllRuns`] combines both. A turn's run has the turn's ID, and
+//! its records are derived from the thread's events on read. External writes to it are rejected; canceling it interrupts the turn.
 
 #![warn(missing_docs)]
 
@@ -16,7 +13,6 @@ mod agent;
 mod all;
 mod caller;
 mod cancel;
-mod clock;
 mod complete;
 mod error;
 mod limits;
@@ -24,6 +20,7 @@ mod list;
 mod open;
 mod record;
 mod resume;
+pub mod rpc;
 mod runs;
 mod start;
 mod subscribe;
@@ -35,8 +32,7 @@ pub use agent::{Agents, slug};
 pub use all::{AllRuns, AnyRun, OwnTurns};
 pub use caller::{Caller, ClientId, Role};
 pub use cancel::CancelRun;
-pub use clock::{Clock, SystemClock};
-pub use error::{Reason, RunError};
+pub use error::RunError;
 pub use limits::RunLimits;
 pub use list::{ListRuns, RunList};
 pub use record::{Dropped, Recorded};

@@ -1,15 +1,15 @@
-//! How much one may report.
+//! Limits of reported data.
 
 use std::io;
 
 use serde::Serialize;
 
-/// How much one may report. What is over a limit is refused with an error that names it, and nothing is recorded.
+/// Limits of reported data. Input over a limit is refused with an error that names the limit, and nothing is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Bytes of an intent, and of the description of its outcome.
+    /// Bytes of an intent or an outcome description.
     pub intent_bytes: usize,
-    /// Bytes of an agent's id or name.
+    /// Bytes of an agent's ID or name.
     pub agent_bytes: usize,
     /// Open runs of one connection.
     pub open_runs: usize,
@@ -17,9 +17,9 @@ pub struct RunLimits {
     pub turns_per_call: usize,
     /// Turns of one run.
     pub turns_per_run: u64,
-    /// Bytes of one text in a turn; more is cut.
+    /// Bytes of one text in a turn; longer texts are truncated.
     pub text_bytes: usize,
-    /// Bytes of a turn; heavy fields make room, if that is enough.
+    /// Bytes of a turn; large fields are omitted if that makes it fit.
     pub turn_bytes: usize,
     /// Bytes of an outcome.
     pub outcome_bytes: usize,
@@ -27,7 +27,7 @@ pub struct RunLimits {
     pub list_page: usize,
     /// Records in one page of a trace.
     pub trace_page: usize,
-    /// Bytes of records in one answer; one record is always shown.
+    /// Bytes of records in one response; at least one record is always returned.
     pub page_bytes: usize,
 }
 
@@ -49,7 +49,7 @@ impl Default for RunLimits {
     }
 }
 
-/// Returns how many bytes the JSON of a value has; none is made for it.
+/// Returns the size of a value's JSON in bytes, without allocating it.
 pub(crate) fn size(value: &impl Serialize) -> usize {
     let mut count = Count(0);
     match serde_json::to_writer(&mut count, value) {

@@ -8,35 +8,35 @@ use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::runs::Runs;
 
-/// What is asked for.
+/// Parameters of a list request.
 #[derive(Debug, Clone, Default)]
 pub struct ListRuns {
-    /// Whose runs; all, for those who may see all.
+    /// Owner of the runs; `None` for all runs that the caller may read.
     pub agent_id: Option<String>,
-    /// Only those.
+    /// Only runs with this status.
     pub status: Option<RunStatus>,
-    /// Where the page begins: 0 at the newest, else as the page before said.
+    /// Start of the page: 0 for the newest run, else `next_cursor` of the previous page.
     pub cursor: u64,
-    /// How many at most.
+    /// Maximum number of runs.
     pub limit: Option<usize>,
 }
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunList {
-    /// The runs, the newest first.
+    /// The runs, newest first.
     pub runs: Vec<RunSummary>,
-    /// How many were asked for.
+    /// The effective limit.
     pub limit: usize,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<u64>,
 }
 
 impl Runs {
-    /// Lists runs that the caller may see.
+    /// Lists runs that the caller may read.
     pub async fn list(&self, caller: &Caller, list: ListRuns) -> Result<RunList, RunError> {
         let agent_id = match (list.agent_id, &caller.role) {
-            // A bound connection that does not say whose means its own.
+            // For a bound connection, the default is its own agent.
             (None, Role::Bound(agent)) => Some(agent.clone()),
             (agent_id, _) => agent_id,
         };
@@ -65,7 +65,7 @@ impl Runs {
     }
 }
 
-/// Returns how many a page has; without a word, as many as it may.
+/// Returns the page size; the default is the maximum.
 pub(crate) fn checked_limit(
     method: &str,
     asked: Option<usize>,

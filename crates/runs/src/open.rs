@@ -1,28 +1,28 @@
-//! The open runs, and which connection holds which. Nothing else is in memory.
+//! The open runs and their owners. Only open runs are in memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::runs::RunStatus;
-use windlass_store::KeptRun;
+use windlass_store::StoredRun;
 
 use crate::caller::ClientId;
 
-/// Who may go on with a run.
+/// The connection that may write to a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// A connection that is there.
+    /// A live connection.
     Connection(ClientId),
-    /// Nobody: the connection is lost, and the run waits until then.
+    /// None: the connection is lost, and the run waits until the deadline.
     Nobody { until: Duration },
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct OpenRun {
-    pub(crate) run: KeptRun,
+    pub(crate) run: StoredRun,
     pub(crate) holder: Holder,
-    /// The connection that it was taken over from.
+    /// The client ID that the run was resumed from.
     pub(crate) resumed_from: Option<String>,
 }
 
@@ -32,7 +32,7 @@ struct Connection {
     current: Option<Arc<str>>,
 }
 
-/// The open runs by id, by connection and by deadline.
+/// The open runs by ID, by connection and by deadline.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRuns {
     runs: HashMap<Arc<str>, OpenRun>,
@@ -55,8 +55,8 @@ impl OpenRuns {
             .map_or(0, |connection| connection.runs.len())
     }
 
-    /// Puts a run into the hands of somebody, out of those of whoever had it.
-    pub(crate) fn hold(&mut self, run: KeptRun, holder: Holder) {
+    /// Assigns a run to a holder and removes it from the previous one.
+    pub(crate) fn hold(&mut self, run: StoredRun, holder: Holder) {
         let run_id: Arc<str> = run.summary.run_id.as_str().into();
         self.let_go(&run_id);
         match &holder {
@@ -76,13 +76,13 @@ impl OpenRuns {
         self.runs.insert(run_id, open);
     }
 
-    /// Takes note of what a run has become. One that has ended is forgotten.
-    pub(crate) fn update(&mut self, run: KeptRun) {
+    /// Updates a run. A run that has ended is removed.
+    pub(crate) fn update(&mut self, run: StoredRun) {
         if run.summary.status != RunStatus::InProgress {
             self.let_go(&run.summary.run_id);
             return;
         }
-        // What is known may be newer: answers of several writers can overtake each other.
+        // The stored state may be newer: responses of concurrent writers can arrive out of order.
         if let Some(open) = self.runs.get_mut(run.summary.run_id.as_str())
             && (run.epoch, run.head()) > (open.run.epoch, open.run.head())
         {
@@ -109,7 +109,7 @@ impl OpenRuns {
         }
     }
 
-    /// Forgets a run that no connection holds. One that was resumed meanwhile stays.
+    /// Removes a run without a connection. A run resumed in the meantime stays.
     pub(crate) fn forget_unheld(&mut self, run_id: &str) {
         let open = self.runs.get(run_id);
         if open.is_some_and(|open| matches!(open.holder, Holder::Nobody { .. })) {
@@ -132,7 +132,7 @@ impl OpenRuns {
         self.connections.get(client)?.current.clone()
     }
 
-    /// Takes the runs of a connection that is gone; they wait until then.
+    /// Marks the runs of a lost connection as waiting until the deadline.
     pub(crate) fn lose(&mut self, client: &ClientId, until: Duration) {
         let Some(connection) = self.connections.remove(client) else {
             return;
@@ -149,8 +149,8 @@ impl OpenRuns {
         self.deadlines.first().map(|(until, _)| *until)
     }
 
-    /// Returns the runs whose time is over. They stay here until their end is recorded.
-    pub(crate) fn expired(&self, now: Duration) -> Vec<KeptRun> {
+    /// Returns the runs whose deadline has passed. They stay in the map until their end is recorded.
+    pub(crate) fn expired(&self, now: Duration) -> Vec<StoredRun> {
         let over = self.deadlines.iter().take_while(|(until, _)| *until <= now);
         over.filter_map(|(_, run_id)| self.runs.get(run_id))
             .map(|open| open.run.clone())

@@ -1,7 +1,8 @@
-//! Recording turns: all of a call or none, numbered by the server.
+//! Recording turns: all turns of a call or none, numbered by the server.
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_core::bounds::prefix;
 use windlass_core::runs::{ModelTurn, RunRecord, RunTurn};
 use windlass_store::TurnRun;
 
@@ -11,22 +12,22 @@ use crate::limits::{RunLimits, size};
 use crate::runs::{Appended, Runs, Writable};
 use crate::turns::not_from_outside;
 
-/// Marks a text that was cut.
+/// Suffix of a truncated text.
 const CUT: &str = "…[truncated]";
-/// Stands for a field that was too heavy.
+/// Replacement for a field that is too large.
 const HEAVY: &str = "[omitted: too large]";
 
-/// What came of recording.
+/// Result of recording turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
     /// The turns are durable.
     Kept {
-        /// The number of the first one.
+        /// Index of the first turn.
         base_index: u64,
-        /// How many they are.
+        /// Number of turns.
         count: usize,
     },
-    /// None was recorded.
+    /// No turn was recorded.
     Dropped(Dropped),
 }
 
@@ -34,13 +35,13 @@ pub enum Recorded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dropped {
-    /// There is no such run, or it is somebody else's.
+    /// The run does not exist or belongs to another agent.
     RunNotFound,
-    /// The run has its end.
+    /// The run has already ended.
     RunTerminal,
-    /// The run has as many turns as it may.
+    /// The run has reached its maximum number of turns.
     RunTurnLimit,
-    /// A turn is too big, also without its heavy fields.
+    /// A turn is too large even without its large fields.
     TurnTooLarge,
 }
 
@@ -68,7 +69,7 @@ impl Runs {
         }
     }
 
-    /// Records a reply of a model.
+    /// Records a model reply.
     pub async fn record_model_turn(
         &self,
         caller: &Caller,
@@ -115,7 +116,7 @@ impl Runs {
         })
     }
 
-    /// Who does not own a run learns nothing of it, also not by a turn that is too big.
+    /// A caller that does not own the run learns nothing about it, not even from the error for an oversized turn.
     async fn refuse_or(
         &self,
         caller: &Caller,
@@ -133,7 +134,7 @@ impl Runs {
     }
 }
 
-/// A turn of our own records its steps itself.
+/// A turn of a thread records its own steps.
 fn of_turn(run: &TurnRun) -> Result<Recorded, RunError> {
     match run.summary.ended_at {
         Some(_) => Ok(Recorded::Dropped(Dropped::RunTerminal)),
@@ -141,7 +142,7 @@ fn of_turn(run: &TurnRun) -> Result<Recorded, RunError> {
     }
 }
 
-/// Cuts a record that was made from events as one that is reported would be.
+/// Truncates a record derived from events in the same way as a reported one.
 pub(crate) fn fit(record: RunRecord, limits: &RunLimits) -> RunRecord {
     match record {
         RunRecord::Turn(turn) => {
@@ -202,13 +203,10 @@ fn omit(value: &mut Value) {
     *value = Value::String(HEAVY.to_owned());
 }
 
-/// Cuts a text between two characters, never inside of one.
+/// Truncates a text at a character boundary.
 fn cut(text: &mut String, limit: usize) {
     if text.len() > limit {
-        let most = limit.saturating_sub(CUT.len());
-        let ends = (0..=most).rev();
-        let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
-        text.truncate(end.unwrap_or(0));
+        text.truncate(prefix(text, limit.saturating_sub(CUT.len())).len());
         text.push_str(CUT);
     }
 }

@@ -1,4 +1,4 @@
-//! Taking over a run whose connection is lost. Whoever had it can no longer write.
+//! Resuming a run after its connection was lost. The previous connection can no longer write.
 
 use windlass_core::runs::RunStatus;
 use windlass_store::JournalError;
@@ -9,21 +9,21 @@ use crate::open::{Holder, OpenRun};
 use crate::runs::Runs;
 use crate::turns::not_from_outside;
 
-/// A run that was taken over.
+/// A resumed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resumed {
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// Whose it is.
+    /// ID of the owning agent.
     pub agent_id: String,
-    /// The connection that has it now.
+    /// The connection that owns the run now.
     pub client_id: String,
-    /// The one that had it.
+    /// The previous connection.
     pub resumed_from: String,
 }
 
 impl Runs {
-    /// Takes over a run: of its own agent for a bound connection, of an agent without a token for another one.
+    /// Resumes a run. A bound connection may resume its own agent's runs; others may resume runs of agents without a token.
     pub async fn resume(&self, caller: &Caller, run_id: &str) -> Result<Resumed, RunError> {
         let open = self.open().get(run_id).cloned();
         let Some(OpenRun {
@@ -100,7 +100,7 @@ impl Runs {
 
 fn ended(status: RunStatus) -> RunError {
     RunError::Conflict(match status {
-        // Only for a moment: its end has just been recorded, or it has just been started.
+        // A transient state: the run's end was just recorded, or the run was just started.
         RunStatus::InProgress => "the run is changing hands; try again".to_owned(),
         status => format!("the run has ended ({status})"),
     })

@@ -1,48 +1,48 @@
-//! The runs, and what every verb begins with.
+//! The run operations and their common checks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use windlass_core::Clock;
 use windlass_core::runs::{RunRecord, RunStatus};
-use windlass_store::{JournalError, KeptRun, RunFilter, RunLog, TurnRun};
+use windlass_store::{JournalError, RunFilter, RunLog, StoredRun, TurnRun};
 
 use crate::agent::Agents;
 use crate::all::{AllRuns, AnyRun};
 use crate::caller::{Caller, ClientId, Role};
-use crate::clock::Clock;
 use crate::error::RunError;
 use crate::limits::RunLimits;
 use crate::open::{Holder, OpenRun, OpenRuns};
 use crate::turns::Turns;
 
-/// How often a write is tried again when somebody else wrote to the run in between.
+/// Maximum retries of a write that conflicts with concurrent writes to the run.
 const TRIES: usize = 64;
-/// How many open runs are looked up at a time when the store is opened.
+/// Page size for loading open runs at startup.
 const PAGE: usize = 500;
 
-/// Who may read runs without being bound to their agent.
+/// Read access for connections that are not bound to the runs' agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
-    /// The host alone.
+    /// Only the host may read.
     #[default]
     HostOnly,
-    /// Everybody who is not bound to another agent: nobody is asked for a token.
+    /// Every connection that is not bound to another agent may read: no tokens are required.
     Open,
 }
 
-/// What an operator can set.
+/// Operator settings.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
-    /// How long a run waits for the end of its connection's last words.
+    /// How long a run stays open after its connection is lost, if the connection requested no lease.
     pub grace: Duration,
-    /// How long it waits to be taken up again, where the connection asked for it, and after a restart.
+    /// How long a run waits to be resumed, if its connection requested it, and after a restart.
     pub lease: Duration,
-    /// How much one may report.
+    /// Limits of reported data.
     pub limits: RunLimits,
-    /// What is known of agents.
+    /// The configured agents.
     pub agents: Agents,
-    /// Who may read.
+    /// Read access for unbound connections.
     pub reads: Reads,
 }
 
@@ -58,17 +58,17 @@ impl Default for RunSettings {
     }
 }
 
-/// The runs; clones share them.
+/// The run operations; clones share state.
 #[derive(Clone)]
 pub struct Runs {
     pub(crate) log: Arc<dyn RunLog>,
-    /// The same runs and turns of our own sessions, to be read.
+    /// Read access to these runs and to the turns of threads.
     pub(crate) all: AllRuns,
     pub(crate) turns: Option<Arc<dyn Turns>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Arc<RunSettings>,
     open: Arc<Mutex<OpenRuns>>,
-    /// Rings when a deadline may have come nearer.
+    /// Notified when the next deadline may have moved earlier.
     pub(crate) lost: Arc<Notify>,
 }
 
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Runs {
 }
 
 impl Runs {
-    /// Takes up the runs of a log. Those that are open wait for their owners as long as the lease is.
+    /// Loads the runs of a log. Open runs wait for their owners for the duration of the lease.
     pub async fn open_log(
         log: Arc<dyn RunLog>,
         clock: Arc<dyn Clock>,
@@ -126,18 +126,18 @@ impl Runs {
         self.open().len()
     }
 
-    /// Returns the current run of a connection: the one it started last, while it is open.
+    /// Returns the current run of a connection: the one it started last, while that is open.
     #[must_use]
     pub fn current_run(&self, client: &ClientId) -> Option<Arc<str>> {
         self.open().current(client)
     }
 
-    /// Plain data is left behind by a panic elsewhere, so a poisoned lock is still good. It is never held across an await.
+    /// A panic elsewhere leaves plain data intact, so a poisoned lock is still valid. The lock is never held across an await.
     pub(crate) fn open(&self) -> MutexGuard<'_, OpenRuns> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a run that the caller may write to.
+    /// Returns a run that the caller may write to.
     pub(crate) async fn writable(
         &self,
         caller: &Caller,
@@ -175,7 +175,7 @@ impl Runs {
         })
     }
 
-    /// Tells whether a caller may see the runs of an agent.
+    /// Returns whether a caller may read the runs of an agent.
     pub(crate) fn may_read(&self, caller: &Caller, agent_id: &str) -> bool {
         match &caller.role {
             Role::Bound(bound) => bound == agent_id,
@@ -184,7 +184,7 @@ impl Runs {
         }
     }
 
-    /// Finds a run that the caller may see.
+    /// Returns a run that the caller may read.
     pub(crate) async fn readable(
         &self,
         caller: &Caller,
@@ -194,11 +194,11 @@ impl Runs {
         Ok(run.filter(|run| self.may_read(caller, &run.summary().agent_id)))
     }
 
-    /// Writes to an open run what `records` makes of it. When somebody else wrote first, it is asked again.
+    /// Appends the output of `records` to an open run. After a conflicting write, `records` is called again.
     pub(crate) async fn append(
         &self,
-        mut run: KeptRun,
-        records: impl Fn(&KeptRun) -> Vec<RunRecord>,
+        mut run: StoredRun,
+        records: impl Fn(&StoredRun) -> Vec<RunRecord>,
     ) -> Result<Appended, RunError> {
         for _ in 0..TRIES {
             match self.log.append(&run, records(&run)).await {
@@ -232,21 +232,21 @@ impl Runs {
     }
 }
 
-/// What a caller can do with a run.
+/// The caller's access to a run.
 #[derive(Debug)]
 pub(crate) enum Writable {
-    /// Write to it.
-    Open(KeptRun),
-    /// Learn how it ended.
-    Ended(KeptRun),
-    /// Call it off: it is a turn of one of our own sessions.
+    /// The run is writable.
+    Open(StoredRun),
+    /// The run has ended; its outcome is readable.
+    Ended(StoredRun),
+    /// The run is a turn of a thread, and can only be canceled.
     Turn(TurnRun),
-    /// Nothing: it is not there, or not the caller's.
+    /// The run does not exist or belongs to another agent.
     Unknown,
 }
 
 impl Writable {
-    fn of(run: KeptRun) -> Self {
+    fn of(run: StoredRun) -> Self {
         match run.summary.status {
             RunStatus::InProgress => Self::Open(run),
             _ => Self::Ended(run),
@@ -254,13 +254,13 @@ impl Writable {
     }
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug)]
 pub(crate) enum Appended {
-    /// It is durable; this is the run as it was before.
-    Done { before: KeptRun },
+    /// The write is durable; `before` is the run's previous state.
+    Done { before: StoredRun },
     /// The run had ended.
-    Ended(KeptRun),
-    /// The right to write had gone to somebody else.
+    Ended(StoredRun),
+    /// Another connection owns the run now.
     Lost,
 }

@@ -1,43 +1,43 @@
-//! Starting a run: durable before anybody hears of it.
+//! Starting a run. It is durable before it becomes visible.
 
 use serde::Deserialize;
 use uuid::{Builder, Uuid, Version};
 use windlass_core::runs::{RunStarted, RunStatus, turn_of_run};
-use windlass_store::Begun;
+use windlass_store::BeginOutcome;
 
 use crate::caller::Caller;
 use crate::error::RunError;
 use crate::open::Holder;
 use crate::runs::Runs;
 
-/// What is asked for.
+/// Parameters of a new run.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct StartRun {
-    /// What is to be done.
+    /// Purpose of the run.
     pub intent: String,
-    /// Whose run it is.
+    /// ID of the owning agent.
     pub agent_id: Option<String>,
-    /// The name to make an id of.
+    /// Name to derive an agent ID from.
     pub agent_name: Option<String>,
-    /// What a good end would be.
+    /// Description of a successful outcome.
     pub outcome_description: Option<String>,
-    /// The id that the run gets, so that a repeated start is the same one.
+    /// ID of the run, so that a repeated start returns the same run.
     pub idempotency_key: Option<String>,
 }
 
-/// A run that was started.
+/// A started run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// The run.
+    /// ID of the run.
     pub run_id: String,
-    /// Whose it is.
+    /// ID of the owning agent.
     pub agent_id: String,
-    /// Where it is, if it was there already.
+    /// Status of the run if it existed already.
     pub existing: Option<RunStatus>,
 }
 
 impl Runs {
-    /// Starts a run. When this returns it is durable, and the current run of the connection.
+    /// Starts a run. When this returns, the run is durable and is the current run of the connection.
     pub async fn start(&self, caller: &Caller, start: StartRun) -> Result<Started, RunError> {
         if start.intent.trim().is_empty() {
             return Err(RunError::BlankIntent);
@@ -58,7 +58,7 @@ impl Runs {
         };
         let intent = started.intent.clone();
         match self.log.begin(started, caller.client_id.as_str()).await? {
-            Begun::New(run) => {
+            BeginOutcome::New(run) => {
                 let mut open = self.open();
                 open.hold(run, Holder::Connection(caller.client_id.clone()));
                 open.set_current(&caller.client_id, &run_id);
@@ -68,7 +68,7 @@ impl Runs {
                     existing: None,
                 })
             }
-            Begun::Existing(run)
+            BeginOutcome::Existing(run)
                 if (&run.summary.agent_id, &run.summary.intent) == (&agent_id, &intent) =>
             {
                 let mut open = self.open();
@@ -82,8 +82,8 @@ impl Runs {
                     existing: Some(run.summary.status),
                 })
             }
-            // Whose run it is, is not the business of whoever tries keys.
-            Begun::Existing(_) => Err(RunError::Conflict(format!(
+            // A caller that guesses keys must not learn the owner.
+            BeginOutcome::Existing(_) => Err(RunError::Conflict(format!(
                 "the idempotency key `{run_id}` was used for another start; use a new key"
             ))),
         }
@@ -124,7 +124,7 @@ impl Runs {
 fn checked_key(key: &str) -> Result<String, RunError> {
     let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
     let is_good = (1..=128).contains(&key.len()) && key.bytes().all(is_plain);
-    // The run of a turn has the turn's id, whether or not there is one now.
+    // The run of a turn has the turn's ID, whether or not the turn exists now.
     let is_free = turn_of_run(key).is_none();
     match is_good && is_free && key != "." && key != ".." {
         true => Ok(key.to_owned()),
@@ -136,8 +136,7 @@ fn checked_key(key: &str) -> Result<String, RunError> {
     }
 }
 
-/// Makes an id that was never there. It reads as the version that clients know, and begins with the time, so that the
-/// newest runs lie together in every index.
+/// Generates a unique ID. It has the UUID version that clients expect and starts with the time, so that the newest runs are adjacent in every index.
 fn new_run_id() -> String {
     let ordered = Builder::from_bytes(Uuid::now_v7().into_bytes());
     ordered

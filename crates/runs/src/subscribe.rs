@@ -1,7 +1,6 @@
-//! Following a run: what is there, then what comes, without a gap.
+//! Following a run: its existing records, then new ones, without a gap.
 //!
-//! A follower is woken and reads the log from its own cursor. A slow one falls behind; it loses nothing and holds
-//! nobody up.
+//! A follower is woken and reads the log from its own cursor. A slow follower lags; it loses nothing and delays no other one.
 
 use std::collections::VecDeque;
 
@@ -15,54 +14,54 @@ use crate::error::RunError;
 use crate::list::checked_limit;
 use crate::runs::Runs;
 
-/// How many records a follower reads at a time.
+/// Records that a follower reads at a time.
 const AHEAD: usize = 64;
 
-/// What a run has so far, and the way to what comes.
+/// A run's existing turns and a follower of new ones.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Whose run it is.
+    /// ID of the owning agent.
     pub agent_id: String,
     /// The turns so far.
     pub turns: Vec<RunRecord>,
-    /// Where it is.
+    /// Current status.
     pub status: RunStatus,
-    /// Shows what comes.
+    /// Yields new records.
     pub follower: Follower,
 }
 
-/// A page of what a run has so far.
+/// A page of a run's existing turns.
 #[derive(Debug)]
 pub struct SnapshotPage {
-    /// Whose run it is.
+    /// ID of the owning agent.
     pub agent_id: String,
     /// The turns of this page.
     pub turns: Vec<RunRecord>,
-    /// How many were asked for.
+    /// The effective limit.
     pub limit: usize,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<u64>,
-    /// How many turns there are now.
+    /// Current number of turns.
     pub live_cursor: u64,
-    /// Where the run is.
+    /// Current status.
     pub status: RunStatus,
-    /// Shows what comes; only with the last page.
+    /// Yields new records; only in the last page.
     pub follower: Option<Follower>,
 }
 
-/// One record that a subscriber hears of.
+/// One record that is delivered to a subscriber.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
-    /// How many turns the run has with it.
+    /// Number of turns up to and including this record.
     pub cursor: u64,
-    /// Where the run is with it.
+    /// Status of the run after this record.
     pub status: RunStatus,
-    /// The record.
+    /// The delivered record.
     pub record: RunRecord,
 }
 
 impl Runs {
-    /// Returns all turns so far and follows the run. `None`: there is no such run for this caller.
+    /// Returns all existing turns and follows the run. `None`: the run does not exist for this caller.
     pub async fn subscribe(
         &self,
         caller: &Caller,
@@ -107,7 +106,7 @@ impl Runs {
             return Ok(None);
         };
         let bell = self.all.watch(&run).await?;
-        // The first record is the start, so turn `cursor` has the number `cursor + 2`. One more record may be the end.
+        // The first record is the start, so turn `cursor` is record `cursor + 2`. One more record may be the end.
         let after = cursor.saturating_add(1);
         let page = self
             .all
@@ -144,12 +143,12 @@ fn only_turns(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
     records
 }
 
-/// Shows the records of a run as they come.
+/// Yields the records of a run as they are appended.
 pub struct Follower {
     all: AllRuns,
     run: AnyRun,
     bell: watch::Receiver<u64>,
-    /// The number of the newest record that was read.
+    /// Sequence number of the last record read.
     seq: u64,
     cursor: u64,
     status: RunStatus,
@@ -167,7 +166,7 @@ impl std::fmt::Debug for Follower {
 }
 
 impl Follower {
-    /// Stands behind records that follow on turn number `cursor`.
+    /// Starts after turn number `cursor`.
     fn after(
         runs: &Runs,
         run: AnyRun,
@@ -219,7 +218,7 @@ impl Follower {
             if self.status != RunStatus::InProgress {
                 return Ok(None);
             }
-            // First the bell, then the look: what is appended between the two rings.
+            // Mark the notification as seen before reading, so that a record appended in between notifies again.
             self.bell.borrow_and_update();
             let page = self
                 .all

@@ -1,23 +1,23 @@
-//! What becomes of runs whose connection is lost.
+//! Expiry of runs whose connection is lost, and retention.
 
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use windlass_core::runs::Termination;
-use windlass_store::KeptRun;
+use windlass_store::StoredRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
 use crate::runs::{Appended, Runs};
 
-/// How many ends are on their way at a time; they share commits.
+/// Concurrent writes of run ends; they share commits.
 const AT_A_TIME: usize = 256;
-/// How many runs one commit of retention removes.
+/// Runs removed in one commit by retention.
 const STEP: usize = 200;
 
 impl Runs {
-    /// Notes that a connection is gone, and everything that it sent has been handled. Its open runs wait for the grace,
-    /// or for the lease if it asked for one.
+    /// Handles the loss of a connection, after all its frames are handled. Its open runs wait for the grace period, or for the lease if the
+    /// connection requested one.
     pub fn disconnect(&self, caller: &Caller) {
         let patience = match caller.wants_lease {
             true => self.settings.lease,
@@ -34,19 +34,18 @@ impl Runs {
         self.clock.elapsed()
     }
 
-    /// Returns when the next run has waited long enough, as [`Clock::elapsed`](crate::Clock::elapsed) counts.
+    /// Returns the next deadline of a run, in the time of [`Clock::elapsed`](windlass_core::Clock::elapsed).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         self.open().next_deadline()
     }
 
-    /// Waits until a deadline may have come nearer.
+    /// Waits until the next deadline may have moved earlier.
     pub async fn deadline_changed(&self) {
         self.lost.notified().await;
     }
 
-    /// Ends the runs that have waited long enough as incomplete; returns how many. What could not be written is tried
-    /// again by the next call.
+    /// Ends the runs whose deadline has passed as incomplete; returns their number. The next call retries failed writes.
     pub async fn sweep(&self) -> usize {
         let expired = self.open().expired(self.clock.elapsed());
         let mut ending: JoinSet<Result<bool, RunError>> = JoinSet::new();
@@ -71,9 +70,9 @@ impl Runs {
         ended
     }
 
-    /// Ends a run whose connection is lost; returns whether it has ended. A run that was removed or belongs to another writer is
-    /// forgotten here: its deadline would expire again at once.
-    async fn end_lost(&self, run: KeptRun) -> Result<bool, RunError> {
+    /// Ends a run whose connection is lost; returns whether it has ended. A run that was removed or has another writer is dropped from memory,
+    /// because its deadline would expire again at once.
+    async fn end_lost(&self, run: StoredRun) -> Result<bool, RunError> {
         let run_id = run.summary.run_id.clone();
         match self.end(run, &Termination::Incomplete).await? {
             Appended::Done { .. } | Appended::Ended(_) => Ok(true),
@@ -84,7 +83,7 @@ impl Runs {
         }
     }
 
-    /// Removes runs that ended longer ago than this, in small commits; returns how many.
+    /// Removes runs that ended before this age, in small commits; returns their number.
     pub async fn forget_older(&self, age: Duration) -> Result<usize, RunError> {
         let age = chrono::TimeDelta::from_std(age).unwrap_or(chrono::TimeDelta::MAX);
         let Some(before) = self.clock.now().checked_sub_signed(age) else {

@@ -10,16 +10,16 @@ use crate::runs::Runs;
 /// A page of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// Whose run it is.
+    /// ID of the owning agent.
     pub agent_id: String,
-    /// The records.
+    /// Records in order.
     pub records: Vec<RunRecord>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<u64>,
 }
 
 impl Runs {
-    /// Returns the records after a cursor, which counts all of them. `None`: there is no such run for this caller.
+    /// Returns the records after a cursor, which counts all records. `None`: the run does not exist for this caller.
     pub async fn trace(
         &self,
         caller: &Caller,

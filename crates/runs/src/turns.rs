@@ -1,4 +1,4 @@
-//! Turns of our own sessions: they are read like other runs, and written by nobody but the session itself.
+//! Turns of threads as runs: readable like other runs, and written only by the thread itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::cancel::{CancelRun, receipt};
 use crate::error::RunError;
 use crate::runs::Runs;
 
-/// How long the end of a turn is waited for that was told to stop.
+/// Maximum wait for the end of an interrupted turn.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What can be done to turns.
+/// Control over turns.
 #[async_trait]
 pub trait Turns: Send + Sync {
-    /// Tells a turn to stop, and why; returns when that is recorded. A turn that is at its end stays as it is.
+    /// Interrupts a turn with a reason; returns when the interrupt is recorded. A turn that has ended is unchanged.
     async fn interrupt(
         &self,
         session_id: SessionId,
@@ -31,7 +31,7 @@ pub trait Turns: Send + Sync {
 }
 
 impl Runs {
-    /// Shows our own turns as runs too; `turns` stops one when its run is called off.
+    /// Includes the turns of threads as runs; `turns` interrupts a turn when its run is canceled.
     #[must_use]
     pub fn with_turns(mut self, own: OwnTurns, turns: Arc<dyn Turns>) -> Self {
         let (log, limits) = (Arc::clone(&self.log), self.settings.limits.clone());
@@ -40,8 +40,7 @@ impl Runs {
         self
     }
 
-    /// Calls off the run of a turn: the turn is interrupted. The receipt is recorded as its reason, so that the same key
-    /// gets the same one.
+    /// Cancels the run of a turn by interrupting the turn. The receipt is recorded as the reason, so that the same key returns the same receipt.
     pub(crate) async fn cancel_turn(
         &self,
         caller: &Caller,
@@ -68,7 +67,7 @@ impl Runs {
         }
     }
 
-    /// Waits a while for the end of a turn; `None` when its session is gone.
+    /// Waits up to the limit for the end of a turn; `None` if its thread is gone.
     async fn ended_turn(&self, run: TurnRun) -> Result<Option<TurnRun>, RunError> {
         let run_id = run.summary.run_id.clone();
         let mut bell = self.all.watch(&AnyRun::Turn(run)).await?;
@@ -89,7 +88,7 @@ impl Runs {
     }
 }
 
-/// Says why nobody writes to the run of a turn.
+/// The error for external writes to the run of a turn.
 pub(crate) fn not_from_outside(run_id: &str) -> RunError {
     RunError::Conflict(format!(
         "run `{run_id}` is a turn of a session here, which records its steps and its end itself; use runs.cancel to \

@@ -1,4 +1,4 @@
-//! The whole agents that can carry turns, and how the host starts them.
+//! External agents that can execute turns, and how the host starts them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{SessionId, TurnId};
 
-/// What a host must know to say how an agent is started for a turn.
+/// The turn's properties from which the host derives how to start an external agent.
 #[derive(Debug, Clone)]
 pub struct BackendRequest {
-    /// The session.
+    /// ID of the session that the turn belongs to.
     pub session_id: SessionId,
-    /// The turn.
+    /// ID of the turn that the external agent executes.
     pub turn_id: TurnId,
-    /// Where the turn may touch the world.
+    /// The environment that the turn may access; `None` is no environment.
     pub environment: Option<TurnEnvironment>,
-    /// The model that the turn asks for; `None` is the agent's usual one.
+    /// The requested model; `None` uses the agent's default.
     pub model: Option<String>,
-    /// Whose work the turn is, where it is not the operator's.
+    /// Owner of the turn; `None` is the operator.
     pub owner: Option<String>,
-    /// Whether nobody is asked for permissions.
+    /// Whether every permission request of the agent is approved automatically.
     pub approve_all: bool,
 }
 
-/// Says how an agent is started: its program, directory, variables and limits. A function of a [`BackendRequest`] is one.
+/// Specifies how an external agent is started: its program, directory, variables and limits. A function of a [`BackendRequest`] implements it.
 ///
-/// The session and what was counted of it are the runtime's to say; what a host writes there does not count.
+/// The runtime fills in the session and its recorded usage; values that a host sets there are ignored.
 #[async_trait]
 pub trait BackendHost: Send + Sync {
-    /// Says how the agent is started for a turn.
+    /// Returns how the agent is started for a turn.
     async fn spec(&self, request: BackendRequest) -> Result<BackendSpec>;
 
-    /// Is told that the agent is about to work. What it returns is dropped when the work has ended, also when somebody stopped it.
+    /// Called before the agent starts to work. The returned value is dropped when the run has ended, including when it was cancelled.
     async fn begin_work(&self, _request: &BackendRequest) -> Result<Box<dyn Send + Sync>> {
         Ok(Box::new(()))
     }
@@ -50,14 +50,14 @@ where
     }
 }
 
-/// An agent with who starts it.
+/// An external agent and its host.
 #[derive(Clone)]
 pub(crate) struct RegisteredBackend {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) host: Arc<dyn BackendHost>,
 }
 
-/// The agents that turns can ask for, by name.
+/// The external agents that turns can request, by name.
 #[derive(Default)]
 pub(crate) struct AgentBackends(HashMap<String, RegisteredBackend>);
 
@@ -67,7 +67,7 @@ impl AgentBackends {
         self.0.insert(name, RegisteredBackend { backend, host });
     }
 
-    /// Returns the agent of this name; a turn that asks for another is refused.
+    /// Returns the agent with this name; a turn that requests an unknown agent is refused.
     pub(crate) fn get(&self, name: &str) -> Result<RegisteredBackend> {
         self.0.get(name).cloned().ok_or_else(|| {
             let mut known: Vec<_> = self.0.keys().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! What a runtime keeps its records in.
+//! Storage that a runtime uses.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn unsupported(what: &str) -> AgentLoopError {
     ))
 }
 
-/// Agents that can be changed.
+/// A writable store of agents.
 #[async_trait]
 pub trait RuntimeAgentStore: AgentStore {
     /// Adds or replaces an agent.
@@ -42,13 +42,13 @@ pub trait RuntimeAgentStore: AgentStore {
     async fn list_agents(&self) -> Result<Vec<Agent>> {
         Err(unsupported("list agents"))
     }
-    /// Removes an agent; tells whether it was there.
+    /// Removes an agent; returns whether it existed.
     async fn remove_agent(&self, _id: AgentId) -> Result<bool> {
         Err(unsupported("remove agents"))
     }
 }
 
-/// Harnesses that can be changed.
+/// A writable store of harnesses.
 #[async_trait]
 pub trait RuntimeHarnessStore: HarnessStore {
     /// Adds or replaces a harness.
@@ -57,27 +57,27 @@ pub trait RuntimeHarnessStore: HarnessStore {
     async fn list_harnesses(&self) -> Result<Vec<Harness>> {
         Err(unsupported("list harnesses"))
     }
-    /// Removes a harness; tells whether it was there.
+    /// Removes a harness; returns whether it existed.
     async fn remove_harness(&self, _id: HarnessId) -> Result<bool> {
         Err(unsupported("remove harnesses"))
     }
 }
 
-/// What a turn changes of a session's record.
+/// The changes that a turn makes to a session's record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionProgress {
-    /// What the session is doing.
+    /// Status of the session.
     pub status: SessionStatus,
     /// When its first turn started.
     pub started_at: Option<DateTime<Utc>>,
-    /// What all its turns used.
+    /// Usage of all its turns.
     pub usage: Option<TokenUsage>,
-    /// When this was.
+    /// Time of the change.
     pub updated_at: DateTime<Utc>,
 }
 
 impl SessionProgress {
-    /// Writes the progress into a record.
+    /// Applies the progress to a record.
     pub fn apply(&self, session: &mut Session) {
         session.status = self.status;
         session.started_at = session.started_at.or(self.started_at);
@@ -86,12 +86,12 @@ impl SessionProgress {
     }
 }
 
-/// Sessions that can be changed.
+/// A writable store of sessions.
 #[async_trait]
 pub trait RuntimeSessionStore: SessionStore + SessionMutator {
     /// Adds or replaces a session.
     async fn add_session(&self, session: Session) -> Result<()>;
-    /// Notes what a turn did. A store that can change a record in place overrides this.
+    /// Records the progress of a turn. A store that can update a record in place overrides this.
     async fn note_progress(&self, session_id: SessionId, progress: SessionProgress) -> Result<()> {
         if let Some(mut session) = self.get_session(session_id).await? {
             progress.apply(&mut session);
@@ -99,8 +99,8 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
         }
         Ok(())
     }
-    /// Sets the status of a session that works for another; tells whether it is there. A store that can change a record in
-    /// place overrides this, so that no other change of the record is lost.
+    /// Sets the status of a subagent's session; returns whether it exists. A store that can update a record in place overrides this, so that no
+    /// concurrent change of the record is lost.
     async fn set_subagent_status(
         &self,
         session_id: SessionId,
@@ -113,7 +113,7 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
         self.add_session(session).await?;
         Ok(true)
     }
-    /// Tells whether a session is there. A store that can tell without copying overrides this.
+    /// Returns whether a session exists. A store that can check without copying the record overrides this.
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
         Ok(self.get_session(session_id).await?.is_some())
     }
@@ -121,13 +121,13 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
     async fn list_sessions(&self) -> Result<Vec<Session>> {
         Err(unsupported("list sessions"))
     }
-    /// Returns the ids of all sessions. A store that knows them without reading the records overrides this.
+    /// Returns the IDs of all sessions. A store that knows them without reading the records overrides this.
     async fn session_ids(&self) -> Result<Vec<SessionId>> {
         let sessions = self.list_sessions().await?;
         Ok(sessions.into_iter().map(|session| session.id).collect())
     }
-    /// Returns the ids of sessions that work for another one, the newest first: of one parent or of all, `limit` behind the first `skip`. A
-    /// store that can look them up overrides this.
+    /// Returns the IDs of subagent sessions, newest first: of one parent or of all, at most `limit` after the first `skip`. A store with an index
+    /// overrides this.
     async fn child_ids(
         &self,
         parent: Option<SessionId>,
@@ -144,16 +144,16 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
         let children = children.into_iter().skip(skip).take(limit);
         Ok(children.map(|session| session.id).collect())
     }
-    /// Removes a session; tells whether it was there.
+    /// Removes a session; returns whether it existed.
     async fn remove_session(&self, _id: SessionId) -> Result<bool> {
         Err(unsupported("remove sessions"))
     }
 }
 
-/// Messages that can be added.
+/// A writable store of messages.
 #[async_trait]
 pub trait RuntimeMessageStore: MessageRetriever {
-    /// Adds an input and returns the message it became.
+    /// Adds an input and returns the resulting message.
     async fn add_input_message(
         &self,
         session_id: SessionId,
@@ -163,17 +163,17 @@ pub trait RuntimeMessageStore: MessageRetriever {
     async fn store_message(&self, session_id: SessionId, message: Message) -> Result<()>;
 }
 
-/// Models that can be changed.
+/// A writable store of models.
 #[async_trait]
 pub trait RuntimeProviderStore: LlmProviderStore {
-    /// Sets the model to use when nothing names one.
+    /// Sets the model that is used if no record or input names one.
     async fn set_default_model(&self, model: ModelWithProvider) -> Result<()>;
 }
 
-/// Events, for the host.
+/// Event access for the host.
 #[async_trait]
 pub trait EventBus: EventEmitter {
-    /// Returns what was collected, if this bus collects.
+    /// Returns the collected events; empty if this bus does not collect.
     async fn collected_events(&self) -> Vec<Event> {
         Vec::new()
     }
@@ -243,37 +243,37 @@ impl RuntimeProviderStore for InMemoryLlmProviderStore {
     }
 }
 
-/// What a runtime keeps its records in.
+/// The storage that a runtime uses.
 ///
-/// The journal is the truth of conversations. `message_store` and `event_bus` show it; if an embedder puts its own
-/// in their place, the runtime copies messages and events there after they are recorded, and never reads them.
+/// The journal is the source of truth for conversations; `message_store` and `event_bus` are views of it. If an embedder replaces them, the runtime
+/// copies messages and events there after they are recorded, and never reads them.
 #[derive(Clone)]
 pub struct RuntimeBackends {
-    /// Harnesses.
+    /// Store of harness records.
     pub harness_store: Arc<dyn RuntimeHarnessStore>,
-    /// Agents.
+    /// Store of agent records.
     pub agent_store: Arc<dyn RuntimeAgentStore>,
-    /// Sessions.
+    /// Store of session records.
     pub session_store: Arc<dyn RuntimeSessionStore>,
-    /// Messages.
+    /// Read access to the messages of a session.
     pub message_store: Arc<dyn RuntimeMessageStore>,
-    /// Models.
+    /// Store of provider and model records.
     pub provider_store: Arc<dyn RuntimeProviderStore>,
-    /// Events.
+    /// Read access to events, and subscriptions to new ones.
     pub event_bus: Arc<dyn EventBus>,
-    /// Keys and secrets.
+    /// Values and secrets of sessions.
     pub storage_store: Arc<dyn SessionStorageStore>,
     /// Tokens of connected accounts.
     pub connection_resolver: Option<Arc<dyn UserConnectionResolver>>,
-    /// The journal.
+    /// Append-only event log of all sessions; the source of truth for turns.
     pub journal: Arc<dyn Journal>,
-    /// What answers about the threads and turns of the journal, for lists and for forks at a turn.
+    /// Queries over the threads and turns of the journal, for lists and for forks at a turn.
     pub queries: Option<Arc<dyn Queries>>,
-    /// What all sessions may spend together in a day; `None` is no limit.
+    /// Limit on the daily spending of all sessions together; `None` is no limit.
     pub daily_limit: Option<DailyLimit>,
-    /// Files, where the platform's factory should not make them.
+    /// File system of sessions; `None` uses the platform's factory.
     pub file_system: Option<Arc<dyn SessionFileSystem>>,
-    /// The views that came with the journal: what is still one of these needs no copy.
+    /// The views that were created with the journal: a store that is still one of them needs no copy.
     pub(crate) views: Views,
 }
 
@@ -290,21 +290,21 @@ impl std::fmt::Debug for RuntimeBackends {
 }
 
 impl RuntimeBackends {
-    /// Keeps everything in memory.
+    /// Stores everything in memory.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::on_memory(&Arc::new(MemoryJournal::new()))
     }
 
-    /// Keeps everything in memory, conversations in a journal that is there already.
+    /// Stores everything in memory, and conversations in an existing in-memory journal.
     #[must_use]
     pub fn on_memory(journal: &Arc<MemoryJournal>) -> Self {
         let queries = MemoryQueries::new(Arc::clone(journal), Arc::default());
         Self::on_journal(Arc::clone(journal) as _).with_queries(Arc::new(queries))
     }
 
-    /// Keeps conversations in a journal, and everything else in memory. Lists of sessions and forks at a turn need
-    /// [queries](Self::with_queries) about that journal too.
+    /// Stores conversations in a journal, and everything else in memory. Lists of sessions and forks at a turn also need
+    /// [queries](Self::with_queries) over that journal.
     #[must_use]
     pub fn on_journal(journal: Arc<dyn Journal>) -> Self {
         let messages = Arc::new(JournalMessages::default());
@@ -326,13 +326,13 @@ impl RuntimeBackends {
         }
     }
 
-    /// Sets what answers about the journal.
+    /// Sets the queries over the journal.
     #[must_use]
     pub fn with_queries(mut self, queries: Arc<dyn Queries>) -> Self {
         self.queries = Some(queries);
         self
     }
-    /// Returns what answers about the journal.
+    /// Returns the queries over the journal, or an error if there are none.
     pub(crate) fn queries(&self) -> Result<&dyn Queries> {
         self.queries.as_deref().ok_or_else(|| {
             AgentLoopError::config(
@@ -341,61 +341,61 @@ impl RuntimeBackends {
             )
         })
     }
-    /// Limits what all sessions spend together in a day. The ledger must belong to the journal.
+    /// Limits the daily spending of all sessions together. The ledger must belong to the journal.
     #[must_use]
     pub fn with_daily_limit(mut self, limit: DailyLimit) -> Self {
         self.daily_limit = Some(limit);
         self
     }
-    /// Sets the harnesses.
+    /// Sets the harness store.
     #[must_use]
     pub fn with_harness_store(mut self, store: Arc<dyn RuntimeHarnessStore>) -> Self {
         self.harness_store = store;
         self
     }
-    /// Sets the agents.
+    /// Sets the agent store.
     #[must_use]
     pub fn with_agent_store(mut self, store: Arc<dyn RuntimeAgentStore>) -> Self {
         self.agent_store = store;
         self
     }
-    /// Sets the sessions.
+    /// Sets the session store.
     #[must_use]
     pub fn with_session_store(mut self, store: Arc<dyn RuntimeSessionStore>) -> Self {
         self.session_store = store;
         self
     }
-    /// Sets where messages are copied to.
+    /// Sets the store that messages are copied to.
     #[must_use]
     pub fn with_message_store(mut self, store: Arc<dyn RuntimeMessageStore>) -> Self {
         self.message_store = store;
         self
     }
-    /// Sets the models.
+    /// Sets the provider store.
     #[must_use]
     pub fn with_provider_store(mut self, store: Arc<dyn RuntimeProviderStore>) -> Self {
         self.provider_store = store;
         self
     }
-    /// Sets where events are copied to.
+    /// Sets the bus that events are copied to.
     #[must_use]
     pub fn with_event_bus(mut self, bus: Arc<dyn EventBus>) -> Self {
         self.event_bus = bus;
         self
     }
-    /// Sets the keys and secrets.
+    /// Sets the store of values and secrets.
     #[must_use]
     pub fn with_storage_store(mut self, store: Arc<dyn SessionStorageStore>) -> Self {
         self.storage_store = store;
         self
     }
-    /// Sets who finds tokens of connected accounts.
+    /// Sets the resolver of tokens of connected accounts.
     #[must_use]
     pub fn with_connection_resolver(mut self, resolver: Arc<dyn UserConnectionResolver>) -> Self {
         self.connection_resolver = Some(resolver);
         self
     }
-    /// Sets the files.
+    /// Sets the file system of sessions.
     #[must_use]
     pub fn with_file_system(mut self, files: Arc<dyn SessionFileSystem>) -> Self {
         self.file_system = Some(files);

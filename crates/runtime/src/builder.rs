@@ -1,4 +1,4 @@
-//! Makes a runtime.
+//! The builder of a runtime.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ use crate::inner::{Inner, Others};
 use crate::panics::caught_in;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
-use crate::settings::{RuntimeSettings, TakesUp};
+use crate::settings::{ResumePolicy, RuntimeSettings};
 use crate::subagents::{SubagentSettings, Subagents};
-use crate::world::{SystemWorld, World};
+use windlass_core::{Clock, SystemClock};
 
-/// The model that the simulator answers as when no other is set.
+/// Model ID of the simulator if no other model is set.
 const SIMULATED_MODEL: &str = "llmsim-model";
 
-/// Makes an [`InProcessRuntime`]. Begins with the built-in capabilities, no driver, and files in memory.
+/// Builds an [`InProcessRuntime`]. Defaults: the built-in capabilities, no driver, and files in memory.
 ///
 /// ```
 /// # use windlass_core::llmsim_driver::LlmSimConfig;
@@ -69,7 +69,7 @@ pub struct InProcessRuntimeBuilder {
     default_session_id: Option<SessionId>,
     files: Vec<(SessionId, InitialFile)>,
     settings: RuntimeSettings,
-    world: Option<Arc<dyn World>>,
+    clock: Option<Arc<dyn Clock>>,
     carriers: AgentBackends,
     mcp: Option<Arc<dyn McpConnector>>,
     remembered: Option<Arc<dyn RememberedCalls>>,
@@ -88,41 +88,41 @@ impl std::fmt::Debug for InProcessRuntimeBuilder {
 }
 
 impl InProcessRuntimeBuilder {
-    /// Begins a runtime.
+    /// Creates a builder with the defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
-    /// Sets capabilities, drivers, files and network.
+    /// Sets the platform: capabilities, drivers, files and network.
     #[must_use]
     pub fn platform_definition(mut self, platform: PlatformDefinition) -> Self {
         self.platform = platform;
         self
     }
-    /// Sets what records are kept in.
+    /// Sets the store backends.
     #[must_use]
     pub fn backends(mut self, backends: RuntimeBackends) -> Self {
         self.backends = Some(backends);
         self
     }
-    /// Uses the simulator; without a default model, it is the model.
+    /// Uses the simulator. It is also the model if no default model is set.
     #[must_use]
     pub fn llm_sim(mut self, config: LlmSimConfig) -> Self {
         self.llm_sim = Some(config);
         self
     }
-    /// Sets the model to use when nothing names one. Drivers that come with it serve providers that have no other.
+    /// Sets the model that is used if no record or input names one. Drivers that come with it serve providers that have no other driver.
     #[must_use]
     pub fn default_model(mut self, model: impl Into<ModelWithDrivers>) -> Self {
         self.default_model = Some(model.into());
         self
     }
-    /// Makes a session the default one that is added later.
+    /// Makes a session that is added later the default one.
     pub(crate) fn default_session(mut self, session_id: SessionId) -> Self {
         self.default_session_id = Some(session_id);
         self
     }
-    /// Tells whether there is a model to use when nothing names one.
+    /// Returns whether a default model is set.
     #[cfg(feature = "sqlite")]
     pub(crate) fn has_model(&self) -> bool {
         self.default_model.is_some() || self.llm_sim.is_some()
@@ -142,7 +142,7 @@ impl InProcessRuntimeBuilder {
         self.platform.capability_registry_mut().register(capability);
         self
     }
-    /// Sets the platform's way to the network, which tools use.
+    /// Sets the platform's egress service, through which tools access the network.
     #[must_use]
     pub fn egress_service(mut self, egress: Arc<dyn EgressService>) -> Self {
         self.platform.set_egress_service(egress);
@@ -188,7 +188,7 @@ impl InProcessRuntimeBuilder {
         self.environments.push(environments.clone());
         self
     }
-    /// Hides a directory from the tools of all environments, such as the one that holds the record of what they do.
+    /// Hides a directory from the tools of all environments, such as the one with the journal.
     #[cfg(all(feature = "tools", feature = "sqlite"))]
     pub(crate) fn hide(&self, directory: &std::path::Path) {
         for environments in &self.environments {
@@ -219,7 +219,7 @@ impl InProcessRuntimeBuilder {
         self.sessions.push(session);
         self
     }
-    /// Adds a session with a harness and an agent of its own, and makes it the default one.
+    /// Adds a session with its own harness and agent, and makes it the default one.
     #[must_use]
     pub fn single_session<F: FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>(
         mut self,
@@ -229,7 +229,7 @@ impl InProcessRuntimeBuilder {
         self.default_session_id = Some(session.id);
         self.harness(harness).agent(agent).session(session)
     }
-    /// Puts a text file into a session.
+    /// Adds a text file to a session.
     #[must_use]
     pub fn seed_text_file(
         mut self,
@@ -252,51 +252,51 @@ impl InProcessRuntimeBuilder {
         self.settings = settings;
         self
     }
-    /// Adds a whole agent that can carry turns, and who says how it is started. A turn asks for it by its name
+    /// Adds an external agent that can execute turns, and the host that specifies how it is started. A turn selects it by its name
     /// ([`TurnRequest::backend`](windlass_core::turn_request::TurnRequest::backend)).
     #[must_use]
     pub fn backend(mut self, backend: Arc<dyn Backend>, host: Arc<dyn BackendHost>) -> Self {
         self.carriers.register(backend, host);
         self
     }
-    /// Sets who speaks with MCP servers; without one, those of records are not asked. Their tools are discovered before a turn begins and
-    /// recorded with it. [`InProcessRuntime::shutdown`] ends its connections.
+    /// Sets the connector to MCP servers; without one, the servers in records are ignored. Their tools are discovered before a turn begins and
+    /// recorded with it. [`InProcessRuntime::shutdown`] closes its connections.
     #[must_use]
     pub fn mcp(mut self, connector: Arc<dyn McpConnector>) -> Self {
         self.mcp = Some(connector);
         self
     }
-    /// Sets who knows which calls somebody allowed for good; without one, all are asked about again in the next turn. Turns of an owner never ask it.
+    /// Sets the store of approvals that outlive a turn. Without it, every such call needs approval again in the next turn. Turns that have an owner
+    /// never consult it.
     #[must_use]
     pub fn remembered_calls(mut self, calls: Arc<dyn RememberedCalls>) -> Self {
         self.remembered = Some(calls);
         self
     }
-    /// Adds the capability `subagents`: the models of sessions that enable it can start agents, which work for them in sessions of their
-    /// own.
+    /// Adds the capability `subagents`: the models of sessions that enable it can start subagents, each in its own session.
     #[must_use]
     pub fn subagents(mut self, settings: SubagentSettings) -> Self {
         let subagents = Subagents::new(settings);
         self.subagents = Some(subagents.clone());
         self.capability(subagents)
     }
-    /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
+    /// Sets when turns that a previous process left open are resumed. The default is [`ResumePolicy::OnDemand`].
     #[must_use]
-    pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
-        self.settings.takes_up = takes_up;
+    pub fn resume_policy(mut self, resume_policy: ResumePolicy) -> Self {
+        self.settings.resume_policy = resume_policy;
         self
     }
-    /// Sets where time and chance come from.
+    /// Sets the source of time and new IDs. Default: [`SystemClock`].
     #[must_use]
-    pub fn world(mut self, world: Arc<dyn World>) -> Self {
-        self.world = Some(world);
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
         self
     }
 
-    /// Makes the runtime. Everything that a session builds on is checked here.
+    /// Builds the runtime, and validates everything that sessions depend on.
     ///
-    /// Turns that an earlier process left open are not touched, unless [`TakesUp::AtBuild`] is set: whoever wants them to
-    /// go on asks with [`InProcessRuntime::resume_open_turns`].
+    /// Turns that a previous process left open are not resumed unless [`ResumePolicy::AtStartup`] is set. To resume them later, call
+    /// [`InProcessRuntime::resume_open_turns`].
     pub async fn build(mut self) -> Result<InProcessRuntime> {
         let backends = self
             .backends
@@ -322,13 +322,13 @@ impl InProcessRuntimeBuilder {
             ));
         }
         let files = self.file_system(&backends).await?;
-        let world = self.world.unwrap_or_else(|| Arc::new(SystemWorld));
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let inner = Inner::new(
             self.platform,
             backends,
             files,
             self.settings,
-            world,
+            clock,
             Others {
                 agents: self.carriers,
                 mcp: self.mcp,
@@ -351,9 +351,9 @@ impl InProcessRuntimeBuilder {
         for (session_id, file) in self.files {
             inner.files.seed_initial_file(session_id, &file).await?;
         }
-        let takes_up = inner.settings.takes_up;
+        let resume_policy = inner.settings.resume_policy;
         let runtime = InProcessRuntime { inner };
-        if takes_up == TakesUp::AtBuild {
+        if resume_policy == ResumePolicy::AtStartup {
             runtime.resume_open_turns().await?;
         }
         Ok(runtime)

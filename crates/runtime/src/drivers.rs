@@ -1,4 +1,4 @@
-//! Drivers, made once per model configuration.
+//! Drivers, created once per model configuration.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::secrets::KnownSecrets;
 
-/// Makes drivers when they are first needed and keeps them.
+/// Creates drivers on first use and caches them.
 pub(crate) struct Drivers {
     registry: DriverRegistry,
     secrets: Arc<KnownSecrets>,
@@ -37,7 +37,7 @@ impl Drivers {
         if let Some(driver) = made.get(&config) {
             return Ok(Arc::clone(driver));
         }
-        // Before anything can go wrong with it.
+        // The key is registered before any error could quote it.
         if let Some(key) = &config.api_key {
             self.secrets.note_key(config.provider_type, key);
         }

@@ -1,4 +1,4 @@
-//! Everything on disk: backends on a durable store.
+//! Store backends on a durable store.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,29 +20,29 @@ use crate::backends::{
 };
 use crate::errors::from_query;
 
-/// The parts of a durable store. One process alone writes them.
+/// The parts of a durable store. Only one process writes them.
 pub struct DurableParts {
-    /// The log.
+    /// Append-only event log of all sessions.
     pub journal: Arc<dyn Journal>,
-    /// What answers about it.
+    /// Queries over the journal.
     pub queries: Arc<dyn Queries>,
-    /// Harnesses, agents and sessions.
+    /// Records of harnesses, agents and sessions.
     pub records: Arc<dyn Records>,
-    /// The values and secrets of sessions.
+    /// Values and secrets of sessions.
     pub storage: Arc<dyn SessionStorageStore>,
-    /// The files of sessions.
+    /// Files of sessions.
     pub files: Arc<dyn SessionFileSystem>,
 }
 
 impl RuntimeBackends {
-    /// Keeps everything in a data directory: conversations, records, files, keys and secrets.
+    /// Stores everything in a data directory: conversations, records, files, values and secrets.
     ///
     /// Models are not stored, because a model has a key; set them when the runtime is built.
     pub async fn sqlite(options: SqliteOptions) -> std::result::Result<Self, SqliteError> {
         Ok(Self::on_sqlite(&SqliteStore::open(options).await?))
     }
 
-    /// Keeps everything in a store that is open already.
+    /// Stores everything in an open SQLite store.
     #[must_use]
     pub fn on_sqlite(store: &SqliteStore) -> Self {
         Self::durable(DurableParts {
@@ -54,7 +54,7 @@ impl RuntimeBackends {
         })
     }
 
-    /// Keeps everything in a durable store, whichever it is.
+    /// Stores everything in a durable store of any kind.
     #[must_use]
     pub fn durable(parts: DurableParts) -> Self {
         let DurableParts {
@@ -88,10 +88,10 @@ impl RuntimeBackends {
     }
 }
 
-/// How many records of a kind stay in memory.
+/// Maximum number of cached records of a kind.
 const MAX_CACHED: usize = 1024;
 
-/// Records that were read lately. One process alone writes them, so what it wrote or read last is what is there.
+/// Recently used records. Only one process writes them, so the value it last wrote or read is current.
 struct Cache<K, V>(Mutex<RecentlyUsed<K, V>>);
 
 impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
@@ -159,7 +159,7 @@ impl RuntimeAgentStore for DurableAgents {
     }
 }
 
-/// Harnesses on disk. A change of one may change the chain of any other.
+/// Harnesses on disk. A change of one may change the inheritance chain of any other.
 struct DurableHarnesses {
     records: Arc<dyn Records>,
     chains: Cache<HarnessId, Vec<Harness>>,
@@ -184,7 +184,7 @@ impl RuntimeHarnessStore for DurableHarnesses {
     async fn add_harness(&self, harness: Harness) -> Result<()> {
         self.chains.clear();
         let added = self.records.add_harness(harness).await;
-        // Somebody may have read the old one while the new one was written.
+        // A concurrent reader may have cached the old record while the new one was written.
         self.chains.clear();
         added
     }
@@ -198,10 +198,10 @@ impl RuntimeHarnessStore for DurableHarnesses {
     }
 }
 
-/// Sessions on disk, with what their turns do in memory.
+/// Sessions on disk, with the progress of their turns in memory.
 ///
-/// Status and figures follow from the journal, which is durable already. Writing them too would double the commits of
-/// a turn, so they are laid over the record when it is read. Those of a session that is not in memory are looked up.
+/// Status and usage follow from the journal, which is durable already. Writing them as well would double the commits of a turn, so they are merged
+/// into the record when it is read. For a session that is not in memory they are queried.
 struct DurableSessions {
     records: Arc<dyn Records>,
     queries: Arc<dyn Queries>,
@@ -217,7 +217,7 @@ impl DurableSessions {
         }
         let thread = self.queries.thread(&session.id.into()).await;
         if let Some(thread) = thread.map_err(from_query)? {
-            // A fork that has no turn of its own is as it was made.
+            // A fork without a turn of its own has the status and usage it was created with.
             if thread.turns > 0 || thread.origin.is_none() {
                 session.status = thread.status();
             }

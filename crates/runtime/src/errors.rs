@@ -1,4 +1,4 @@
-//! From the errors of the parts to the one that applications see.
+//! Conversion from internal errors to the error that applications receive.
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::SessionId;
@@ -12,7 +12,7 @@ pub(crate) fn from_journal(error: JournalError) -> AgentLoopError {
 pub(crate) fn from_query(error: QueryError) -> AgentLoopError {
     match error {
         QueryError::Journal(error) => from_journal(error),
-        // The caller can do something about it.
+        // The caller can correct it.
         QueryError::Cursor(_) => AgentLoopError::config(error.to_string()),
         error => AgentLoopError::StoreUnavailable(error.to_string()),
     }
@@ -45,7 +45,7 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
             reason: reason.to_owned(),
         },
         Rejected::Quota(quota) => AgentLoopError::QuotaExceeded(quota),
-        Rejected::Stale(_) | Rejected::NotEmittable(_) | Rejected::Misfit(_) => {
+        Rejected::Stale(_) | Rejected::NotEmittable(_) | Rejected::InvalidEvent(_) => {
             AgentLoopError::event(rejected.to_string())
         }
         Rejected::Unusable(_) => AgentLoopError::config(rejected.to_string()),
@@ -53,7 +53,7 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
     }
 }
 
-/// What a turn records of an error. The text names the cause once.
+/// Returns the recorded form of an error. The text contains each cause once.
 pub(crate) fn to_failure(error: &AgentLoopError) -> Failure {
     Failure {
         code: code(error).to_owned(),

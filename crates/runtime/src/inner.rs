@@ -1,4 +1,4 @@
-//! What all clones of a runtime share.
+//! The state that all clones of a runtime share.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,54 +21,54 @@ use crate::agent_backends::AgentBackends;
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
 use crate::errors::from_journal;
-use crate::figures::TurnCounters;
+use crate::metrics::TurnCounters;
 use crate::mirror::Mirror;
 use crate::provider_trouble::ProviderTrouble;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::subagents::{ChildSlots, SubagentHost, Trees};
-use crate::thread::{IdleLimits, Mail, Slot, Slots};
+use crate::thread::{IdleLimits, Slot, Slots, ThreadCommand};
 use crate::turn_context::{KeptDiscoveries, KeptTools, Offers};
-use crate::world::World;
+use windlass_core::Clock;
 
 /// How long a session stays in memory after its last use when idle sessions exceed [`RuntimeSettings::idle_bytes`]. Its next turn
 /// often follows at once and would read the journal again.
 const UNLOAD_AFTER: Duration = Duration::from_secs(2);
 
-/// How many streams with something to go on with are asked for at a time.
+/// Page size of the query for streams with open turns or queued inputs.
 const OPEN_AT_ONCE: usize = 1024;
 
-/// What all clones of a runtime share.
+/// The state that all clones of a runtime share.
 pub(crate) struct Inner {
     pub(crate) platform: PlatformDefinition,
     pub(crate) backends: RuntimeBackends,
     pub(crate) files: Arc<dyn SessionFileSystem>,
     pub(crate) drivers: Drivers,
-    /// What no record may show.
+    /// Secrets that no record may contain.
     pub(crate) secrets: Arc<KnownSecrets>,
     pub(crate) arguments: Checker,
     pub(crate) offers: Offers,
     pub(crate) kept_tools: KeptTools,
-    /// Those of sessions with MCP servers.
+    /// Cached tools of sessions with MCP servers.
     pub(crate) kept_session_tools: KeptTools,
     pub(crate) kept_discoveries: KeptDiscoveries,
     pub(crate) settings: RuntimeSettings,
-    pub(crate) world: Arc<dyn World>,
-    /// The whole agents that turns can ask for.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The external agents that turns can request.
     pub(crate) agents: AgentBackends,
-    /// Who speaks with MCP servers.
+    /// The connector to MCP servers.
     pub(crate) mcp: Option<Arc<dyn McpConnector>>,
     pub(crate) remembered: Option<Arc<dyn RememberedCalls>>,
     pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
-    /// The sessions that forks become which are being made.
+    /// IDs of the forks that are being created.
     pub(crate) forks: Mutex<HashSet<SessionId>>,
     pub(crate) figures: TurnCounters,
-    /// Which providers the log has named lately because their calls fail.
+    /// Providers whose failures were logged recently.
     pub(crate) trouble: ProviderTrouble,
-    /// What turns and the agents that work for them use together.
+    /// Usage that turns share with their subagents.
     pub(crate) trees: Trees,
     pub(crate) child_slots: ChildSlots,
     pub(crate) subagent_host: OnceLock<Arc<dyn SubagentHost>>,
@@ -76,7 +76,7 @@ pub(crate) struct Inner {
     is_stopping: AtomicBool,
 }
 
-/// Whom the runtime asks beside models and stores.
+/// Services that the runtime calls, apart from models and stores.
 pub(crate) struct Others {
     pub(crate) agents: AgentBackends,
     pub(crate) mcp: Option<Arc<dyn McpConnector>>,
@@ -89,7 +89,7 @@ impl Inner {
         mut backends: RuntimeBackends,
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
-        world: Arc<dyn World>,
+        clock: Arc<dyn Clock>,
         Others {
             agents,
             mcp,
@@ -116,7 +116,7 @@ impl Inner {
             kept_session_tools: KeptTools::default(),
             kept_discoveries: KeptDiscoveries::default(),
             settings,
-            world,
+            clock,
             agents,
             mcp,
             remembered,
@@ -136,7 +136,7 @@ impl Inner {
         inner
     }
 
-    /// Returns the place of a session's thread; a session that does not exist has none.
+    /// Returns the slot of a session's thread; fails if the session does not exist.
     pub(crate) async fn slot(&self, session_id: SessionId) -> Result<Arc<Slot>> {
         if let Some(slot) = self.slots.get(session_id) {
             return Ok(slot);
@@ -145,11 +145,11 @@ impl Inner {
             return Err(AgentLoopError::SessionNotFound(session_id));
         }
         self.forget_idle();
-        let now = self.world.now();
+        let now = self.clock.now();
         Ok(self.slots.get_or_make(session_id, now, &self.secrets))
     }
 
-    /// Takes nothing more from now on; returns the threads that there are.
+    /// Rejects all further input; returns the threads in memory.
     pub(crate) fn stop(&self) -> Vec<Arc<Slot>> {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.slots.all()
@@ -168,12 +168,12 @@ impl Inner {
         self.slots.len()
     }
 
-    /// Notes that a thread was laid to rest, and lets others go that have rested for longer.
+    /// Records that a thread became idle, and evicts threads that have been idle longer than the limits allow.
     pub(crate) fn note_rest(self: &Arc<Self>, slot: &Slot) {
         if !self.backends.journal.is_on_disk() {
             return;
         }
-        let (now, bytes) = (self.world.now(), slot.idle_bytes());
+        let (now, bytes) = (self.clock.now(), slot.idle_bytes());
         self.slots.note_rest(slot.session_id, now, bytes);
         self.forget_idle();
         if self.slots.begin_unloading(self.settings.idle_bytes) {
@@ -186,12 +186,12 @@ impl Inner {
         }
     }
 
-    /// Lets sessions go that were not used for long, or are too many.
+    /// Evicts sessions that were unused for too long or exceed the limit.
     fn forget_idle(&self) {
         if !self.backends.journal.is_on_disk() {
             return;
         }
-        let now = self.world.now();
+        let now = self.clock.now();
         let span = self.settings.idle_time.map(TimeDelta::from_std);
         let after = span.and_then(|span| now.checked_sub_signed(span.ok()?));
         let keep = IdleLimits {
@@ -203,7 +203,7 @@ impl Inner {
         self.slots.trim(&keep, now, &self.secrets);
     }
 
-    /// Returns the conversation of a session as it is recorded, shared.
+    /// Returns the recorded conversation of a session, shared.
     pub(crate) async fn history(self: &Arc<Self>, session_id: SessionId) -> Result<History> {
         let slot = self.slot(session_id).await?;
         match slot.published() {
@@ -212,10 +212,12 @@ impl Inner {
         }
     }
 
-    /// Returns the thread of a session as it is recorded. Looking takes nothing up, and is in no writer's way.
+    /// Returns the recorded thread of a session. It resumes no turn and does not block the writer.
     pub(crate) async fn look_at(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Thread> {
         if slot.published().is_some() && !self.is_stopping() {
-            let thread = slot.ask(self, |reply| Mail::Look { reply }).await?;
+            let thread = slot
+                .ask(self, |reply| ThreadCommand::Look { reply })
+                .await?;
             return Ok(*thread);
         }
         let thread = slot.look(&*self.backends.journal).await;
@@ -223,7 +225,7 @@ impl Inner {
         thread.map_err(from_journal)
     }
 
-    /// Returns the sessions with a turn that has not ended, or an input that waits for one.
+    /// Returns the sessions with an open turn or a queued input.
     pub(crate) async fn unfinished(&self) -> Result<Vec<SessionId>> {
         let mut sessions = Vec::new();
         let mut after = None;
@@ -255,7 +257,7 @@ impl Inner {
         message: Message,
     ) -> Result<()> {
         let slot = self.slot(session_id).await?;
-        slot.ask(self, |reply| Mail::Import {
+        slot.ask(self, |reply| ThreadCommand::Import {
             message: Box::new(message),
             reply,
         })
@@ -268,7 +270,7 @@ impl Inner {
         request: EventRequest,
     ) -> Result<Event> {
         let slot = self.slot(request.session_id).await?;
-        slot.ask(self, |reply| Mail::Emit {
+        slot.ask(self, |reply| ThreadCommand::Emit {
             exec_id,
             request: Box::new(request),
             reply,
@@ -277,10 +279,10 @@ impl Inner {
     }
 }
 
-/// Looks for sessions to let go, also while nobody uses the runtime.
+/// Periodically evicts idle sessions, including while the runtime is not in use.
 async fn sweep(runtime: Weak<Inner>, span: Duration) {
     loop {
-        let Some(sleep) = runtime.upgrade().map(|inner| inner.world.sleep(span)) else {
+        let Some(sleep) = runtime.upgrade().map(|inner| inner.clock.sleep(span)) else {
             return;
         };
         sleep.await;
@@ -299,7 +301,7 @@ async fn unload(runtime: Weak<Inner>) {
     loop {
         let Some(sleep) = runtime
             .upgrade()
-            .map(|inner| inner.world.sleep(UNLOAD_AFTER))
+            .map(|inner| inner.clock.sleep(UNLOAD_AFTER))
         else {
             return;
         };
@@ -314,7 +316,7 @@ async fn unload(runtime: Weak<Inner>) {
     }
 }
 
-/// What is not a view over the journal is the embedder's own.
+/// A store that is not a view of the journal is the embedder's own and gets copies.
 fn mirror_of(backends: &RuntimeBackends) -> Mirror {
     let (messages, events) = (&backends.message_store, &backends.event_bus);
     Mirror::new(
@@ -323,7 +325,7 @@ fn mirror_of(backends: &RuntimeBackends) -> Mirror {
     )
 }
 
-/// Tells whether two handles of different types stand for one object.
+/// Returns whether two handles of different types refer to one object.
 fn same<A: ?Sized, B: ?Sized>(a: &Arc<A>, b: &Arc<B>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }

@@ -22,7 +22,7 @@ pub(crate) struct Attached(OnceLock<Weak<Inner>>);
 
 impl Attached {
     pub(crate) fn attach(&self, inner: &Arc<Inner>) {
-        // A view that is given to a second runtime stays with the first.
+        // A view that is given to a second runtime still belongs to the first.
         let _ = self.0.set(Arc::downgrade(inner));
     }
 
@@ -35,7 +35,7 @@ impl Attached {
     }
 }
 
-/// Messages, as the threads of the runtime hold them.
+/// Messages, as in the threads of the runtime.
 #[derive(Default)]
 pub(crate) struct JournalMessages {
     pub(crate) attached: Attached,
@@ -45,7 +45,7 @@ pub(crate) struct JournalMessages {
 impl MessageRetriever for JournalMessages {
     async fn get(&self, session_id: SessionId, message_id: MessageId) -> Result<Option<Message>> {
         let history = self.attached.runtime()?.history(session_id).await?;
-        // The newest are asked for most.
+        // The newest messages are read most.
         let found = history
             .iter()
             .rev()
@@ -89,7 +89,7 @@ impl RuntimeMessageStore for JournalMessages {
     ) -> Result<Message> {
         let inner = self.attached.runtime()?;
         let message =
-            input.into_message(MessageId::from_uuid(inner.world.uuid()), inner.world.now());
+            input.into_message(MessageId::from_uuid(inner.clock.uuid()), inner.clock.now());
         inner.import(session_id, message.clone()).await?;
         Ok(message)
     }
@@ -115,7 +115,7 @@ impl JournalEvents {
 
 #[async_trait]
 impl EventEmitter for JournalEvents {
-    /// Records an event of the host's own; everything else is written by turns alone.
+    /// Records a host event; all other events are written by turns.
     async fn emit(&self, request: EventRequest) -> Result<Event> {
         match (request.context.exec_id, &request.data) {
             (Some(exec_id), _) => self.attached.runtime()?.emit(exec_id, request).await,

@@ -1,9 +1,8 @@
-//! Windlass, the agent runtime that a program embeds.
+//! Windlass, an embeddable agent runtime.
 //!
 //! # A conversation
 //!
-//! An agent needs a model and something to do. Here the model is the simulator, which says what it is told to say, so
-//! that nothing else is needed:
+//! An agent needs a model and an input. This example uses the simulator, which returns scripted answers, so it needs no API key:
 //!
 //! ```
 //! use windlass_core::llmsim_driver::LlmSimConfig;
@@ -21,11 +20,11 @@
 //! # }).unwrap();
 //! ```
 //!
-//! # Tools, and an answer as it is written
+//! # Tools and streaming
 //!
-//! A tool is an async closure with a name, a description and a schema ([`tool_fn`]); with the feature `typed-tools` its
-//! arguments can be a Rust type (`typed_tool`), and so can an answer (`Conversation::ask_for`). The arguments are
-//! checked against the schema before the closure sees them; an error that it returns is what the model reads.
+//! A tool is an async closure with a name, a description and a schema ([`tool_fn`]). With the feature `typed-tools` its arguments can be a Rust type
+//! (`typed_tool`), and so can an answer (`Conversation::ask_for`). The arguments are checked against the schema before the closure runs; the model
+//! receives any error that the closure returns.
 //!
 //! ```
 //! use serde_json::{Value, json};
@@ -61,46 +60,45 @@
 //!
 //! Ready-made tools come in capabilities, enabled by their id with [`ConversationBuilder::capability`]:
 //!
-//! | id | what it brings |
+//! | ID | provides |
 //! | --- | --- |
 //! | `session_file_system` | tools that read, write, edit, list, search and delete files |
-//! | `agent_instructions` | `/AGENTS.md` of the session's files in the prompt of every turn |
+//! | `agent_instructions` | the session's `/AGENTS.md` in the prompt of every turn |
 //! | `skills` | instructions in `/.agents/skills/{name}/SKILL.md`, read on demand |
-//! | `session`, `session_storage` | the session's title and facts; values and secrets by name |
-//! | `compaction` | a history that is made shorter by itself when it no longer fits the model's window |
+//! | `session`, `session_storage` | the session's title and metadata; values and secrets by name |
+//! | `compaction` | automatic compaction of a history that no longer fits the model's context window |
 //! | `infinity_context` | a search of the whole conversation |
 //! | `subagents` | agents that the model starts, where the runtime has them ([`InProcessRuntimeBuilder::subagents`]) |
 //! | `stateless_todo_list`, `current_time` | a plan; the time |
-//! | `loop_detection` | a guard against calls that repeat |
+//! | `loop_detection` | a guard against repeated identical calls |
 //! | `message_metadata` | the time and sender of messages, for the model only |
 //! | `btw`, `test_math`, `noop` | the command `/btw`; a calculator; nothing |
 //!
-//! # People in the loop
+//! # Human in the loop
 //!
-//! A call of a tool that [requires approval](FnTool::requires_approval), or of one that the program runs itself
-//! ([`client_tool`]), makes the turn wait: the reply lists the [`pending`](Reply::pending) calls, and
-//! [`Conversation::approve`], [`refuse`](Conversation::refuse) and [`answer`](Conversation::answer) let it go on.
-//! [`AnswerStream::cancel`] stops a turn wherever it is and keeps what was said.
+//! A turn parks when the model calls a tool that [requires approval](FnTool::requires_approval), or one that the program runs itself
+//! ([`client_tool`]). The reply lists the [`pending`](Reply::pending) calls; [`Conversation::approve`], [`refuse`](Conversation::refuse) and
+//! [`answer`](Conversation::answer) let the turn continue. [`AnswerStream::cancel`] stops a turn at any point and retains the text so far.
 //!
 //! # After a crash
 //!
-//! On a journal that lasts, such as that of `ConversationBuilder::on_disk` or `RuntimeBackends::sqlite`, a turn outlives its process. Building a
-//! runtime takes up nothing, and neither does looking: [`Conversation::pending`], [`InProcessRuntime::open_turn`], events, messages and
-//! lists can be read as often as one likes, with `ConversationBuilder::on_disk_read_only` or `SqliteStore::open_read_only` also beside a process that writes.
-//! [`Conversation::resume`] goes on with the turn of a conversation, [`InProcessRuntime::resume_open_turns`] with all that are
-//! open; so does work on a session, for that session. From then on the process is at work on the turn: if it goes down three times
-//! in a row, with no tool call running to its end in between, or ten times in all, the turn fails at that restart. A stop in order
-//! ([`Conversation::close`], [`InProcessRuntime::shutdown`]) does not count. The examples `after_a_crash`, `looking` and
-//! `pending_approvals` show all of it.
+//! With a durable journal, such as that of `ConversationBuilder::on_disk` or `RuntimeBackends::sqlite`, a turn outlives its process. Building a
+//! runtime resumes no turn. Neither does reading: [`Conversation::pending`], [`InProcessRuntime::open_turn`], events, messages and lists. With
+//! `ConversationBuilder::on_disk_read_only` or `SqliteStore::open_read_only`, another process can read while one process writes.
+//!
+//! [`Conversation::resume`] resumes the turn of one conversation, and [`InProcessRuntime::resume_open_turns`] resumes all open turns. Work on a
+//! session also resumes its open turn. From then on this process executes the turn. A turn fails at a restart if its process has crashed three times
+//! in a row, with no tool call completed in between, or ten times in all. An orderly stop ([`Conversation::close`], [`InProcessRuntime::shutdown`])
+//! does not count as a crash. See the examples `after_a_crash`, `looking` and `pending_approvals`.
 //!
 //! # A real model
 //!
-//! `windlass_models::model("provider/model", key)` is what [`ConversationBuilder::model`] takes; the example `real_model` asks one.
+//! [`ConversationBuilder::model`] accepts the value of `windlass_models::model("provider/model", key)`; see the example `real_model`.
 //!
-//! # The runtime below
+//! # The underlying runtime
 //!
-//! A conversation is one session of an [`InProcessRuntime`], where a turn is carried by a thread that records every
-//! step before anyone sees it. A program with many sessions, agents and harnesses uses it directly:
+//! A conversation is one session of an [`InProcessRuntime`]. A thread executes its turns and records every step before it becomes visible. A program
+//! with many sessions, agents and harnesses uses the runtime directly:
 //!
 //! ```
 //! use windlass_core::llmsim_driver::LlmSimConfig;
@@ -123,14 +121,15 @@ mod agent_backends;
 mod backends;
 mod builder;
 mod builders;
+mod conversation;
 mod drivers;
 #[cfg(feature = "sqlite")]
 mod durable_backends;
-mod easy;
 mod errors;
-mod figures;
 mod inner;
 mod journal_views;
+mod json_in_text;
+mod metrics;
 mod mirror;
 mod panics;
 mod provider_trouble;
@@ -144,7 +143,6 @@ mod subagents;
 mod thread;
 mod turn_context;
 mod turn_result;
-mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
 pub use backends::{
@@ -153,15 +151,15 @@ pub use backends::{
 };
 pub use builder::InProcessRuntimeBuilder;
 pub use builders::{AgentBuilder, HarnessBuilder, SessionBuilder, SingleSessionBuilder};
-#[cfg(feature = "sqlite")]
-pub use durable_backends::DurableParts;
-pub use easy::{
+pub use conversation::{
     AnswerStream, Conversation, ConversationBuilder, ConversationError, Conversations, FnTool,
     Need, PendingCall, Reply, ToolFnError, ToolSet, client_tool, tool_fn,
 };
 #[cfg(feature = "typed-tools")]
-pub use easy::{typed_tool, typed_tool_with_context};
-pub use figures::TurnFigures;
+pub use conversation::{output_schema_of, typed_tool, typed_tool_with_context};
+#[cfg(feature = "sqlite")]
+pub use durable_backends::DurableParts;
+pub use metrics::TurnMetrics;
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
     ContextUsage, EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
@@ -169,7 +167,9 @@ pub use runtime::{
 };
 #[cfg(feature = "typed-tools")]
 pub use schemars;
-pub use settings::{CompactionSettings, RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
+pub use settings::{
+    CompactionSettings, RecoveryPolicy, ResumePolicy, RetryPolicy, RuntimeSettings,
+};
 pub use spending::DailyLimit;
 pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
@@ -177,9 +177,13 @@ pub use steps::arguments::check_schema;
 pub use subagents::{ChildDraft, SubagentHost, SubagentSettings};
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
-pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
+pub use turn_context::check_output_schema;
+pub use turn_result::{
+    EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult, output_value,
+};
 pub use windlass_core::budget::DayLimits;
 pub use windlass_core::runtime_context::AssembledTurnContext;
+pub use windlass_core::{Clock, ManualClock, Sleep, SystemClock};
 pub use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
@@ -197,7 +201,6 @@ pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 #[cfg(feature = "tools")]
 pub use windlass_tools as tools;
 pub use windlass_turn::{Limits, OnBusy, QueueEdit, Queued};
-pub use world::{ManualWorld, Sleep, SystemWorld, World};
 
 /// The README's program is compiled with the documentation's tests.
 #[cfg(all(doctest, feature = "sqlite"))]

@@ -1,4 +1,4 @@
-//! Copies of what is recorded, for stores of the embedder's own.
+//! Copies of recorded events and messages for the embedder's own stores.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use windlass_core::typed_id::SessionId;
 
 use crate::backends::{EventBus, RuntimeMessageStore};
 use crate::panics::tried;
-use crate::world::World;
+use windlass_core::Clock;
 
-/// How long a thread waits for the copies of one commit.
+/// Maximum time a thread waits for the copies of one commit.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a store that did not answer is left alone.
+/// How long an unresponsive store is skipped.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// Stores of the embedder's own that get copies after the commit. They are never read: one that fails, panics or hangs
-/// is behind, nothing is lost, and no thread waits for it long.
+/// The embedder's own stores, which get copies after the commit. They are never read: one that fails, panics or hangs falls behind, but no data is
+/// lost and no thread waits for it for long.
 pub(crate) struct Mirror {
     messages: Option<Arc<dyn RuntimeMessageStore>>,
     events: Option<Arc<dyn EventBus>>,
@@ -39,15 +39,15 @@ impl Mirror {
         }
     }
 
-    /// Copies what a commit added to a session: its events, and the messages from a place on.
+    /// Copies what a commit added to a session: its events, and the messages from an index on.
     pub(crate) async fn copy(
         &self,
-        world: &dyn World,
+        clock: &dyn Clock,
         session_id: SessionId,
         (history, messages_before): (&History, usize),
         events: &[Arc<Event>],
     ) {
-        if (self.messages.is_none() && self.events.is_none()) || self.is_paused(world.now()) {
+        if (self.messages.is_none() && self.events.is_none()) || self.is_paused(clock.now()) {
             return;
         }
         let copying = async {
@@ -57,8 +57,8 @@ impl Mirror {
         };
         tokio::select! {
             () = copying => {}
-            () = world.sleep(PATIENCE) => {
-                *self.paused() = Some(world.now() + PAUSE);
+            () = clock.sleep(PATIENCE) => {
+                *self.paused() = Some(clock.now() + PAUSE);
                 tracing::warn!(
                     session = %session_id,
                     "the embedder's store does not answer; it gets no copies for {} s",

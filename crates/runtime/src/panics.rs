@@ -1,4 +1,4 @@
-//! Code of the application that panics is an error of its own, and not the end of a thread.
+//! A panic in application code becomes an error and does not end a thread.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,12 +7,12 @@ use std::task::Poll;
 
 use windlass_core::error::{AgentLoopError, Result};
 
-/// Calls code of the application; `None` when it panicked. What it holds is not used again then.
+/// Calls application code; `None` if it panicked. Its state is not used again after that.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
-/// Waits for code of the application; `None` when it panicked.
+/// Awaits application code; `None` if it panicked.
 pub(crate) async fn caught_in<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match caught(|| future.as_mut().poll(cx)) {
@@ -22,7 +22,7 @@ pub(crate) async fn caught_in<F: Future>(future: F) -> Option<F::Output> {
     .await
 }
 
-/// Waits for a store of the application's; one that panics has failed.
+/// Awaits a store of the application; a panic counts as a failure.
 pub(crate) async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
     let panicked = || Err(AgentLoopError::store("the store panicked"));
     caught_in(store).await.unwrap_or_else(panicked)

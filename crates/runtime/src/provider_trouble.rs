@@ -1,4 +1,4 @@
-//! Says in the log that a provider does not answer: once in a while for each, however many turns fail meanwhile.
+//! Logs that a provider fails, at a limited rate for each provider, however many turns fail meanwhile.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,17 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, TimeDelta, Utc};
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError};
 
-/// How long nothing more is said of a provider.
+/// How long further failures of a provider are not logged.
 const SILENT_FOR: TimeDelta = TimeDelta::minutes(5);
 
-/// Which providers were said to be in trouble, by name and host, and when.
+/// Providers with logged failures, by name and host, and the time of the log line.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderTrouble {
     told: Mutex<HashMap<(String, String), DateTime<Utc>>>,
 }
 
 impl ProviderTrouble {
-    /// Takes in why a model call failed, after all its tries. The provider's own words are not logged: they may quote what was said.
+    /// Records why a model call failed after all retries. The provider's own text is not logged, because it may quote the conversation.
     pub(crate) fn note(&self, error: &AgentLoopError, now: DateTime<Utc>) {
         let AgentLoopError::Provider(error) = error else {
             return;
@@ -34,9 +34,9 @@ impl ProviderTrouble {
         }
     }
 
-    /// Names provider and host where the operator should hear of the error and has not just now.
+    /// Returns provider and host if the error concerns the operator and was not logged recently.
     fn is_news(&self, error: &ProviderError, now: DateTime<Utc>) -> Option<(String, String)> {
-        // The others are about one request.
+        // Other errors concern a single request.
         if !error.kind.is_transient() && error.kind != ErrorKind::Auth {
             return None;
         }
@@ -46,7 +46,7 @@ impl ProviderTrouble {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let last = told.insert(who.clone(), now);
         match last.filter(|last| now - *last < SILENT_FOR) {
-            // It counts from what was said, so that it is said again.
+            // The interval starts at the last logged failure, so a lasting outage is logged again.
             Some(last) => {
                 told.insert(who, last);
                 None

@@ -1,4 +1,4 @@
-//! What an operator can set for a whole runtime.
+//! Settings of a whole runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use windlass_core::named_secrets::NamedSecrets;
 use windlass_policy::ApprovalRules;
 use windlass_turn::Limits;
 
-/// How often and how patiently a failed model call is tried again.
+/// How often and how fast a failed model call is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How many attempts follow the first.
+    /// Number of attempts after the first.
     pub max_retries: u32,
-    /// The wait before the first of them; each further one doubles it.
+    /// Wait before the first retry; each further retry doubles it.
     pub base_delay: Duration,
-    /// The longest wait, also when the provider asks for more.
+    /// Maximum wait, even if the provider requests a longer one.
     pub max_delay: Duration,
 }
 
@@ -29,99 +29,97 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What becomes of turns that the process left behind when it stopped, once they are taken up.
+/// How turns that a stopped process left open are treated when they are resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RecoveryPolicy {
-    /// They go on from the last recorded step.
+    /// Continue from the last recorded step.
     #[default]
     Resume,
-    /// They are cancelled; what is finished is kept.
+    /// Cancel them; finished steps are retained.
     Interrupt,
 }
 
-/// When a runtime takes up turns that an earlier process left open.
+/// When a runtime resumes turns that an earlier process left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum TakesUp {
-    /// When somebody asks: by [`resume_open_turns`](crate::InProcessRuntime::resume_open_turns), or by work on the session,
-    /// such as another input or an answer that its turn waits for. A program that only looks takes up nothing, so it may
-    /// end as it likes: that is no crash of the turn.
+pub enum ResumePolicy {
+    /// When a caller asks for it: by [`resume_open_turns`](crate::InProcessRuntime::resume_open_turns), or by work on the session,
+    /// such as another input or an answer that its turn waits for. A program that only reads resumes nothing, so its end does not
+    /// count as a crash of the turn.
     #[default]
-    WhenAsked,
-    /// As soon as it is built.
-    AtBuild,
+    OnDemand,
+    /// As soon as the runtime is built.
+    AtStartup,
 }
 
-/// When the history is made shorter by itself. What is not set follows from the model.
+/// When the history is compacted automatically. Unset values are derived from the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompactionSettings {
-    /// How many tokens a request and its answer may have together. Unset it is what the driver says of the model, or 64,000 where
-    /// it does not know.
+    /// Maximum tokens of a request and its answer together. If unset: the driver's value for the model, or 64,000 if it has none.
     pub window_tokens: Option<u64>,
-    /// How many of them are kept free for the answer, at most half. Unset it is the longest answer that is asked for, or a fifth of
-    /// the window, and a twentieth for what estimates miss.
+    /// Tokens of the window reserved for the answer, at most half of it. If unset: the requested maximum answer length or a fifth of the window, plus
+    /// a twentieth for estimation errors.
     pub reserve_tokens: Option<u64>,
     /// How many of the newest messages stay whole, in tokens.
     pub keep_recent_tokens: Option<u64>,
 }
 
-/// What an operator can set for a whole runtime.
+/// Settings of a whole runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeSettings {
-    /// How long a turn may take.
+    /// Maximum duration of a turn.
     pub turn_timeout: Option<Duration>,
-    /// How long a tool call may take, unless the tool or the turn says otherwise.
+    /// Maximum duration of a tool call, unless the tool or the turn overrides it.
     pub tool_timeout: Option<Duration>,
-    /// How long a turn waits for somebody.
+    /// How long a turn stays parked before it times out.
     pub wait_timeout: Option<Duration>,
-    /// How long a model call may be silent.
+    /// Maximum time without output of a model call.
     pub model_silence: Option<Duration>,
-    /// How many calls of one answer run at once.
+    /// Maximum number of calls of one answer that run at once.
     pub max_parallel_calls: usize,
-    /// How many calls of a session may wait for somebody outside; one more fails, and the model is told.
+    /// Maximum number of pending external calls per session. A further call fails, and the model receives the error.
     pub max_pending_calls: Option<usize>,
-    /// How many inputs of a session may wait, queued or steered; one more is refused.
+    /// Maximum number of waiting inputs per session, queued or steered; a further one is refused.
     pub max_waiting_inputs: Option<usize>,
-    /// How many bytes an answer of a model may have: its text, its thinking and its calls.
+    /// Maximum bytes of a model's answer: its text, thinking and calls.
     pub max_answer_bytes: usize,
-    /// How many calls an answer of a model may have.
+    /// Maximum number of calls in a model's answer.
     pub max_answer_calls: usize,
-    /// How many bytes of a tool's result the model gets.
+    /// Maximum bytes of a tool's result that are sent to the model.
     pub max_tool_result_bytes: usize,
-    /// How much a session may hold.
+    /// Size limits of a session.
     pub limits: Limits,
-    /// How much a turn and a thread may use. What a turn itself asks for
-    /// ([`TurnRequest::budgets`](windlass_core::turn_request::TurnRequest::budgets)) can only be less.
+    /// Budgets of a turn and a thread. A turn's own budgets ([`TurnRequest::budgets`](windlass_core::turn_request::TurnRequest::budgets)) can only
+    /// lower them.
     pub budgets: Budgets,
-    /// What is set aside for a model call before it begins, at the least.
+    /// Minimum reservation for a model call before it begins.
     pub reserve: Reserve,
-    /// How failed model calls are tried again.
+    /// Retries of failed model calls.
     pub retry: RetryPolicy,
-    /// When turns of an earlier life are taken up.
-    pub takes_up: TakesUp,
-    /// What becomes of them then.
+    /// When turns of a previous process are resumed.
+    pub resume_policy: ResumePolicy,
+    /// How those turns are treated then.
     pub recovery: RecoveryPolicy,
-    /// How many sessions stay in memory, where the journal is on disk. The others come back when they are used. A
-    /// session whose turn runs or waits stays in any case.
+    /// Maximum number of sessions in memory, with a journal on disk. Evicted sessions are loaded again on use. A session with a running or parked
+    /// turn always stays.
     pub idle_sessions: usize,
-    /// How long an idle session stays in memory, where the journal is on disk, and how long the process of a backend waits for
-    /// its next turn.
+    /// How long an idle session stays in memory, with a journal on disk, and how long an external agent's process waits for its next turn.
     pub idle_time: Option<Duration>,
     /// Bytes of conversations that idle sessions may hold in memory together, where the journal is on disk. Beyond it the sessions
     /// that were used longest ago are unloaded 2 s after their last use. Default: 32 MiB.
     pub idle_bytes: usize,
-    /// Which calls run, which are asked about, and which are refused.
+    /// Which calls run, which need approval, and which are refused.
     pub approvals: Arc<ApprovalRules>,
-    /// How many bytes of the conversation a backend is told that does not know it.
+    /// Maximum bytes of the conversation that are sent to an external agent that does not know it.
     pub backend_history_bytes: usize,
-    /// Bytes of a backend's output that one turn records: text, thoughts, its calls with their results, notices. Beyond it the
-    /// turn fails with `backend_output_limit`. Default: 16 MiB, as of a command's stored output.
+    /// Maximum bytes of an external agent's output that one turn records: text, thoughts, calls with their results, notices. Beyond it the turn fails
+    /// with `backend_output_limit`. Default: 16 MiB, as for a command's stored output.
     pub backend_output_bytes: usize,
-    /// When the history of a session is made shorter by itself; `None` is never, unless its capability `compaction` says so.
+    /// When the history of a session is compacted automatically; with `None`, only if its capability `compaction` requests it.
     pub compaction: Option<CompactionSettings>,
-    /// Above how many tools of one capability, all MCP servers being one, the model finds them by `tool_search` and is not offered them at
-    /// once; `None` is never. Tools that are always deferred, and those that never are, stay so.
+    /// If a capability has more tools than this, the model finds them with `tool_search` instead of getting them all; all MCP servers count as one
+    /// capability. `None` is never. Tools that are always or never deferred are unaffected.
     pub defer_above: Option<usize>,
-    /// Secrets of the operator, which tools put where they may go. What tools return and what is recorded shows their names.
+    /// The operator's secrets, which tools insert where permitted. Tool output and records contain their names instead.
     pub secrets: NamedSecrets,
 }
 
@@ -142,7 +140,7 @@ impl Default for RuntimeSettings {
             budgets: Budgets::default(),
             reserve: Reserve::default(),
             retry: RetryPolicy::default(),
-            takes_up: TakesUp::default(),
+            resume_policy: ResumePolicy::default(),
             recovery: RecoveryPolicy::default(),
             idle_sessions: 256,
             idle_time: Some(Duration::from_secs(600)),

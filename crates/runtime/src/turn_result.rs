@@ -1,9 +1,11 @@
-//! What a caller gets of a turn.
+//! Results and handles of turns.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_core::error::{AgentLoopError, Result, WaitingFor};
@@ -11,70 +13,90 @@ use windlass_core::events::{Event, EventData, TokenUsage};
 use windlass_core::typed_id::{MessageId, SessionId, TurnId};
 use windlass_turn::OnBusy;
 
+use crate::json_in_text;
+
 /// Why a turn stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// It came to its answer.
+    /// The turn completed with an answer.
     Completed,
-    /// It used up its model calls.
+    /// The turn reached its maximum number of model calls.
     MaxIterations,
-    /// Somebody stopped it.
+    /// The turn was cancelled.
     Cancelled,
-    /// It ran out of time.
+    /// The turn reached its time limit.
     TimedOut,
-    /// It failed.
+    /// The turn failed; see the error.
     Failed,
-    /// It waits for results from outside; it has not ended.
+    /// The turn is parked for external tool results; it has not ended.
     WaitingForToolResults,
-    /// It waits for an approval; it has not ended.
+    /// The turn is parked for an approval; it has not ended.
     WaitingForApproval,
 }
 
-/// What a turn came to, or how far it is when it waits.
+/// The result of a turn, or its progress if it is parked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
-    /// Whether the turn came to its answer.
+    /// Whether the turn completed with an answer.
     pub success: bool,
     /// The last text of the agent.
     pub response: String,
-    /// How many model calls it made.
+    /// The JSON value of the answer, for a turn with an output schema that it matches.
+    pub output: Option<Value>,
+    /// Number of model calls.
     pub iterations: usize,
-    /// How many tool calls it made.
+    /// Number of tool calls.
     pub tool_calls_count: usize,
-    /// Why it failed.
+    /// Text of the failure; `None` if the turn did not fail.
     pub error: Option<String>,
-    /// A stable code of the failure.
+    /// Stable code of the failure.
     pub error_code: Option<String>,
-    /// The turn.
+    /// ID of the turn.
     pub turn_id: TurnId,
-    /// Why it stopped.
+    /// Why the turn ended or parked.
     pub stop_reason: StopReason,
-    /// What it waits for.
+    /// What a parked turn waits for; `None` if the turn has ended.
     pub waiting_for: Option<WaitingFor>,
-    /// What it used.
+    /// Usage of the turn, if known.
     pub usage: Option<TokenUsage>,
-    /// How long it took so far.
+    /// Duration so far.
     pub duration: Duration,
+}
+
+impl TurnResult {
+    /// Deserialises the answer of a turn with an output schema; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the value does not match the type, which is possible only if the schema belongs to another type.
+    pub fn output_as<T: DeserializeOwned>(&self) -> Option<serde_json::Result<T>> {
+        self.output.as_ref().map(T::deserialize)
+    }
+}
+
+/// Extracts the JSON value of an answer that matches the output schema of its turn: from the whole text, its last code block or its brackets. The
+/// value is recorded only as this text.
+#[must_use]
+pub fn output_value(answer: &str) -> Option<Value> {
+    json_in_text::parse(answer).ok()
 }
 
 /// Gets the events of a turn as they are recorded.
 pub type EventObserver = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Wishes for one turn.
+/// Options for one turn.
 #[derive(Clone, Default)]
 pub struct TurnOptions {
-    /// Stops the turn.
+    /// Cancels the turn when triggered.
     pub cancel: Option<CancellationToken>,
-    /// How long the turn may take.
+    /// Maximum duration of the turn.
     pub turn_timeout: Option<Duration>,
-    /// How long each tool call may take.
+    /// Maximum duration of each tool call.
     pub tool_timeout: Option<Duration>,
-    /// Gets the turn's events as they are recorded.
+    /// Receives the turn's events as they are recorded.
     pub on_event: Option<EventObserver>,
     /// What to do while another turn is running.
     pub on_busy: OnBusy,
-    /// The id of the turn, for a caller who must find it again after a crash; no turn may have had it before. A new one
-    /// where none is given.
+    /// ID of the turn, for a caller that must find it again after a crash; it must be unused. Default: a new ID.
     pub turn_id: Option<TurnId>,
 }
 
@@ -89,7 +111,7 @@ impl fmt::Debug for TurnOptions {
     }
 }
 
-/// A turn that was accepted: its input is durable. Dropping the handle cancels nothing.
+/// An accepted turn: its input is durable. Dropping the handle cancels nothing.
 #[derive(Debug)]
 pub struct TurnHandle {
     pub(crate) session_id: SessionId,
@@ -113,40 +135,39 @@ impl TurnHandle {
         self.session_id
     }
 
-    /// Returns the message that the input became.
+    /// Returns the ID of the message that the input became.
     #[must_use]
     pub fn message_id(&self) -> Option<MessageId> {
         self.message_id
     }
 
-    /// Returns the `turn.started` that was recorded with the input; `None` where the input waits for its turn, or went to one
-    /// that had begun before.
+    /// Returns the `turn.started` event that was recorded with the input; `None` if the input is queued or went to a turn that had already begun.
     #[must_use]
     pub fn first_event(&self) -> Option<&Arc<Event>> {
         let first = self.first_event.as_ref();
         first.filter(|event| matches!(event.data, EventData::TurnStarted(_)))
     }
 
-    /// Returns the `input.queued` that was recorded with the input; `None` if the input does not wait for its turn.
+    /// Returns the `input.queued` event that was recorded with the input; `None` if the input is not queued.
     #[must_use]
     pub fn queued_event(&self) -> Option<&Arc<Event>> {
         let first = self.first_event.as_ref();
         first.filter(|event| matches!(event.data, EventData::InputQueued(_)))
     }
 
-    /// Tells whether the turn was still to end when the handle was given. One of an earlier process may have been ended
-    /// instead of taken up: by [`RecoveryPolicy::Interrupt`](crate::RecoveryPolicy::Interrupt), or because it brought three processes down.
+    /// Returns whether the turn was still open when the handle was created. A turn of a previous process may have been ended instead of resumed: by
+    /// [`RecoveryPolicy::Interrupt`](crate::RecoveryPolicy::Interrupt), or because its process crashed three times.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.goes_on
     }
 
-    /// Waits until the turn ends or waits for somebody.
+    /// Waits until the turn ends or parks.
     pub async fn wait(mut self) -> Result<TurnResult> {
         self.outcome().await
     }
 
-    /// Waits as `wait` does, once; what is dropped while it waits is not lost.
+    /// Waits once as `wait` does; dropping the future while it waits loses no result.
     pub(crate) async fn outcome(&mut self) -> Result<TurnResult> {
         let (session_id, turn_id) = (self.session_id, self.turn_id);
         (&mut self.result).await.map_err(|_| {

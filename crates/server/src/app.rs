@@ -1,20 +1,20 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::sync::Arc;
 
 use windlass_service::Service;
 
 use crate::http::answers::LargeAnswers;
-use crate::visitors::Lobby;
+use crate::pending_connections::PendingConnections;
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct App {
     pub(crate) service: Service,
-    /// Answers that are written while they are read.
+    /// Responses that are produced while they are read.
     pub(crate) large_answers: LargeAnswers,
-    /// Connections that have not shown who they are, and those of them that became sockets.
-    pub(crate) lobby: Lobby,
-    pub(crate) socket_lobby: Lobby,
+    /// Unauthenticated connections, including those upgraded to WebSockets.
+    pub(crate) pending_connections: PendingConnections,
+    pub(crate) pending_sockets: PendingConnections,
 }
 
 impl App {
@@ -22,8 +22,8 @@ impl App {
         Self {
             service,
             large_answers: LargeAnswers::default(),
-            lobby: Lobby::default(),
-            socket_lobby: Lobby::default(),
+            pending_connections: PendingConnections::default(),
+            pending_sockets: PendingConnections::default(),
         }
     }
 }

@@ -6,7 +6,6 @@ use axum::response::IntoResponse;
 use windlass_protocol::{ErrorBody, ErrorCode};
 use windlass_service::ApiError;
 
-/// The outcome of a step of a request.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// A refusal as a response.
@@ -25,7 +24,7 @@ impl IntoResponse for Refusal {
         let (code, retry_after) = (error.code(), error.retry_after());
         let status =
             StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // The layer that knows the id of the request adds it.
+        // The layer that knows the request ID adds it.
         let failure = (code == ErrorCode::Internal).then(|| error.clone());
         let text = serde_json::to_vec(&ErrorBody::from(error)).unwrap_or_default();
         let mut response = Response::new(Body::from(text));

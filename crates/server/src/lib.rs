@@ -1,27 +1,27 @@
-//! The Windlass daemon: the Runtime API over HTTP and SSE, run tracing over WebSocket.
+//! The Windlass daemon: the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 //!
-//! The operations themselves are in [`windlass_service`]; here are their transport and the authentication of requests.
+//! [`windlass_service`] implements the operations; this crate adds transport and authentication.
 
 #![warn(missing_docs)]
 
 mod app;
 mod error;
 mod http;
+mod pending_connections;
 mod routes;
 mod rpc;
 mod serve;
 mod sse;
 mod unix_socket;
-mod visitors;
 
-pub use serve::{Inside, Server, StartError, listen};
+pub use serve::{InProcessHandle, Server, StartError, listen};
 pub use unix_socket::check_unix_socket;
 pub use windlass_service::rpc::socket_methods;
 pub use windlass_service::view;
 pub use windlass_service::{
     Access, ApiError, BadScope, Caller, FileState, HostConfig, HostWireStore, InProcess,
-    JsonContents, JsonFile, JsonFileError, Limits, ModelProvider, Models, OpenError, Reload,
-    Reloaded, RememberedBook, RememberedCall, RememberedInProjects, RpcSettings, Settings,
-    StoredAnswer, Token, TokenBook, TokenLookup, TokenRecord, TokenScope, Tokens, UnknownModels,
-    Upkeep, WireStore, WorkSettings, check_environments, open_environments,
+    JobSettings, JsonContents, JsonFile, JsonFileError, Limits, ModelProvider, Models, OpenError,
+    ProjectApprovals, Reload, Reloaded, RememberedCall, RememberedInProjects, RpcSettings,
+    Settings, StoredAnswer, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
+    UnknownModels, Upkeep, WireStore, check_environments, open_environments,
 };

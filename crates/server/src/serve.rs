@@ -1,4 +1,4 @@
-//! Listening, and stopping in good order.
+//! Listening, serving and graceful shutdown.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,19 +29,19 @@ use crate::error::Refusal;
 use crate::http::host;
 use crate::http::outflow::Outflow;
 use crate::http::stall::Stalling;
+use crate::pending_connections::{Kind, PendingConnection};
 use crate::unix_socket::UnixSocket;
-use crate::visitors::{Kind, Visitor};
 use crate::{routes, rpc};
 
-/// Connections that may wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+/// Backlog of connections; the kernel may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 1024;
-/// How long after the last tool it may take to record that turns are released.
+/// Time limit after the last tool for recording that turns are released.
 const RELEASING: Duration = Duration::from_secs(5);
-/// How long the server waits with the next connection after one that it could not take.
+/// Delay before the next accept after a failed one.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// How long one that is over the limit has to hear so.
+/// Time limit for writing the refusal to a connection over the limit.
 const TURN_AWAY: Duration = Duration::from_secs(1);
-/// How often it tells of that.
+/// Minimum interval between log messages about failed accepts.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// Why a server cannot start.
@@ -50,20 +50,20 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
+        /// The requested address.
         address: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Everybody would be let in from other machines.
+    /// Other machines could connect without a token.
     #[error("refusing to listen on {0} without a token; only a loopback address may be open")]
     OpenToOthers(String),
     /// The Unix socket cannot be listened on.
     #[error("cannot listen on the Unix socket {path}: {source}")]
     UnixSocket {
-        /// Its path.
+        /// Path of the socket.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The service cannot be opened.
@@ -71,7 +71,7 @@ pub enum StartError {
     Service(#[from] OpenError),
 }
 
-/// Takes a port; 0 is any that is free.
+/// Binds a port; 0 selects a free one.
 pub async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
     let listener = bind_first(host.trim_matches(['[', ']']), port).await;
     listener.map_err(|source| StartError::Listen {
@@ -104,40 +104,40 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// A server that has its port and waits to be run.
+/// A server that is bound and ready to run.
 pub struct Server {
     app: Shared,
     rpc: Rpc,
     listener: Option<TcpListener>,
     sockets: Vec<UnixSocket>,
-    inside: Inside,
+    inside: InProcessHandle,
     resumed_turns: usize,
 }
 
-/// A way in for the process that the server runs in; it needs no port and no file.
+/// Access for the process that the server runs in, without a port or a socket file.
 #[derive(Clone)]
-pub struct Inside {
+pub struct InProcessHandle {
     app: Shared,
     router: Router,
     connections: TaskTracker,
-    /// Connections that other processes have made over Unix sockets.
+    /// Connections of other processes over Unix sockets.
     guests: TaskTracker,
 }
 
-impl std::fmt::Debug for Inside {
+impl std::fmt::Debug for InProcessHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inside").finish_non_exhaustive()
+        f.debug_struct("InProcessHandle").finish_non_exhaustive()
     }
 }
 
-impl Inside {
+impl InProcessHandle {
     /// Returns the API for this process, with the operator's rights.
     #[must_use]
     pub fn api(&self) -> InProcess {
         InProcess::new(self.app.service.clone(), Caller::operator())
     }
 
-    /// Tells whether a turn is at work that another process may have asked for, over a Unix socket.
+    /// Returns whether a turn is running that another process may have requested over a Unix socket.
     pub async fn works_for_guests(&self) -> bool {
         if self.guests.is_empty() {
             return false;
@@ -145,12 +145,12 @@ impl Inside {
         self.app.service.has_running_turn().await
     }
 
-    /// Waits until none is. Whoever only looks on is not waited for.
+    /// Waits until there is no such turn and no such connection. Connections that only read do not count.
     pub async fn guests_served(&self) {
         self.guests.close();
         let mut records = self.app.service.watch_records();
         while self.works_for_guests().await {
-            // A turn ends with a record.
+            // The end of a turn is a record.
             tokio::select! {
                 () = self.guests.wait() => {}
                 rung = records.changed() => {
@@ -162,15 +162,15 @@ impl Inside {
         }
     }
 
-    fn serve<S>(&self, stream: S, door: Door)
+    fn serve<S>(&self, stream: S, transport: Transport)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (app, router) = (Shared::clone(&self.app), self.router.clone());
-        let serving = connection(app, router, stream, door);
-        match door {
-            Door::UnixSocket => self.connections.spawn(self.guests.track_future(serving)),
-            Door::Port => self.connections.spawn(serving),
+        let serving = connection(app, router, stream, transport);
+        match transport {
+            Transport::UnixSocket => self.connections.spawn(self.guests.track_future(serving)),
+            Transport::Port => self.connections.spawn(serving),
         };
     }
 }
@@ -184,7 +184,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Takes the port. Threads that are recorded are there, none is read for it, and their open turns go on.
+    /// Binds the port. Recorded threads are available without being loaded, and their open turns resume.
     pub async fn bind(
         runtime: InProcessRuntime,
         settings: Settings,
@@ -194,8 +194,8 @@ impl Server {
         Box::pin(Self::on(listener, runtime, settings, store)).await
     }
 
-    /// Serves on a port that was taken before. Who connects meanwhile waits, so a host can take the port first and
-    /// bring its runtime up behind it.
+    /// Serves on a port that is already bound. Clients that connect meanwhile wait, so a host can bind the port first and start its runtime
+    /// afterwards.
     pub async fn on(
         listener: TcpListener,
         runtime: InProcessRuntime,
@@ -205,7 +205,7 @@ impl Server {
         Self::start(Some(listener), runtime, settings, store).await
     }
 
-    /// Serves without a port: on the Unix sockets of the settings, and [inside](Self::inside) of this process.
+    /// Serves without a port: on the Unix sockets of the settings, and [in this process](Self::inside).
     pub async fn without_port(
         runtime: InProcessRuntime,
         settings: Settings,
@@ -239,9 +239,9 @@ impl Server {
         let sockets = sockets
             .map(|path| UnixSocket::bind(path))
             .collect::<Result<_, _>>()?;
-        // Last, because a start that fails after it would count as a crash of every turn that goes on.
+        // Last, because a start that fails after it would count as a crash of every resumed turn.
         let resumed_turns = app.service.resume_open_turns().await?;
-        let inside = Inside {
+        let inside = InProcessHandle {
             app: Shared::clone(&app),
             router,
             connections: TaskTracker::new(),
@@ -257,7 +257,7 @@ impl Server {
         })
     }
 
-    /// Returns the address with the real port, where there is one.
+    /// Returns the bound address with its actual port, if there is one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref()?.local_addr().ok()
@@ -269,20 +269,20 @@ impl Server {
         self.app.service.usual_model()
     }
 
-    /// Returns how many turns of an earlier server go on. Those that were ended at the start are not among them.
+    /// Returns how many turns of a previous process resume, without those that were ended at startup.
     #[must_use]
     pub fn resumed_turns(&self) -> usize {
         self.resumed_turns
     }
 
-    /// Returns the way in for this process. Nobody is served before the server [runs](Self::run).
+    /// Returns in-process access. Requests are served once the server [runs](Self::run).
     #[must_use]
-    pub fn inside(&self) -> Inside {
+    pub fn inside(&self) -> InProcessHandle {
         self.inside.clone()
     }
 
-    /// Serves until `stop` is ready. Then no connection is taken any more, streams are told, and what is under way
-    /// has a while to end. Turns are recorded step by step and go on at the next start.
+    /// Serves until `stop` is ready. Then it stops accepting, notifies streams, and gives requests in progress a grace period. Turns are recorded
+    /// step by step and resume at the next start.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let connections = &self.inside.connections;
         self.rpc.watch_over();
@@ -300,7 +300,7 @@ impl Server {
             match accepted {
                 Ok(stream) => {
                     let _ = stream.set_nodelay(true);
-                    self.inside.serve(stream, Door::Port);
+                    self.inside.serve(stream, Transport::Port);
                 }
                 Err(error) => trouble.wait(&error).await,
             }
@@ -312,8 +312,8 @@ impl Server {
         let grace = self.app.service.settings.grace;
         let ended =
             async { tokio::join!(connections.wait(), self.app.service.working.wait(), jobs) };
-        // Tools that run come to their record; nothing else begins. Turns go on at the next start. That they were released is
-        // recorded after the last tool, so it gets more time: else this stop would count as a crash of them.
+        // Running tools finish and are recorded; no new step starts. Turns resume at the next start. Their release is recorded after the last tool,
+        // so it gets additional time; otherwise this stop would count as a crash of them.
         let released = self.app.service.release_turns(grace);
         let (ended, released) = tokio::join!(
             tokio::time::timeout(grace, ended),
@@ -328,7 +328,7 @@ impl Server {
     }
 }
 
-/// Takes the next connection of a port; where there is none, nobody comes.
+/// Accepts the next connection; pending forever without a port.
 async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
     match listener {
         Some(listener) => Ok(listener.accept().await?.0),
@@ -337,7 +337,7 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
 }
 
 /// Serves on a Unix socket until the server stops.
-async fn serve_unix(inside: Inside, socket: UnixSocket) {
+async fn serve_unix(inside: InProcessHandle, socket: UnixSocket) {
     let mut trouble = AcceptTrouble::default();
     loop {
         let accepted = tokio::select! {
@@ -345,14 +345,14 @@ async fn serve_unix(inside: Inside, socket: UnixSocket) {
             accepted = socket.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => inside.serve(stream, Door::UnixSocket),
+            Ok(stream) => inside.serve(stream, Transport::UnixSocket),
             Err(error) => trouble.wait(&error).await,
         }
     }
 }
 
-/// Connections that cannot be taken: out of file descriptors, most likely. The next one is tried after a while, in which others close
-/// theirs, and the log says so once a minute.
+/// Failed accepts, most likely because file descriptors are exhausted. The next accept follows after a delay in which other connections may close;
+/// the log reports it once a minute.
 #[derive(Default)]
 struct AcceptTrouble {
     told: Option<Instant>,
@@ -368,38 +368,38 @@ impl AcceptTrouble {
     }
 }
 
-/// Where a connection came in.
+/// The listener that accepted a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum Transport {
     Port,
-    /// No web page can knock there.
+    /// Not reachable by web pages, so the `Host` header is not checked.
     UnixSocket,
 }
 
-async fn connection<S>(app: Shared, router: Router, stream: S, door: Door)
+async fn connection<S>(app: Shared, router: Router, stream: S, transport: Transport)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &app.service.settings.limits;
-    let visitor = Visitor::enter(&app, Kind::Http);
+    let pending = PendingConnection::enter(&app, Kind::Http);
     let outflow = Outflow::default();
     let service = service_fn(|mut request: Request<Incoming>| {
         let router = router.clone();
-        let refusal = match (&visitor, door) {
+        let refusal = match (&pending, transport) {
             (Err(full), _) => Some(full.clone()),
-            (Ok(_), Door::Port) => {
+            (Ok(_), Transport::Port) => {
                 host::check(&app.service.settings, request.method(), request.headers()).err()
             }
-            (Ok(_), Door::UnixSocket) => None,
+            (Ok(_), Transport::UnixSocket) => None,
         };
-        if let Ok(visitor) = &visitor {
-            request.extensions_mut().insert(Arc::clone(visitor));
+        if let Ok(pending) = &pending {
+            request.extensions_mut().insert(Arc::clone(pending));
         }
         request.extensions_mut().insert(outflow.clone());
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
     });
-    // One that is over the limit holds a descriptor that is meant for others.
-    let header_time = match &visitor {
+    // A connection over the limit occupies a descriptor that others need.
+    let header_time = match &pending {
         Ok(_) => limits.header_time,
         Err(_) => limits.header_time.min(TURN_AWAY),
     };
@@ -411,15 +411,15 @@ where
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
     let dismissed = async {
-        match &visitor {
-            Ok(visitor) => visitor.dismissed().await,
+        match &pending {
+            Ok(pending) => pending.dismissed().await,
             Err(_) => std::future::pending().await,
         }
     };
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
         () = dismissed => {
-            // A request that is being answered gets its answer; cutting the connection would reset it.
+            // A request in progress gets its response; closing the connection would reset it.
             serving.as_mut().graceful_shutdown();
             match tokio::time::timeout(TURN_AWAY, serving).await {
                 Ok(ended) => ended,

@@ -1,51 +1,40 @@
 //! Server-sent events: frames, comments, and the task that feeds one reader.
 
+use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use futures_core::Stream;
 use futures_util::StreamExt;
+use futures_util::stream::poll_fn;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use windlass_service::{FollowedEvent, Follower, Heard, PIECE_BYTES};
+use windlass_service::{FRAME_END, FollowItem, FollowedEvent, Follower, PIECE_BYTES, frame_head};
 
 use crate::http::outflow::Outflow;
 
-/// How many pieces wait for a connection; how many bytes, its [`Outflow`] says.
+/// Pieces queued for a connection; [`Outflow`] limits their bytes.
 const FRAMES: usize = 32;
-/// How long an event is held for a reader that takes its pieces, and for how many readers at once. It saves reading the event
-/// again for each piece.
+/// How long an event stays in memory for a reader that takes its pieces, and for how many readers at once. It avoids reading the event again for each
+/// piece.
 const HOLD: Duration = Duration::from_millis(50);
 static HOLDERS: Semaphore = Semaphore::const_new(8);
-/// Tells a browser when to come back. It goes with the first event, because some readers take each frame for one.
+/// Reconnection delay for browsers. Sent with the first event, because some readers treat each frame as an event.
 const RETRY: &str = "retry: 1000\n";
 
 pub(crate) fn comment(text: &str) -> Bytes {
     Bytes::from(format!(": {text}\n\n"))
 }
 
-/// Frames on their way to a reader.
-pub(crate) struct Frames(mpsc::Receiver<Bytes>);
-
-impl Stream for Frames {
-    type Item = Result<Bytes, std::convert::Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|frame| frame.map(Ok))
-    }
-}
-
-/// Gives frames to the connection of a reader, as fast as the connection writes them.
+/// Sends frames to a reader's connection as fast as the connection writes them.
 pub(crate) struct FrameSender {
     frames: mpsc::Sender<Bytes>,
     outflow: Outflow,
 }
 
-/// The reader is gone, or what it was to get is.
+/// The reader disconnected, or the event is no longer stored.
 pub(crate) struct Gone;
 
 impl FrameSender {
@@ -59,11 +48,13 @@ impl FrameSender {
         Ok(())
     }
 
-    /// Sends an event. A reader that does not take the pieces of a long one holds nothing of it.
+    /// Sends an event. A reader that does not take the pieces of a long event occupies no memory for it.
     async fn send_event(&self, event: FollowedEvent, before: &str) -> Result<(), Gone> {
         let (seq, name) = (event.seq(), event.name());
-        let head = format!("{before}id: {seq}\nevent: {name}\ndata: ");
-        let mut text = event.text(head, "\n\n").ok_or(Gone)?;
+        let head = frame_head(Some(&seq.to_string()), name);
+        let mut text = event
+            .text(before.to_owned() + &head, FRAME_END)
+            .ok_or(Gone)?;
         let may_hold = HOLDERS.try_acquire();
         loop {
             self.pass(text.next().await.ok_or(Gone)?).await?;
@@ -84,20 +75,21 @@ impl FrameSender {
     }
 }
 
-/// Makes the two ends of a stream of frames.
+/// Creates the two ends of a stream of frames.
 pub(crate) fn channel(outflow: Outflow) -> (FrameSender, Response<Body>) {
-    let (frames, receiver) = mpsc::channel(FRAMES);
-    let mut response = Response::new(Body::from_stream(Frames(receiver)));
+    let (frames, mut receiver) = mpsc::channel(FRAMES);
+    let body = poll_fn(move |cx| receiver.poll_recv(cx)).map(Ok::<_, Infallible>);
+    let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     let media = HeaderValue::from_static("text/event-stream");
     headers.insert(header::CONTENT_TYPE, media);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies that collect an answer before they pass it on would hold events back.
+    // Proxies that buffer responses would delay events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     (FrameSender { frames, outflow }, response)
 }
 
-/// Responds with frames. The stream ends with them, with the server, or when the client's token is revoked.
+/// Responds with a stream of frames. It ends with the frames, the server, or the revocation of the client's token.
 pub(crate) fn stream(
     outflow: Outflow,
     stopping: CancellationToken,
@@ -113,7 +105,7 @@ pub(crate) fn stream(
             }
             Ok(())
         };
-        // Also while the reader takes nothing.
+        // Applies even while the reader accepts nothing.
         tokio::select! {
             () = until_stopped(&sender, &stopping, sending) => {}
             () = revoked.cancelled() => {}
@@ -122,7 +114,7 @@ pub(crate) fn stream(
     response
 }
 
-/// Sends frames until there are no more, the reader leaves, or the server stops, which it is told.
+/// Sends frames until they end, the reader disconnects, or the server stops, which the reader is notified of.
 async fn until_stopped(
     sender: &FrameSender,
     stopping: &CancellationToken,
@@ -137,34 +129,34 @@ async fn until_stopped(
     }
 }
 
-/// Sends what a follower hears.
+/// Sends the events of a follower.
 pub(crate) async fn feed(mut follower: Follower, sender: FrameSender, stopping: CancellationToken) {
     let revoked = follower.revoked();
     let sending = async {
         let mut retry = RETRY;
         loop {
-            // Before the next event is read: one that waits here holds nothing.
+            // Before the next event is read, so that a waiting reader holds none.
             sender.outflow.room().await;
             let Some(heard) = follower.hear().await else {
                 return Ok(());
             };
             let notice = match heard {
-                Heard::Event(event) => {
+                FollowItem::Event(event) => {
                     sender.send_event(event, std::mem::take(&mut retry)).await?;
                     continue;
                 }
-                Heard::PastEnd { since, head } => {
+                FollowItem::PastEnd { since, head } => {
                     format!("cursor {since} is past the end, following from {head}")
                 }
-                Heard::Pruned { first, last } => format!("pruned {first}-{last}"),
-                Heard::CaughtUp(head) => format!("caught-up {head}"),
-                Heard::Behind(records) => format!("lag {records}"),
-                Heard::Quiet => "keepalive".to_owned(),
+                FollowItem::Pruned { first, last } => format!("pruned {first}-{last}"),
+                FollowItem::CaughtUp(head) => format!("caught-up {head}"),
+                FollowItem::Behind(records) => format!("lag {records}"),
+                FollowItem::Quiet => "keepalive".to_owned(),
             };
             sender.send(comment(&notice)).await?;
         }
     };
-    // Also while the reader takes nothing.
+    // Applies even while the reader accepts nothing.
     tokio::select! {
         () = until_stopped(&sender, &stopping, sending) => {}
         () = revoked.cancelled() => {}

@@ -1,4 +1,4 @@
-//! A Unix socket beside the port. Only its owner may connect.
+//! A Unix socket in addition to the port. Only its owner may connect.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -34,7 +34,7 @@ impl UnixSocket {
     }
 }
 
-/// Refuses a path at which no socket can be made. A host calls it before it makes anything.
+/// Refuses a path where a socket cannot be created. A host calls it before it creates other resources.
 pub fn check_unix_socket(path: &Path) -> Result<(), StartError> {
     let above = match path.parent() {
         Some(above) if above != Path::new("") => above,
@@ -50,7 +50,7 @@ pub fn check_unix_socket(path: &Path) -> Result<(), StartError> {
     })
 }
 
-/// Removes the socket of a daemon that was killed. One that somebody listens on stays, and so does any other file.
+/// Removes the socket of a killed daemon. A socket with a listener and any other file are preserved.
 fn remove_left_over(path: &Path) -> io::Result<()> {
     match is_left_over(path)? {
         true => std::fs::remove_file(path),
@@ -58,7 +58,7 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Tells whether a socket is there on which nobody listens; what cannot be put away is refused.
+/// Returns whether there is a socket without a listener. A path that cannot be removed safely is an error.
 fn is_left_over(path: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {

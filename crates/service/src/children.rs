@@ -1,4 +1,4 @@
-//! Threads of agents that models start: each is like the thread that it works for.
+//! Threads of agents that models start; each inherits the settings of its parent thread.
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -11,7 +11,7 @@ use crate::error::{ApiError, Result};
 use crate::service::{Service, WeakService};
 use crate::settings::Access;
 
-/// Makes threads of the agents that models start.
+/// Creates the threads of agents that models start.
 pub(crate) struct ChildThreads(WeakService);
 
 impl ChildThreads {
@@ -48,7 +48,7 @@ impl Service {
                 }
             };
         }
-        // It works with the operator's login, and so not for everybody who can reach the port.
+        // It uses the operator's login, so it must not be available to every client that can reach the port.
         let is_open = matches!(self.settings.access, Access::Open);
         let is_there = |name: &String| !is_open && self.settings.backends.contains(name);
         if !turn.backend.as_ref().is_none_or(is_there) {
@@ -57,14 +57,16 @@ impl Service {
                 "agents of others carry no turns of this daemon",
             ));
         }
-        // One that is there already has its room and its record.
+        // An existing thread already has its quota and its record.
         if self.look_up(draft.session.id).await?.is_none() {
             if let Some(agent) = &parent.owner {
                 let limit = self.settings.limits.threads_of_agent;
-                self.rooms.take_of(&*self.queries, agent, limit).await?;
+                self.thread_quota
+                    .take_of(&*self.queries, agent, limit)
+                    .await?;
             }
             let limit = self.settings.limits.threads;
-            self.rooms.take(&*self.queries, limit).await?;
+            self.thread_quota.take(&*self.queries, limit).await?;
         }
         let now = Utc::now();
         let mut record = ThreadRecord {

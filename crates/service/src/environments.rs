@@ -1,7 +1,7 @@
-//! Named root directories, and the directory that a turn works in.
+//! Named root directories, and the working directory of a turn.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use chrono::Utc;
 use serde_json::json;
@@ -27,11 +27,11 @@ pub(crate) fn not_found() -> ApiError {
     ApiError::new(ErrorCode::EnvironmentNotFound, "Environment not found")
 }
 
-/// The environments that nobody can remove.
+/// Environments that clients cannot remove.
 pub(crate) struct FixedEnvironments {
-    /// The one that always exists.
+    /// The environment `local`.
     pub(crate) local: Environment,
-    /// Those that the operator configured.
+    /// Environments from the operator's configuration.
     configured: Vec<Environment>,
 }
 
@@ -45,7 +45,7 @@ impl FixedEnvironments {
     }
 }
 
-/// Makes an environment that the operator configured. Nobody can remove it.
+/// Creates a configured environment, which clients cannot remove.
 fn fixed(configured: &CreateEnvironment) -> Result<Environment> {
     let checked = checked(configured.clone())?;
     Ok(Environment {
@@ -54,7 +54,7 @@ fn fixed(configured: &CreateEnvironment) -> Result<Environment> {
     })
 }
 
-/// Makes the environment that always exists.
+/// Creates the environment that always exists.
 fn local(workspace: &Path) -> std::io::Result<Environment> {
     Ok(Environment {
         id: LOCAL.to_owned(),
@@ -66,7 +66,7 @@ fn local(workspace: &Path) -> std::io::Result<Environment> {
     })
 }
 
-/// Checks what a client wants to register.
+/// Validates an environment that a client registers.
 pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment> {
     let CreateEnvironment {
         id,
@@ -109,7 +109,7 @@ pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment> {
     })
 }
 
-/// Resolves links; what is no directory is refused.
+/// Resolves symbolic links; a path that is not a directory is refused.
 fn directory(path: &Path) -> Result<PathBuf> {
     let missing = || ApiError::new(ErrorCode::CwdNotFound, "the directory does not exist");
     let resolved = path.canonicalize().map_err(|_| missing())?;
@@ -122,7 +122,7 @@ fn directory(path: &Path) -> Result<PathBuf> {
 
 /// Resolves a directory inside of an environment.
 pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf> {
-    // A relative path, and one that is absolute, mean the same here: `join` replaces by what is absolute.
+    // Relative and absolute paths are both accepted: `join` replaces the root with an absolute path.
     let resolved = directory(&environment.root.join(cwd))?;
     if resolved.starts_with(&environment.root) {
         return Ok(resolved);
@@ -139,7 +139,7 @@ pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf> {
         .with(json!({ "environment_id": environment.id })))
 }
 
-/// What tools may do in an environment.
+/// Returns the sandbox policy of tools in an environment.
 fn policy(environment: &Environment) -> Policy {
     let EnvironmentPolicy {
         write,
@@ -158,20 +158,20 @@ fn policy(environment: &Environment) -> Policy {
     }
 }
 
-/// An environment as tools know it.
+/// Converts an environment to the type of the tools crate.
 pub(crate) fn for_tools(environment: &Environment) -> windlass_tools::Environment {
     windlass_tools::Environment::stored(&environment.id, &environment.root, policy(environment))
 }
 
-/// What a turn's tools may do where it works, and which of them have nothing to do there.
+/// The policy of a turn's tools in its environment, and the tools that do not apply there.
 pub(crate) struct TurnTools {
     pub(crate) environment: TurnEnvironment,
     pub(crate) idle_tools: Vec<String>,
 }
 
-/// Lets tools know the environments: `local` at the workspace, those that the operator configured, and all that clients have registered.
+/// Makes the environments available to tools: `local` at the workspace, those of the configuration, and those that clients registered.
 ///
-/// A host calls it before it builds its runtime, because turns of an earlier life go on from there.
+/// A host calls it before it builds its runtime, because resumed turns need the environments.
 pub async fn open_environments(
     environments: &Environments,
     workspace: &Path,
@@ -182,7 +182,7 @@ pub async fn open_environments(
     opened.await.map(drop)
 }
 
-/// Refuses a workspace and environments that [`open_environments`] cannot open. A host calls it before it makes anything.
+/// Refuses a workspace and environments that [`open_environments`] cannot open. A host calls it before it creates other resources.
 pub fn check_environments(
     workspace: &Path,
     configured: &[CreateEnvironment],
@@ -190,7 +190,7 @@ pub fn check_environments(
     always(workspace, configured).map(drop)
 }
 
-/// Does that, and returns those that are always there, and all of them.
+/// Opens the environments; returns the fixed ones and all of them.
 pub(crate) async fn opened(
     environments: &Environments,
     workspace: &Path,
@@ -205,7 +205,7 @@ pub(crate) async fn opened(
     Ok((always, all))
 }
 
-/// Makes the environments that are always there.
+/// Creates the fixed environments.
 fn always(
     workspace: &Path,
     configured: &[CreateEnvironment],
@@ -214,7 +214,7 @@ fn always(
         path: workspace.display().to_string(),
         source,
     })?;
-    // Of the workspace itself only the policy can be said.
+    // For the workspace, only the policy is configurable.
     let workspace = local.root.clone();
     let is_local = |wanted: &&CreateEnvironment| {
         let root = wanted.root.canonicalize();
@@ -247,7 +247,7 @@ fn always(
     })
 }
 
-/// Returns all environments, those that are always there first. What the operator says counts more than what a client has registered before.
+/// Returns all environments, fixed ones first. The configuration takes precedence over earlier client registrations.
 async fn all(always: &FixedEnvironments, store: &dyn WireStore) -> Result<Vec<Environment>> {
     let mut all: Vec<_> = always.iter().cloned().collect();
     let registered = store.environments().await?.into_iter();
@@ -256,7 +256,7 @@ async fn all(always: &FixedEnvironments, store: &dyn WireStore) -> Result<Vec<En
 }
 
 impl Service {
-    /// Refuses a directory that the host keeps from tools, such as where its data is: no turn could work there.
+    /// Refuses a directory that is hidden from tools, such as the data directory: no turn could work there.
     pub(crate) fn refuse_hidden(&self, directory: &Path) -> Result<()> {
         match self.settings.environments.hides(directory) {
             Ok(false) => Ok(()),
@@ -272,7 +272,7 @@ impl Service {
         }
     }
 
-    /// Narrows what a turn may do in an environment: a plan changes nothing, and commands need the thread's leave.
+    /// Narrows a turn's policy in an environment: plan mode is read-only, and commands need the thread's permission.
     pub(crate) fn narrowed(
         &self,
         at: &ThreadEnvironment,
@@ -284,7 +284,7 @@ impl Service {
         self.with_idle_tools(environment)
     }
 
-    /// Finds the tools that have nothing to do where a turn works.
+    /// Adds the tools that do not apply in the turn's environment.
     pub(crate) fn with_idle_tools(&self, environment: TurnEnvironment) -> Result<TurnTools> {
         let policy = policy(&self.environment(&environment.environment_id)?);
         let idle_tools = policy.narrowed(Some(&environment)).idle_tools();
@@ -294,20 +294,15 @@ impl Service {
         })
     }
 
-    /// Returns all environments, the one that always exists first. Every turn asks, so they are kept in memory.
+    /// Returns all environments, `local` first. Every turn reads them, so they are cached.
     pub(crate) fn environments(&self) -> Arc<Vec<Environment>> {
-        let all = self.environments.read();
-        Arc::clone(&all.unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.environments.read())
     }
 
-    /// Looks at the store again, after a change.
+    /// Reloads the environments from the store after a change.
     pub(crate) async fn reload_environments(&self) -> Result<()> {
         let all = all(&self.fixed, &*self.store).await?;
-        let mut environments = self
-            .environments
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        *environments = Arc::new(all);
+        *self.environments.write() = Arc::new(all);
         Ok(())
     }
 
@@ -318,7 +313,7 @@ impl Service {
         found.cloned().ok_or_else(not_found)
     }
 
-    /// Checks where a thread may work, and resolves it.
+    /// Validates and resolves the environments of a thread.
     pub(crate) fn resolve_environments(
         &self,
         wished: &[TurnEnvironmentParams],
@@ -336,7 +331,7 @@ impl Service {
         Ok(resolved)
     }
 
-    /// Chooses where a turn works: what it names, else the thread's first, else `local` at the thread's workspace.
+    /// Chooses the environment of a turn: the one it names, else the thread's first, else `local` at the thread's workspace.
     pub(crate) fn turn_environment(
         &self,
         thread: &ThreadRecord,

@@ -1,14 +1,13 @@
-//! What is answered when a request is refused. The status follows from the code, never from the text.
+//! Refusals of requests. The status follows from the code, never from the text.
 
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::api::CallError;
 use windlass_protocol::{ErrorBody, ErrorCode};
-use windlass_rpc::RpcError;
+use windlass_runs::rpc::RpcError;
 use windlass_store::JournalError;
 use windlass_store::queries::QueryError;
 
-/// What is answered, or why not.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// A refusal with its stable code.
@@ -22,7 +21,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Makes a refusal.
+    /// Creates a refusal.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -32,7 +31,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the code.
+    /// Returns the stable code.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         self.code
@@ -44,20 +43,20 @@ impl ApiError {
         &self.message
     }
 
-    /// Returns after how many seconds a client may repeat the request.
+    /// Returns the number of seconds after which a client may retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
 
-    /// Adds values by name.
+    /// Adds named values for programs.
     #[must_use]
     pub fn with(mut self, details: Value) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// Tells whether the store cannot be read or written now.
+    /// Returns whether the store cannot be read or written now.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.code() == ErrorCode::StoreUnavailable
     }
@@ -80,12 +79,12 @@ impl ApiError {
         Self::new(ErrorCode::TurnNotFound, "Turn not found")
     }
 
-    /// Returns the field that it is about.
+    /// Returns the JSON pointer of the field that caused it.
     pub(crate) fn pointer(&self) -> Option<&str> {
         self.details.as_ref()?.get("field")?.as_str()
     }
 
-    /// Says the same of another field.
+    /// Changes the field that caused it.
     pub(crate) fn at(mut self, pointer: &str) -> Self {
         if let Some(field) = self
             .details
@@ -97,7 +96,7 @@ impl ApiError {
         self
     }
 
-    /// Says the same in other words.
+    /// Replaces the message.
     #[must_use]
     pub fn saying(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
@@ -118,7 +117,7 @@ impl ApiError {
         }
     }
 
-    /// Tells the log what happened and the client only that something did.
+    /// Logs the error; the client learns only that an internal error occurred.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed inside");
         Self::new(
@@ -223,7 +222,7 @@ impl From<ApiError> for CallError {
     }
 }
 
-/// Says what HTTP says, with the codes of the socket.
+/// Maps HTTP refusals to JSON-RPC codes.
 impl From<ApiError> for RpcError {
     fn from(refusal: ApiError) -> Self {
         let text = refusal.message();

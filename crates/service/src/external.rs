@@ -1,4 +1,4 @@
-//! Tools that clients register: what may be registered, and what the model calls them.
+//! Tools that clients register: validation, and the names that the model sees.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,20 +9,20 @@ use windlass_runtime::check_schema;
 
 use crate::error::{ApiError, Result};
 
-/// How many tools a turn may have from outside.
+/// Maximum number of client tools per turn.
 const MAX_TOOLS: usize = 128;
-/// How large a schema may be.
+/// Maximum size of a schema.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
-/// How long a call may wait, in milliseconds.
+/// Allowed timeout of a call in milliseconds.
 const WAITS: std::ops::RangeInclusive<u64> = 1_000..=24 * 60 * 60 * 1_000;
-/// How long a name may be for the providers.
+/// Maximum name length that all providers accept.
 const MAX_NAME: usize = 64;
-/// How much of a name is kept when it is too long.
+/// Bytes preserved of a name that is too long.
 const KEPT_NAME: usize = 55;
 
-/// Reads the namespace and name that a tool was registered with from its canonical name.
+/// Splits a canonical name into the namespace and name that the tool was registered with.
 ///
-/// Neither may contain a colon, so the first pair of colons is the one that joins them.
+/// Neither may contain a colon, so the first `::` is the separator.
 pub(crate) fn registered(canonical: &str) -> (Option<&str>, &str) {
     match canonical.split_once("::") {
         Some((namespace, name)) => (Some(namespace), name),
@@ -30,7 +30,7 @@ pub(crate) fn registered(canonical: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Checks a list of tools before anything is stored.
+/// Validates a list of tools before it is stored.
 pub(crate) fn check(tools: &[DynamicToolSpec], builtin: &HashSet<String>) -> Result<()> {
     if tools.len() > MAX_TOOLS {
         let text = format!("at most {MAX_TOOLS} tools may be registered");
@@ -91,7 +91,7 @@ fn check_one(tool: &DynamicToolSpec) -> Result<(), String> {
     check_schema(schema).map_err(|error| format!("input_schema cannot be used: {error}"))
 }
 
-/// Joins the tools of a thread with those of a turn; the turn's hide the thread's of the same identity.
+/// Merges the tools of a thread with those of a turn; a turn's tool replaces the thread's tool with the same identity.
 pub(crate) fn joined(
     thread: &[DynamicToolSpec],
     turn: &[DynamicToolSpec],
@@ -107,8 +107,7 @@ pub(crate) fn joined(
     Ok(tools.into_values().collect())
 }
 
-/// Makes the definitions that a turn offers. Names are those that every provider takes; where two would be equal or
-/// one too long, a digest of the canonical name tells them apart.
+/// Creates the tool definitions of a turn. Names are valid for every provider; a digest of the canonical name disambiguates equal or overlong names.
 pub(crate) fn definitions(
     tools: &[DynamicToolSpec],
     builtin: &HashSet<String>,

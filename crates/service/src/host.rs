@@ -1,54 +1,54 @@
-//! What the program around the server tells of its configuration, and how it reads it again.
+//! The configuration that the host program reports, and how to reload it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass_jobs::automations::Declared;
 use windlass_policy::ApprovalAction;
 use windlass_protocol::config::ProviderEntry;
-use windlass_work::automations::Declared;
 
 use crate::models::Models;
 
-/// What the program around the server tells of its configuration. Clients see it, so nothing of it is secret.
+/// The configuration that the host program reports. Clients can read it, so it contains no secrets.
 #[derive(Debug, Clone, Default)]
 pub struct HostConfig {
-    /// The providers of models that it knows.
+    /// The model providers of the configuration.
     pub providers: Vec<ProviderEntry>,
-    /// Whether the default model was named by whoever started it, so that what a client chose before does not count.
+    /// Whether the default model was set at startup, so that a client's earlier choice does not apply.
     pub is_model_given: bool,
-    /// What becomes of calls that no rule matches.
+    /// The action for calls that match no rule.
     pub approvals: Option<ApprovalAction>,
-    /// Whether conversations are made shorter by themselves.
+    /// Whether conversations are compacted automatically.
     pub compacts: bool,
-    /// How many levels of agents models can start; `None` is none at all.
+    /// Maximum depth of agents started by models; `None` disables them.
     pub subagent_depth: Option<u32>,
-    /// Whether models are told of the skills of a repository.
+    /// Whether models are informed about the skills of a repository.
     pub reads_repository: bool,
-    /// The keys that its configuration file may have, with dots; `*` is a name that the operator chooses. They cannot be set by clients.
+    /// Keys that the configuration file may contain, dotted; `*` is a name that the operator chooses. Clients cannot set them.
     pub file_keys: Vec<String>,
-    /// Reads the configuration again; `None` where there is none.
+    /// Reloads the configuration; `None` if there is no file.
     pub reload: Option<Arc<dyn Reload>>,
 }
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 #[async_trait]
 pub trait Reload: fmt::Debug + Send + Sync {
-    /// Reads it, makes known what counts from now on, and tells what does not. An error says why it cannot be read; everything stays as it was.
+    /// Reloads the configuration, and reports which changes apply now and which do not. On an error, all settings are unchanged.
     async fn reload(&self) -> Result<Reloaded, String>;
 }
 
-/// What a configuration says that was read again.
+/// Result of reloading the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Reloaded {
-    /// The models that clients can name from now on.
+    /// The models that clients can select from now on.
     pub models: Models,
-    /// The providers.
+    /// The model providers of the configuration.
     pub providers: Vec<ProviderEntry>,
-    /// The automations that it declares.
+    /// The declared automations.
     pub automations: Vec<Declared>,
-    /// The keys that changed and count from now on.
+    /// The keys that changed and apply now.
     pub applied: Vec<String>,
-    /// The keys that changed and count from the next start on.
+    /// The keys that changed and apply after a restart.
     pub needs_restart: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The ids of the wire: one uuid, printed with the prefix of its kind.
+//! Wire IDs: one UUID, printed with the prefix of its kind.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub(crate) fn thread(id: SessionId) -> String {
     format!("thr_{}", id.uuid().as_simple())
 }
 
-/// Returns the text to search for: clients write the prefix of a thread's id, and a stream has another. Case does not matter.
+/// Returns the text to search for: clients write a thread's prefix, and a stream has another. Case is ignored.
 pub(crate) fn session_text(search: &str) -> String {
     let lower = search.to_lowercase();
     lower.strip_prefix("thr_").unwrap_or(&lower).to_owned()
@@ -25,7 +25,7 @@ pub(crate) fn approval(id: ExecId) -> String {
     format!("appr_{}", id.uuid().as_simple())
 }
 
-/// Reads an id with its prefix; 32 lower-case digits and nothing else.
+/// Parses an ID with its prefix and exactly 32 lower-case hex digits.
 fn parse(text: &str, prefix: &str) -> Option<Uuid> {
     let digits = text.strip_prefix(prefix)?;
     let is_lower_hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
@@ -35,7 +35,7 @@ fn parse(text: &str, prefix: &str) -> Option<Uuid> {
     Uuid::try_parse(digits).ok()
 }
 
-/// Reads the id of a piece of work as it is shown, and no other spelling of it.
+/// Parses an ID only in its canonical spelling.
 pub(crate) fn exact<T: FromStr + Display>(text: &str) -> Option<T> {
     let id: T = text.parse().ok()?;
     (id.to_string() == text).then_some(id)
@@ -45,12 +45,12 @@ pub(crate) fn parse_thread(text: &str) -> Option<SessionId> {
     parse(text, "thr_").map(SessionId::from_uuid)
 }
 
-/// Names a saved session.
+/// Returns the wire ID of a saved session.
 pub(crate) fn session(id: SessionId) -> String {
     format!("sess_{}", id.uuid().as_simple())
 }
 
-/// Tells whether a text can name a saved session.
+/// Returns whether a text is a valid saved-session ID.
 pub(crate) fn is_session(text: &str) -> bool {
     parse(text, "sess_").is_some()
 }
@@ -88,15 +88,15 @@ fn derived(request: &str) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Gives what a fork shares with its parent a name of its own, always the same. The name of a name is the id again.
+/// Maps IDs that a fork shares with its parent to IDs of the fork. The mapping is deterministic and its own inverse.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Renamed(pub(crate) SessionId);
+pub(crate) struct ForkIds(pub(crate) SessionId);
 
-impl Renamed {
+impl ForkIds {
     fn uuid(self, id: Uuid) -> Uuid {
         let hash = blake3::hash(self.0.uuid().as_bytes());
         let mut bytes = *id.as_bytes();
-        // The time stamp stays, so that ids still sort by age; so do version and variant.
+        // The timestamp is unchanged, so that IDs still sort by age; so are version and variant.
         bytes[7..]
             .iter_mut()
             .zip(hash.as_bytes())
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn renaming_is_stable_and_differs_between_forks() {
         let (a, b) = (
-            Renamed(SessionId::from_seed(1)),
-            Renamed(SessionId::from_seed(2)),
+            ForkIds(SessionId::from_seed(1)),
+            ForkIds(SessionId::from_seed(2)),
         );
         let id = TurnId::new();
         assert_eq!(a.turn(id), a.turn(id));

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-/// How many bytes a file may have.
+/// Maximum size of a file in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The content of a file.
@@ -27,19 +27,19 @@ pub trait JsonContents: Serialize + DeserializeOwned + Default {
     /// Permission bits that make the file unusable. By default other users must not be able to write it.
     const FORBIDDEN_MODE: u32 = 0o022;
 
-    /// The version that the file states.
+    /// Returns the version in the file.
     fn version(&self) -> u32;
 }
 
-/// Why a file cannot be used. It is left as it is.
+/// Why a file cannot be used. The file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonFileError {
-    /// The operating system refused.
+    /// A system call failed.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// The operation.
+        /// The operation, as a verb.
         doing: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -51,35 +51,35 @@ pub enum JsonFileError {
         path.display()
     )]
     Untrusted {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its owner.
+        /// User ID of its owner.
         owner: u32,
         /// Its permission bits.
         mode: u32,
-        /// The user that runs this process.
+        /// User ID of this process.
         user: u32,
     },
-    /// It does not contain what it should.
+    /// The content is invalid.
     #[error("{} does not contain {what} that this program can read: {why}; it was left as it is", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should contain.
+        /// The expected content.
         what: &'static str,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
 }
 
-/// What is known of a file.
+/// The state of a file.
 #[derive(Debug)]
 pub enum FileState<T> {
-    /// Its content.
+    /// The file exists and is valid.
     Present(T),
-    /// There is none.
+    /// The file does not exist.
     Absent,
-    /// There is one, and its content is not known. It grants nothing, and revokes nothing for good.
+    /// The file exists, but its content is unknown. It grants nothing, and revokes nothing permanently.
     Unknown(JsonFileError),
 }
 
@@ -106,7 +106,7 @@ enum FileVersion {
         changed: (i64, i64),
         length: u64,
     },
-    /// What could not be read may be readable the next time. The error was logged.
+    /// An unreadable file may be readable the next time. The error was logged.
     Unknown(String),
 }
 
@@ -194,13 +194,13 @@ impl<T: JsonContents> JsonFile<T> {
         Ok(result)
     }
 
-    /// Returns the content, `None` where there is no file.
+    /// Returns the content; `None` if there is no file.
     ///
     /// # Errors
     /// If the content is unknown.
     pub fn try_read(&self) -> Result<Option<T>, JsonFileError> {
         let path = &self.path;
-        // Neither a link is followed nor a pipe waited for.
+        // Do not follow a link or block on a pipe.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::open(path, flags, Mode::empty()) {
             Ok(file) => File::from(file),

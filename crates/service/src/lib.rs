@@ -1,14 +1,13 @@
 //! The operations of the Runtime API, without a transport.
 //!
-//! The service takes a runtime and settings as values; it reads no environment variable. What the API shows is a
-//! pure function of the journal: [`view`] turns one event of the library into at most one event of the wire with
-//! the same number; lists, details and sums are answers of the read model. What only the API knows (idempotent answers,
-//! environments) is behind [`WireStore`].
+//! The service takes a runtime and settings as values; it reads no environment variables. The API's view is a pure function of the journal: [`view`]
+//! converts one event of the library to at most one wire event with the same number. Lists, details and sums come from the read model. Data that only
+//! the API has (idempotent responses, environments) is stored in a [`WireStore`].
 
 #![warn(missing_docs)]
 
 mod children;
-mod chosen;
+mod effective_settings;
 mod environments;
 mod error;
 mod external;
@@ -18,27 +17,28 @@ mod handle;
 mod host;
 mod ids;
 mod in_process;
+mod jobs;
 mod json_file;
 mod keyed_request;
 mod locks;
 mod models;
 mod open;
 mod operations;
+mod project_approvals;
 mod quotas;
 mod readiness;
-mod remembered;
-mod rooms;
 pub mod rpc;
 mod service;
 mod settings;
+mod sse_frame;
 mod store;
 mod subscribers;
 mod supervise;
+mod thread_quota;
 mod threads;
 mod tokens;
 mod upkeep;
 pub mod view;
-mod work;
 
 pub use environments::{check_environments, open_environments};
 pub use error::ApiError;
@@ -48,20 +48,21 @@ pub use host::{HostConfig, Reload, Reloaded};
 pub use in_process::InProcess;
 pub use json_file::{FileState, JsonContents, JsonFile, JsonFileError};
 pub use keyed_request::KeyedRequest;
-pub use locks::{Held, Locks};
+pub use locks::{Locks, NamedLock};
 pub use models::{ModelProvider, Models, UnknownModels};
 pub use open::OpenError;
 pub use operations::{
-    DetailJson, FleetFollower, FollowedEvent, Follower, Heard, OneTurn, RequestContext,
-    UnknownFields, fields, frame,
+    DetailJson, FleetFollower, FollowItem, FollowedEvent, Follower, OneTurn, RequestContext,
+    UnknownFields, fields,
 };
+pub use project_approvals::{ProjectApprovals, RememberedCall, RememberedInProjects};
 pub use quotas::{Quota, Share};
-pub use remembered::{RememberedBook, RememberedCall, RememberedInProjects};
 pub use service::{Counters, LimitPermit, Service, State};
-pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep, WorkSettings};
+pub use settings::{Access, JobSettings, Limits, RpcSettings, Settings, Upkeep};
+pub use sse_frame::{FRAME_END, frame, frame_head};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use subscribers::Subscriber;
 pub use tokens::{
-    BadScope, Caller, Token, TokenBook, TokenLookup, TokenRecord, TokenScope, Tokens,
+    BadScope, Caller, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
     TokensUnknown, tokens_unavailable, who_shows,
 };

@@ -1,51 +1,48 @@
-//! Locks by name. One that nobody holds or waits for takes no room.
+//! Locks by name. An unused name takes no memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-type Named = HashMap<String, Arc<tokio::sync::Mutex<()>>>;
+type LockTable = HashMap<String, Arc<tokio::sync::Mutex<()>>>;
 
 /// Locks by name.
 #[derive(Debug, Clone, Default)]
-pub struct Locks(Arc<Mutex<Named>>);
+pub struct Locks(Arc<Mutex<LockTable>>);
 
 impl Locks {
-    /// Waits until nobody else holds the lock.
-    pub async fn lock(&self, name: &str) -> Held {
-        let mut held = Held {
+    /// Waits for the lock and acquires it.
+    pub async fn lock(&self, name: &str) -> NamedLock {
+        let mut lock = NamedLock {
             locks: self.clone(),
             name: name.to_owned(),
             guard: None,
         };
-        let lock = Arc::clone(self.named().entry(name.to_owned()).or_default());
-        held.guard = Some(lock.lock_owned().await);
-        held
-    }
-
-    fn named(&self) -> std::sync::MutexGuard<'_, Named> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let mutex = Arc::clone(self.0.lock().entry(name.to_owned()).or_default());
+        lock.guard = Some(mutex.lock_owned().await);
+        lock
     }
 }
 
-/// A lock that is held, or waited for; given back when dropped.
-pub struct Held {
+/// One named lock, acquired or waited for; released on drop.
+pub struct NamedLock {
     locks: Locks,
     name: String,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Drop for Held {
+impl Drop for NamedLock {
     fn drop(&mut self) {
         self.guard = None;
-        let mut named = self.locks.named();
-        // The map's alone: nobody else waits.
-        if named
+        let mut table = self.locks.0.lock();
+        // Only the table refers to it: there is no other waiter.
+        if table
             .get(&self.name)
             .is_some_and(|lock| Arc::strong_count(lock) == 1)
         {
-            named.remove(&self.name);
+            table.remove(&self.name);
         }
     }
 }
@@ -68,6 +65,6 @@ mod tests {
         assert!(futures_util::poll!(&mut given_up).is_pending());
         drop(given_up);
         drop(other);
-        assert!(locks.named().is_empty());
+        assert!(locks.0.lock().is_empty());
     }
 }

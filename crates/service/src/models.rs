@@ -1,4 +1,4 @@
-//! The models that clients can name.
+//! The models that clients can select.
 
 use std::collections::BTreeMap;
 
@@ -9,46 +9,46 @@ use windlass_protocol::ErrorCode;
 
 use crate::error::{ApiError, Result};
 
-/// What a client writes for the configured model.
+/// The name that selects the configured model.
 const AUTO: &str = "auto";
-/// No provider has names as long as this.
+/// Maximum name length in bytes; no provider has names this long.
 const MAX_NAME_BYTES: usize = 256;
 
-/// What becomes of a name that is not configured.
+/// Handling of a name that is not configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownModels {
-    /// The default model's provider is asked for a model of that name.
+    /// The name is passed to the default model's provider.
     #[default]
     ToDefaultProvider,
     /// The request is refused.
     Refuse,
 }
 
-/// A provider that the name of a model can begin with.
+/// A provider that can prefix a model name.
 #[derive(Debug, Clone, Default)]
 pub struct ModelProvider {
-    /// Reaches every model of the provider; `None` where it has neither a key nor an address.
+    /// ID that reaches every model of the provider; `None` if it has neither a key nor an address.
     pub id: Option<ModelId>,
-    /// The variables that its key is read from.
+    /// Environment variables that may contain its key.
     pub key_variables: Vec<String>,
 }
 
-/// The models that clients can name.
+/// The models that clients can select.
 #[derive(Debug, Clone)]
 pub struct Models {
-    /// The name of the model that is used when none is named.
+    /// Name of the default model.
     pub default: String,
-    /// Who serves it.
+    /// Provider of the default model.
     pub provider: Option<String>,
     /// Further models by name.
     pub known: BTreeMap<String, ModelId>,
-    /// The providers that names can begin with, by name. A name that begins with none of them belongs to the default provider.
+    /// Providers that can prefix a name, by name. A name without such a prefix belongs to the default provider.
     pub providers: BTreeMap<String, ModelProvider>,
-    /// Whether a demonstration answers because no provider is configured. It answers in no thread that a provider began.
+    /// Whether a demonstration model answers because no provider is configured. It answers in no thread that a provider started.
     pub is_demonstration: bool,
-    /// What becomes of other names.
+    /// Handling of other names.
     pub unknown: UnknownModels,
-    /// The name that is used in place of the default one when none is named; somebody chose it since the start.
+    /// Name that a client selected in place of the default since the start.
     pub chosen: Option<String>,
 }
 
@@ -67,12 +67,12 @@ impl Default for Models {
 }
 
 impl Models {
-    /// Returns the name that is used when none is named.
+    /// Returns the name of the model for requests that name none.
     pub(crate) fn usual(&self) -> &str {
         self.chosen.as_deref().unwrap_or(&self.default)
     }
 
-    /// Returns who serves a model.
+    /// Returns the provider of a model.
     pub(crate) fn provider_of<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         if name == self.default {
             return self.provider.as_deref();
@@ -86,7 +86,7 @@ impl Models {
         named.or(self.provider.as_deref())
     }
 
-    /// Returns a name with its provider in front, as threads record it.
+    /// Returns a name with its provider prefix, as threads record it.
     pub(crate) fn qualified(&self, name: &str) -> Option<String> {
         let provider = self.provider_of(name)?;
         let model = name.strip_prefix(provider);
@@ -103,7 +103,7 @@ impl Models {
         policy.model = name;
     }
 
-    /// Returns the names that are configured for a provider, as it knows them.
+    /// Returns the names that are configured for a provider, without its prefix.
     pub(crate) fn of(&self, provider: &str) -> Vec<String> {
         let own = (self.provider.as_deref() == Some(provider)).then(|| self.default.clone());
         let known = self.known.keys().filter_map(|name| {
@@ -116,7 +116,7 @@ impl Models {
         names
     }
 
-    /// Returns the name to show for what a client wrote.
+    /// Returns the display name for a client's input.
     pub(crate) fn name(&self, wished: Option<&str>) -> Result<String> {
         let name = self.name_for_agent(wished)?;
         if !self.is_configured(&name) {
@@ -125,14 +125,13 @@ impl Models {
         Ok(name)
     }
 
-    /// Returns the name of a model for an external agent, which reaches its provider on its own.
+    /// Returns the model name for an external agent, which reaches its provider directly.
     pub(crate) fn name_for_agent(&self, wished: Option<&str>) -> Result<String> {
         let name = match wished.map(str::trim) {
             None | Some("" | AUTO) => return Ok(self.usual().to_owned()),
             Some(name) => name,
         };
-        // A name goes to the provider, into records and onto screens.
-        // It can become an argument of a program, where a dash would make it another option.
+        // A name is sent to the provider, recorded and displayed. It can become a program argument, where a leading dash would make it an option.
         let is_option = name.starts_with('-');
         if is_option || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             return Err(ApiError::field(
@@ -154,7 +153,7 @@ impl Models {
         )
     }
 
-    /// Refuses the name of a provider without a model, and a model of a provider that cannot be reached: another provider must not get it.
+    /// Refuses a provider without a model, and a model of an unreachable provider: another provider must not receive it.
     fn check_provider(&self, name: &str) -> Result<()> {
         let (provider, model) = name.split_once('/').unwrap_or((name, ""));
         let Some(found) = self.providers.get(provider) else {
@@ -180,7 +179,8 @@ impl Models {
         }
     }
 
-    /// Returns the model of a turn of a thread. The history of a thread goes to another provider only if the request names one of its models.
+    /// Returns the model of a thread's turn. The thread's history is sent to another provider only if the request names one of that provider's
+    /// models.
     pub(crate) fn of_turn(&self, thread: &TurnPolicy, wished: Option<&str>) -> Result<String> {
         let Some(own) = self.recorded(thread) else {
             return match wished {
@@ -210,16 +210,16 @@ impl Models {
             },
             Some(name) if name == thread.model => self.of_turn(thread, None),
             Some(name) if self.names_provider(name) => self.name(Some(name)),
-            // Without a provider in front it is a model of the thread's provider.
+            // Without a provider prefix, it is a model of the thread's provider.
             Some(name) if is_own => self.name(Some(name)),
             Some(name) if is_usable => self.name(Some(&format!("{provider}/{name}"))),
             Some(_) => Err(self.unusable(&own)),
         }
     }
 
-    /// Returns the model that a thread is recorded with, provider first; `None` where neither the thread nor this daemon names a provider.
+    /// Returns the model that a thread is recorded with, provider first; `None` if neither the thread nor this daemon names a provider.
     ///
-    /// Threads of earlier versions have no `qualified_model`. Their `provider` is the daemon's, unless a client chose another word.
+    /// Threads of earlier versions have no `qualified_model`. Their `provider` is the daemon's, unless a client chose another name.
     pub(crate) fn recorded(&self, thread: &TurnPolicy) -> Option<String> {
         if let Some(qualified) = &thread.qualified_model {
             return Some(qualified.clone());
@@ -270,7 +270,7 @@ impl Models {
             .with(json!({"model": model, "variables": variables}))
     }
 
-    /// Makes sure that the model of a thread is still there: a turn must not be answered by another one in silence.
+    /// Checks that a thread's model is still available: another model must not answer silently.
     fn still(&self, name: &str) -> Result<String> {
         self.name(Some(name)).map_err(|error| {
             if error.code() == ErrorCode::ProviderUnusable {
@@ -284,7 +284,7 @@ impl Models {
         })
     }
 
-    /// Returns the id of a model; `None` is the runtime's default, which only a daemon without configured providers leaves unnamed.
+    /// Returns the ID of a model; `None` is the runtime's default, which only a daemon without configured providers leaves unnamed.
     pub(crate) fn id(&self, name: &str) -> Option<ModelId> {
         if name == self.default {
             let qualified = format!("{}/{name}", self.provider.as_deref()?);
@@ -302,7 +302,7 @@ impl Models {
         known.or_else(|| self.providers.get(provider)?.id)
     }
 
-    /// Returns the name that a provider is asked for in place of the configured one: that which the name begins with, else the default model's.
+    /// Returns the name to request from the provider instead of the configured one. The provider is the name's prefix, else the default.
     pub(crate) fn other_name(&self, name: &str) -> Option<String> {
         if self.is_configured(name) {
             return None;
@@ -311,7 +311,7 @@ impl Models {
         Some(model.to_owned())
     }
 
-    /// Splits `provider/model` where the provider is known.
+    /// Splits `provider/model` if the provider is known.
     fn of_provider<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
         let (provider, model) = name.split_once('/')?;
         let is_known =
@@ -319,7 +319,7 @@ impl Models {
         (is_known && !model.is_empty()).then_some((provider, model))
     }
 
-    /// Tells whether an id that an earlier turn was recorded with reaches a model here.
+    /// Returns whether a model ID recorded with an earlier turn is still reachable.
     pub(crate) fn reaches(&self, id: ModelId) -> bool {
         let providers = self.providers.values().filter_map(|it| it.id);
         self.known
@@ -329,7 +329,7 @@ impl Models {
             .any(|it| it == id)
     }
 
-    /// Tells whether a name determines its provider: it is configured, or begins with one.
+    /// Returns whether a name determines its provider: it is configured, or has a provider prefix.
     pub(crate) fn names_provider(&self, name: &str) -> bool {
         self.is_configured(name) || self.of_provider(name).is_some()
     }
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// `None` stands for a refusal that names the thread's provider.
+    /// `None`: the request is refused with the name of the thread's provider.
     #[test]
     fn a_thread_stays_with_its_provider_unless_a_model_of_another_is_named() {
         let (openai, gemini) = (ModelId::from_seed(1), ModelId::from_seed(2));

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::future::Future;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::error::AgentLoopError;
@@ -11,21 +12,21 @@ use windlass_core::tools::{TOOL_SEARCH, ToolDefinition};
 use windlass_runtime::{InProcessRuntime, SessionBuilder};
 
 use crate::children::ChildThreads;
-use crate::chosen::Chosen;
+use crate::effective_settings::EffectiveSettings;
 use crate::environments;
 use crate::error::ApiError;
 use crate::fanout::Fanouts;
 use crate::git::GitStates;
+use crate::jobs::{self, Jobs};
 use crate::locks::Locks;
 use crate::quotas::{Quotas, watch_tokens};
 use crate::readiness::Readiness;
-use crate::rooms::Rooms;
 use crate::service::{Counters, Service, State};
 use crate::settings::Settings;
 use crate::store::WireStore;
 use crate::supervise::{Loops, supervise};
+use crate::thread_quota::ThreadQuota;
 use crate::upkeep;
-use crate::work::{self, Work};
 
 /// Why the service cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -33,34 +34,34 @@ pub enum OpenError {
     /// The workspace is not a directory.
     #[error("the workspace {path} cannot be opened: {source}")]
     Workspace {
-        /// The path.
+        /// Path of the workspace.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// An environment that the operator configured cannot be had.
+    /// A configured environment cannot be opened.
     #[error("the environment `{id}` cannot be had: {why}")]
     Environment {
-        /// Its name.
+        /// ID of the environment.
         id: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The runs cannot be read.
     #[error("the runs cannot be read: {0}")]
     Runs(#[from] windlass_runs::RunError),
-    /// What the server keeps cannot be read.
+    /// The server's records cannot be read.
     #[error("the server's records cannot be read: {0}")]
     Store(ApiError),
-    /// Tasks or automations cannot be taken up.
+    /// Tasks or automations cannot be loaded.
     #[error("tasks and automations cannot be taken up: {0}")]
-    Work(#[from] windlass_work::WorkError),
-    /// Nobody can say which threads there are.
+    Work(#[from] windlass_jobs::JobError),
+    /// The list of threads cannot be read.
     #[error(
         "the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`"
     )]
     NoQueries,
-    /// The runtime cannot carry threads with these settings.
+    /// The runtime cannot run threads with these settings.
     #[error("the runtime cannot carry threads: {0}")]
     Runtime(#[from] AgentLoopError),
 }
@@ -78,20 +79,20 @@ impl Service {
             environments::opened(tools, &settings.workspace, configured, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let git = GitStates::new(&settings);
-        let work = Work::open(&settings, &runtime, &*store).await?;
-        let chosen = Chosen::kept(&settings, &*store).await;
+        let jobs = Jobs::open(&settings, &runtime, &*store).await?;
+        let chosen = EffectiveSettings::kept(&settings, &*store).await;
         let chosen = chosen.map_err(OpenError::Store)?;
-        let skills_off = chosen.choices.skills_off.clone();
+        let skills_off = chosen.overrides.skills_off.clone();
         settings.environments.switch_skills_off(skills_off);
         let service = Self::new(State {
-            work,
+            jobs,
             queries: runtime.queries().ok_or(OpenError::NoQueries)?,
             runtime,
             settings,
             store,
             environments: RwLock::new(Arc::new(environments)),
             chosen: RwLock::new(Arc::new(chosen)),
-            rooms: Rooms::default(),
+            thread_quota: ThreadQuota::default(),
             fixed,
             builtin_tools,
             git,
@@ -116,7 +117,7 @@ impl Service {
         if !self.settings.resumes_open_turns {
             return Ok(0);
         }
-        work::interrupt_cancelled(self).await?;
+        jobs::interrupt_cancelled(self).await?;
         let resumed = self.runtime.resume_open_turns().await?;
         Ok(resumed.iter().filter(|turn| turn.goes_on()).count())
     }
@@ -132,11 +133,11 @@ impl Service {
             watch_tokens(service).await;
             Ok(())
         });
-        work::run_jobs(self)
+        jobs::run_jobs(self)
     }
 }
 
-/// Finds the names of the tools that every thread has, and with that whether threads can be carried at all.
+/// Returns the names of the tools that every thread has. An error means that the runtime cannot run threads at all.
 async fn builtin_tools(
     runtime: &InProcessRuntime,
     settings: &Settings,
@@ -146,6 +147,6 @@ async fn builtin_tools(
     let context = runtime.preview_context(probe).await?;
     let tools = context.runtime_agent.tools;
     let names = tools.iter().map(ToolDefinition::name);
-    // Whether a turn has deferred tools is not known before it begins.
+    // Whether a turn has deferred tools is unknown before it starts.
     Ok(names.chain([TOOL_SEARCH]).map(str::to_owned).collect())
 }

@@ -1,32 +1,32 @@
-//! What each stored token has open, how much that may be, and that a token which is taken back takes it all along.
+//! Quotas of each stored token. Revoking a token ends everything that it has open.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{ApiError, Result};
 use crate::service::Service;
 use crate::settings::{Access, Limits};
 
-/// How often the tokens of what is open are looked at.
+/// Interval between checks of the tokens in use.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What stored tokens have open. The operator's is in no table: that token lasts as long as the process, and nobody limits it.
+/// Resources in use by stored tokens. The operator's token is not listed: it is valid as long as the process and has no limits.
 #[derive(Default)]
 pub(crate) struct Quotas(Mutex<HashMap<String, OfToken>>);
 
-/// What is counted for each token.
+/// A resource that is counted per token.
 #[derive(Clone, Copy)]
 pub enum Quota {
-    /// Open connections.
+    /// Open TCP and Unix connections.
     Connections,
     /// Open event streams.
     Subscribers,
     /// Bytes of bodies that are being read.
     BodyBytes,
-    /// Bytes of answers that are being written.
+    /// Bytes of responses that are being written.
     AnswerBytes,
 }
 
@@ -36,13 +36,13 @@ struct OfToken {
     revoked: CancellationToken,
 }
 
-/// What one caller has of a quota; given back when dropped.
+/// One caller's share of a quota; released on drop.
 pub struct Share {
     app: Service,
     token_id: Option<String>,
     quota: Quota,
     count: usize,
-    /// Cancelled when the token is taken back.
+    /// Cancelled when the token is revoked.
     pub revoked: CancellationToken,
 }
 
@@ -67,13 +67,9 @@ impl Quota {
 }
 
 impl Quotas {
-    fn table(&self) -> MutexGuard<'_, HashMap<String, OfToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends what tokens have open that are no longer there.
+    /// Cancels the shares of revoked tokens.
     fn end_revoked(&self, is_there: impl Fn(&str) -> bool) {
-        for (token_id, open) in self.table().iter() {
+        for (token_id, open) in self.0.lock().iter() {
             if !is_there(token_id) {
                 open.revoked.cancel();
             }
@@ -82,14 +78,14 @@ impl Quotas {
 }
 
 impl Share {
-    /// Takes one of a quota, if the caller has one left.
+    /// Takes one unit of a quota, if the caller has one left.
     pub fn one(app: &Service, token_id: Option<&str>, quota: Quota) -> Result<Self> {
         let mut share = Self::none(app, token_id, quota);
         share.grow(1)?;
         Ok(share)
     }
 
-    /// Takes nothing yet.
+    /// Creates an empty share.
     pub fn none(app: &Service, token_id: Option<&str>, quota: Quota) -> Self {
         Self {
             app: Service::clone(app),
@@ -100,13 +96,13 @@ impl Share {
         }
     }
 
-    /// Takes more, if the caller has that left.
+    /// Takes more units, if the caller has them left.
     pub fn grow(&mut self, more: usize) -> Result<()> {
         let Some(token_id) = &self.token_id else {
             return Ok(());
         };
         let limit = self.quota.limit(&self.app.settings.limits);
-        let mut table = self.app.quotas.table();
+        let mut table = self.app.quotas.0.lock();
         let open = table.entry(token_id.clone()).or_default();
         let count = &mut open.counts[self.quota as usize];
         if count.saturating_add(more) > limit {
@@ -124,7 +120,7 @@ impl Drop for Share {
         let Some(token_id) = &self.token_id else {
             return;
         };
-        let mut table = self.app.quotas.table();
+        let mut table = self.app.quotas.0.lock();
         if let Some(open) = table.get_mut(token_id) {
             open.counts[self.quota as usize] -= self.count;
             if open.counts == [0; 4] {
@@ -134,7 +130,7 @@ impl Drop for Share {
     }
 }
 
-/// Looks after the tokens of what is open until the server stops.
+/// Checks the tokens in use until the server stops.
 pub(crate) async fn watch_tokens(app: Service) {
     let Access::Tokens { stored, .. } = &app.settings.access else {
         return;

@@ -1,12 +1,13 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::collections::HashSet;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,19 +15,19 @@ use windlass_protocol::Environment;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::{Queries, ThreadQuery, ThreadState};
 
-use crate::chosen::Chosen;
+use crate::effective_settings::EffectiveSettings;
 use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
 use crate::fanout::Fanouts;
 use crate::git::GitStates;
+use crate::jobs::Jobs;
 use crate::locks::Locks;
 use crate::quotas::Quotas;
 use crate::readiness::Readiness;
-use crate::rooms::Rooms;
 use crate::settings::Settings;
 use crate::store::WireStore;
 use crate::supervise::Loops;
-use crate::work::Work;
+use crate::thread_quota::ThreadQuota;
 
 /// Every operation of the Runtime API: [`Handle`](crate::Handle) has one implementation for each. Cheap to clone.
 #[derive(Clone)]
@@ -40,32 +41,32 @@ impl Deref for Service {
     }
 }
 
-/// The state that all requests share.
+/// State shared by all requests.
 pub struct State {
     pub(crate) runtime: InProcessRuntime,
     /// The settings of the operator.
     pub settings: Settings,
     /// Records that only the API has.
     pub store: Arc<dyn WireStore>,
-    /// What is recorded of threads, turns and what waits in them.
+    /// Queries for recorded threads, turns and waits.
     pub(crate) queries: Arc<dyn Queries>,
-    pub(crate) rooms: Rooms,
+    pub(crate) thread_quota: ThreadQuota,
     pub(crate) fixed: FixedEnvironments,
     /// All environments, as the store has them.
     pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
-    /// What was chosen over the API.
-    pub(crate) chosen: RwLock<Arc<Chosen>>,
-    /// The names of tools that threads have without any client.
+    /// Settings in effect, including those set over the API.
+    pub(crate) chosen: RwLock<Arc<EffectiveSettings>>,
+    /// Names of the tools that threads have without any client.
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
     /// The counters behind the metrics.
     pub counters: Counters,
     /// The threads whose events are being read.
     pub(crate) fanouts: Fanouts,
-    /// What each token has open.
+    /// Resources in use by each token.
     pub(crate) quotas: Quotas,
-    /// Work that nobody sits beside, where it is carried out.
-    pub(crate) work: Option<Work>,
+    /// Unattended work, if this daemon runs it.
+    pub(crate) jobs: Option<Jobs>,
     pub(crate) readiness: Readiness,
     pub(crate) loops: Loops,
     /// Requests with an idempotency key that are being executed.
@@ -87,7 +88,7 @@ impl Service {
         WeakService(Arc::downgrade(&self.0))
     }
 
-    /// Does something in a task of its own, because the one of a connection ends with it.
+    /// Runs a future in its own task, because a connection's task ends with the connection.
     pub async fn carry<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -107,7 +108,7 @@ impl Service {
         }
     }
 
-    /// Tells whether a turn is running; parked turns do not count.
+    /// Returns whether a turn is running; parked turns do not count.
     pub async fn has_running_turn(&self) -> bool {
         let running = ThreadQuery {
             states: vec![ThreadState::Running],
@@ -122,7 +123,7 @@ impl Service {
         self.runtime.journal().watch_all()
     }
 
-    /// Stops all turns after their running tools have been recorded. They resume at the next start.
+    /// Stops all turns once their running tools are recorded. They resume at the next start.
     pub async fn release_turns(&self, grace: Duration) {
         self.runtime.shutdown(grace).await;
     }
@@ -146,7 +147,7 @@ pub struct Counters {
     pub failures: AtomicU64,
     /// Events that were sent to subscribers.
     pub frames: AtomicU64,
-    /// Open connections.
+    /// Open TCP and Unix connections.
     pub connections: AtomicUsize,
     /// Open event streams.
     pub subscribers: AtomicUsize,
@@ -162,21 +163,21 @@ pub struct Counters {
     pub removed: AtomicU64,
 }
 
-/// One place of a limited number; given back when dropped.
+/// A permit from a limited number; released on drop.
 pub struct LimitPermit {
     app: Service,
     of: fn(&Counters) -> &AtomicUsize,
 }
 
 impl LimitPermit {
-    /// Takes a place, whether there is one or not.
+    /// Takes a permit, even over the limit.
     pub fn of(app: &Service, of: fn(&Counters) -> &AtomicUsize) -> Self {
         of(&app.counters).fetch_add(1, Ordering::Relaxed);
         let app = Service::clone(app);
         Self { app, of }
     }
 
-    /// Tells whether no more places are taken than there are.
+    /// Returns whether the number of permits is within the limit.
     pub fn is_within(&self, limit: usize) -> bool {
         (self.of)(&self.app.counters).load(Ordering::Relaxed) <= limit
     }

@@ -1,4 +1,4 @@
-//! What an operator can set.
+//! Operator settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -6,79 +6,79 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::typed_id::{AgentId, HarnessId};
+use windlass_jobs::automations::Declared;
+use windlass_jobs::{AutomationSettings, FleetSettings, TaskSettings};
 use windlass_protocol::CreateEnvironment;
-use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
+use windlass_runs::rpc::RpcLimits;
 use windlass_tools::{Environments, ShellSettings};
-use windlass_work::automations::Declared;
-use windlass_work::{AutomationSettings, FleetSettings, TaskSettings};
 
 use crate::host::HostConfig;
 use crate::models::Models;
-use crate::remembered::RememberedBook;
+use crate::project_approvals::ProjectApprovals;
 use crate::tokens::{Token, Tokens};
 
-/// Who may use the API.
+/// Access to the API.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Who shows the token, for everything.
+    /// One token grants full access.
     Token(Token),
-    /// Who shows the operator's token, for everything, or one that is stored, for what its scope allows.
+    /// The operator's token grants full access; a stored token grants access according to its scope.
     Tokens {
-        /// The operator's own.
+        /// The operator's own token.
         operator: Option<Token>,
-        /// Those that are stored.
+        /// The stored tokens.
         stored: Arc<dyn Tokens>,
     },
-    /// Everybody. Only on a loopback address.
+    /// No token is required. Only allowed on a loopback address.
     Open,
 }
 
 impl Access {
-    /// Tells whether a stored token exists.
+    /// Returns whether a stored token exists.
     pub(crate) fn has_token(&self, token_id: &str) -> bool {
         matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
     }
 
-    /// Tells whether requests need no token.
+    /// Returns whether requests need no token.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open)
     }
 }
 
-/// How much clients may ask for. What is over a limit is answered with 429 or 413, and nothing happens.
+/// Limits for clients. A request over a limit gets 429 or 413 and has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a body.
+    /// Bytes of a request body.
     pub body_bytes: usize,
-    /// Threads.
+    /// Threads in total.
     pub threads: usize,
-    /// Threads that one agent has made.
+    /// Threads created by one agent.
     pub threads_of_agent: usize,
-    /// Event streams that are open at once.
+    /// Concurrent event streams.
     pub subscribers: usize,
-    /// Event streams that one stored token has open at once.
+    /// Concurrent event streams of one stored token.
     pub subscribers_of_token: usize,
-    /// Connections that are open at once.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Connections that one stored token has open at once.
+    /// Concurrent connections of one stored token.
     pub connections_of_token: usize,
-    /// Bytes of bodies that are read at once for one stored token.
+    /// Bytes of concurrently read bodies of one stored token.
     pub body_bytes_of_token: usize,
-    /// Bytes of answers that one token has not read yet.
+    /// Unread response bytes of one token.
     pub answer_bytes_of_token: usize,
-    /// Answers of one token at once that are too long to be held in memory.
+    /// Concurrent responses of one token that are too long for memory.
     pub large_answers_of_token: usize,
-    /// Answers that are kept for repeated requests.
+    /// Responses stored for repeated requests.
     pub kept_answers: usize,
-    /// How long a connection may take to show a token that is good, or to ask something where none is needed.
+    /// Time to present a valid token, or to send the first request if none is required.
     pub token_time: Duration,
-    /// How long a client may take for the head of a request.
+    /// Time to send the head of a request.
     pub header_time: Duration,
-    /// How long a client may take for the body of a request.
+    /// Time to send the body of a request.
     pub body_time: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may stop reading a response.
     pub stall_time: Duration,
 }
 
@@ -104,26 +104,26 @@ impl Default for Limits {
     }
 }
 
-/// How runs are traced over WebSocket.
+/// Settings of run tracing over WebSocket.
 #[derive(Debug, Clone)]
 pub struct RpcSettings {
-    /// How long a run waits for the end of its connection's last words.
+    /// How long a run stays open after its connection is lost, without a lease.
     pub grace: Duration,
-    /// How long a run waits to be taken up again.
+    /// How long a run waits to be resumed.
     pub lease: Duration,
-    /// How much a run may hold.
+    /// Limits of a run.
     pub run_limits: RunLimits,
-    /// How much a connection may do.
+    /// Limits of a connection.
     pub limits: RpcLimits,
-    /// Connections that are open at once.
+    /// Concurrent WebSocket connections.
     pub connections: usize,
-    /// Whose runs they are when nobody says so.
+    /// Owner of runs that name no agent.
     pub default_agent: Option<String>,
-    /// How often a connection is asked for a sign of life.
+    /// Interval between pings.
     pub ping: Duration,
-    /// How long a connection may show none.
+    /// How long a connection may be silent.
     pub idle: Duration,
-    /// How long ended runs are kept; `None` is for ever.
+    /// Retention of ended runs; `None` is unlimited.
     pub keep_ended: Option<Duration>,
 }
 
@@ -143,10 +143,10 @@ impl Default for RpcSettings {
     }
 }
 
-/// How what is stored is looked after.
+/// Maintenance of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upkeep {
-    /// How often; `None` is never.
+    /// Interval; `None` disables maintenance.
     pub every: Option<Duration>,
 }
 
@@ -158,24 +158,24 @@ impl Default for Upkeep {
     }
 }
 
-/// How work is carried out that nobody sits beside.
+/// Settings of unattended work.
 #[derive(Debug, Clone)]
-pub struct WorkSettings {
-    /// How tasks are carried out.
+pub struct JobSettings {
+    /// Settings of tasks.
     pub tasks: TaskSettings,
-    /// How automations run.
+    /// Settings of automations.
     pub automations: AutomationSettings,
-    /// The automations that the configuration declares. Where work is not carried out, they are left as they are.
+    /// Automations declared in the configuration. If this daemon runs no jobs, they are left unchanged.
     pub declared: Vec<Declared>,
-    /// How runs of the fleet are carried out.
+    /// Settings of fleet runs.
     pub fleet: FleetSettings,
-    /// How long tasks and runs are kept after their end; `None` is until their owner has too many.
+    /// Retention of tasks and runs after their end; `None` is until their owner has too many.
     pub keep_ended: Option<Duration>,
-    /// Whether it is carried out here; else it is kept for the next server that does so.
-    pub carries_out: bool,
+    /// Whether this daemon runs jobs; otherwise they are stored for the next daemon that does.
+    pub runs_jobs: bool,
 }
 
-impl Default for WorkSettings {
+impl Default for JobSettings {
     fn default() -> Self {
         Self {
             tasks: TaskSettings::default(),
@@ -183,65 +183,64 @@ impl Default for WorkSettings {
             declared: Vec::new(),
             fleet: FleetSettings::default(),
             keep_ended: None,
-            carries_out: true,
+            runs_jobs: true,
         }
     }
 }
 
-/// Everything that the server is told.
+/// All settings of the server.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The address to listen on.
     pub host: String,
-    /// The port; 0 is any that is free.
+    /// The port; 0 selects a free one.
     pub port: u16,
-    /// Unix sockets to listen on beside the port.
+    /// Unix sockets to listen on in addition to the port.
     pub unix_sockets: Vec<PathBuf>,
-    /// Whether turns that an earlier server left open go on when this one starts.
+    /// Whether turns that a previous process left open resume at the start.
     pub resumes_open_turns: bool,
-    /// Who may use the API.
+    /// Access to the API.
     pub access: Access,
-    /// Origins whose web pages may use the API. With a token required, a few well-known ones of local clients are added.
+    /// Origins whose web pages may use the API. If a token is required, well-known origins of local clients are added.
     pub cors_origins: Vec<String>,
-    /// Names under which clients may reach the server, beside addresses, `localhost` and [`host`](Self::host).
+    /// Host names of the server, in addition to addresses, `localhost` and [`host`](Self::host).
     pub allowed_hosts: Vec<String>,
     /// The root of the environment `local`.
     pub workspace: PathBuf,
-    /// Environments that the operator configured beside `local`.
+    /// Environments that the operator configured in addition to `local`.
     pub configured_environments: Vec<CreateEnvironment>,
-    /// Where tools find the environments of turns. The runtime's tools must share it; the server fills it.
+    /// The environments of turns, for tools. The runtime's tools must share this value; the server fills it.
     pub environments: Environments,
-    /// How programs are confined that the server runs itself, such as git; the same as for the commands of turns.
+    /// Confinement of programs that the server runs itself, such as git; the same as for commands of turns.
     pub shell: ShellSettings,
-    /// Where calls are kept that somebody allowed for good in a project; the runtime must ask it. `None` is nowhere.
-    pub remembered: Option<RememberedBook>,
-    /// The harness that threads stand on.
+    /// Permanently approved calls of projects; the runtime must query them. `None` disables permanent approvals.
+    pub remembered: Option<ProjectApprovals>,
+    /// The harness of threads.
     pub harness_id: HarnessId,
-    /// The agent that speaks in threads.
+    /// The agent of threads.
     pub agent_id: Option<AgentId>,
-    /// The models that clients can name.
+    /// The models that clients can select.
     pub models: Models,
-    /// What clients are told of the configuration.
+    /// The configuration that clients can read.
     pub config: HostConfig,
-    /// The agents of others that threads can be given; the runtime must know them.
+    /// External agents that threads can use; the runtime must have them.
     pub backends: BTreeSet<String>,
-    /// Names beside those that mean the daemon's own loop with a model, as `provider/model`.
+    /// Additional backend names for the daemon's own loop with a model, as `provider/model`.
     pub api_backends: BTreeMap<String, String>,
-    /// How much clients may ask for.
+    /// Limits for clients.
     pub limits: Limits,
-    /// How long connections may take to end when the server stops.
+    /// Grace period for connections when the server stops.
     pub grace: Duration,
-    /// How runs are traced.
+    /// Settings of run tracing.
     pub rpc: RpcSettings,
-    /// How what is stored is looked after.
+    /// Maintenance of the store.
     pub upkeep: Upkeep,
-    /// How work is kept and carried out that nobody sits beside; `None` is not at all. The records of the [`WireStore`](crate::WireStore) must
-    /// be those of the runtime's journal.
-    pub work: Option<WorkSettings>,
+    /// Settings of unattended work; `None` disables it. The [`WireStore`](crate::WireStore) must share its records with the runtime's journal.
+    pub jobs: Option<JobSettings>,
 }
 
 impl Settings {
-    /// Makes settings for a loopback address and any free port.
+    /// Creates settings for a loopback address and a free port.
     pub fn new(workspace: impl Into<PathBuf>, harness_id: HarnessId, access: Access) -> Self {
         Self {
             host: "127.0.0.1".to_owned(),
@@ -266,7 +265,7 @@ impl Settings {
             grace: Duration::from_secs(10),
             rpc: RpcSettings::default(),
             upkeep: Upkeep::default(),
-            work: None,
+            jobs: None,
         }
     }
 }

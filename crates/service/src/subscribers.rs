@@ -1,4 +1,4 @@
-//! Who follows threads: how many there may be in all and for one token.
+//! Followers of threads, limited in total and per token.
 
 use tokio_util::sync::CancellationToken;
 
@@ -7,14 +7,14 @@ use crate::quotas::{Quota, Share};
 use crate::service::{LimitPermit, Service};
 use crate::tokens::Caller;
 
-/// The place of one who follows a thread; given back when dropped.
+/// The permit of one follower; released on drop.
 pub struct Subscriber {
     share: Share,
     _permit: LimitPermit,
 }
 
 impl Subscriber {
-    /// Takes a place, if there is one for this caller.
+    /// Takes a permit, if the caller has one left.
     pub(crate) fn take(app: &Service, caller: &Caller) -> Result<Self> {
         let limit = app.settings.limits.subscribers;
         let permit = LimitPermit::of(app, |counters| &counters.subscribers);
@@ -27,7 +27,7 @@ impl Subscriber {
         })
     }
 
-    /// Cancelled when the token of who follows is taken back.
+    /// Cancelled when the follower's token is revoked.
     #[must_use]
     pub fn revoked(&self) -> &CancellationToken {
         &self.share.revoked

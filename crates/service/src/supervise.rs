@@ -1,10 +1,10 @@
-//! Background loops. One that panics is logged, counted and restarted after a while; `/ready` names those that do not work.
+//! Background loops. A loop that panics is logged, counted and restarted after a delay; `/ready` lists loops that are not working.
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use windlass_protocol::ErrorCode;
@@ -12,13 +12,13 @@ use windlass_protocol::ErrorCode;
 use crate::error::{ApiError, Result};
 use crate::service::Service;
 
-/// How long the first restart waits; each later one waits twice as long, up to [`LONGEST_WAIT`].
+/// Delay of the first restart; it doubles each time, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a restarted loop must run before it counts as working.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Why a loop ended although the server runs. It is not restarted.
+/// Why a loop ended while the server runs. It is not restarted.
 pub(crate) struct LoopFailed(pub(crate) String);
 
 /// The status of the background loops.
@@ -35,21 +35,17 @@ struct Status {
 enum State {
     #[default]
     Working,
-    /// It panicked and is restarted soon.
+    /// The loop panicked and will be restarted.
     Down,
-    /// It panicked and runs again since.
+    /// The loop panicked and was restarted.
     Restarted(Instant),
-    /// It ended for good.
+    /// The loop ended permanently.
     Failed(String),
 }
 
 impl Loops {
-    fn table(&self) -> MutexGuard<'_, BTreeMap<&'static str, Status>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn set(&self, name: &'static str, state: State) {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let status = table.entry(name).or_default();
         status.panics += u64::from(matches!(state, State::Down));
         status.state = state;
@@ -57,14 +53,14 @@ impl Loops {
 
     /// Returns how often each loop has panicked.
     pub(crate) fn panics(&self) -> Vec<(&'static str, u64)> {
-        let table = self.table();
+        let table = self.0.lock();
         let panics = table.iter().map(|(name, status)| (*name, status.panics));
         panics.collect()
     }
 
-    /// Refuses while a loop is down, or was restarted a moment ago.
+    /// Returns an error if a loop is down or was restarted recently.
     pub(crate) fn check(&self) -> Result<()> {
-        for (name, status) in self.table().iter() {
+        for (name, status) in self.0.lock().iter() {
             let why = match &status.state {
                 State::Working => continue,
                 State::Restarted(at) if at.elapsed() >= STABLE_AFTER => continue,

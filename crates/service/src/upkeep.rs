@@ -1,4 +1,4 @@
-//! Upkeep of what is stored: what the retention does not keep goes, and the log is written back, while nobody is at work.
+//! Maintenance of the store while the daemon is idle: pruning by the retention policy, and checkpoints of the log.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use uuid::Uuid;
 
 use crate::service::Service;
 
-/// How long the first upkeep waits, so that daemons that live shortly have theirs too.
+/// Delay of the first maintenance, so that short-lived daemons get theirs too.
 const FIRST: Duration = Duration::from_secs(5 * 60);
-/// How long it waits for a moment in which nobody is at work. It can do without: it works in small steps.
+/// Maximum wait for an idle moment. It is optional: maintenance works in small steps.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// How often it looks for one.
+/// Interval between checks for an idle moment.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks after what is stored until the server stops.
+/// Maintains the store until the server stops.
 pub(crate) async fn look_after(app: Service) {
     let Some(every) = app.settings.upkeep.every else {
         return;
@@ -36,14 +36,14 @@ pub(crate) async fn look_after(app: Service) {
     }
 }
 
-/// Up to a tenth more, so that many daemons on one machine do not work at the same moment.
+/// Adds up to a tenth, so that daemons on one machine do not work at the same moment.
 fn jitter(wait: Duration) -> Duration {
     let millis = u64::try_from(wait.as_millis() / 10).unwrap_or(u64::MAX);
     let (high, low) = Uuid::new_v4().as_u64_pair();
     Duration::from_millis((high ^ low) % millis.max(1))
 }
 
-/// Waits until nobody asks for anything and no turn has begun for a while.
+/// Waits until there was no request and no new turn for a while.
 async fn idle(app: &Service) {
     let mut before = None;
     loop {
@@ -58,10 +58,10 @@ async fn idle(app: &Service) {
 }
 
 impl Service {
-    /// Does the upkeep once, and notes what came of it.
+    /// Runs maintenance once and records the result.
     pub(crate) async fn maintain(&self) {
         let counters = &self.counters;
-        if let Err(error) = self.forget_work().await {
+        if let Err(error) = self.forget_jobs().await {
             tracing::error!(%error, "ended tasks are kept longer than they should be");
         }
         match self.store.maintain(Utc::now()).await {

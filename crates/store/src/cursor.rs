@@ -1,18 +1,18 @@
-//! Places in lists, as text that can be handed out and is checked when it comes back.
+//! Cursors: positions in lists as text, validated when a client returns them.
 //!
-//! A cursor names its list, the database that gave it out, how far that one was, and the place. A digest at its end finds what
-//! was cut or changed; it keeps nobody from making one up, and a made-up one shows nothing that the list does not.
+//! A cursor contains its list, the database that issued it, the newest position of that database, and the position in the list. A digest at its end
+//! detects truncation and changes. The digest is no secret, so a client can forge a cursor; a forged cursor shows nothing that the list does not.
 
-/// Why a cursor is not taken.
+/// Why a cursor is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorError {
     /// It is none: it was cut, changed, or is that of another list.
     #[error("`{cursor}` is not a cursor of this list ({why}); begin again without one")]
     Bad {
-        /// What was given.
+        /// The cursor as the client sent it, truncated.
         cursor: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// It was given out by another database.
@@ -43,10 +43,10 @@ impl List {
     }
 }
 
-/// A place: behind which entry the page begins. Its meaning is that of its list.
+/// A position: the page begins after this entry. Each list defines the meaning.
 pub(crate) type Key = (i64, u64);
 
-/// Makes and reads the cursors of one database.
+/// Encodes and decodes the cursors of one database.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursors {
     /// Names the database.
@@ -63,7 +63,7 @@ impl Cursors {
         }
     }
 
-    /// Writes a place; `upto` is the newest record of the database.
+    /// Encodes a position; `upto` is the newest record of the database.
     pub(crate) fn write(&self, list: List, upto: u64, (first, second): Key) -> String {
         let text = format!(
             "{}.{}.{upto:x}.{first:x}.{second:x}",
@@ -74,7 +74,7 @@ impl Cursors {
         format!("{text}.{digest}")
     }
 
-    /// Reads a place again.
+    /// Decodes a position.
     pub(crate) fn read(&self, list: List, upto: u64, cursor: &str) -> Result<Key, CursorError> {
         let bad = |why| CursorError::Bad {
             cursor: shown(cursor),
@@ -102,7 +102,7 @@ impl Cursors {
     }
 }
 
-/// Makes a cursor up as somebody could who has seen one: the digest keeps nobody from it.
+/// Forges a cursor from a real one, as a client could: the digest does not prevent it.
 pub(crate) fn made_up(cursor: &str, first: u64, second: u64) -> String {
     let parts: Vec<&str> = cursor.split('.').take(3).collect();
     let text = format!("{}.{first:x}.{second:x}", parts.join("."));
@@ -113,7 +113,7 @@ fn digest(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..DIGEST].to_owned()
 }
 
-/// What is shown of a cursor that may be anything.
+/// Truncates an untrusted cursor for an error message.
 fn shown(cursor: &str) -> String {
     cursor.chars().take(80).collect()
 }

@@ -1,5 +1,4 @@
-//! What Windlass keeps: the journal of events, files, keys, secrets and sessions, each with its rules and a suite
-//! that checks them.
+//! The stores of Windlass: the journal of events, files, keys, secrets and sessions, each with rules and a conformance suite.
 
 pub mod conformance;
 mod cursor;
@@ -10,6 +9,7 @@ pub mod host_records;
 pub mod journal;
 pub mod ledger;
 mod lock;
+mod maintenance;
 pub mod queries;
 mod recently_used;
 mod records;
@@ -18,11 +18,10 @@ pub mod sessions;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod storage;
-mod upkeep;
 
 pub use cursor::CursorError;
 pub use files::*;
-pub use host_records::{HostRecord, HostRecords, MemoryHostRecords, Put};
+pub use host_records::{HostRecord, HostRecords, MemoryHostRecords, RowWrite};
 pub use journal::{
     Batch, Claim, EventSink, FeedEntry, FeedPage, Journal, JournalError, MemoryJournal, Page,
     Retention, StreamKey, StreamStatus,
@@ -30,14 +29,14 @@ pub use journal::{
 pub use ledger::{
     LedgerError, MemoryLedger, OwnerSpending, Reservation, Settlement, SpendingLedger,
 };
+pub use maintenance::{Maintenance, MaintenanceReport, OverLimit};
 pub use queries::{
     Listed, MemoryQueries, Queries, QueryError, RunRow, ThreadQuery, ThreadRow, TurnRow, TurnRun,
 };
 pub use recently_used::RecentlyUsed;
 pub use records::Records;
-pub use runs::{Begun, KeptRun, MemoryRunLog, RunFilter, RunKind, RunLog, RunPage};
+pub use runs::{BeginOutcome, MemoryRunLog, RunFilter, RunKind, RunLog, RunPage, StoredRun};
 pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};
 pub use storage::InMemorySessionStorageStore;
-pub use upkeep::{OverLimit, Upkeep, Upkept};

@@ -30,7 +30,7 @@ impl<T: Default> Default for Shared<T> {
     }
 }
 
-/// Prints nothing of the value: it may be a secret.
+/// Prints no part of the value, which may be a secret.
 impl<T> fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Shared(..)")

@@ -1,4 +1,4 @@
-//! A cache that knows what was used longest ago.
+//! A cache that evicts the least recently used entry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -41,20 +41,18 @@ impl<K: Copy + Eq + Hash, V> RecentlyUsed<K, V> {
         self.by_key.insert(key, (self.uses, value));
     }
 
-    /// Takes a value out.
     pub fn remove(&mut self, key: K) -> Option<V> {
         let (used, value) = self.by_key.remove(&key)?;
         self.by_use.remove(&used);
         Some(value)
     }
 
-    /// Takes out what was used longest ago.
+    /// Removes the least recently used value.
     pub fn remove_oldest(&mut self) -> Option<V> {
         let (_, key) = self.by_use.pop_first()?;
         self.by_key.remove(&key).map(|(_, value)| value)
     }
 
-    /// Takes all out.
     pub fn clear(&mut self) {
         self.by_key.clear();
         self.by_use.clear();

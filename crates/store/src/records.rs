@@ -8,13 +8,13 @@ use windlass_core::session::{Session, SubagentStatus};
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
-/// Keeps harnesses, agents and sessions.
+/// Storage of harnesses, agents and sessions.
 #[async_trait]
 pub trait Records: AgentStore + HarnessStore + SessionStore + SessionMutator {
     /// Adds a harness or replaces the one with its id.
     async fn add_harness(&self, harness: Harness) -> Result<()>;
 
-    /// Removes a harness; tells whether it was there.
+    /// Removes a harness; returns whether it existed.
     async fn remove_harness(&self, id: HarnessId) -> Result<bool>;
 
     /// Lists the harnesses, the oldest id first.
@@ -23,7 +23,7 @@ pub trait Records: AgentStore + HarnessStore + SessionStore + SessionMutator {
     /// Adds an agent or replaces the one with its id.
     async fn add_agent(&self, agent: Agent) -> Result<()>;
 
-    /// Removes an agent; tells whether it was there.
+    /// Removes an agent; returns whether it existed.
     async fn remove_agent(&self, id: AgentId) -> Result<bool>;
 
     /// Lists the agents, the oldest id first.
@@ -32,10 +32,10 @@ pub trait Records: AgentStore + HarnessStore + SessionStore + SessionMutator {
     /// Adds a session or replaces the one with its id.
     async fn add_session(&self, session: Session) -> Result<()>;
 
-    /// Sets the status of a session that works for another, and nothing else of its record; tells whether it is there.
+    /// Sets only the subagent status of a session; returns whether the session exists.
     async fn set_subagent_status(&self, id: SessionId, status: SubagentStatus) -> Result<bool>;
 
-    /// Removes a session's record; tells whether it was there.
+    /// Removes a session's record; returns whether it existed.
     async fn remove_session(&self, id: SessionId) -> Result<bool>;
 
     /// Lists the sessions, the oldest first.
@@ -44,8 +44,8 @@ pub trait Records: AgentStore + HarnessStore + SessionStore + SessionMutator {
     /// Lists the ids of the sessions, the oldest first. No record is read.
     async fn session_ids(&self) -> Result<Vec<SessionId>>;
 
-    /// Lists the ids of sessions that work for another one, the newest first: of one parent or of all, `limit` behind the first `skip`.
-    /// Sessions without a parent cost nothing.
+    /// Lists the IDs of child sessions, newest first: of one parent or of all, `limit` after the first `skip`. Sessions without a parent cost
+    /// nothing.
     async fn child_ids(
         &self,
         parent: Option<SessionId>,

@@ -20,7 +20,7 @@ pub struct InMemorySessionStore {
 }
 
 impl InMemorySessionStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -31,7 +31,7 @@ impl InMemorySessionStore {
         self.sessions.write().insert(session.id, Box::new(session));
     }
 
-    /// Changes a session in place, in one step; tells whether it is there.
+    /// Changes a session atomically; returns whether it exists.
     pub fn modify(&self, session_id: SessionId, change: impl FnOnce(&mut Session)) -> bool {
         match self.sessions.write().get_mut(&session_id) {
             Some(session) => {
@@ -42,7 +42,7 @@ impl InMemorySessionStore {
         }
     }
 
-    /// Tells whether a session is there.
+    /// Returns whether a session exists.
     #[must_use]
     pub fn contains(&self, session_id: SessionId) -> bool {
         self.sessions.read().contains_key(&session_id)

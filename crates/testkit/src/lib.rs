@@ -1,4 +1,6 @@
-//! Fakes for the tests of Windlass: a model server that speaks four wire APIs on loopback.
+//! Fixtures for the tests of Windlass: a daemon process that can be killed with a client of its API ([`Home`], [`Daemon`], [`Client`]; [`AsyncClient`] for a
+//! daemon in the same process),
+//! and a model server that speaks four wire APIs on loopback.
 //!
 //! A test takes one request after the other and releases the answer chunk by chunk, so that it says itself when the
 //! model speaks, stalls, breaks off or talks nonsense:
@@ -18,11 +20,17 @@
 //! # }
 //! ```
 
+mod async_client;
+mod client;
+mod daemon;
 mod processes;
 mod server;
 mod skipped;
 mod wire;
 
+pub use async_client::{AsyncClient, AsyncReply, FrameStream, StreamFrame, soon};
+pub use client::{ApiReply, Client, EventReader, Frame};
+pub use daemon::{Daemon, Home, TOKEN};
 pub use processes::{pids_of, sleepers, unique_sleep};
 pub use server::{After, Exchange, FakeServer, Reply, Request};
 pub use skipped::skipped;

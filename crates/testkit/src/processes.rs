@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A number of seconds that only one test sleeps, so that its processes can be told from others.
+/// A number of seconds that only one test sleeps, so that its processes can be identified.
 pub fn unique_sleep() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -26,13 +26,12 @@ pub struct FakeServer {
 /// What a client sent.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The method.
+    /// HTTP method.
     pub method: String,
     /// The path with its parameters.
     pub path: String,
     /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
     /// Where the connection comes from; calls over one connection have the same.
     pub client_port: u16,
@@ -58,9 +57,7 @@ impl Request {
 /// A whole answer, for servers that answer by themselves.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
-    /// The headers.
     pub headers: Vec<(String, String)>,
     /// The body, written piece by piece.
     pub chunks: Vec<String>,
@@ -71,7 +68,7 @@ pub struct Reply {
 /// What comes after the last piece of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum After {
-    /// Its end.
+    /// The response is complete.
     #[default]
     End,
     /// Nothing: it stays open until the client is gone.
@@ -96,7 +93,7 @@ impl FakeServer {
         })
     }
 
-    /// Starts a server that answers by itself.
+    /// Starts a server that answers automatically.
     pub async fn answering(
         answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> io::Result<Self> {
@@ -127,7 +124,7 @@ impl FakeServer {
     ///
     /// # Panics
     ///
-    /// When the server answers by itself, so that there are none to take.
+    /// If the server answers automatically, so that no requests are queued.
     pub async fn next(&mut self) -> Exchange {
         match self.requests.recv().await {
             Some(exchange) => exchange,
@@ -288,7 +285,7 @@ impl Exchange {
     }
 
     fn give_back(self) {
-        // Nobody waits for it when the server is gone.
+        // The test may have dropped the server.
         let _ = self.back.send(self.socket);
     }
 }

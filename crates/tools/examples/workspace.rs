@@ -1,4 +1,4 @@
-//! An agent that changes files of a directory, after somebody allowed it.
+//! An agent that changes files of a directory, after approval by the user.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::json;

@@ -1,21 +1,21 @@
-//! Whether somebody is asked before something changes.
+//! Configuration of whether tools that change something need approval.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::tools::ToolPolicy;
 
-/// Whether somebody is asked before something changes.
+/// Whether calls that change something need approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
-    /// Each call waits until somebody allows it, unless its turn approves everything.
+    /// Each call waits for approval, unless its turn approves every call.
     #[default]
     Ask,
-    /// Nobody is asked.
+    /// No call needs approval.
     Never,
 }
 
-/// What can be set where a capability is enabled.
+/// Configuration of a capability where it is enabled.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
@@ -23,7 +23,7 @@ struct Config {
 }
 
 impl Approval {
-    /// Reads a capability's configuration; nothing said is the default.
+    /// Parses a capability's configuration; an absent value is the default.
     pub(crate) fn of(config: &Value) -> Result<Self, String> {
         if config.is_null() {
             return Ok(Self::default());
@@ -34,7 +34,7 @@ impl Approval {
             .map_err(|error| error.to_string())
     }
 
-    /// Returns when a tool that changes something may run.
+    /// Returns the policy for a tool that changes something.
     pub(crate) fn policy(self) -> ToolPolicy {
         match self {
             Self::Ask => ToolPolicy::RequiresApproval,
@@ -55,6 +55,32 @@ impl Approval {
         })
     }
 }
+
+/// The methods of a capability whose tools run in environments and whose changes need approval if the configuration requires it.
+macro_rules! approvable_tools {
+    () => {
+        fn config_schema(&self) -> Option<serde_json::Value> {
+            Some(Approval::schema())
+        }
+        fn validate_config(&self, config: &serde_json::Value) -> Result<(), String> {
+            Approval::of(config).map(drop)
+        }
+        fn knows_environment(
+            &self,
+            environment: &windlass_core::turn_environment::TurnEnvironment,
+        ) -> bool {
+            self.environments.get(&environment.environment_id).is_some()
+        }
+        fn tools(&self) -> Vec<Box<dyn Tool>> {
+            self.tools_for(Approval::Ask)
+        }
+        fn tools_with_config(&self, config: &serde_json::Value) -> Vec<Box<dyn Tool>> {
+            // An invalid configuration was rejected earlier; here it means `ask`.
+            self.tools_for(Approval::of(config).unwrap_or_default())
+        }
+    };
+}
+pub(crate) use approvable_tools;
 
 #[cfg(test)]
 mod tests {

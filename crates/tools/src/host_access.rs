@@ -1,8 +1,8 @@
-//! Files and programs for an agent of others, as far as its turn's environment allows: the same walls as for our own tools.
+//! Files and programs for an external agent, within its turn's environment: the same restrictions as for Windlass's own tools.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
@@ -11,20 +11,21 @@ use windlass_core::backend::{
     HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput, TerminalRequest,
 };
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Output, Place, Program, Running};
+use windlass_process::{Output, Program, Running, SandboxSpec};
 
 use crate::environments::Environments;
+use crate::lock::lock;
 use crate::shell::ShellSettings;
 use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
 
-/// How large a file may be that is read for an agent.
+/// Maximum size of a file that an agent can read.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// How many terminals an agent may have at once.
+/// Maximum number of terminals of an agent at once.
 const MAX_TERMINALS: usize = 32;
-/// How much of a terminal's output is kept, whatever the agent asks for.
+/// Maximum retained output of a terminal, whatever the agent requests.
 const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
-/// What an agent may ask of the host in one turn. Dropping it ends the programs that it has started.
+/// An agent's access to the host in one turn. Dropping it ends the programs that the agent started.
 pub struct TurnHostAccess {
     environments: Environments,
     settings: ShellSettings,
@@ -33,27 +34,27 @@ pub struct TurnHostAccess {
     terminals: Mutex<Terminals>,
 }
 
-/// What narrows the place of a program further than the environment does.
-type Walls = dyn Fn(&mut Place) -> Result<(), String> + Send + Sync;
+/// Further restrictions on the sandbox of a program.
+type Walls = dyn Fn(&mut SandboxSpec) -> Result<(), String> + Send + Sync;
 
 #[derive(Default)]
 struct Terminals {
     next: u64,
-    /// How many are about to be open.
+    /// Number of terminals that are being started.
     starting: usize,
     open: HashMap<String, Arc<Terminal>>,
 }
 
-/// A place among the terminals for one that is about to be open.
+/// A reserved slot for a terminal that is being started.
 struct Starting<'a>(&'a TurnHostAccess);
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        self.0.terminals().starting -= 1;
+        lock(&self.0.terminals).starting -= 1;
     }
 }
 
-/// A program that an agent has started.
+/// A program that an agent started.
 struct Terminal {
     output: Arc<Output>,
     stop: Arc<Notify>,
@@ -63,13 +64,13 @@ struct Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // With its task goes the program, and all that it has started.
+        // Aborting the task ends the program and everything it started.
         self.task.abort();
     }
 }
 
 impl TurnHostAccess {
-    /// What the environment of a turn allows.
+    /// Creates the access that the environment of a turn permits.
     #[must_use]
     pub fn new(
         environments: Environments,
@@ -85,25 +86,19 @@ impl TurnHostAccess {
         }
     }
 
-    /// Narrows the place of each program that the agent starts, as that of the agent itself.
+    /// Restricts the sandbox of each program that the agent starts, like the agent's own.
     #[must_use]
     pub fn with_walls(
         mut self,
-        walls: impl Fn(&mut Place) -> Result<(), String> + Send + Sync + 'static,
+        walls: impl Fn(&mut SandboxSpec) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         self.walls = Some(Arc::new(walls));
         self
     }
 
-    fn terminals(&self) -> MutexGuard<'_, Terminals> {
-        self.terminals
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a place before the program is started: many may be asked for at once.
+    /// Reserves a slot before the program starts, because an agent may start many at once.
     fn begin_start(&self) -> Result<Starting<'_>, HostAccessError> {
-        let mut terminals = self.terminals();
+        let mut terminals = lock(&self.terminals);
         if terminals.open.len() + terminals.starting >= MAX_TERMINALS {
             let text =
                 format!("{MAX_TERMINALS} terminals are open, which is the limit; release one");
@@ -114,11 +109,11 @@ impl TurnHostAccess {
     }
 
     fn terminal(&self, id: &str) -> Result<Arc<Terminal>, HostAccessError> {
-        let found = self.terminals().open.get(id).cloned();
+        let found = lock(&self.terminals).open.get(id).cloned();
         found.ok_or_else(|| HostAccessError::NotFound(format!("there is no terminal `{id}`")))
     }
 
-    /// Does something with files where blocking does no harm.
+    /// Runs a file operation on a blocking thread.
     async fn with_files<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ResolvedWorkspace) -> Result<T, FileError> + Send + 'static,
@@ -215,7 +210,7 @@ impl HostAccess for TurnHostAccess {
             exit,
             task: task.abort_handle(),
         };
-        let mut terminals = self.terminals();
+        let mut terminals = lock(&self.terminals);
         terminals.next += 1;
         let id = format!("terminal-{}", terminals.next);
         terminals.open.insert(id.clone(), Arc::new(terminal));
@@ -247,12 +242,12 @@ impl HostAccess for TurnHostAccess {
 
     async fn release_terminal(&self, id: &str) -> Result<(), HostAccessError> {
         self.terminal(id)?;
-        self.terminals().open.remove(id);
+        lock(&self.terminals).open.remove(id);
         Ok(())
     }
 
     fn release_all(&self) {
-        let open = std::mem::take(&mut self.terminals().open);
+        let open = std::mem::take(&mut lock(&self.terminals).open);
         drop(open);
     }
 }
@@ -268,30 +263,30 @@ impl TurnHostAccess {
         let walls = self.walls.clone();
         let made = tokio::task::spawn_blocking(move || {
             let cwd = request.cwd.as_deref().map(Path::to_string_lossy);
-            let place = settings.place_of(&environments, turn.as_ref(), cwd.as_deref());
-            let mut place =
-                place.map_err(|error| HostAccessError::NotAllowed(error.to_string()))?;
+            let sandbox = settings.sandbox_of(&environments, turn.as_ref(), cwd.as_deref());
+            let mut sandbox =
+                sandbox.map_err(|error| HostAccessError::NotAllowed(error.to_string()))?;
             if let Some(walls) = walls {
-                walls(&mut place).map_err(HostAccessError::NotAllowed)?;
+                walls(&mut sandbox).map_err(HostAccessError::NotAllowed)?;
             }
             let mut program = match request.arguments.is_empty() {
                 true => {
-                    let mut program = place.program(&settings.shell, output);
+                    let mut program = sandbox.program(&settings.shell, output);
                     program.arguments = vec!["-c".into(), request.command.into()];
                     program
                 }
                 false => {
-                    let mut program = place.program(request.command, output);
+                    let mut program = sandbox.program(request.command, output);
                     program.arguments = request.arguments.into_iter().map(Into::into).collect();
                     program
                 }
             };
-            let mut variables = settings.variables_in(&program.bounds);
+            let mut variables = settings.variables_in(&program.sandbox.bounds);
             let own = request.variables.into_iter();
             variables.extend(own.map(|(name, value)| (name.into(), value.into())));
             program.variables = variables;
             program.time = Some(settings.max_timeout);
-            program.ladder = settings.ladder();
+            program.shutdown = settings.shutdown();
             Ok(program)
         });
         made.await
@@ -299,7 +294,7 @@ impl TurnHostAccess {
     }
 }
 
-/// Waits for the end of a program, and ends it when it is told to.
+/// Waits for the end of a program; stops it on request.
 async fn look_after(
     mut running: Running,
     stop: Arc<Notify>,

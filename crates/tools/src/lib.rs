@@ -1,9 +1,9 @@
-//! Tools of Windlass that touch the world: files and a shell, inside of an *environment*, and pages of the web.
+//! Tools of Windlass with side effects: files and a shell in an *environment*, and pages of the web.
 //!
-//! An [`Environment`] is a named root directory with a [`Policy`]. A registry of them, [`Environments`], is shared by the
-//! host and the tools: the host adds and removes, the tools look up where their turn works. A turn says so with a
-//! [`TurnEnvironment`](windlass_core::turn_environment::TurnEnvironment) in its input's request, which is recorded with the
-//! input; one that says nothing works in the root of the default environment.
+//! An [`Environment`] is a named root directory with a [`Policy`]. The host and the tools share a registry of them,
+//! [`Environments`]: the host adds and removes environments, and the tools look up the one of their turn. A turn names its
+//! environment with a [`TurnEnvironment`](windlass_core::turn_environment::TurnEnvironment) in its input's request, which is
+//! recorded with the input. A turn that names none works in the root of the default environment.
 //!
 //! ```
 //! use windlass_core::capabilities::CapabilityRegistry;
@@ -21,42 +21,43 @@
 //! | capability | tools | effect | approval |
 //! | --- | --- | --- | --- |
 //! | `files` | `read`, `list`, `glob`, `grep` | pure: run again after a crash | none |
-//! | `files` | `write` | idempotent: run again after a crash | asked for |
-//! | `files` | `edit` | at most once | asked for |
-//! | `shell` | `shell` | at most once | asked for |
-//! | `shell` | `shell_output`, where outputs are kept | pure: run again after a crash | none |
-//! | `shell` | `shell_stop`, where outputs are kept | idempotent: run again after a crash | none |
+//! | `files` | `write` | idempotent: run again after a crash | required |
+//! | `files` | `edit` | at most once | required |
+//! | `shell` | `shell` | at most once | required |
+//! | `shell` | `shell_output`, if outputs are stored | pure: run again after a crash | none |
+//! | `shell` | `shell_stop`, if outputs are stored | idempotent: run again after a crash | none |
 //! | `repository` | `activate_skill` | pure: run again after a crash | none |
-//! | `web_fetch` | `web_fetch` | idempotent: run again after a crash | asked for |
+//! | `web_fetch` | `web_fetch` | idempotent: run again after a crash | required |
 //!
-//! `web_fetch` needs the feature `web`, a platform whose egress service is a `WebEgress`, and is registered by itself (`WebCapability`).
+//! `web_fetch` needs the feature `web` and a platform whose egress service is a `WebEgress`. It is registered separately (`WebCapability`).
 //!
-//! Calls that change something run one after the other; calls that look run beside each other. Whether somebody is asked
-//! is set per capability with the configuration `{"approval": "ask"}` (the default) or `{"approval": "never"}`, and a turn whose
-//! request approves everything is not asked either.
+//! Calls that change something run one after the other; read-only calls run in parallel. The configuration `{"approval": "ask"}`
+//! (the default) or `{"approval": "never"}` of a capability sets whether its calls need approval. A turn whose request approves
+//! everything needs none.
 //!
-//! # What holds
+//! # Guarantees
 //!
 //! - **No path leaves the root.** Paths are resolved below a handle of the root; `..`, absolute paths and links that lead
-//!   out fail with `path_outside_environment`, also when a name is swapped for a link midway.
-//! - **What the host keeps to itself stays out of reach,** whatever the root: [`Environments::hide`] names it once, for files
-//!   tools and commands alike.
-//! - **Files are whole.** A write makes a new file and renames it. Two edits of one file never lose one another, and what
-//!   an editor of the user changed meanwhile is not overwritten.
-//! - **Commands are confined** by bubblewrap where it works, else by landlock, and else refused unless the policy allows
-//!   them to run unconfined. The root is all that they can write; their variables are an allow-list; they have no input.
-//! - **The process tree ends with the call:** when it ends, when it is cancelled, when its time is over, and when the
-//!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
-//!   for the start of a host, and [`Records`] the third: it finds also what has thrown away the mark.
-//! - **Pages come from the public internet** and from what the operator opens, judged by the address that is connected to, on every redirect.
-//! - **What is too long to show can be kept,** within limits, with [`Environments::keep_outputs`]; only then do commands run in the background.
-//! - **Limits everywhere,** and a remark in the result that says what was left out.
+//!   out fail with `path_outside_environment`, even if a name is replaced by a link during the call.
+//! - **Hidden paths of the host are out of reach,** whatever the root: [`Environments::hide`] applies to file tools and
+//!   commands alike.
+//! - **Files are written atomically.** A write creates a new file and renames it. Concurrent edits of one file are not lost, and
+//!   a change by the user's editor is not overwritten.
+//! - **Commands are confined** by bubblewrap if it works, else by Landlock, and else refused unless the policy allows
+//!   unconfined commands. They can write only to the root; their variables are an allowlist; they have no input.
+//! - **The process tree ends with the call:** when the command exits, is cancelled or exceeds its time limit, and when the
+//!   process of the host dies. See [`Confinement`] for the guarantees of each method. At startup, a host ends processes that
+//!   nevertheless remain with [`end_leftovers`], and with [`Records`] also those that removed their mark.
+//! - **Pages come from the public internet** and from hosts that the operator opens. Every redirect is checked by the address of the connection.
+//! - **Outputs that are too long to show can be stored,** within limits, with [`Environments::keep_outputs`]; only then do commands run in the background.
+//! - **Everything is limited,** and a remark in the result lists what was omitted.
 
 mod approval;
 mod checkpoint;
 mod environments;
 mod files;
 mod host_access;
+mod lock;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 mod outputs;
@@ -85,8 +86,8 @@ pub use outputs::{OutputLimits, Outputs};
 pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
 pub use repository::{FoundSkill, FoundSkills, RepositoryCapability};
 pub use shell::{
-    ALLOWED_VARIABLES, HomeAccess, HomePathError, Look, LookError, LookOutput, PlaceRefused,
-    SHARED_HOME_DIRECTORIES, ShellCapability, ShellSettings, UserHome,
+    ALLOWED_VARIABLES, HomeAccess, HomePathError, Look, LookError, LookOutput,
+    SHARED_HOME_DIRECTORIES, SandboxDenied, ShellCapability, ShellSettings, UserHome,
 };
 #[cfg(feature = "web")]
 pub use web::{InvalidWebRule, Resolver, WebCapability, WebEgress, WebRules, WebSettings};
@@ -95,7 +96,7 @@ pub use windlass_process::{
 };
 pub use workspace::{FileError, ResolvedWorkspace};
 
-/// Adds the capabilities `files`, `shell` and `repository`. Harnesses, agents and sessions enable them by name.
+/// Registers the capabilities `files`, `shell` and `repository`. Harnesses, agents and sessions enable them by name.
 pub fn register(
     registry: &mut CapabilityRegistry,
     environments: &Environments,
@@ -106,7 +107,7 @@ pub fn register(
     registry.register(RepositoryCapability::new(environments.clone()));
 }
 
-/// The programs of these pages are compiled and run with the documentation's tests.
+/// Compiles and runs the examples of these pages with the documentation tests.
 #[cfg(all(doctest, feature = "mcp"))]
 #[doc = include_str!("../../../docs/mcp.md")]
 struct McpDoctests;

@@ -1,29 +1,30 @@
-//! Secrets in what tools read and keep. A result is masked as a whole, but half of a secret has no mask: what is cut is cut beside secrets, or masked before.
+//! Secrets in the data that tools read and store. A complete result is masked, but half of a secret would not be recognized. Data is therefore cut
+//! only between secrets, or masked before it is cut.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read};
 
 use windlass_core::traits::SecretPlaces;
 
-/// Returns how many bytes cannot become part of a secret, whatever follows. A character that is not whole yet may.
+/// Returns the length of the prefix that cannot become part of a secret, whatever follows. It excludes an incomplete character at the end.
 pub(crate) fn settled(places: &dyn SecretPlaces, bytes: &[u8]) -> usize {
     places.settled(&plain(&bytes[..whole_characters(bytes)]))
 }
 
-/// Returns from where on bytes cannot be the rest of a secret, whatever came before.
+/// Returns the offset from which bytes cannot be the rest of a secret, whatever came before.
 pub(crate) fn begun(places: &dyn SecretPlaces, bytes: &[u8]) -> usize {
-    // A character that was cut is the rest of whatever it belonged to.
+    // Continuation bytes at the start are the rest of a character that was cut.
     let is_rest = |byte: &&u8| **byte & 0xc0 == 0x80;
     let cut = bytes.iter().take(3).take_while(is_rest).count();
     cut + places.begun(&plain(&bytes[cut..]))
 }
 
-/// Returns the last place up to this one that is inside of no secret.
+/// Returns the last offset up to `place` that is not inside a secret.
 pub(crate) fn outside_before(places: &dyn SecretPlaces, bytes: &[u8], place: usize) -> usize {
     places.outside_before(&plain(bytes), place)
 }
 
-/// Writes bytes as a text of the same length; what is no text becomes letters that no secret has.
+/// Converts bytes to a text of the same length; invalid bytes become a character that no secret contains.
 pub(crate) fn plain(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -33,7 +34,7 @@ pub(crate) fn plain(bytes: &[u8]) -> String {
     text
 }
 
-/// Puts masks in the places of secrets. There are as many lines as before.
+/// Replaces secrets with masks. The number of lines stays the same.
 pub(crate) fn masked<'a>(places: Option<&dyn SecretPlaces>, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let Some(places) = places else {
         return Cow::Borrowed(bytes);
@@ -55,11 +56,11 @@ pub(crate) fn masked<'a>(places: Option<&dyn SecretPlaces>, bytes: &'a [u8]) -> 
     Cow::Owned(masked)
 }
 
-/// Reads with masks in the places of secrets.
+/// A reader that replaces secrets with masks.
 pub(crate) struct Masked<'a, R> {
     source: R,
     places: Option<&'a dyn SecretPlaces>,
-    /// What was read and may be the beginning of a secret.
+    /// Bytes that may be the beginning of a secret.
     held: Vec<u8>,
     ready: Vec<u8>,
     at: usize,
@@ -117,7 +118,7 @@ impl<R: BufRead> Read for Masked<'_, R> {
     }
 }
 
-/// Returns how many bytes there are without a character at the end that is not whole yet.
+/// Returns the length without an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;

@@ -1,8 +1,9 @@
-//! What the tools here have in common: arguments as a struct, work on an open workspace, failures as a value.
+//! Common parts of the tools: arguments as a struct, work on an open workspace, errors as a value.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
@@ -13,11 +14,12 @@ use windlass_core::typed_id::SessionId;
 
 use crate::checkpoint::{ChangingTurn, OwnWrite, changing_now};
 use crate::environments::Environments;
+use crate::lock::lock;
 use crate::outputs::SessionOutputs;
 use crate::secrets;
 use crate::workspace::{FileError, ResolvedWorkspace, Written};
 
-/// Calls of this class run one after the other: what changes files, and commands, which may.
+/// Concurrency class of calls that run one after the other: file changes, and commands, which may change files.
 pub(crate) const CHANGES: &str = "workspace";
 
 /// A tool that works on files.
@@ -28,22 +30,22 @@ pub(crate) trait FileTool: Send + Sync + 'static {
 
     fn schema() -> Value;
     fn hints() -> ToolHints;
-    /// Carries a call out, where blocking does no harm.
+    /// Executes a call; runs on a blocking thread.
     fn run(args: Self::Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError>;
 }
 
-/// What a call knows beside its arguments.
+/// Context of a call besides its arguments.
 #[derive(Clone, Default)]
 pub(crate) struct Call {
-    /// What a long call looks at to see whether anybody still wants it.
+    /// Whether the result is still wanted; long calls poll this.
     pub(crate) cancelled: Arc<AtomicBool>,
-    /// The outputs that were too long to show, if they are kept.
+    /// The session's stored outputs, if enabled.
     pub(crate) outputs: Option<SessionOutputs>,
-    /// Skills of repositories that are switched off.
+    /// Repository skills that are switched off.
     pub(crate) skills_off: Arc<BTreeSet<String>>,
-    /// The secrets that may not be shown.
+    /// Secrets to mask.
     pub(crate) places: Option<Arc<dyn SecretPlaces>>,
-    /// What it has written.
+    /// The files that the call wrote.
     wrote: Arc<Mutex<Vec<OwnWrite>>>,
 }
 
@@ -64,25 +66,21 @@ impl Call {
 }
 
 impl Call {
-    /// Notes what was written, so that it can be told from what others do meanwhile.
+    /// Records a write, so that it can be distinguished from concurrent changes.
     pub(crate) fn note(&self, written: &Written) {
         let before = written.before.as_ref().map(String::as_bytes);
         let own = OwnWrite::new(written.path.clone(), before, written.after.as_bytes());
-        self.lock_wrote().push(own);
+        lock(&self.wrote).push(own);
     }
 
-    /// Masks a text line by line, before it is cut or taken apart.
+    /// Masks a text line by line, before it is truncated or split.
     pub(crate) fn masked(&self, text: &str) -> String {
         let masked = secrets::masked(self.places.as_deref(), text.as_bytes());
         String::from_utf8_lossy(&masked).into_owned()
     }
-
-    fn lock_wrote(&self) -> MutexGuard<'_, Vec<OwnWrite>> {
-        self.wrote.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Says that nobody wants the result any more.
+/// Sets the cancellation flag on drop.
 struct CancelOnDrop(Call);
 
 impl Drop for CancelOnDrop {
@@ -91,15 +89,72 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A tool that works on files, for the runtime.
-pub(crate) struct Adapted<T> {
+/// A tool that needs its session and deserializes its arguments into a struct.
+#[async_trait]
+pub(crate) trait SessionTool: Send + Sync + 'static {
+    type Args: DeserializeOwned + Send;
+
+    fn name(&self) -> &str;
+    fn description(&self) -> &str;
+    fn schema(&self) -> Value;
+    fn hints(&self) -> ToolHints;
+    fn policy(&self) -> ToolPolicy {
+        ToolPolicy::Auto
+    }
+    async fn run(&self, args: Self::Args, context: &ToolContext) -> ToolExecutionResult;
+}
+
+/// Adapts a session tool to the runtime's interface.
+struct InSession<T>(T);
+
+pub(crate) fn in_session(tool: impl SessionTool) -> Box<dyn Tool> {
+    Box::new(InSession(tool))
+}
+
+#[async_trait]
+impl<T: SessionTool> Tool for InSession<T> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn description(&self) -> &str {
+        self.0.description()
+    }
+    fn parameters_schema(&self) -> Value {
+        self.0.schema()
+    }
+    fn hints(&self) -> ToolHints {
+        self.0.hints()
+    }
+    fn policy(&self) -> ToolPolicy {
+        self.0.policy()
+    }
+    fn requires_context(&self) -> bool {
+        true
+    }
+    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
+        self.execute_with_context(arguments, &no_session()).await
+    }
+    async fn execute_with_context(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> ToolExecutionResult {
+        match arguments_of(self.0.name(), arguments) {
+            Ok(args) => self.0.run(args, context).await,
+            Err(refused) => refused,
+        }
+    }
+}
+
+/// Adapts a file tool to a session tool.
+struct Adapted<T> {
     environments: Environments,
     policy: ToolPolicy,
     tool: std::marker::PhantomData<fn() -> T>,
 }
 
 pub(crate) fn boxed<T: FileTool>(environments: &Environments, policy: ToolPolicy) -> Box<dyn Tool> {
-    Box::new(Adapted::<T> {
+    in_session(Adapted::<T> {
         environments: environments.clone(),
         policy,
         tool: std::marker::PhantomData,
@@ -107,14 +162,16 @@ pub(crate) fn boxed<T: FileTool>(environments: &Environments, policy: ToolPolicy
 }
 
 #[async_trait]
-impl<T: FileTool> Tool for Adapted<T> {
+impl<T: FileTool> SessionTool for Adapted<T> {
+    type Args = T::Args;
+
     fn name(&self) -> &str {
         T::NAME
     }
     fn description(&self) -> &str {
         T::DESCRIPTION
     }
-    fn parameters_schema(&self) -> Value {
+    fn schema(&self) -> Value {
         T::schema()
     }
     fn hints(&self) -> ToolHints {
@@ -123,48 +180,39 @@ impl<T: FileTool> Tool for Adapted<T> {
     fn policy(&self) -> ToolPolicy {
         self.policy
     }
-    fn requires_context(&self) -> bool {
-        true
-    }
-    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        self.execute_with_context(arguments, &nowhere()).await
-    }
-    async fn execute_with_context(
-        &self,
-        arguments: Value,
-        context: &ToolContext,
-    ) -> ToolExecutionResult {
-        let args: T::Args = match arguments_of(T::NAME, arguments) {
-            Ok(args) => args,
-            Err(told) => return told,
-        };
+    async fn run(&self, args: T::Args, context: &ToolContext) -> ToolExecutionResult {
         let (environments, turn) = (self.environments.clone(), context.environment.clone());
         let (call, of) = (Call::of(&environments, context), turn_of(context));
         let _guard = CancelOnDrop(call.clone());
         let done = tokio::task::spawn_blocking(move || {
             let at = environments.resolve(turn.as_ref());
             let at = Arc::new(at.map_err(|error| error.to_string())?);
-            // Ended here and not by who waits: the work goes on when nobody does.
+            // Ended on the blocking thread and not by the caller: the work continues if the caller stops waiting.
             let changing = match T::hints().readonly {
                 Some(true) => None,
                 _ => changing_now(&environments, &at, of)?,
             };
             let done = T::run(args, &at, &call).map_err(|error| error.to_string());
             if let Some(changing) = changing {
-                let own = std::mem::take(&mut *call.lock_wrote());
+                let own = std::mem::take(&mut *lock(&call.wrote));
                 changing.end_with(done.is_ok().then_some(own));
             }
             done
         });
-        match done.await {
-            Ok(Ok(value)) => ToolExecutionResult::success(value),
-            Ok(Err(told)) => ToolExecutionResult::tool_error(told),
-            Err(error) => ToolExecutionResult::internal_error(error),
-        }
+        done.await
+            .map_or_else(ToolExecutionResult::internal_error, told)
     }
 }
 
-/// Returns the turn that calls, if there is one.
+/// Converts a call's outcome to its result: the value, or the message of the error.
+pub(crate) fn told(done: Result<Value, impl Display>) -> ToolExecutionResult {
+    match done {
+        Ok(value) => ToolExecutionResult::success(value),
+        Err(error) => ToolExecutionResult::tool_error(error.to_string()),
+    }
+}
+
+/// Returns the turn of a call, if there is one.
 pub(crate) fn turn_of(context: &ToolContext) -> Option<ChangingTurn> {
     let turn_id = context.event_context.as_ref()?.turn_id?;
     Some(ChangingTurn {
@@ -173,13 +221,13 @@ pub(crate) fn turn_of(context: &ToolContext) -> Option<ChangingTurn> {
     })
 }
 
-/// The context of a call outside of any session.
-pub(crate) fn nowhere() -> ToolContext {
+/// The context of a call outside a session.
+pub(crate) fn no_session() -> ToolContext {
     ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()))
 }
 
-/// Reads the arguments of a call, or says what is wrong with them.
-pub(crate) fn arguments_of<T: DeserializeOwned>(
+/// Deserializes the arguments of a call, or returns what is wrong with them.
+fn arguments_of<T: DeserializeOwned>(
     tool: &str,
     arguments: Value,
 ) -> Result<T, ToolExecutionResult> {
@@ -192,7 +240,7 @@ pub(crate) fn arguments_of<T: DeserializeOwned>(
     })
 }
 
-/// The schema of an object that takes these properties and no others.
+/// Returns the schema of an object with exactly these properties.
 pub(crate) fn object(properties: Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
@@ -202,7 +250,7 @@ pub(crate) fn object(properties: Value, required: &[&str]) -> Value {
     })
 }
 
-/// The hints of a tool that only looks.
+/// The hints of a read-only tool.
 pub(crate) fn reads() -> ToolHints {
     ToolHints::default()
         .with_readonly(true)
@@ -219,7 +267,7 @@ pub(crate) fn changes(side_effects: SideEffectClass) -> ToolHints {
         .with_side_effect_class(side_effects)
 }
 
-/// Puts what was left out into a result.
+/// Adds remarks about omitted parts to a result.
 pub(crate) fn with_remarks(mut result: Value, remarks: Vec<String>) -> Value {
     if !remarks.is_empty() {
         result["remark"] = Value::String(remarks.join("; "));
@@ -227,7 +275,7 @@ pub(crate) fn with_remarks(mut result: Value, remarks: Vec<String>) -> Value {
     result
 }
 
-/// Returns the beginning of a line that is too long to show.
+/// Truncates a line that is too long to show.
 pub(crate) fn cut_line(line: &str, max_chars: usize) -> String {
     match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -10,7 +10,7 @@ use windlass_policy::ApprovalAction;
 use crate::plan::TurnPlan;
 use crate::state::Thread;
 
-/// What the turn has decided about a call that is about to run.
+/// The turn's decision about a call that is about to run.
 #[derive(Debug, Clone, Default)]
 pub struct CallApproval {
     is_approved: bool,
@@ -53,13 +53,13 @@ impl CallApproval {
 }
 
 impl Thread {
-    /// Returns what the running turn has decided about a call.
+    /// Returns the running turn's decision about a call.
     #[must_use]
     pub fn call_approval(&self, exec_id: ExecId) -> CallApproval {
         let turn = self.turn();
         CallApproval {
             is_approved: self.verdict_on(exec_id) == Some(Decision::Allow),
-            auto_approves: turn.is_some_and(|turn| turn.asks_nobody),
+            auto_approves: turn.is_some_and(|turn| turn.auto_approves),
             allowed: turn.map_or_else(Vec::new, |turn| turn.allowed.clone()),
         }
     }

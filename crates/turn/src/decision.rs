@@ -1,83 +1,65 @@
-//! What a decision consists of, and why there may be none.
+//! The result of a decision, and the reasons for rejecting an input.
 
 use std::sync::Arc;
 
-use windlass_core::backend::{Attempts, SessionChoice};
+use windlass_core::backend::{SessionChoice, SessionTotals};
 use windlass_core::error::{QuotaExceeded, WaitingFor};
-use windlass_core::events::{BackendPrompt, Decision as Verdict, Event};
+use windlass_core::events::{Decision as Verdict, Event};
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_request::UnusableRequest;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
-use crate::fits::Misfit;
 use crate::state::Thread;
+use crate::validate::InvalidEvent;
 
 /// Something to do, as data.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Call the model with the thread's history.
     CallModel {
-        /// The step.
         exec_id: ExecId,
-        /// Which model call of the turn it is, from 1.
+        /// The number of the turn's model call, from 1.
         iteration: usize,
     },
-    /// Let the model summarise what it reads of the conversation; it answers as any model call.
-    Summarise {
-        /// The step.
-        exec_id: ExecId,
-    },
+    /// Ask the model for a summary of the conversation; the answer arrives like that of any model call.
+    Summarise { exec_id: ExecId },
     /// Run a tool.
     RunTool {
-        /// The step.
         exec_id: ExecId,
-        /// The call.
         call: Arc<ToolCall>,
     },
-    /// Let a backend carry the turn. After a crash it takes up the session of the run before.
+    /// Let a backend execute the turn with the prompt of [`crate::Thread::backend_prompt`], whose length the host limits.
+    /// After a crash it resumes the session of the run before.
     RunBackend {
-        /// The step.
         exec_id: ExecId,
-        /// Its name.
-        backend: Arc<str>,
-        /// The session to begin or to take up. One that is to begin and has no id yet gets it by
-        /// [`crate::Input::BackendSession`], before the process starts.
+        /// The session to begin or to resume. A new one without an id gets it by [`crate::Input::BackendSession`], before
+        /// the process starts.
         session: SessionChoice,
-        /// What it is told; [`crate::Thread::backend_prompt`] has the words.
-        prompt: BackendPrompt,
-        /// What was tried before in this turn.
-        attempts: Attempts,
+        /// The usage so far of a resumed session; zero for any other.
+        totals: SessionTotals,
     },
     /// Answer a permission that a running backend asks for.
     AnswerBackend {
-        /// The step.
         exec_id: ExecId,
-        /// The request.
         request_id: String,
-        /// The answer.
         decision: Verdict,
-        /// Why.
+        /// Reason of a denial, for the agent.
         reason: Option<String>,
     },
-    /// Tell a running backend what was said to the turn; [`crate::Input::BackendSteered`] says that it has it.
+    /// Send a message to a running external agent; [`crate::Input::BackendSteered`] confirms it.
     SteerBackend {
-        /// The step.
         exec_id: ExecId,
-        /// The message.
         message_id: MessageId,
-        /// Its words.
+        /// Steered text for the agent.
         text: String,
     },
-    /// Make the plan of the first queued input, then say [`crate::Input::Begin`].
+    /// Build the plan of the first queued input, then send [`crate::Input::Begin`].
     Prepare {
         /// The turn that the input will start.
         turn_id: TurnId,
     },
-    /// Stop a step; its result no longer counts.
-    Stop {
-        /// The step.
-        exec_id: ExecId,
-    },
+    /// Stop a step; its result is ignored.
+    Stop { exec_id: ExecId },
 }
 
 impl Command {
@@ -97,37 +79,35 @@ impl Command {
     }
 }
 
-/// What follows from an input: record the events in one commit, then commit the decision, then act.
+/// The result of an input: record the events in one commit, then commit the decision, then run the commands.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// What to record, in order. May be empty: the input changes nothing.
+    /// The events to record, in order. Empty if the input changes nothing.
     pub events: Vec<Arc<Event>>,
-    /// What to do once the events are durable.
+    /// The commands to run once the events are durable.
     pub commands: Vec<Command>,
-    /// The turn that carries the input.
+    /// The turn that contains the input.
     pub turn_id: Option<TurnId>,
     /// The message that the input became.
     pub message_id: Option<MessageId>,
-    /// The state after the events. Equal to folding them, which the tests check; kept so that live threads do
-    /// not fold twice.
+    /// The state after the events. Equal to folding them, which the tests check; stored so that live threads do not fold twice.
     pub(crate) after: Box<Thread>,
 }
 
 /// Why an input has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// The result of a step that no longer counts.
+    /// The result of a step that is not running any more.
     #[error("step {0} is not running any more")]
     Stale(ExecId),
     /// A turn is running and the caller asked not to wait.
     #[error("turn {0} is running")]
     Busy(TurnId),
-    /// The turn waits for somebody.
+    /// The turn is parked.
     #[error("turn {turn_id} waits for {waiting_for}")]
     Waiting {
         /// The parked turn.
         turn_id: TurnId,
-        /// What for.
         waiting_for: WaitingFor,
     },
     /// There is no turn to act upon.
@@ -156,10 +136,10 @@ pub enum Rejected {
     /// A message cannot be added now or here.
     #[error("the message cannot be added: {0}")]
     NotImportable(&'static str),
-    /// An input carries something that no turn may be started with.
+    /// The input contains a part that cannot start a turn.
     #[error("the input is not usable: {0}")]
     Unusable(#[from] UnusableRequest),
-    /// The machine made an event that does not fit: a fault of its own, and nothing of it is recorded.
+    /// The machine produced an invalid event. This is a bug; no event of the decision is recorded.
     #[error("{0}")]
-    Misfit(#[from] Misfit),
+    InvalidEvent(#[from] InvalidEvent),
 }

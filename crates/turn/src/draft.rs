@@ -1,7 +1,7 @@
-//! A decision in the making: a copy of the thread that moves on with each event.
+//! A decision in progress: a copy of the thread to which each new event is applied.
 //!
-//! Whatever a decision needs to know, it reads from the draft, which [`Thread::evolve`] has brought up to date. So a
-//! decision cannot disagree with the fold of its own events.
+//! A decision reads only from the draft, which [`Thread::evolve`] has brought up to date. So a decision cannot disagree with the fold of its own
+//! events.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use windlass_core::events::{Event, EventContext, EventData};
 use windlass_core::typed_id::{EventId, ExecId, MessageId, TurnId};
 
 use crate::decision::{Command, Decision};
-use crate::fits::Misfit;
-use crate::input::Moment;
+use crate::input::DecisionContext;
 use crate::plan::TurnPlan;
 use crate::state::{Thread, Turn};
+use crate::validate::InvalidEvent;
 
 pub(crate) struct Draft<'a> {
     before: &'a Thread,
     pub(crate) thread: Thread,
-    pub(crate) moment: Moment<'a>,
+    pub(crate) ctx: DecisionContext<'a>,
     events: Vec<Arc<Event>>,
-    /// What to say to a step that runs.
+    /// Commands for steps that are already running.
     pub(crate) says: Vec<Command>,
     ids: u64,
     /// The step whose end is being decided; it needs no stop.
@@ -32,15 +32,15 @@ pub(crate) struct Draft<'a> {
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
     /// The first event that did not fit, which would be a fault of the machine.
-    misfit: Option<Misfit>,
+    invalid: Option<InvalidEvent>,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(before: &'a Thread, moment: &Moment<'a>) -> Self {
+    pub(crate) fn new(before: &'a Thread, ctx: &DecisionContext<'a>) -> Self {
         Self {
             before,
             thread: before.clone(),
-            moment: *moment,
+            ctx: *ctx,
             events: Vec::with_capacity(8),
             says: Vec::new(),
             ids: 0,
@@ -48,16 +48,16 @@ impl<'a> Draft<'a> {
             ended: None,
             turn_id: None,
             message_id: None,
-            misfit: None,
+            invalid: None,
         }
     }
 
     pub(crate) fn plan(&self) -> &'a TurnPlan {
-        self.moment.plan
+        self.ctx.plan
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
-        self.moment.now
+        self.ctx.now
     }
 
     pub(crate) fn turn(&self) -> Option<&Turn> {
@@ -66,7 +66,7 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn new_uuid(&mut self) -> Uuid {
         self.ids += 1;
-        derive(self.moment.uuid, self.ids)
+        derive(self.ctx.uuid, self.ids)
     }
 
     /// Returns the moment after a span, if there is one.
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
         data: impl Into<EventData>,
     ) {
         let mut data = data.into();
-        if let Some(mask) = self.moment.mask {
+        if let Some(mask) = self.ctx.mask {
             mask.mask(&mut data);
         }
         let turn_id = match &data {
@@ -112,7 +112,7 @@ impl<'a> Draft<'a> {
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),
         };
-        // Tells what a turn is told later from the input that started it.
+        // Distinguishes later messages of a turn from the input that started it.
         let input_message_id = match (&data, self.turn()) {
             (EventData::InputMessage(data), Some(turn)) => {
                 Some(turn.input_message_id).filter(|input| *input != data.message.id)
@@ -138,16 +138,16 @@ impl<'a> Draft<'a> {
         if event.data.ends_turn() {
             self.ended = event.context.turn_id;
         }
-        if let Err(misfit) = self.thread.evolve(&event) {
-            self.misfit.get_or_insert(misfit);
+        if let Err(invalid) = self.thread.evolve(&event) {
+            self.invalid.get_or_insert(invalid);
         }
         self.events.push(Arc::new(event));
     }
 
-    /// What should run after the events and did not before is to be started; what should no longer, to be stopped.
-    pub(crate) fn finish(self) -> Result<Decision, Misfit> {
-        if let Some(misfit) = self.misfit {
-            return Err(misfit);
+    /// Starts the steps that run only after the events, and stops those that ran only before.
+    pub(crate) fn finish(self) -> Result<Decision, InvalidEvent> {
+        if let Some(invalid) = self.invalid {
+            return Err(invalid);
         }
         let (before, after) = (
             self.before.pending_commands(),

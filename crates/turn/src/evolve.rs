@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use windlass_core::budget::Spent;
 use windlass_core::derived_id::{child_of_step, step_of_call};
 use windlass_core::digest::Digest128;
@@ -16,31 +17,35 @@ use windlass_core::remembered_calls::call_digest;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
-use crate::fits::{Fit, Misfit};
 use crate::run::LimitWait;
 use crate::state::{
     Act, Answered, Call, CallState, Child, Compaction, CompactionTries, Measured, Phase, Queued,
     Reason, Text, Thread, Turn, TurnEnd,
 };
+use crate::validate::{InvalidEvent, Relevance};
 
-/// What the model reads of a call whose result was lost.
+/// The result that the model reads for a call whose result was lost.
 pub(crate) const REPAIRED: &str =
     "the result of this call was lost; it may or may not have taken effect";
 
-/// What the model reads before a summary.
+/// Introduces the errors of an answer that does not match the turn's schema.
+const REJECTED: &str = "Your answer does not match the JSON Schema that the system prompt requires. Answer again with the whole \
+corrected JSON value and no other text. These are the errors:";
+
+/// Introduces a summary.
 const SUMMARY: &str =
     "This is a summary of the conversation so far, which stands in its place:\n\n";
-/// The same, where the message that the turn is about comes after it and was worked on before.
+/// Introduces a summary that precedes the turn's input, if work on that input had already started.
 const SUMMARY_OF_WORK: &str = "This is a summary of the conversation so far, which stands in its place. It covers the work on the \
 message that follows it, which is not to be done again:\n\n";
 
 impl Thread {
-    /// Moves the state on by one event. One that does not fit leaves the state as it is, and the thread cannot go on.
-    pub fn evolve(&mut self, event: &Event) -> Result<(), Misfit> {
-        let fit = self.fits(event)?;
+    /// Applies one event. An invalid event leaves the state unchanged, and the thread cannot continue.
+    pub fn evolve(&mut self, event: &Event) -> Result<(), InvalidEvent> {
+        let fit = self.validate(event)?;
         self.is_cut = self.is_cut_before(event);
         self.head = event.seq();
-        if fit == Fit::Counts {
+        if fit == Relevance::Relevant {
             self.apply(event);
         }
         Ok(())
@@ -48,6 +53,11 @@ impl Thread {
 
     fn apply(&mut self, event: &Event) {
         self.show(event);
+        if let Some(turn) = &mut self.turn
+            && event.context.turn_id == Some(turn.id)
+        {
+            turn.recorded_at = event.ts;
+        }
         match &event.data {
             EventData::TurnStarted(data) => {
                 self.queue.retain(|queued| queued.turn_id != data.turn_id);
@@ -58,6 +68,7 @@ impl Thread {
                     id: data.turn_id,
                     input_message_id: data.input_message_id,
                     started_at: event.ts,
+                    recorded_at: event.ts,
                     deadline: data.deadline,
                     iterations: 0,
                     llm_calls: 0,
@@ -70,7 +81,7 @@ impl Thread {
                     crashes: 0,
                     total_crashes: 0,
                     is_released: false,
-                    asks_nobody: false,
+                    auto_approves: false,
                     allowed: Vec::new(),
                     discovered: data.discovered.clone(),
                     outline: Arc::new(outline_of(event, data)),
@@ -80,6 +91,7 @@ impl Thread {
                     last_run: None,
                     limit_waits: 0,
                     settled: Vec::new(),
+                    is_repairing: false,
                     tries: CompactionTries::default(),
                 });
             }
@@ -174,7 +186,7 @@ impl Thread {
                 }
                 self.note_answer(event, &data.tool_call_id, verdict_digest(allow));
                 if let Some(turn) = self.turn.as_mut().filter(|_| data.remember == Some(true)) {
-                    turn.asks_nobody = true;
+                    turn.auto_approves = true;
                 }
                 if let (Some(turn), Some(allowed)) = (self.turn.as_mut(), allowed) {
                     turn.allowed.push(allowed);
@@ -204,6 +216,11 @@ impl Thread {
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.resumes = data.attempt;
+                    if let Some(by) = data.extended_ms.and_then(|ms| i64::try_from(ms).ok()) {
+                        let by = TimeDelta::try_milliseconds(by).unwrap_or_default();
+                        let calls = turn.calls_mut().iter_mut();
+                        calls.for_each(|call| call.state.extend(by));
+                    }
                     let crashed = u32::from(turn.is_at_work());
                     turn.total_crashes = turn.total_crashes.saturating_add(crashed);
                     turn.crashes = turn.crashes_without_its_process();
@@ -233,6 +250,7 @@ impl Thread {
                     });
                 }
             }
+            EventData::OutputRejected(data) => self.ask_for_repair(event, &data.errors),
             EventData::ContextCompacted(data) => self.compacted(event, data),
             EventData::TranscriptRepaired(data) => {
                 self.settle_dangling(&data.tool_call_id);
@@ -283,7 +301,7 @@ impl Thread {
                     });
                 }
             }
-            // What is thought next is another thought; what is said to it belongs to this one.
+            // Later thinking is a new block; text under the same step belongs to this one.
             EventData::ReasonThinkingCompleted(_) => {
                 let ts = event.ts;
                 if let Some(run) = self.run_mut().filter(|run| run.part.text_started.is_none()) {
@@ -298,9 +316,9 @@ impl Thread {
             }
             EventData::SubagentStarted(data) => self.begin_child(event, data.child_session_id),
             EventData::SubagentCompleted(data) => self.end_child(data.child_session_id),
-            // `show` keeps what people see of it.
+            // `show` updates the user-visible state.
             EventData::TurnSteered(_) => {}
-            // The events beside them say what becomes of the turn and its calls.
+            // Accompanying events determine the state of the turn and its calls.
             EventData::SessionActivated(_)
             | EventData::SessionIdled(_)
             | EventData::TurnInterruptRequested(_)
@@ -310,7 +328,7 @@ impl Thread {
             | EventData::ToolCallCanceled(_)
             | EventData::ApprovalTimeout(_)
             | EventData::UserInputCanceled(_) => {}
-            // They are for people, and for whoever keeps records of the session.
+            // These are for clients and for the read model.
             EventData::SessionStarted(_)
             | EventData::SessionUpdated(_)
             | EventData::BackendNotice(_)
@@ -346,7 +364,7 @@ impl Thread {
         self.queue.insert(at, queued);
     }
 
-    /// Keeps in mind which session a call has begun. Records of other programs may name any; only the child of the step counts.
+    /// Remembers the session that a call created. Records of other programs may name any session; only the child of the step counts.
     fn begin_child(&mut self, event: &Event, session_id: SessionId) {
         let (Some(turn_id), Some(exec_id)) = (event.context.turn_id, event.context.exec_id) else {
             return;
@@ -417,7 +435,7 @@ impl Thread {
         count(&mut self.spent);
     }
 
-    /// A turn's own input, and what is said outside of turns, stands at once; a steer waits for the next model call.
+    /// A turn's input, and messages outside of turns, take effect immediately; a steer at the next model call.
     fn hear(&mut self, message: Arc<Message>) {
         match &mut self.turn {
             Some(turn) if turn.input_message_id != message.id => turn.steered.push(message),
@@ -485,7 +503,7 @@ impl Thread {
         self.history.push(message);
     }
 
-    /// Results stand in the order of their calls, whatever the order in which they came.
+    /// Results are stored in the order of their calls, whatever the order of their arrival.
     fn complete_call(&mut self, event: &Event, data: &ToolCompletedData) {
         let message = Arc::new(Message::from_parts(
             MessageId::from_uuid(event.id.uuid()),
@@ -525,7 +543,7 @@ impl Thread {
         }
     }
 
-    /// What was said to the turn and never read stays in the conversation.
+    /// Messages to the turn that were never read remain in the conversation.
     fn end_turn(&mut self, event: &Event, turn_id: TurnId) {
         self.queue.retain(|queued| queued.turn_id != turn_id);
         if self.turn.as_ref().is_some_and(|turn| turn.id == turn_id)
@@ -533,7 +551,7 @@ impl Thread {
         {
             let took = (event.ts - turn.started_at).num_milliseconds();
             self.spent.millis += u64::try_from(took).unwrap_or_default();
-            // What was said without the backend, and what it did not read, it does not know.
+            // The external agent does not know messages that it did not read or that were added without it.
             if let (Some(session), Some(_)) = (&mut self.session, &turn.last_run) {
                 session.messages = self.history.len();
                 session.unread = turn.steered.iter().map(|message| message.id).collect();
@@ -550,7 +568,7 @@ impl Thread {
         }
     }
 
-    /// Keeps in mind how long a request was. A summary's own request says nothing of those that follow.
+    /// Stores the size of a request. A summary's own request does not predict later ones.
     fn measure(&mut self, data: &LlmGenerationData) {
         let phase = self.turn.as_ref().map(|turn| &turn.phase);
         let usage = data.metadata.usage.filter(|usage| usage.input_tokens > 0);
@@ -560,6 +578,19 @@ impl Thread {
                 messages: self.history.context().len(),
             });
         }
+    }
+
+    /// The model reads the errors of its answer. The text is derived, so the record contains only the errors.
+    fn ask_for_repair(&mut self, event: &Event, errors: &[String]) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.is_repairing = true;
+        let errors: String = errors.iter().map(|error| format!("\n- {error}")).collect();
+        self.history.push(Arc::new(Message::from_parts(
+            MessageId::from_uuid(event.id.uuid()),
+            MessageRole::User,
+            vec![ContentPart::text(format!("{REJECTED}{errors}"))],
+            event.ts,
+        )));
     }
 
     /// The model reads the summary from now on, and what stayed whole; people still have everything.
@@ -614,7 +645,7 @@ impl Thread {
         self.measured = None;
     }
 
-    /// Returns what was decided about a call of the running turn.
+    /// Returns the decision about a call of the running turn.
     pub(crate) fn verdict_on(&self, exec_id: ExecId) -> Option<Verdict> {
         let answers = self.answered.iter().rev();
         let mut answers = answers.filter(|answered| answered.exec_id == exec_id);
@@ -647,12 +678,9 @@ impl Thread {
     }
 
     fn with_call(&mut self, event: &Event, change: impl FnOnce(&mut Call)) {
-        let calls = match self.turn.as_mut().map(|turn| &mut turn.phase) {
-            Some(Phase::Acting(act)) => &mut act.calls,
-            Some(Phase::Backend(run)) => &mut run.calls,
-            _ => return,
-        };
-        if let Some(call) = calls
+        let Some(turn) = &mut self.turn else { return };
+        if let Some(call) = turn
+            .calls_mut()
             .iter_mut()
             .find(|call| event.context.exec_id == Some(call.exec_id))
             && !call.state.is_done()
@@ -695,7 +723,7 @@ const ALLOWED: &str = "allow";
 const DENIED: &str = "deny";
 
 impl Answered {
-    /// Tells whether it says that a call may run, or must not.
+    /// Returns whether the call was approved or denied.
     pub(crate) fn is_verdict(&self) -> bool {
         [ALLOWED, DENIED].contains(&self.digest.as_str())
     }

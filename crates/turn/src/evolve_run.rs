@@ -20,7 +20,7 @@ impl Thread {
         }
     }
 
-    /// What was said to the turn in the meantime is told now.
+    /// Input that arrived meanwhile is part of this run.
     pub(crate) fn begin_run(&mut self, event: &Event, data: &BackendStartedData) {
         let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) else {
             return;
@@ -40,7 +40,7 @@ impl Thread {
         })));
     }
 
-    /// What the backend has taken stands where it took it.
+    /// A steer is positioned where the agent accepted it.
     pub(crate) fn place_steer(&mut self, message_id: MessageId) {
         if let Some(Turn {
             phase: Phase::Backend(run),

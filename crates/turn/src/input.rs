@@ -15,17 +15,16 @@ use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::plan::TurnPlan;
 
-/// What every decision gets from outside: time, chance, and the configuration of the turn at hand.
+/// The external input of every decision: the time, randomness and the configuration of the current turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment<'a> {
-    /// The time.
+pub struct DecisionContext<'a> {
     pub now: DateTime<Utc>,
     /// A uuid that was never used before; all ids of the decision are derived from it.
     pub uuid: Uuid,
     /// The plan of the running turn, or of the turn that the input starts.
     pub plan: &'a TurnPlan,
     /// Text of the running model call, or backend, that is not in the journal yet.
-    pub tail: Option<&'a Tail>,
+    pub tail: Option<&'a UnflushedText>,
     /// Removes secrets from everything that is recorded; `None` if none is known.
     pub mask: Option<&'a dyn RecordMask>,
 }
@@ -39,14 +38,14 @@ pub trait RecordMask: std::fmt::Debug {
 
 /// Streamed text between the journal and the network.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tail {
+pub struct UnflushedText {
     /// Text of the answer.
     pub text: String,
     /// Text of the thinking.
     pub thinking: String,
 }
 
-impl Tail {
+impl UnflushedText {
     /// Tells whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -60,7 +59,7 @@ impl Tail {
     }
 }
 
-/// What to do with an input while a turn is running.
+/// The treatment of an input while a turn is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnBusy {
     /// It waits for its own turn.
@@ -70,7 +69,7 @@ pub enum OnBusy {
     Steer,
     /// The running turn is stopped, and the input starts the next one.
     Interrupt,
-    /// The caller is told.
+    /// The caller gets an error.
     Refuse,
 }
 
@@ -86,13 +85,12 @@ pub struct QueueEdit {
 /// A call that the model asks for, after a first look at it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestedCall {
-    /// The call.
     pub call: ToolCall,
-    /// Why it cannot be carried out: unknown tool, wrong arguments. The model reads it.
+    /// Why it cannot be executed: unknown tool, wrong arguments. The model reads it.
     pub refusal: Option<String>,
 }
 
-/// What a model call came to.
+/// The result of a model call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
     /// The whole text.
@@ -103,13 +101,15 @@ pub struct Answer {
     pub thinking_signature: Option<String>,
     /// The provider's own record of its reasoning, to send back unchanged.
     pub reasoning_items: Vec<serde_json::Value>,
-    /// The calls.
+    /// Calls in the order of the answer.
     pub calls: Vec<RequestedCall>,
-    /// Where in its work the model said it.
+    /// Why an answer without calls does not match the schema of the turn; empty if it does, or if there is none.
+    pub mismatch: Vec<String>,
+    /// The phase in which the model wrote the answer.
     pub phase: Option<ExecutionPhase>,
     /// How the call went.
     pub metadata: LlmGenerationMetadata,
-    /// What was sent, where that is not the thread's own history.
+    /// The messages sent, if they differ from the thread's own history.
     pub prompt: Option<PromptRef>,
 }
 
@@ -120,37 +120,36 @@ pub struct Failure {
     pub code: String,
     /// The cause, once.
     pub message: String,
-    /// What a person reads in the agent's place.
+    /// The text that users see instead of an answer.
     pub user_message: String,
     /// Details by name.
     pub fields: Option<ErrorFields>,
 }
 
-/// What a call waits for after it ran.
+/// The wait that a call requires after it ran.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wait {
     /// An account that the user must connect.
     Connection {
-        /// Which one.
+        /// Registered name of the provider.
         provider: String,
     },
     /// An answer of the user.
     UserInput {
-        /// The question.
+        /// The question as the client sees it.
         prompt: Value,
     },
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
     /// How it ended.
     pub status: ToolStatus,
-    /// Its result.
     pub result: ToolResult,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// What it still waits for; then `status` and `result` do not count.
+    /// The remaining wait; if set, `status` and `result` are ignored.
     pub wait: Option<Wait>,
     /// Whether the runtime refused it, so that the tool did not run.
     pub refused: bool,
@@ -159,176 +158,146 @@ pub struct ToolOutcome {
 /// Everything that a thread can meet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// Somebody says something.
+    /// A new input.
     Submit {
-        /// What.
         message: InputMessage,
-        /// What to do while a turn is running.
         on_busy: OnBusy,
-        /// How long the turn may take, where not as planned.
+        /// Timeout of the turn, if it differs from the plan.
         timeout: Option<Duration>,
-        /// The id of the turn that it makes, which no turn may have had before; a new one where none is given.
+        /// The ID of the new turn, which must be unused; generated if absent.
         turn_id: Option<TurnId>,
     },
     /// A client changes an input that is queued.
     EditQueued {
         /// The turn that the input will start.
         turn_id: TurnId,
-        /// The change.
         edit: QueueEdit,
     },
     /// A client removes an input that is queued. Unlike [`Input::Interrupt`] it never stops a turn that has begun.
     RemoveQueued {
         /// The turn that the input would start.
         turn_id: TurnId,
-        /// Why.
+        /// Reason for the record.
         reason: Option<String>,
     },
-    /// The plan of the first queued input is ready, or cannot be made.
+    /// The plan of the first queued input is ready, or failed.
     Begin {
-        /// The turn it was made for. It no longer counts when another is first by now.
+        /// The turn that the plan was made for. Ignored if another turn is first by now.
         turn_id: TurnId,
-        /// Why not.
+        /// Set if the turn cannot start.
         failure: Option<Failure>,
     },
-    /// Somebody says something to the running turn.
+    /// Text for the running turn.
     Steer {
-        /// Which one; `None` is whichever runs.
+        /// The turn; `None` is the running one.
         turn_id: Option<TurnId>,
-        /// What.
         message: InputMessage,
     },
-    /// Somebody wants the model to read a summary in the place of what was said so far.
+    /// A request to compact the history.
     Compact {
         /// Why, and with which model. It is not part of the conversation.
         message: InputMessage,
-        /// The id of the turn that it makes, which no turn may have had before; a new one where none is given.
+        /// The ID of the new turn, which must be unused; generated if absent.
         turn_id: Option<TurnId>,
     },
-    /// Somebody wants a turn to stop.
+    /// A request to stop a turn.
     Interrupt {
-        /// Which one; `None` is the running one.
+        /// The turn; `None` is the running one.
         turn_id: Option<TurnId>,
-        /// Why.
+        /// Reason for the record.
         reason: Option<String>,
     },
     /// The model answered.
     ModelFinished {
-        /// The step.
         exec_id: ExecId,
-        /// The answer.
         answer: Box<Answer>,
     },
     /// The model call failed for good.
     ModelFailed {
-        /// The step.
         exec_id: ExecId,
-        /// Why.
         failure: Failure,
         /// How the call went.
         metadata: Box<LlmGenerationMetadata>,
     },
     /// A tool is done.
     ToolFinished {
-        /// The step.
         exec_id: ExecId,
-        /// What it came to.
         outcome: Box<ToolOutcome>,
     },
-    /// The session that a backend is to begin has an id.
+    /// The session that an external agent is about to start has an ID.
     BackendSession {
-        /// The step.
         exec_id: ExecId,
-        /// The id.
+        /// The agent's own session ID.
         session_id: String,
     },
-    /// A backend tells something. Text that is streamed comes as the moment's [`Tail`] instead.
+    /// An external agent reported an event. Streamed text arrives as the context's [`UnflushedText`] instead.
     BackendSaid {
-        /// The step.
         exec_id: ExecId,
-        /// What.
         event: Box<BackendEvent>,
     },
-    /// What a backend says from here on is another message.
-    BackendPause {
-        /// The step.
-        exec_id: ExecId,
-    },
-    /// A running backend has taken what was said to the turn.
+    /// Further text of an external agent belongs to a new message.
+    BackendPause { exec_id: ExecId },
+    /// A running external agent accepted a message.
     BackendSteered {
-        /// The step.
         exec_id: ExecId,
-        /// The message.
         message_id: MessageId,
     },
     /// A run of a backend has ended.
     BackendEnded {
-        /// The step.
         exec_id: ExecId,
-        /// How.
         outcome: Box<BackendOutcome>,
     },
-    /// Somebody outside answers calls: all of them or none are taken.
+    /// Results of client-executed calls: all are accepted or none.
     ToolResults {
         /// The answers; `tool_call_id` names the call by the provider's id or the step's.
         results: Vec<ToolResult>,
     },
-    /// Somebody decides about a call.
+    /// A decision about a call.
     Approval {
         /// The call, by the provider's id or the step's.
         call: String,
-        /// The decision.
         decision: Decision,
-        /// Why.
+        /// Reason of a denial; the model reads it.
         reason: Option<String>,
-        /// What else it allows.
+        /// The scope of the approval beyond the call.
         remember: Remember,
     },
-    /// Somebody answers a question.
+    /// An answer to a question of the agent.
     UserAnswer {
         /// The question's id.
         request: String,
-        /// The answer.
         answer: Value,
     },
-    /// A running call reports progress, output or something of its own.
-    Emit {
-        /// The step.
-        exec_id: ExecId,
-        /// What.
-        data: EventData,
-    },
-    /// The host says what it keeps of the session, in or outside of turns.
+    /// A running call reports progress, output or a custom event.
+    Emit { exec_id: ExecId, data: EventData },
+    /// A record of the host about the session, in or outside of turns.
     Note {
         /// `session.started`, `session.updated` or `session.forked`.
         data: EventData,
     },
     /// A deadline may have passed.
     Timer,
-    /// The process is new; what was running is gone.
+    /// A new process resumes the thread; running work was lost.
     Recover,
     /// The process stops in order, and leaves the turn to the next one.
     Release,
-    /// Somebody wants the conversation to end after an earlier turn again.
+    /// A request to drop the turns after an earlier one.
     Rewind {
-        /// The turn that is to be the last.
+        /// The turn that becomes the last one.
         turn_id: TurnId,
     },
     /// The host adds a message to the conversation, outside of turns.
-    Import {
-        /// The message.
-        message: Message,
-    },
+    Import { message: Message },
 }
 
-/// What else somebody allows who allows a call.
+/// Scope of an approval beyond the call itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Remember {
-    /// Nothing.
+    /// The call alone.
     #[default]
     Nothing,
-    /// All calls that come later in the turn.
+    /// All later calls of the turn.
     Turn,
-    /// The same call with the same arguments, in the turn and in all that come later in its project. Whoever makes the plans of turns keeps it for those.
+    /// The same call with the same arguments, in this turn and in later turns of its project. The host that plans turns stores it for them.
     CallInProject,
 }

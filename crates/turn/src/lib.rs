@@ -1,21 +1,19 @@
-//! The turn machine: what a conversation is, and what happens next in it.
+//! The turn machine: the state of a conversation and its next step.
 //!
-//! [`Thread`] is the state of one session. [`Thread::decide`] looks at the state and an [`Input`] and says which
-//! events follow and which commands they entail; it changes nothing. When the events are durable,
-//! [`Thread::commit`] moves the state on. After a crash [`Thread::evolve`] folds the journal into the same state,
-//! and [`Thread::pending_commands`] says what to start.
+//! [`Thread`] is the state of one session. [`Thread::decide`] maps the state and an [`Input`] to events and commands, without changing the state.
+//! When the events are durable, [`Thread::commit`] applies them. After a crash [`Thread::evolve`] folds the journal into the same state, and
+//! [`Thread::pending_commands`] returns the commands to start.
 //!
-//! Nothing here does IO, reads a clock or makes a random choice: a [`Moment`] brings the time and one uuid, and all
-//! further ids are derived from it.
+//! This crate does no IO, reads no clock and makes no random choice. A [`DecisionContext`] supplies the time and one UUID, from which all further IDs
+//! are derived.
 
 mod call_approval;
 mod decide;
 mod decision;
+mod discovered_tools;
 mod draft;
 mod evolve;
 mod evolve_run;
-mod fits;
-mod found;
 mod input;
 mod plan;
 mod prompt;
@@ -23,13 +21,13 @@ mod run;
 mod size;
 mod state;
 mod transcript;
+mod validate;
 
 pub use call_approval::{CallApproval, ChangeRefused};
 pub use decision::{Command, Decision, Rejected};
-pub use fits::Misfit;
 pub use input::{
-    Answer, Failure, Input, Moment, OnBusy, QueueEdit, RecordMask, Remember, RequestedCall, Tail,
-    ToolOutcome, Wait,
+    Answer, DecisionContext, Failure, Input, OnBusy, QueueEdit, RecordMask, Remember,
+    RequestedCall, ToolOutcome, UnflushedText, Wait,
 };
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;
@@ -37,8 +35,11 @@ pub use run::{KnownSession, LimitWait, Run};
 pub use state::{
     Act, Call, CallState, Child, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
+pub use validate::InvalidEvent;
 pub use windlass_core::derived_id::derive;
 pub use windlass_core::runs::PROCESS_STOPPED;
 
+/// The error code of a turn whose answer does not match its schema, also after the repair.
+pub const OUTPUT_SCHEMA_MISMATCH: &str = "output_schema_mismatch";
 /// Why a wait ended with such a turn.
 pub const PROCESS_RESTART: &str = "process_restart";

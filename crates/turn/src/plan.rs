@@ -1,4 +1,4 @@
-//! What a turn is allowed to do, resolved once when it starts.
+//! The permissions and settings of a turn, resolved once when it starts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use windlass_core::mcp::DiscoveredTools;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 use windlass_policy::ApprovalRules;
 
-/// What the machine must know of a tool.
+/// The properties of a tool that the turn machine uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolSpec {
-    /// When it may run.
+    /// Whether its calls wait for an approval.
     pub policy: ToolPolicy,
     /// Calls of one class run one after the other.
     pub concurrency_class: Option<String>,
-    /// What repeating a call would do.
+    /// The effect of repeating a call.
     pub side_effects: SideEffectClass,
     /// The name to show.
     pub display_name: Option<String>,
-    /// The capability it comes from.
+    /// The capability that contributes it.
     pub capability_id: Option<String>,
-    /// What its calls are to people.
+    /// The kind of its calls, for display.
     pub shape: Option<ToolShape>,
-    /// How long its calls wait for somebody outside, where not as planned for all.
+    /// How long its calls wait for a client or the user, if different from the plan's.
     pub wait_timeout: Option<Duration>,
 }
 
-/// How much a session may hold; `None` is no limit.
+/// Size limits of a session; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Messages of the session.
@@ -37,25 +37,25 @@ pub struct Limits {
     pub max_events: Option<u64>,
 }
 
-/// The whole agent that carries a turn.
+/// The external agent that executes a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendPlan {
-    /// Its name.
+    /// Registered name of the agent.
     pub name: String,
-    /// Whether what it asks for is allowed without asking anybody.
+    /// Whether its permission requests are allowed without an approval.
     pub allows_all: bool,
 }
 
-/// When a history is made shorter by itself, and by how much. Tokens are estimated, so the reserve is also for what estimates miss.
+/// When a history is compacted automatically, and by how much. Token counts are estimates, so the reserve also covers their error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionPlan {
-    /// How many tokens a request and its answer may have together.
+    /// Token limit of a request and its answer together.
     pub window_tokens: u64,
-    /// How many of them are kept free for the answer.
+    /// Tokens of the window that are reserved for the answer.
     pub reserve_tokens: u64,
-    /// How many of the newest messages stay whole, in tokens.
+    /// How much of the newest messages remains verbatim, in tokens.
     pub keep_recent_tokens: u64,
-    /// How many tokens the system prompt and the tools take.
+    /// Size of the system prompt and the tools, in tokens.
     pub prompt_tokens: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct TurnPlan {
     pub digest: String,
     /// The provider's name of the model.
     pub model: String,
-    /// How many model calls the turn may make.
+    /// The limit of model calls in the turn.
     pub max_iterations: usize,
     /// The tools by name.
     pub tools: Arc<HashMap<String, ToolSpec>>,
@@ -74,34 +74,33 @@ pub struct TurnPlan {
     pub tool_names: Arc<[String]>,
     /// The others, which it is offered once they are found, and how many tokens each takes.
     pub deferred: Arc<HashMap<String, u64>>,
-    /// How many calls run at once.
+    /// The limit of concurrent calls.
     pub max_parallel_calls: usize,
-    /// How many calls may wait for somebody outside; one more fails.
+    /// Calls that may wait for a client; a further one fails.
     pub max_pending_calls: Option<usize>,
-    /// How many inputs may wait for their place; one more is refused.
+    /// Maximum number of queued inputs; further ones are rejected.
     pub max_waiting_inputs: Option<usize>,
-    /// How long the turn may take.
+    /// Time limit of the turn.
     pub turn_timeout: Option<Duration>,
-    /// How long it waits for somebody.
+    /// Time limit of a wait for a client or the user.
     pub wait_timeout: Option<Duration>,
-    /// Whether it fails when the model says, thinks and calls nothing in all of it.
+    /// Whether the turn fails if the model produces no text, no reasoning and no call.
     pub needs_output: bool,
-    /// How much the session may hold.
+    /// Size limits of the session.
     pub limits: Limits,
-    /// How much the turn and its thread may use.
+    /// The budgets of the turn and its thread.
     pub budgets: Budgets,
-    /// What is set aside for a model call before it begins, at the least.
+    /// Minimum reservation for a model call.
     pub reserve: Reserve,
-    /// The whole agent that carries the turn; `None` is our own loop of model and tools.
+    /// The external agent that executes the turn; `None` is our own loop of model and tools.
     pub backend: Option<BackendPlan>,
-    /// Which calls run, which are asked about, and which are refused.
+    /// The rules that allow calls, require an approval, or deny them.
     pub approvals: Arc<ApprovalRules>,
-    /// Calls that somebody allowed for good where the turn works, each by the text of its
-    /// [`call_digest`](windlass_core::remembered_calls::call_digest).
+    /// Calls that are approved for the project of the turn, each by the text of its [`call_digest`](windlass_core::remembered_calls::call_digest).
     pub remembered: Arc<[String]>,
-    /// What MCP servers offer; `None` where nobody asked them.
+    /// Tools of MCP servers; `None` if no server was contacted.
     pub discovered: Option<Arc<DiscoveredTools>>,
-    /// How the history is made shorter when it no longer fits; `None` is never.
+    /// Automatic compaction of the history when it no longer fits; `None` disables it.
     pub compaction: Option<CompactionPlan>,
 }
 

@@ -1,4 +1,4 @@
-//! What a backend is told, as text.
+//! The prompt of an external agent, as text.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use windlass_core::message::{ContentPart, Message, MessageRole};
 use crate::run::{Run, Settled};
 use crate::state::Thread;
 
-/// How much of a call's arguments or result a told history shows.
+/// Maximum bytes of a call's arguments or result in a history.
 const MAX_CALL_BYTES: usize = 2_000;
 
 const GO_ON: &str = "You were stopped before your work was done. Go on with your task where it was left. \
@@ -24,17 +24,17 @@ const SO_FAR: &str =
     "This is the conversation so far. You had no part in this process yet; go on from it.";
 const NOW: &str = "This is what you are told now:";
 
-/// What a backend is told.
+/// A prompt for an external agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptText {
-    /// The text.
+    /// The prompt as plain text.
     pub text: String,
     /// How many messages of the conversation were left out of it, the oldest ones.
     pub left_out: usize,
 }
 
 impl Thread {
-    /// Returns what the running backend is told. A history has at most so many bytes: whole turns, the newest ones.
+    /// Returns the prompt of the running agent. A history has at most so many bytes: whole turns, the newest ones.
     #[must_use]
     pub fn backend_prompt(&self, max_history_bytes: usize) -> Option<PromptText> {
         let run = self.turn.as_ref()?.run()?;
@@ -56,7 +56,7 @@ impl Thread {
         Some(PromptText { text, left_out })
     }
 
-    /// Tells the backend what was decided about calls that it lost with its process.
+    /// Reports to the external agent the decisions about calls that were lost with its process.
     fn settled_calls(&self) -> String {
         let settled = self.turn.iter().flat_map(|turn| &turn.settled);
         let lines = settled.map(|Settled { call, is_allowed }| {
@@ -67,10 +67,10 @@ impl Thread {
         lines.collect()
     }
 
-    /// What was said to the turn and is told by this run.
+    /// The input of this run.
     fn words_of(&self, run: &Run) -> String {
         let is_told = |message: &&Arc<Message>| run.message_ids.contains(&message.id);
-        // They are among the newest: of this turn, or behind what the backend knows.
+        // They are among the newest messages: part of this turn, or after those that the agent has read.
         let since = self.ends.last().map_or(0, |end| end.messages);
         let known = self.session.as_ref().map(|known| known.messages);
         let since = known.map_or(since, |known| known.min(since));
@@ -79,13 +79,13 @@ impl Thread {
         words.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// The conversation as the model would read it, but for what is told now.
+    /// The conversation as the model would read it, without this run's input.
     fn told_history(&self, run: &Run, max_bytes: usize) -> (String, usize) {
         let context = self.context();
         let ends: HashSet<usize> = self.ends.iter().map(|end| end.messages).collect();
         let mut turns: Vec<(String, usize)> = vec![(String::new(), 0)];
         for (at, message) in context.iter().enumerate() {
-            // A summary stands in the place of the oldest messages, so both end alike.
+            // A summary replaces the oldest messages, so both lists end alike.
             let place = (self.history().len() + at).saturating_sub(context.len());
             let begins = at > 0 && ends.contains(&place);
             if begins {

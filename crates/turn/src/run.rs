@@ -1,4 +1,4 @@
-//! The state of a backend's run: what a whole agent does in the place of our own loop.
+//! The state of an external agent's run, which replaces our own loop of model and tools.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,38 +19,37 @@ use crate::state::{Call, CallState, Reason, Text};
 /// A run of a backend: one prompt, until it has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// The step.
     pub exec_id: ExecId,
     /// The backend's name.
     pub backend: Arc<str>,
-    /// What was chosen when it began.
+    /// The session chosen at the start.
     pub session: SessionChoice,
-    /// What it was told.
+    /// The kind of prompt that the agent receives.
     pub prompt: BackendPrompt,
-    /// What of it was said to the turn.
+    /// The user messages in the prompt.
     pub message_ids: Arc<[MessageId]>,
-    /// What was tried before.
+    /// Earlier attempts.
     pub attempts: Attempts,
     /// When it began.
     pub started_at: DateTime<Utc>,
     /// The id of its session, as far as it is known.
     pub session_id: Option<String>,
-    /// Whether the backend has that session, and was seen to have heard what it was told.
+    /// Whether the agent has that session and there is evidence that it received its prompt.
     pub is_established: bool,
     /// The usage that it reported last.
     pub usage: Option<TokenUsage>,
-    /// Whether its process is gone. It still may wait for somebody.
+    /// Whether its process is gone. An approval may still be pending.
     pub is_lost: bool,
-    /// What it says now.
+    /// The text that is currently streaming.
     pub part: Reason,
-    /// Its calls without a place in the conversation, oldest first. Those that have one are forgotten: a run may make thousands.
+    /// Calls without a position in the conversation, oldest first. Positioned calls are dropped, because a run may make thousands.
     pub calls: Vec<Call>,
-    /// What it asks, by call.
+    /// Its open permission requests, by call.
     pub(crate) asked: Vec<Asked>,
     /// The calls that were ended without it, by its own ids.
     pub(crate) ended_by_us: Vec<String>,
     parts: u64,
-    /// What stands behind all that has its place. A message waits for the results of the calls before it.
+    /// Messages after all that are positioned. A message waits for the results of the calls before it.
     waiting: VecDeque<Piece>,
 }
 
@@ -59,7 +58,7 @@ pub struct Run {
 pub(crate) struct Asked {
     pub(crate) exec_id: ExecId,
     pub(crate) request_id: String,
-    /// What it asks for.
+    /// The requested call.
     pub(crate) call: Arc<ToolCall>,
 }
 
@@ -69,7 +68,7 @@ enum Piece {
     Result(ExecId),
 }
 
-/// What a run leaves to the one that follows it in the turn.
+/// State that a run passes to the next run of the turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LastRun {
     /// The session that it had, or was to have.
@@ -84,7 +83,7 @@ pub(crate) struct LastRun {
 pub struct LimitWait {
     /// When the backend is asked again.
     pub until: DateTime<Utc>,
-    /// What was tried before.
+    /// Earlier attempts.
     pub attempts: Attempts,
     /// How many such waits there were in a row.
     pub waits: u32,
@@ -93,21 +92,21 @@ pub struct LimitWait {
 /// A session that a backend has of this conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownSession {
-    /// The backend.
+    /// Registered name of the agent.
     pub backend: Arc<str>,
-    /// The session.
+    /// The agent's own session ID.
     pub session_id: String,
-    /// What was counted of it.
+    /// Cumulative usage of the session.
     pub totals: SessionTotals,
     /// How many messages the conversation had when the backend last knew all of them.
     pub(crate) messages: usize,
-    /// What was said to its last turn behind these, and what it never read.
+    /// Later messages of its last turn that the agent never read.
     pub(crate) unread: Arc<[MessageId]>,
-    /// Whether it has heard all that was said to the last run. One that has not is still to be counted with.
+    /// Whether the agent received all messages of the last run.
     pub(crate) is_current: bool,
 }
 
-/// What somebody decided about a call whose process was gone by then: it holds when the backend asks again.
+/// A decision about a call whose process was gone by then: it applies when the agent asks again.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settled {
     pub(crate) call: Arc<ToolCall>,
@@ -154,13 +153,13 @@ impl Run {
         }
     }
 
-    pub(crate) fn command(&self) -> Command {
+    /// Returns the command that starts the run; `known` is the session that a backend has of the conversation.
+    pub(crate) fn command(&self, known: Option<&KnownSession>) -> Command {
+        let known = known.filter(|known| self.session.id() == Some(&known.session_id));
         Command::RunBackend {
             exec_id: self.exec_id,
-            backend: Arc::clone(&self.backend),
             session: self.session.clone(),
-            prompt: self.prompt,
-            attempts: self.attempts,
+            totals: known.map_or_else(SessionTotals::default, |known| known.totals),
         }
     }
 
@@ -198,7 +197,7 @@ impl Run {
         asked.map(|asked| asked.request_id.as_str())
     }
 
-    /// Returns what was asked for a call, if it was.
+    /// Returns the permission request of a call, if there is one.
     pub(crate) fn asked_for(&self, exec_id: ExecId) -> Option<Digest128> {
         let mut asked = self.asked.iter();
         let asked = asked.find(|asked| asked.exec_id == exec_id);
@@ -228,7 +227,7 @@ impl Run {
         self.calls.extend(calls);
     }
 
-    /// Places what no call before it holds up.
+    /// Positions the calls that no earlier call blocks.
     pub(crate) fn settle(&mut self, mut place: impl FnMut(Arc<Message>)) {
         while let Some(piece) = self.waiting.front() {
             match piece {

@@ -1,7 +1,6 @@
-//! How many tokens messages take, and how they are cut where they take too many.
+//! Estimates of the tokens of messages, and how oversized ones are cut.
 //!
-//! Nobody but the provider knows, so this is an estimate on the careful side: prose has about four bytes for a token, code and
-//! numbers about three.
+//! Only the provider knows the exact number, so this is a cautious estimate: prose has about four bytes per token, code and numbers about three.
 
 use std::sync::Arc;
 
@@ -16,15 +15,15 @@ use crate::plan::CompactionPlan;
 use crate::state::{Measured, Phase, Thread};
 
 const BYTES_PER_TOKEN: u64 = 3;
-/// What a message takes beside its words.
+/// Overhead of a message beyond its text.
 const TOKENS_PER_MESSAGE: u64 = 8;
-/// What an image takes at most with the providers that say so.
+/// Maximum for an image with the providers that document it.
 const TOKENS_PER_IMAGE: u64 = 1_600;
-/// What the question for a summary takes.
+/// Size of the prompt that requests a summary.
 const TOKENS_OF_QUESTION: u64 = 256;
 /// To cut messages further would leave nothing of them.
 const MIN_TOKENS: u64 = 128;
-/// What the remark takes that stands where something was cut.
+/// Bytes of the remark that marks an omission.
 const BYTES_OF_REMARK: usize = 160;
 
 impl CompactionPlan {
@@ -45,14 +44,14 @@ impl CompactionPlan {
     }
 
     /// How many tokens messages may take.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn available_tokens(&self) -> u64 {
         let taken = self.reserve_tokens.saturating_add(self.prompt_tokens);
         self.window_tokens.saturating_sub(taken)
     }
 
-    /// How many tokens one message may take; what is over is cut.
+    /// Token limit of one message; longer messages are truncated. At least `MIN_TOKENS`.
     fn max_message(&self) -> u64 {
-        (self.room() / 4 * 3).max(MIN_TOKENS)
+        (self.available_tokens() / 4 * 3).max(MIN_TOKENS)
     }
 
     /// How many tokens a message takes as it is sent.
@@ -72,8 +71,7 @@ impl Thread {
         usize::try_from(bytes.sum::<u64>()).unwrap_or(usize::MAX)
     }
 
-    /// Returns how many tokens a model call would send: what the provider counted in the last one, and an estimate of the messages
-    /// since.
+    /// Returns the tokens of the next model call: the provider's count of the last request, plus an estimate of the messages since.
     #[must_use]
     pub fn context_tokens(&self, plan: &CompactionPlan) -> u64 {
         let context = self.context();
@@ -102,8 +100,8 @@ impl Thread {
             .filter(|measured| measured.messages <= context.len())
     }
 
-    /// Returns what the running compaction is about: everything but what stays whole. With a plan it fits the window: long messages
-    /// are cut, and if that is not enough, the oldest are left out.
+    /// Returns the input of the running compaction: all messages except those that remain verbatim. With a plan, it fits the context window: long
+    /// messages are truncated, and if that is not sufficient, the oldest are left out.
     #[must_use]
     pub fn to_summarise(&self, plan: Option<&CompactionPlan>) -> History {
         let context = self.context();
@@ -113,7 +111,10 @@ impl Thread {
         };
         let older = context.truncated(context.len().saturating_sub(kept));
         match plan {
-            Some(plan) => fitted(&older, plan.room().saturating_sub(TOKENS_OF_QUESTION)),
+            Some(plan) => fitted(
+                &older,
+                plan.available_tokens().saturating_sub(TOKENS_OF_QUESTION),
+            ),
             None => older,
         }
     }
@@ -224,7 +225,7 @@ fn cut(message: &Arc<Message>, max_tokens: u64) -> Arc<Message> {
     let share = usize::try_from(share).unwrap_or(usize::MAX) / parts;
     let max_bytes = share.saturating_sub(BYTES_OF_REMARK);
     let mut short = Message::clone(message);
-    // What was thought is only of use whole.
+    // Reasoning is useful only in full.
     (short.thinking, short.thinking_signature) = (None, None);
     short.reasoning_items = Vec::new();
     for part in &mut short.content {

@@ -1,10 +1,11 @@
-//! The state of a thread: what the journal folds into.
+//! The state of a thread: the fold of its journal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
+use windlass_core::SharedList;
 use windlass_core::budget::Spent;
 use windlass_core::digest::Digest128;
 use windlass_core::error::WaitingFor;
@@ -13,25 +14,24 @@ use windlass_core::history::History;
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
-use windlass_core::shared_list::SharedList;
 use windlass_core::tools::{SideEffectClass, ToolCall};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::decision::{Command, Decision};
-use crate::fits::Misfit;
 use crate::run::{KnownSession, LastRun, LimitWait, Run, Settled};
 use crate::transcript::Transcript;
+use crate::validate::InvalidEvent;
 
-/// One conversation.
+/// The state of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thread {
     pub(crate) session_id: SessionId,
     pub(crate) head: u64,
-    /// Whether records before the head are no longer kept.
+    /// Whether records before the head were pruned.
     pub(crate) is_cut: bool,
     pub(crate) history: Transcript,
     pub(crate) usage: Option<TokenUsage>,
-    /// What its turns have used of their budgets; of the time, only turns that have ended.
+    /// Budget used by its turns. Time includes only turns that have ended.
     pub(crate) spent: Spent,
     pub(crate) started_at: Option<DateTime<Utc>>,
     pub(crate) turn: Option<Turn>,
@@ -48,7 +48,7 @@ pub struct Thread {
     pub(crate) session: Option<KnownSession>,
     /// What MCP servers offered when they were last asked. Shared, because every decision starts from a copy.
     pub(crate) discovered: Arc<DiscoveredTools>,
-    /// What the provider counted in the newest request.
+    /// The provider's token count of the newest request.
     pub(crate) measured: Option<Measured>,
     /// The sessions that its calls have begun. Shared, because every decision starts from a copy.
     pub(crate) children: Arc<Vec<Child>>,
@@ -59,31 +59,28 @@ pub struct Thread {
 pub struct Child {
     /// The turn of the call.
     pub turn_id: TurnId,
-    /// The call.
     pub exec_id: ExecId,
-    /// The session.
     pub session_id: SessionId,
-    /// Whether what it came to is on record.
+    /// Whether its result is recorded.
     pub is_done: bool,
 }
 
-/// How long a request was.
+/// The size of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Measured {
-    /// As the provider counts.
+    /// Tokens as counted by the provider.
     pub(crate) tokens: u64,
-    /// How many messages of the conversation it had.
+    /// The number of messages in it.
     pub(crate) messages: usize,
 }
 
-/// Where a turn has ended.
+/// The end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// The turn.
     pub turn_id: TurnId,
     /// Its last event.
     pub seq: u64,
-    /// How many messages the conversation had then.
+    /// The number of messages in the conversation at that time.
     pub messages: usize,
 }
 
@@ -92,9 +89,8 @@ pub struct TurnEnd {
 pub struct Queued {
     /// The turn that it will start.
     pub turn_id: TurnId,
-    /// What was said.
     pub message: Arc<Message>,
-    /// How long the turn may take, where not as planned.
+    /// Timeout of the turn, if it differs from the plan.
     pub timeout_ms: Option<u64>,
 }
 
@@ -116,55 +112,58 @@ pub struct Turn {
     pub input_message_id: MessageId,
     /// When it started.
     pub started_at: DateTime<Utc>,
+    /// Time of its newest record.
+    pub(crate) recorded_at: DateTime<Utc>,
     /// When it is stopped.
     pub deadline: Option<DateTime<Utc>>,
-    /// How many model calls were begun; one that is made again counts once.
+    /// The number of model calls started; a retried call counts once.
     pub iterations: usize,
-    /// How many model calls ended, those that were made again included.
+    /// The number of model calls that ended, including repeated ones.
     pub llm_calls: usize,
-    /// How many tool calls were begun.
+    /// The number of tool calls started.
     pub tool_calls: usize,
-    /// What it used.
+    /// Token usage of the turn.
     pub usage: Option<TokenUsage>,
-    /// What it has used of its budget, without the time.
+    /// Budget used so far, without the time.
     pub spent: Spent,
-    /// When the first text came.
+    /// Time of the first text.
     pub first_token_at: Option<DateTime<Utc>>,
     /// The newest message of the agent.
     pub last_message_id: Option<MessageId>,
-    /// How often it went on after the process was gone.
+    /// Number of resumes after a crash.
     pub resumes: u32,
-    /// How many processes in a row went down while they were at work on it: since a tool call last ran to its end.
+    /// The number of consecutive crashes of a process that executed the turn, since the last completed tool call.
     pub crashes: u32,
-    /// How many processes went down in all while they were at work on it.
+    /// Total number of crashes of processes that executed the turn.
     pub total_crashes: u32,
-    /// Whether the process that was at work on it let go of it in order.
+    /// Whether its last process released it in order.
     pub is_released: bool,
-    /// Whether somebody allowed its later calls together with an earlier one.
-    pub asks_nobody: bool,
-    /// Calls that somebody allowed in it for good, each by [`call_digest`](windlass_core::remembered_calls::call_digest).
+    /// Whether an approval covered all later calls of the turn.
+    pub auto_approves: bool,
+    /// Calls approved for the project, each by [`call_digest`](windlass_core::remembered_calls::call_digest).
     pub allowed: Vec<Digest128>,
     /// The digest of what MCP servers offered it.
     pub discovered: Option<String>,
-    /// What people see of it; shared, because every decision starts from a copy.
+    /// The user-visible outline; shared, because every decision starts from a copy.
     pub outline: Arc<TurnOutline>,
-    /// What was said to it and waits for the next model call.
+    /// Steering messages that wait for the next model call.
     pub steered: Vec<Arc<Message>>,
-    /// What it is doing.
     pub phase: Phase,
     /// The model call whose end is not recorded yet; its answer may be.
     pub(crate) open_reason: Option<ExecId>,
     /// The backend's run that ended last.
     pub(crate) last_run: Option<LastRun>,
-    /// How many waits for a provider's limit there were in a row.
+    /// The number of consecutive waits for a rate limit.
     pub(crate) limit_waits: u32,
-    /// What was decided about calls of a backend that has yet to ask for them again.
+    /// Decisions about calls for which the external agent has yet to repeat its request.
     pub(crate) settled: Vec<Settled>,
-    /// How often the history was to be made shorter by itself.
+    /// Whether an answer of it was rejected because it does not match the turn's schema. The model repairs one answer only.
+    pub(crate) is_repairing: bool,
+    /// Attempts at automatic compaction.
     pub(crate) tries: CompactionTries,
 }
 
-/// How often a turn tried to make the history shorter by itself: it does not try again and again.
+/// Counts a turn's automatic compactions, which are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CompactionTries {
     /// Since the last model call.
@@ -173,7 +172,7 @@ pub(crate) struct CompactionTries {
     pub(crate) failed: u32,
 }
 
-/// What a turn is doing.
+/// The current activity of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Phase {
     /// It begins or ends: nothing runs.
@@ -182,27 +181,26 @@ pub enum Phase {
     Reasoning(Reason),
     /// Tools are called.
     Acting(Act),
-    /// The history is made shorter.
+    /// A compaction of the history.
     Compacting(Compaction),
-    /// A backend carries the turn.
+    /// An external agent executes the turn.
     Backend(Box<Run>),
     /// The backend's provider lets it do no more for now.
     Limited(LimitWait),
 }
 
-/// A history that is being made shorter.
+/// A running compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compaction {
-    /// The step.
     pub exec_id: ExecId,
     /// When it began.
     pub started_at: DateTime<Utc>,
-    /// How many of the newest messages stay whole; `None` where somebody asked for it, and the turn is about nothing else.
+    /// Number of newest messages that stay whole; `None` if a client requested the compaction, in a turn of its own.
     pub kept: Option<usize>,
 }
 
 impl Compaction {
-    /// Tells whether nobody asked for it.
+    /// Tells whether it started automatically.
     #[must_use]
     pub fn is_auto(&self) -> bool {
         self.kept.is_some()
@@ -212,7 +210,6 @@ impl Compaction {
 /// A model call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reason {
-    /// The step.
     pub exec_id: ExecId,
     /// When it began.
     pub started_at: DateTime<Utc>,
@@ -247,16 +244,14 @@ impl Text {
 pub struct Act {
     /// The calls in their order.
     pub calls: Vec<Call>,
-    /// How many results, counted from the first call, stand in the history.
+    /// The number of results, counted from the first call, that are in the history.
     pub placed: usize,
 }
 
-/// One call.
+/// A tool call of the turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The step.
     pub exec_id: ExecId,
-    /// The call.
     pub call: Arc<ToolCall>,
     /// When it began.
     pub started_at: Option<DateTime<Utc>>,
@@ -269,30 +264,30 @@ pub struct Call {
 pub enum CallState {
     /// It waits for others.
     Queued,
-    /// It runs.
+    /// Its tool is running.
     Running {
-        /// What repeating it would do.
+        /// The effect of repeating it.
         side_effects: SideEffectClass,
     },
-    /// Somebody must allow it.
+    /// It needs an approval.
     AwaitingApproval {
-        /// What repeating it would do, once allowed.
+        /// The effect of repeating it, once approved.
         side_effects: SideEffectClass,
-        /// When it counts as refused.
+        /// When the approval times out and counts as denied.
         expires_at: Option<DateTime<Utc>>,
     },
-    /// Somebody outside must answer it.
+    /// It needs a result from a client.
     AwaitingResult {
-        /// When it counts as failed.
+        /// When the wait times out and the call counts as failed.
         expires_at: Option<DateTime<Utc>>,
     },
     /// The user must answer a question of it.
     AwaitingAnswer {
         /// The question's id.
         request_id: String,
-        /// What is asked.
+        /// The question.
         prompt: Value,
-        /// When it counts as failed.
+        /// When the question times out and counts as failed.
         expires_at: Option<DateTime<Utc>>,
     },
     /// It has a result.
@@ -311,7 +306,18 @@ impl CallState {
         matches!(self, Self::Done { .. })
     }
 
-    /// Returns when the wait ends by itself.
+    /// Moves the deadline of the wait.
+    pub(crate) fn extend(&mut self, by: TimeDelta) {
+        if let Self::AwaitingApproval { expires_at, .. }
+        | Self::AwaitingResult { expires_at }
+        | Self::AwaitingAnswer { expires_at, .. } = self
+            && let Some(at) = expires_at
+        {
+            *at = at.checked_add_signed(by).unwrap_or(*at);
+        }
+    }
+
+    /// Returns when the wait times out.
     #[must_use]
     pub fn expires_at(&self) -> Option<DateTime<Utc>> {
         match self {
@@ -370,14 +376,24 @@ impl Turn {
         }
     }
 
-    /// Tells whether nobody is at work on the turn: it waits for somebody, or until a limit is over.
+    pub(crate) fn calls_mut(&mut self) -> &mut [Call] {
+        match &mut self.phase {
+            Phase::Acting(act) => &mut act.calls,
+            Phase::Backend(run) => &mut run.calls,
+            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) | Phase::Limited(_) => {
+                &mut []
+            }
+        }
+    }
+
+    /// Returns whether the turn is parked: it waits for a user, a client or a rate limit.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Limited(_)) || self.waiting_for().is_some()
     }
 
-    /// Returns how many processes in a row have gone down, if the one that was at work on the turn is gone now. A turn that
-    /// waits is at rest: whatever ends its process then, the turn is not the cause.
+    /// Returns the number of consecutive crashes, assuming that the process that executed the turn is gone. A parked turn is not the cause of a
+    /// process's end.
     #[must_use]
     pub fn crashes_without_its_process(&self) -> u32 {
         self.crashes.saturating_add(u32::from(self.is_at_work()))
@@ -388,7 +404,7 @@ impl Turn {
         !self.is_released && !self.is_waiting()
     }
 
-    /// Returns what the turn waits for, if nothing else is left to do.
+    /// Returns the open waits of the turn, if no other work is left.
     #[must_use]
     pub fn waiting_for(&self) -> Option<WaitingFor> {
         let calls = self.calls();
@@ -442,7 +458,7 @@ impl Thread {
     pub fn fold<'a>(
         session_id: SessionId,
         events: impl IntoIterator<Item = &'a Event>,
-    ) -> Result<Self, Misfit> {
+    ) -> Result<Self, InvalidEvent> {
         let mut thread = Self::new(session_id);
         let mut events = events.into_iter();
         events.try_for_each(|event| thread.evolve(event))?;
@@ -465,7 +481,7 @@ impl Thread {
     pub fn head(&self) -> u64 {
         self.head
     }
-    /// Returns what was said.
+    /// Returns the full conversation.
     #[must_use]
     pub fn history(&self) -> &History {
         self.history.whole()
@@ -475,7 +491,7 @@ impl Thread {
     pub fn conversation_bytes(&self) -> usize {
         self.history.bytes()
     }
-    /// Returns what the model reads of it: all, or a summary and what came after.
+    /// Returns the model's view of the conversation: all of it, or a summary and the messages since.
     #[must_use]
     pub fn context(&self) -> &History {
         self.history.context()
@@ -526,7 +542,7 @@ impl Thread {
         self.ends.iter()
     }
 
-    /// Returns what the session is doing.
+    /// Returns the session's current activity.
     #[must_use]
     pub fn status(&self) -> SessionStatus {
         match &self.turn {
@@ -537,7 +553,7 @@ impl Thread {
         }
     }
 
-    /// Returns the next moment at which [`crate::Input::Timer`] would change something.
+    /// Returns the next time at which [`crate::Input::Timer`] would change something.
     #[must_use]
     pub fn next_deadline(&self) -> Option<DateTime<Utc>> {
         let turn = self.turn.as_ref()?;
@@ -566,7 +582,7 @@ impl Thread {
         match &turn.phase {
             Phase::Between | Phase::Limited(_) => Vec::new(),
             Phase::Backend(run) if run.is_lost => Vec::new(),
-            Phase::Backend(run) => vec![run.command()],
+            Phase::Backend(run) => vec![run.command(self.session.as_ref())],
             Phase::Compacting(Compaction { exec_id, .. }) => {
                 vec![Command::Summarise { exec_id: *exec_id }]
             }

@@ -1,29 +1,29 @@
-//! What was said, and what of it the model still reads.
+//! The full conversation, and the part of it that the model still reads.
 
 use std::sync::Arc;
 
+use windlass_core::SharedList;
 use windlass_core::history::History;
 use windlass_core::message::Message;
-use windlass_core::shared_list::SharedList;
 use windlass_core::typed_id::MessageId;
 
-use crate::found::NamedTools;
+use crate::discovered_tools::DiscoveredTools;
 use crate::size::memory_bytes;
 
-/// A summary in the place of what was said before it.
+/// A summary that replaces earlier messages.
 #[derive(Debug, Clone, PartialEq)]
 struct Summary {
     /// The record that brought it.
     seq: u64,
-    /// How many messages it stands for.
+    /// Number of messages that it replaces.
     messages: usize,
     text: Arc<Message>,
-    /// One of them that is read whole all the same: what the turn is about that was running then.
+    /// The input of the turn that ran at that time, which remains verbatim.
     input: Option<Arc<Message>>,
 }
 
 impl Summary {
-    /// The summary and what came after it.
+    /// The summary and the messages after it.
     fn before(&self, whole: &History) -> History {
         let later = whole.page(self.messages, whole.len()).cloned();
         let head = std::iter::once(Arc::clone(&self.text)).chain(self.input.clone());
@@ -36,11 +36,11 @@ impl Summary {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Transcript {
     whole: History,
-    /// A summary and what came after it; `None` before the first.
+    /// The summary and the messages after it; `None` before the first summary.
     short: Option<History>,
     summaries: SharedList<Summary>,
     /// What all of it has named. Shared, because every decision starts from a copy.
-    named: Arc<NamedTools>,
+    named: Arc<DiscoveredTools>,
     /// Approximate size of `whole` in memory.
     bytes: usize,
 }
@@ -66,7 +66,7 @@ impl Transcript {
         if let Some(short) = &mut self.short {
             short.push(Arc::clone(&message));
         }
-        NamedTools::note(&mut self.named, &message);
+        DiscoveredTools::note(&mut self.named, &message);
         self.bytes += memory_bytes(&message);
         self.whole.push(message);
     }
@@ -76,12 +76,11 @@ impl Transcript {
         self.bytes
     }
 
-    pub(crate) fn named(&self) -> &NamedTools {
+    pub(crate) fn named(&self) -> &DiscoveredTools {
         &self.named
     }
 
-    /// Returns how many messages of what the model reads stand before those that were said since: a summary, and what the
-    /// turn was about in which it was made.
+    /// Returns how many messages precede the newer ones in the model's view: a summary, and the input of the turn in which it was made.
     pub(crate) fn head(&self) -> usize {
         let summary = self.summaries.last();
         summary.map_or(0, |summary| 1 + usize::from(summary.input.is_some()))
@@ -94,7 +93,7 @@ impl Transcript {
         older.find(|message| message.id == id).cloned()
     }
 
-    /// Lets a summary stand for everything that was said so far, but for one message and so many of the newest.
+    /// Replaces all messages so far by a summary, except one message and the given number of the newest.
     pub(crate) fn summarise(
         &mut self,
         seq: u64,
@@ -124,7 +123,7 @@ impl Transcript {
         let mut named = Arc::default();
         let mut bytes = 0;
         for message in whole.iter() {
-            NamedTools::note(&mut named, message);
+            DiscoveredTools::note(&mut named, message);
             bytes += memory_bytes(message);
         }
         Self {

@@ -1,4 +1,4 @@
-//! Calls of the Runtime API that several commands make.
+//! Calls of the Runtime API that several commands share.
 
 use std::io::Write;
 
@@ -10,20 +10,19 @@ use windlass_protocol::{
     Call, CallError, Environment, PatchThread, RuntimeApi, Stream, Thread, ThreadDetail, Turn,
 };
 
-use crate::reach::explained;
+use crate::connect::explained;
 
-/// Returns the path of a thread, task, automation or environment.
+/// Returns the path parameters of a thread, task, automation or environment.
 pub(crate) fn by_id(id: &str) -> IdPath {
     IdPath { id: id.to_owned() }
 }
 
-/// Lists the environments of the daemon.
 pub(crate) async fn environments(api: &dyn RuntimeApi) -> Result<Vec<Environment>, CallError> {
     let list = api.list_environments(Call::new((), ())).await?;
     Ok(list.environments)
 }
 
-/// Lists the threads that were updated last.
+/// Lists the most recently updated threads.
 pub(crate) async fn recent_threads(
     api: &dyn RuntimeApi,
     limit: usize,
@@ -40,7 +39,7 @@ pub(crate) async fn recent_threads(
     Ok(page.entries)
 }
 
-/// Returns a thread with all turns and items.
+/// Returns a thread with all its turns and items.
 pub(crate) async fn whole_thread(
     api: &dyn RuntimeApi,
     id: &str,
@@ -54,9 +53,22 @@ pub(crate) async fn newest_turns(
     id: &str,
     turns: u32,
 ) -> Result<ThreadDetail, CallError> {
-    let turns = Some(turns.into());
-    let call = Call::new(by_id(id), ()).with_query(ThreadDetailQuery { turns });
-    api.get_thread(call).await
+    let query = ThreadDetailQuery {
+        turns: Some(turns.into()),
+        ..ThreadDetailQuery::default()
+    };
+    api.get_thread(Call::new(by_id(id), ()).with_query(query))
+        .await
+}
+
+/// Lists the turns of a thread from the index, without reading its record.
+pub(crate) async fn all_turns(api: &dyn RuntimeApi, id: &str) -> Result<Vec<Turn>, CallError> {
+    let query = ThreadDetailQuery {
+        items: Some(false),
+        ..ThreadDetailQuery::default()
+    };
+    let call = Call::new(by_id(id), ()).with_query(query);
+    Ok(api.get_thread(call).await?.turns)
 }
 
 /// Returns a thread and resumes a turn that an earlier process left open.
@@ -64,7 +76,6 @@ pub(crate) async fn resume(api: &dyn RuntimeApi, id: &str) -> Result<Thread, Cal
     api.resume_thread(Call::new(by_id(id), ())).await
 }
 
-/// Changes a thread.
 pub(crate) async fn patch(
     api: &dyn RuntimeApi,
     id: &str,
@@ -73,7 +84,7 @@ pub(crate) async fn patch(
     api.patch_thread(Call::new(by_id(id), change)).await
 }
 
-/// Takes a thread out of the lists.
+/// Hides a thread from lists.
 pub(crate) async fn archive(api: &dyn RuntimeApi, id: &str) -> Result<Thread, CallError> {
     let change = PatchThread {
         archived: Some(true),
@@ -82,7 +93,6 @@ pub(crate) async fn archive(api: &dyn RuntimeApi, id: &str) -> Result<Thread, Ca
     patch(api, id, change).await
 }
 
-/// Interrupts a turn.
 pub(crate) async fn interrupt(
     api: &dyn RuntimeApi,
     thread_id: &str,
@@ -95,7 +105,7 @@ pub(crate) async fn interrupt(
     api.interrupt_turn(Call::new(path, ())).await
 }
 
-/// Returns a thread and its events after a number, one per line. The parts end anywhere.
+/// Returns a thread and its events after `since_seq`, one per line. Chunk boundaries are arbitrary.
 pub(crate) async fn export_parts(
     api: &dyn RuntimeApi,
     id: &str,
@@ -109,7 +119,7 @@ pub(crate) async fn export_parts(
     api.export_thread(call).await
 }
 
-/// Writes a thread and its events after a number, one per line.
+/// Writes a thread and its events after `since_seq`, one per line.
 pub(crate) async fn export(
     api: &dyn RuntimeApi,
     id: &str,

@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The command line: flags, subcommands, exit codes and error output.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -35,7 +35,7 @@ use crate::terminal::{Style, columns, folded};
 
 /// The turn failed.
 pub(crate) const FAILED: u8 = 1;
-/// The command line or the configuration is wrong; nothing was done.
+/// The command line or the configuration is invalid; nothing was done.
 pub(crate) const USAGE: u8 = 2;
 /// The user stopped it.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -107,7 +107,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Tells whether the configuration file says something about this command.
+    /// Returns whether the configuration file applies to this command.
     pub(crate) fn is_configured(&self) -> bool {
         match self {
             Self::Config(words) => words.is_configured(),
@@ -122,7 +122,7 @@ impl Command {
     }
 }
 
-/// Reads the command line; one that is wrong ends the process with its reason.
+/// Parses the command line. If it is invalid, prints the reason and exits.
 pub(crate) fn parse() -> Cli {
     let mut command = without_blank_variables(Cli::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os());
@@ -130,7 +130,7 @@ pub(crate) fn parse() -> Cli {
     read.unwrap_or_else(|error| without_hidden(error.format(&mut command)).exit())
 }
 
-/// Lets variables that are set to nothing count as unset.
+/// Treats blank environment variables as unset.
 fn without_blank_variables(command: clap::Command) -> clap::Command {
     let is_blank = |name: &OsStr| {
         let value = std::env::var_os(name);
@@ -143,7 +143,7 @@ fn without_blank_variables(command: clap::Command) -> clap::Command {
     command.mut_subcommands(without_blank_variables)
 }
 
-/// Takes names out of a suggestion that no help shows.
+/// Removes hidden commands from the suggestions of an error.
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) else {
         return error;
@@ -162,7 +162,7 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Collects the names of all commands that a help shows.
+/// Collects the names of all commands that are visible in a help text.
 fn visible_names(command: &clap::Command, names: &mut Vec<String>) {
     for command in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         names.push(command.get_name().to_owned());
@@ -171,10 +171,10 @@ fn visible_names(command: &clap::Command, names: &mut Vec<String>) {
     }
 }
 
-/// Says what went wrong and why. A cause that the words before it have told already is not told again.
+/// Formats an error with its causes. A cause that is already part of the text before it is not repeated.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let causes = error.chain().map(|cause| match cause.downcast_ref() {
-        // What a program can do about it helps nobody here.
+        // The error's own advice addresses programs, not users of the command line.
         Some(SqliteError::Locked { directory, holder }) => format!(
             "{} is used by process {holder}; stop that first, or name another directory with --data",
             printable(directory)
@@ -188,7 +188,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
     })
 }
 
-/// Takes off what stands before an error for programs: a code, or a kind.
+/// Strips the prefix meant for programs: an error code or kind.
 pub(crate) fn without_code(error: &str) -> &str {
     let is_code = |name: &str| ErrorCode::ALL.iter().any(|code| code.as_str() == name);
     match error.split_once(": ") {
@@ -197,13 +197,13 @@ pub(crate) fn without_code(error: &str) -> &str {
     }
 }
 
-/// Reads how many of something are wanted.
+/// Parses a count of at least 1.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     let read = text.parse().ok().filter(|count| *count > 0);
     read.ok_or_else(|| "write a whole number, 1 or more".to_owned())
 }
 
-/// Returns the directory that was named, else the current one.
+/// Returns `named`, or the current directory.
 pub(crate) fn or_current(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match named {
         Some(named) => Ok(named),
@@ -211,13 +211,12 @@ pub(crate) fn or_current(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Spells a path so that nothing in it can act on a terminal or look like another line.
+/// Escapes a path so that it cannot control the terminal or look like another line.
 pub(crate) fn printable(path: &Path) -> String {
     one_line(&path.display().to_string()).into_owned()
 }
 
-/// Tells the user why a command failed, and returns the code to exit with. Whoever reads what it writes may have seen enough, which is no
-/// failure.
+/// Reports a failed command and returns its exit code. A closed standard output is not a failure: the reader may have had enough.
 pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
     if is_read_out(error) {
         return ExitCode::SUCCESS;
@@ -229,13 +228,13 @@ pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Tells whether nobody reads standard output any more. A connection that broke is something else.
+/// Returns whether the reader of standard output is gone. A broken connection does not count.
 pub(crate) fn is_read_out(error: &anyhow::Error) -> bool {
     let unwritten = error.downcast_ref::<io::Error>();
     unwritten.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Tells the user something that is not data; a daemon whose log is for programs says it there.
+/// Reports a message that is not data on stderr, or in the log if the log is JSON.
 pub(crate) fn note(text: &str) {
     if log::is_json() {
         return tracing::info!("{}", lines(text));
@@ -245,7 +244,7 @@ pub(crate) fn note(text: &str) {
         false => lines(text).into_owned(),
     };
     let text = text.replace('…', Style::of_stderr().dots());
-    // Nobody listens; there is nobody left to tell.
+    // stderr is closed, so there is no way to report this.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
@@ -269,7 +268,7 @@ mod tests {
         assert!(Cli::try_parse_from(["windlass", "app-server"]).is_ok());
     }
 
-    /// Collects all helps.
+    /// Collects the help texts of a command and its subcommands.
     fn helps(command: &clap::Command, told: &mut Vec<String>) {
         told.push(command.clone().render_long_help().to_string());
         for command in command.get_subcommands() {
@@ -288,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A line break inside of a paragraph would remain after the paragraph is wrapped to the width of a terminal.
+    /// A line break inside a paragraph would remain after the paragraph is wrapped to the width of the terminal.
     #[test]
     fn paragraphs_of_helps_are_wrapped_once() {
         fn check(command: &clap::Command) {

@@ -1,4 +1,4 @@
-//! Which configuration counts: the user's own file, then the file that is named, or a `windlass.toml` that the user has trusted.
+//! Configuration files: the user's own file, then the file named on the command line or a trusted `windlass.toml`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::cli::{note, printable};
 use crate::trust::{TrustList, TrustStatus};
 use crate::{data, own_file, unknown_tools};
 
-/// The file that is looked for in the current directory, and in the user's own.
+/// The name of the configuration file, in the current directory and in the user's configuration directory.
 pub(crate) const FILE: &str = "windlass.toml";
 
-/// Who may change the user's own file beside the user.
+/// Permission bits that let other users change the user's own file.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Reads all files that count and merges them.
+/// Reads and merges all configuration files.
 pub(crate) fn load(named: Option<&Path>, data: &Path) -> Result<Config> {
     Ok(layers(named, data)?.config()?)
 }
 
-/// Reads all files that count, the weakest first: the user's own, then the one that is named, else the one in the current directory, if the
-/// user has trusted it. One that nobody trusted is left out, and one line says so: see [`trust`](crate::trust).
+/// Reads all configuration files in order of increasing precedence: the user's own file, then the named one, else a trusted one in the current
+/// directory. An untrusted file is skipped and reported: see [`trust`](crate::trust).
 pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
     let mut layers = Layers::default();
     let own = user_file();
@@ -43,7 +43,7 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
         return Ok(layers);
     }
     let here = Path::new(FILE);
-    // Somebody may stand where the user's own file is; it counts once.
+    // The current directory may be the one of the user's own file, which is loaded only once.
     if own.is_some() && own.and_then(|own| own.canonicalize().ok()) == here.canonicalize().ok() {
         return Ok(layers);
     }
@@ -58,7 +58,7 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
     Ok(layers)
 }
 
-/// Merges the text of a file over the user's own.
+/// Merges the text of a file over the user's own file.
 pub(crate) fn over_own(text: &str, path: &Path) -> Result<Config> {
     let mut layers = Layers::default();
     if let Some(own) = user_file()
@@ -70,19 +70,19 @@ pub(crate) fn over_own(text: &str, path: &Path) -> Result<Config> {
     Ok(layers.config()?)
 }
 
-/// Warns of names of tools that no tool has.
+/// Warns about unknown tool names.
 pub(crate) fn warn_of_unknown_tools(config: &Config) {
     for told in unknown_tools::told(config) {
         note(&format!("warning: {told}"));
     }
 }
 
-/// Returns where the user's own file is, if there is a place for one.
+/// Returns the path of the user's own file, if there is a configuration directory.
 pub(crate) fn user_file() -> Option<PathBuf> {
     Some(user_directory()?.join(FILE))
 }
 
-/// Returns the directory of the user's own file. It needs no trust, so the way to it must not depend on where somebody stands.
+/// Returns the directory of the user's own file. That file needs no trust, so its path must not depend on the current directory.
 pub(crate) fn user_directory() -> Option<PathBuf> {
     user_directory_by(|name| std::env::var_os(name))
 }
@@ -98,7 +98,7 @@ fn user_directory_by(variable: impl Fn(&str) -> Option<OsString>) -> Option<Path
     Some(directory.join("windlass"))
 }
 
-/// Reads the user's own file, if there is one. Nobody else may have a word in it.
+/// Reads the user's own file, if there is one. It is rejected if other users can write to it.
 fn of_user(path: &Path) -> Result<Option<String>> {
     let shown = printable(path);
     let read = own_file::read(path);
@@ -112,20 +112,20 @@ fn of_user(path: &Path) -> Result<Option<String>> {
     Ok(Some(file.text))
 }
 
-/// Reads the text of the file at a path as one layer.
+/// Parses the text of a file as one layer.
 fn layer(text: &str, path: &Path) -> Result<Layer> {
-    // The path stands before the line: `windlass.toml, line 3: …`.
+    // The path comes before the line number: `windlass.toml, line 3: …`.
     Layer::parse(text, path).map_err(|error| anyhow::anyhow!("{}, {error}", printable(path)))
 }
 
-/// Reads the text of the file at a path.
+/// Parses the text of a file as a complete configuration.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Config> {
     let from = path.parent().unwrap_or(Path::new(""));
-    // The path stands before the line: `windlass.toml, line 3: …`.
+    // The path comes before the line number: `windlass.toml, line 3: …`.
     Config::parse(text, from).map_err(|error| anyhow::anyhow!("{}, {error}", printable(path)))
 }
 
-/// Returns the path and the text of a file that the user has trusted; says why another does not count.
+/// Returns path and text of a trusted file. If the file is not trusted, reports why it is ignored.
 fn found(path: &Path, data: &Path) -> Result<Option<(PathBuf, String)>> {
     let Some(file) = own_file::read(path)? else {
         return Ok(None);
@@ -143,7 +143,7 @@ fn found(path: &Path, data: &Path) -> Result<Option<(PathBuf, String)>> {
     }
 }
 
-/// Returns the absolute path of a file, without links above it.
+/// Returns the absolute path of a file, with symlinks in its parent directories resolved.
 pub(crate) fn whole(path: &Path) -> Result<PathBuf> {
     let above = match path.parent() {
         Some(above) if above != Path::new("") => above,
@@ -154,7 +154,7 @@ pub(crate) fn whole(path: &Path) -> Result<PathBuf> {
     Ok(above.join(path.file_name().unwrap_or_default()))
 }
 
-/// Returns what to type to trust the file of the current directory.
+/// Returns the command that trusts the file of the current directory.
 pub(crate) fn trust_command(data: &Path) -> String {
     match data::usual().is_some_and(|usual| usual == data) {
         true => "windlass config trust".to_owned(),

@@ -1,5 +1,4 @@
-//! Flags and variables that stand for keys of the configuration. There is one list of them: `windlass serve` obeys it, and `windlass config show`
-//! makes its layers from it.
+//! Flags and environment variables for configuration keys. `windlass serve` and `windlass config show` use the same list.
 
 use std::path::PathBuf;
 
@@ -30,7 +29,7 @@ pub(crate) struct ConfigFlags {
     pub(crate) workers: Option<u8>,
 }
 
-/// The same flags, each as a layer that says where its value comes from.
+/// The same flags, each as a layer that records its origin.
 pub(crate) struct FlagLayers(pub(crate) Vec<Layer>);
 
 impl FromArgMatches for FlagLayers {

@@ -1,4 +1,4 @@
-//! Where the daemon keeps what it must not forget.
+//! The data directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::cli::{note, printable};
 use crate::config::FILE;
 use crate::data_modes;
 
-/// What everybody may write to has this bit.
+/// Permission bit: other users can write.
 const OF_OTHERS: u32 = 0o002;
 
-/// The files by which a data directory is known before it has a store, whose files begin with its name.
+/// Files that identify a data directory without a store. The files of a store are recognized by their prefix.
 const OWN_FILES: [&str; 11] = [
     "approvals.json",
     "approvals.lock",
@@ -31,30 +31,30 @@ const OWN_FILES: [&str; 11] = [
     "trusted.json",
     "trusted.lock",
 ];
-/// What may be beside them. Directories of others have such names too.
+/// Subdirectories of a data directory. They do not identify one, because other directories have such names too.
 const OWN_DIRECTORIES: [&str; 3] = ["checkpoints", "outputs", "processes"];
-/// What an operator may prepare before the first start: the homes of agents.
+/// The homes of agents, which an operator may prepare before the first start.
 const PREPARED: &str = "backends";
-/// What says nothing of whose a directory is.
+/// Files that occur in any directory.
 const OF_NOBODY: [&str; 3] = [".gitignore", ".gitkeep", "lost+found"];
 
-/// Returns the directory that was named, else the user's own.
+/// Returns `named`, or the user's default directory.
 pub(crate) fn directory(named: Option<PathBuf>) -> Result<PathBuf> {
     named.or_else(of_user).context(
         "there is no place for data: name a directory with --data or WINDLASS_DATA, or set HOME",
     )
 }
 
-/// Returns the user's own directory, if the user has one.
+/// Returns the user's default directory, if the user has one.
 pub(crate) fn of_user() -> Option<PathBuf> {
-    // One that depends on where somebody stands may be anybody's.
+    // Relative paths are ignored: they depend on the current directory, which another user may own.
     let path = |name: &str| set(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let home = || path("HOME").map(|home| home.join(".local/state"));
     let state = path("XDG_STATE_HOME").or_else(home);
     state.map(|state| state.join("windlass"))
 }
 
-/// Returns the directory of somebody who names none on the command line.
+/// Returns the directory that is used if the command line names none.
 pub(crate) fn usual() -> Option<PathBuf> {
     set("WINDLASS_DATA").map(PathBuf::from).or_else(of_user)
 }
@@ -63,9 +63,9 @@ fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Tells whether there is a store in a directory. One that cannot be looked into may have one, so nobody is told that it has none.
+/// Returns whether a directory contains a store. An unreadable directory is an error, because it may contain one.
 pub(crate) fn has_store(directory: &Path) -> Result<bool> {
-    // Only SQLite opens the file, so this looks at its name.
+    // Only SQLite opens the file; this checks whether the name exists.
     match fs::metadata(directory.join("windlass.db")) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -78,8 +78,7 @@ pub(crate) fn has_store(directory: &Path) -> Result<bool> {
     }
 }
 
-/// Makes the directory if it is not there; nobody else may look into one that is made. One that cannot be used is named,
-/// and nothing is changed.
+/// Creates the directory if it does not exist, with access only for its owner. An unusable directory is an error, and nothing is changed.
 pub(crate) fn make(directory: &Path) -> Result<()> {
     let shown = printable(directory);
     check(directory)?;
@@ -105,7 +104,7 @@ pub(crate) fn make(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a directory that is somebody else's, or holds something else; nothing is changed. One that is not there yet can be made.
+/// Rejects a directory that belongs to another user or contains other files; nothing is changed. A missing directory is accepted.
 pub(crate) fn check(directory: &Path) -> Result<()> {
     let shown = printable(directory);
     if let Ok(target) = fs::read_link(directory)
@@ -129,18 +128,18 @@ pub(crate) fn check(directory: &Path) -> Result<()> {
     }
 }
 
-/// What is in a directory.
+/// The contents of a directory.
 pub(crate) enum Contents {
-    /// There is nothing in it, or it is not there.
+    /// It is empty or does not exist.
     Nothing,
     OfWindlass,
-    /// Something else; its name.
+    /// The name of a file that is not part of Windlass.
     Others(String),
-    /// It cannot be looked into.
+    /// It cannot be read.
     Unknown,
 }
 
-/// Looks what is in a directory.
+/// Inspects a directory.
 pub(crate) fn contents(directory: &Path) -> Contents {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -153,7 +152,7 @@ pub(crate) fn contents(directory: &Path) -> Contents {
     let names: Vec<_> = names
         .filter(|name| !OF_NOBODY.contains(&name.as_str()))
         .collect();
-    // A configuration of a project has the same beginning, and is none of its data.
+    // A project's `windlass.toml` has the same prefix, but is not part of the data.
     let is_of_store = |name: &String| name.starts_with("windlass.") && name != FILE;
     if names.iter().any(is_of_store) {
         return Contents::OfWindlass;
@@ -171,18 +170,18 @@ pub(crate) fn contents(directory: &Path) -> Contents {
     }
 }
 
-/// Returns the name of a file that may have been cut off while it was written under another one.
+/// Returns the final name of a temporary file that an interrupted write may have left.
 fn written(name: &str) -> &str {
     let bare = name.strip_prefix('.').unwrap_or(name);
     bare.rsplit_once('-').map_or(name, |(name, _)| name)
 }
 
-/// Who owns a directory, or may write to it, can put anything into it, tokens and sockets too.
+/// Checks the owner and mode of the directory: another user with write access could place any file in it, including tokens and sockets.
 pub(crate) fn is_own(directory: &Path) -> Result<()> {
     let shown = printable(directory);
     let found = fs::metadata(directory).with_context(|| format!("cannot look at {shown}"))?;
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
-    // Root too: who owns it could make tokens, and root would obey.
+    // This applies to root too: the owner of the directory could create tokens that root's daemon would accept.
     if owner != user && owner != 0 {
         bail!(
             "the data directory {shown} belongs to another user (uid {owner}); name one of your own with --data, or run this as that user"
@@ -196,7 +195,7 @@ pub(crate) fn is_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Sees to it that nobody commits tokens and conversations by accident.
+/// Adds a `.gitignore`, so that tokens and conversations are not committed by accident. If the directory is the root of a repository, it only warns.
 fn keep_out_of_git(directory: &Path) {
     let Ok(directory) = directory.canonicalize() else {
         return;

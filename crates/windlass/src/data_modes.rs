@@ -1,5 +1,5 @@
-//! The modes of what the daemon keeps. A command may change them where the sandbox does not govern that, as landlock does not: what is
-//! open to others is closed, and what is closed to the daemon itself is opened, before anything is read.
+//! File modes of the data. Without mount isolation, as with Landlock, a command may change them. Before any file is read, access is removed from
+//! other users and restored for the daemon itself.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,30 +8,30 @@ use std::path::Path;
 use crate::cli::{note, printable};
 use crate::data::{self, Contents};
 
-/// Files of the data directory whose owner alone may use them, beside those of the store, which begin with its name. A token that others could
-/// read is not mended but made anew.
+/// Files of the data directory that only their owner may access, in addition to the files of the store. A token file that other users could read is
+/// not repaired; the token is regenerated.
 const OWN_FILES: [&str; 3] = ["secrets.key", "tokens.json", "trusted.json"];
 const OF_STORE: &str = "windlass.";
 
 const OF_DIRECTORY: u32 = 0o700;
 const OF_FILES: u32 = 0o600;
-/// What everybody may write to has this bit.
+/// Permission bit: other users can write.
 const OF_OTHERS: u32 = 0o002;
-/// A directory with this bit is shared on purpose, as `/tmp` is.
+/// The sticky bit: such a directory is shared on purpose, as `/tmp` is.
 const STICKY: u32 = 0o1000;
 
-/// Gives the directory and the files in it that are the daemon's own their modes back, and says so. What belongs to another user, what is
-/// a link, and a directory of something else are left alone.
+/// Repairs the modes of the directory and of the daemon's own files in it, and reports each change. Files of other users, symlinks and directories
+/// without data are not touched.
 pub(crate) fn mend(directory: &Path) {
     match data::contents(directory) {
         Contents::OfWindlass => mend_all(directory),
-        // Only who may look into it can tell whose it is.
+        // Only a readable directory can be identified as a data directory.
         Contents::Unknown => look_into(directory),
         Contents::Nothing | Contents::Others(_) => {}
     }
 }
 
-/// Gives an empty directory, in which data will be kept from now on, its mode.
+/// Sets the mode of an empty directory that becomes a data directory.
 pub(crate) fn take(directory: &Path) {
     if let (Contents::Nothing, Ok(found)) = (data::contents(directory), fs::metadata(directory))
         && found.mode() & (STICKY | OF_OTHERS) == OF_OTHERS
@@ -40,7 +40,7 @@ pub(crate) fn take(directory: &Path) {
     }
 }
 
-/// Opens a directory that is closed to its owner, and closes it again where it holds no data.
+/// Makes a directory readable for its owner, and restores its mode if it contains no data.
 fn look_into(directory: &Path) {
     let Ok(found) = fs::metadata(directory) else {
         return;
@@ -72,7 +72,7 @@ fn mend_all(directory: &Path) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let is_own = OWN_FILES.contains(&&*name) || name.starts_with(OF_STORE);
-        // The look does not follow a link.
+        // `metadata` does not follow symlinks here.
         if let Ok(found) = entry.metadata()
             && is_own
             && found.is_file()

@@ -1,14 +1,11 @@
-//! The model that answers when no other is configured. It follows a script and needs no network, but what it does is done: the tools, the sandbox,
-//! the question and the record are real.
+//! The model that answers if no other is configured. It follows a script without a network, but its effects are real: the tools, the sandbox, the
+//! approvals and the records.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_core::Stream;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
-use tokio::time::Sleep;
 use windlass_core::error::Result;
 use windlass_core::history::History;
 use windlass_core::llm_driver_registry::{
@@ -18,12 +15,12 @@ use windlass_core::llm_driver_registry::{
 use windlass_core::message::{Message, MessageRole};
 use windlass_core::tool_types::ToolCall;
 
-/// The name under which it shows itself.
+/// The name of the model.
 pub(crate) const NAME: &str = "demonstration";
 
-/// How long it takes for a word.
+/// Delay per word.
 const WORD: Duration = Duration::from_millis(6);
-/// Files that say what a directory is about, the best first.
+/// Files that describe a directory, in order of preference.
 const TELLING: [&str; 8] = [
     "README.md",
     "README",
@@ -34,15 +31,15 @@ const TELLING: [&str; 8] = [
     "Makefile",
     "AGENTS.md",
 ];
-/// What it runs; it changes nothing.
+/// The command that it runs; it changes nothing.
 const COMMAND: &str = "uname -s; echo \"$(ls -A | wc -l) entries\"";
 
-/// What `windlass demo` asks for.
+/// The prompt of `windlass demo`.
 pub(crate) const SLOW_PROMPT: &str = "Count to twelve, slowly, and tell me how far you came.";
-/// The file that is counted into.
+/// The file with the count.
 pub(crate) const COUNTED: &str = "counted.txt";
 
-/// What to try after it.
+/// Suggestions at the end.
 const NEXT: &str = r#"
 Every step was recorded before you saw it. What to try next:
 
@@ -52,24 +49,23 @@ Every step was recorded before you saw it. What to try next:
   windlass doctor                what this machine can do, and what is missing
 "#;
 
-/// The demonstration model.
 #[derive(Debug)]
 pub(crate) struct Demonstration;
 
-/// What it says next, and what it wants done.
+/// Its next text and tool call.
 struct Answer {
     text: String,
     call: Option<(&'static str, Value)>,
 }
 
-/// A call of this turn and its result.
+/// A call of this turn with its result.
 struct Done<'a> {
     name: &'a str,
     result: &'a Value,
     error: Option<&'a str>,
 }
 
-/// Follows the script from where the turn is. It looks at nothing but the conversation, so that another process goes on in the right place.
+/// Continues the script from the state of the turn. The answer depends only on the conversation, so that another process continues at the same step.
 fn answer(prompt: &str, done: &[Done<'_>]) -> Answer {
     let of = |name: &str| done.iter().find(|done| done.name == name);
     let Some(listed) = of("list") else {
@@ -101,7 +97,7 @@ fn answer(prompt: &str, done: &[Done<'_>]) -> Answer {
     }
 }
 
-/// Counts in a file, which takes long enough to be killed in the middle; whoever goes on looks how far it came.
+/// Counts in a file, slowly enough to be killed in the middle. After a restart, it reads how far the count got.
 fn count(done: &[Done<'_>]) -> Answer {
     let of = |name: &str| done.iter().find(|done| done.name == name);
     let Some(ran) = of("shell") else {
@@ -135,7 +131,7 @@ fn count(done: &[Done<'_>]) -> Answer {
     }
 }
 
-/// Finds the file that says the most about a directory.
+/// Finds the file that describes a directory best.
 fn telling(listed: &Value) -> Option<&'static str> {
     let entries = listed["entries"].as_array()?;
     TELLING.into_iter().find(|name| {
@@ -185,7 +181,7 @@ fn farewell(
     text
 }
 
-/// Returns the newest turn of a conversation, from what was asked on.
+/// Returns the newest turn of a conversation, starting with the user's message.
 fn newest(history: &History) -> Vec<&Message> {
     let mut turn = Vec::new();
     for message in history.iter().rev() {
@@ -222,7 +218,7 @@ impl LlmDriver for Demonstration {
         _messages: Vec<LlmMessage>,
         _config: &LlmCallConfig,
     ) -> Result<LlmResponseStream> {
-        // Calls beside turns, such as for a summary.
+        // Calls outside turns, such as for a summary.
         Ok(spoken("A demonstration.", None))
     }
 
@@ -255,28 +251,10 @@ fn spoken(text: &str, call: Option<ToolCall>) -> LlmResponseStream {
     let mut events: Vec<_> = words.collect();
     events.extend(call.map(|call| LlmStreamEvent::ToolCalls(vec![call])));
     events.push(LlmStreamEvent::Done(Box::new(metadata)));
-    Box::pin(Speech {
-        events: events.into_iter(),
-        pause: None,
-    })
-}
-
-/// Gives one word after the other.
-struct Speech {
-    events: std::vec::IntoIter<LlmStreamEvent>,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl Stream for Speech {
-    type Item = Result<LlmStreamEvent>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(pause) = &mut self.pause {
-            std::task::ready!(pause.as_mut().poll(cx));
-        }
-        self.pause = Some(Box::pin(tokio::time::sleep(WORD)));
-        Poll::Ready(self.events.next().map(Ok))
-    }
+    Box::pin(stream::iter(events).then(|event| async {
+        tokio::time::sleep(WORD).await;
+        Ok(event)
+    }))
 }
 
 #[cfg(test)]

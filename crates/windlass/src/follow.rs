@@ -1,4 +1,4 @@
-//! The events of a thread, also beyond the end of a daemon: the next one continues where that one ended.
+//! Follows the events of a thread across daemons: after a daemon ends, the next one continues the stream.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use windlass_protocol::{
 };
 
 use crate::calls::{by_id, resume};
-use crate::reach::{Link, explained};
+use crate::connect::{DaemonConnection, explained};
 
 /// Follows a thread.
 ///
-/// The stream does not reconnect by itself: the next daemon may be one inside this process, and has to resume the turn.
+/// The stream does not reconnect automatically: the next daemon may be an in-process one, and it has to resume the turn.
 pub(crate) struct Follower {
-    link: Arc<Link>,
+    daemon: Arc<DaemonConnection>,
     thread_id: String,
     events: Stream<RuntimeEventEnvelope>,
-    /// The number of the last event that was seen.
+    /// The number of the last received event.
     seen: u64,
 }
 
-/// What comes next.
+/// The next step of the stream.
 pub(crate) enum Next {
     Event(Box<RuntimeEventEnvelope>),
     /// The daemon is gone.
@@ -31,18 +31,22 @@ pub(crate) enum Next {
 }
 
 impl Follower {
-    /// Follows a thread from the event after a number on.
-    pub(crate) async fn after(link: &Arc<Link>, thread_id: &str, seen: u64) -> Result<Self> {
-        let events = open(&*link.api(), thread_id, seen).await;
+    /// Follows a thread, starting after event `seen`.
+    pub(crate) async fn after(
+        daemon: &Arc<DaemonConnection>,
+        thread_id: &str,
+        seen: u64,
+    ) -> Result<Self> {
+        let events = open(&*daemon.api(), thread_id, seen).await;
         Ok(Self {
-            link: Arc::clone(link),
+            daemon: Arc::clone(daemon),
             thread_id: thread_id.to_owned(),
             events: events.map_err(explained)?,
             seen,
         })
     }
 
-    /// Returns what comes next. Dropping the future loses nothing.
+    /// Returns the next event. This method is cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Next> {
         match self.events.next().await {
             Ok(Some(event)) => {
@@ -55,11 +59,11 @@ impl Follower {
         }
     }
 
-    /// Reaches another daemon, because that one is gone, and resumes the turn that it left open. It takes a while, so it does
-    /// not belong where something else ends the wait.
+    /// Connects to another daemon after the current one is gone, and resumes the open turn. It takes a while, so do not call it in a `select!` branch
+    /// that another branch can cancel.
     pub(crate) async fn reach_again(&mut self) -> Result<()> {
         loop {
-            self.link.again().await?;
+            self.daemon.again().await?;
             match self.resume().await {
                 Err(error) if error.is_lost() => {}
                 reached => return reached.map_err(explained),
@@ -68,13 +72,13 @@ impl Follower {
     }
 
     async fn resume(&mut self) -> Result<(), CallError> {
-        resume(&*self.link.api(), &self.thread_id).await?;
+        resume(&*self.daemon.api(), &self.thread_id).await?;
         self.follow_again().await
     }
 
-    /// Follows the thread at another daemon, and leaves open turns alone.
+    /// Follows the thread at the current daemon without resuming open turns.
     pub(crate) async fn follow_again(&mut self) -> Result<(), CallError> {
-        self.events = open(&*self.link.api(), &self.thread_id, self.seen).await?;
+        self.events = open(&*self.daemon.api(), &self.thread_id, self.seen).await?;
         Ok(())
     }
 }
@@ -92,19 +96,19 @@ async fn open(
     api.stream_events(call).await
 }
 
-/// Starts a turn, once: if the daemon is gone before its response, the next one gets the same request.
+/// Starts a turn exactly once: if the daemon is lost before its response, the next one gets the same request.
 pub(crate) async fn start_turn(
-    link: &Link,
+    daemon: &DaemonConnection,
     thread_id: &str,
     turn: StartTurn,
 ) -> Result<Result<ThreadAndTurn, CallError>> {
     let call = Call::new(by_id(thread_id), turn);
-    once(link, call, |api, call| api.start_turn(call)).await
+    once(daemon, call, |api, call| api.start_turn(call)).await
 }
 
-/// Sends a request, once: if the daemon is gone before its response, the next one gets the same request.
+/// Sends a request that takes effect once: if the daemon is lost before its response, the next one gets the same request.
 pub(crate) async fn once<E: Endpoint>(
-    link: &Link,
+    daemon: &DaemonConnection,
     call: Call<E>,
     send: impl for<'a> Fn(&'a dyn RuntimeApi, Call<E>) -> CallFuture<'a, E::Response>,
 ) -> Result<Result<E::Response, CallError>>
@@ -113,8 +117,8 @@ where
 {
     let call = call.with_key(Uuid::new_v4().to_string());
     loop {
-        match send(&*link.api(), call.clone()).await {
-            Err(error) if error.is_lost() => link.again().await?,
+        match send(&*daemon.api(), call.clone()).await {
+            Err(error) if error.is_lost() => daemon.again().await?,
             response => return Ok(response),
         }
     }

@@ -1,20 +1,20 @@
-//! Ids as people name them: by their end.
+//! IDs in their short form: a suffix.
 
 use anyhow::{Result, bail};
 
-/// How much of an id is shown.
+/// Length of a displayed suffix.
 const SHORT: usize = 8;
-/// How much of an id must be given.
+/// Minimum length of a suffix that the user types.
 const MIN_SHORT: usize = 4;
-/// How many of a kind are looked through for the end of an id.
+/// Maximum number of records that are searched for a suffix.
 pub(crate) const LOOKED_THROUGH: usize = 1000;
 
-/// Returns as much of an id as a person needs to name it.
+/// Returns the suffix of an ID for display.
 pub(crate) fn short(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
 }
 
-/// Finds the one of a kind whose id ends so.
+/// Finds the only record whose ID ends with `end`.
 pub(crate) fn by_end<T>(
     kind: &str,
     end: &str,

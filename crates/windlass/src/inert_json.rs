@@ -1,17 +1,30 @@
-//! JSON for people's terminals too: it means the same, and nothing in it acts on one.
+//! JSON that is safe to print on a terminal, with the same meaning.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
-use windlass_core::bounds::is_active;
+use windlass_core::bounds::{is_active, one_line};
 use windlass_protocol::RuntimeEventEnvelope;
 
-/// Writes a value as a line of JSON in which nothing can act on a terminal.
+/// Formats a value as a line of JSON without terminal control characters.
 pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string(value).map(|json| inert(&json))
 }
 
-/// Writes an event as a line of JSON in which nothing can act on a terminal, with the fields that only a newer daemon knows.
+/// Writes a value as a line: JSON for programs, else text without terminal control characters.
+pub(crate) fn write_value(
+    out: &mut impl Write,
+    is_json: bool,
+    value: &impl Serialize,
+    text: &str,
+) -> io::Result<()> {
+    match is_json {
+        true => writeln!(out, "{}", json_line(value)?),
+        false => writeln!(out, "{}", one_line(text)),
+    }
+}
+
+/// Formats an event as a line of JSON without terminal control characters, including fields that only a newer daemon knows.
 pub(crate) fn event_line(event: &RuntimeEventEnvelope) -> serde_json::Result<String> {
     match &event.received {
         Some(json) => Ok(inert(json)),
@@ -19,7 +32,7 @@ pub(crate) fn event_line(event: &RuntimeEventEnvelope) -> serde_json::Result<Str
     }
 }
 
-/// Escapes the letters of JSON that could act on a terminal; what it means stays the same. They stand in texts alone, as JSON itself needs none.
+/// Escapes terminal control characters in JSON without changing its meaning. They occur only in strings, as JSON itself uses none.
 fn inert(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -35,10 +48,10 @@ fn inert(json: &str) -> String {
     shown
 }
 
-/// Writes JSON from elsewhere so that nothing in it can act on a terminal.
+/// Copies JSON and escapes terminal control characters.
 pub(crate) struct Inert<W> {
     to: W,
-    /// The beginning of a letter whose rest is to come.
+    /// The beginning of an incomplete UTF-8 sequence.
     rest: Vec<u8>,
 }
 
@@ -99,7 +112,7 @@ mod tests {
         );
         assert!(!line.chars().any(is_active), "{line}");
         assert!(line.contains("ä 木"), "{line}");
-        // Letters may come in pieces.
+        // A character may be split between writes.
         let mut written = Vec::new();
         let mut pieces = Inert::new(&mut written);
         for byte in format!("{value}\n").as_bytes() {

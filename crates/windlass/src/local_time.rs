@@ -1,8 +1,8 @@
-//! Times as a user reads them.
+//! Times in the user's local time zone.
 
 use chrono::{DateTime, Local};
 
-/// Spells a recorded time to the minute in the local time zone, with its offset; a time that cannot be read remains as it is.
+/// Formats a recorded time to the minute in the local time zone, with its offset. An invalid time is returned unchanged.
 pub(crate) fn minute(recorded: &str) -> String {
     let read = DateTime::parse_from_rfc3339(recorded);
     read.map_or_else(

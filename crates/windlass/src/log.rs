@@ -1,4 +1,4 @@
-//! What the daemon says of its work, line by line on stderr.
+//! The daemon's log on stderr.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +19,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Whether everything on stderr is a line of JSON.
+/// Whether every line on stderr is JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Tells whether what is said must be a line of the log too.
+/// Returns whether messages must be written as JSON log lines.
 pub(crate) fn is_json() -> bool {
     IS_JSON.load(Ordering::Relaxed)
 }
 
-/// Begins to write what is at least as important as a level. Libraries are heard from warnings on.
+/// Starts logging at `level`. Libraries log only warnings and errors.
 pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
     let filter = Targets::new()
         .with_target("windlass", level)
@@ -37,7 +37,7 @@ pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    // Somebody who listens already goes on listening.
+    // An existing subscriber stays active.
     let _ = tracing_subscriber::registry()
         .with(filter)
         .with(lines)

@@ -1,4 +1,4 @@
-//! Windlass on the command line. Data goes to stdout, everything else to stderr.
+//! The command line of Windlass. Data goes to stdout, everything else to stderr.
 
 mod backends;
 mod calls;
@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod config;
 mod config_flags;
+mod connect;
 mod daemon;
 mod data;
 mod data_modes;
@@ -20,13 +21,12 @@ mod own_file;
 mod piped;
 mod private_file;
 mod proxied;
-mod reach;
 mod sandbox;
 mod stdio_rpc;
 #[cfg(test)]
 mod stub_api;
-mod talk;
 mod terminal;
+mod thread_session;
 mod trust;
 mod unknown_tools;
 
@@ -40,12 +40,12 @@ use cli::{Cli, Command};
 fn main() -> ExitCode {
     match proxied::command(std::env::args_os()) {
         Some(command) => windlass_tools::become_proxied(command),
-        None => carry_out(),
+        None => run(),
     }
 }
 
 #[tokio::main]
-async fn carry_out() -> ExitCode {
+async fn run() -> ExitCode {
     let Cli {
         workspace,
         config,
@@ -56,31 +56,31 @@ async fn carry_out() -> ExitCode {
         cli::note("--config has no effect on this command");
     }
     let done = match command {
-        Command::Run(run) => run.carry_out(workspace, config).await,
-        Command::Chat(chat) => chat.carry_out(workspace, config).await,
-        Command::Demo(demo) => demo.carry_out(),
-        Command::Replay(replay) => replay.carry_out(config).await,
-        Command::Threads(threads) => threads.carry_out(config).await,
-        Command::Events(events) => events.carry_out(config).await,
-        Command::Tasks(tasks) => tasks.carry_out(workspace, config).await,
-        Command::Automations(automations) => automations.carry_out(workspace, config).await,
-        Command::Doctor(doctor) => doctor.carry_out(config).await,
+        Command::Run(run) => run.run(workspace, config).await,
+        Command::Chat(chat) => chat.run(workspace, config).await,
+        Command::Demo(demo) => demo.run(),
+        Command::Replay(replay) => replay.run(config).await,
+        Command::Threads(threads) => threads.run(config).await,
+        Command::Events(events) => events.run(config).await,
+        Command::Tasks(tasks) => tasks.run(workspace, config).await,
+        Command::Automations(automations) => automations.run(workspace, config).await,
+        Command::Doctor(doctor) => doctor.run(config).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "windlass", &mut script);
             let written = std::io::stdout().write_all(&script);
             written.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
-        Command::Acp(acp) => acp.carry_out(workspace, config).await,
-        Command::Mcp(mcp) => mcp.carry_out(workspace, config).await,
-        Command::Runs(runs) => runs.carry_out().await,
-        Command::Token(token) => token.carry_out(),
-        Command::Approvals(approvals) => approvals.carry_out(),
-        Command::Store(store) => store.carry_out().await,
-        Command::Config(words) => words.carry_out(config),
-        Command::Backends(backends) => backends.carry_out(workspace, config).await,
+        Command::Acp(acp) => acp.run(workspace, config).await,
+        Command::Mcp(mcp) => mcp.run(workspace, config).await,
+        Command::Runs(runs) => runs.run().await,
+        Command::Token(token) => token.run(),
+        Command::Approvals(approvals) => approvals.run(),
+        Command::Store(store) => store.run().await,
+        Command::Config(words) => words.run(config),
+        Command::Backends(backends) => backends.run(workspace, config).await,
         Command::Serve(serve) => {
-            let served = Box::pin(serve.carry_out(workspace, config)).await;
+            let served = Box::pin(serve.run(workspace, config)).await;
             served.map(|()| ExitCode::SUCCESS)
         }
     };

@@ -1,4 +1,4 @@
-//! Which model answers, and with which key.
+//! Selects the model and its API key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use windlass_protocol::config::ProviderEntry;
 use crate::config::{Config, Layer, Origin, Provider};
 use crate::demonstration;
 
-/// The model that answers.
+/// The selected model.
 pub(crate) enum Choice {
-    /// A provider's.
+    /// A model of a provider.
     Real(ModelWithProvider),
-    /// The built-in one, because it was asked for.
+    /// The built-in simulator, only on request.
     Simulator,
-    /// The built-in one that shows what an agent does, also where nothing else is configured.
+    /// The built-in demonstration, on request or if nothing is configured.
     Demonstration,
 }
 
 /// The name of the built-in simulator.
 pub(crate) const SIMULATOR: &str = "sim";
 
-/// What people are told when nothing is configured.
+/// The message if nothing is configured.
 pub(crate) const DEMONSTRATION: &str =
     "no model is set up: the demonstration model answers (see `windlass doctor`)";
 
-/// Chooses by name, else by the first key that is set.
+/// Selects a model by name, else by the first API key that is set.
 pub(crate) fn choose(
     wanted: Option<&str>,
     config: &Config,
@@ -91,8 +91,8 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
     Ok(Choice::Real(found.model(model)?))
 }
 
-/// Returns the models that clients can name with their provider: the one that answers by default, where it was named,
-/// those of the configuration, and the usual one of each other provider that can be asked.
+/// Returns the models that clients can select with a provider prefix: the default if it was named, those of the configuration, and the usual model of
+/// every other usable provider.
 pub(crate) fn further(
     wanted: Option<&str>,
     config: &Config,
@@ -119,7 +119,7 @@ pub(crate) fn further(
     Ok(models)
 }
 
-/// Returns every provider that names of models can begin with, and by what it is reached, if it can be.
+/// Returns every provider that can prefix a model name, with its connection settings if it is usable.
 pub(crate) fn providers(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
@@ -133,7 +133,7 @@ pub(crate) fn providers(
     reached.collect()
 }
 
-/// Returns the backends that are the daemon's own loop with a provider's model, by name: each provider that can be asked.
+/// Returns the API backends by name: each usable provider, whose model runs in the daemon's own loop.
 pub(crate) fn api_backends(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
@@ -147,7 +147,7 @@ pub(crate) fn api_backends(
     named.collect()
 }
 
-/// Returns the providers as clients of the daemon see them: what they are called and whether they can be asked, and never a key.
+/// Returns the providers as clients see them: their names and whether they are usable, but no key.
 pub(crate) fn entries(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
@@ -171,8 +171,8 @@ pub(crate) fn entries(
     PROVIDERS.iter().map(entry).collect()
 }
 
-/// Returns what a provider is asked for when nobody names a model: the first of its models that the configuration names, because a server
-/// of one's own seldom has another. `None` where the provider has no usual model.
+/// Returns the default model of a provider: the first of its models in the configuration, because a self-hosted server seldom has another. `None` if
+/// the provider has no default model.
 fn usual<'a>(provider: &'static KnownProvider, config: &'a Config) -> Option<&'a str> {
     let configured = config.model.iter().chain(&config.models);
     let mut own = configured.filter_map(|name| {
@@ -182,13 +182,13 @@ fn usual<'a>(provider: &'static KnownProvider, config: &'a Config) -> Option<&'a
     own.next().or(provider.default_model)
 }
 
-/// Spells an address without what may be a key: a login, and the query.
+/// Formats a URL without parts that may contain a key: the login and the query.
 fn address(url: &str) -> String {
     let url = without_login(url);
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// Returns the name of a provider as people write it.
+/// Returns the name of a provider as users write it.
 pub(crate) fn provider_name(provider: LlmProviderType) -> String {
     let known = PROVIDERS.iter().find(|known| known.provider == provider);
     known.map_or_else(|| provider.to_string(), |known| known.name.to_owned())
@@ -198,17 +198,17 @@ fn find(name: &str) -> Option<&'static KnownProvider> {
     PROVIDERS.iter().find(|known| known.name == name)
 }
 
-/// Says where a file names the address of a provider.
+/// Returns the configuration key for the address of a provider.
 fn in_file(provider: &str) -> String {
     format!("`providers.{provider}.base_url` in the configuration file")
 }
 
-/// What somebody has set for a provider.
+/// The user's settings for a provider.
 struct Credentials {
     known: &'static KnownProvider,
     key: Option<String>,
     base_url: Option<String>,
-    /// Where the address comes from.
+    /// The origin of the address.
     place: String,
 }
 
@@ -235,13 +235,13 @@ impl Credentials {
         }
     }
 
-    /// A server of one's own, as Ollama is, often wants no key. A provider without an address of its own needs one.
+    /// A self-hosted server, such as Ollama, often needs no key. A provider without a built-in address needs one.
     fn is_usable(&self) -> bool {
         let has_address = self.known.base_url.is_some();
         (self.key.is_some() && has_address) || self.base_url.is_some()
     }
 
-    /// Names the variables to set.
+    /// Returns the environment variables to set.
     fn missing(&self) -> String {
         let keys = self.known.key_variables.join(" or ");
         match self.known.base_url {
@@ -263,7 +263,7 @@ impl Credentials {
     }
 }
 
-/// Returns what variables say about providers, each as a layer of its own.
+/// Returns the provider settings of environment variables, each as its own layer.
 pub(crate) fn layers_of(variable: impl Fn(&str) -> Option<String>) -> Vec<Layer> {
     let set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
     let mut layers = Vec::new();
@@ -281,7 +281,7 @@ pub(crate) fn layers_of(variable: impl Fn(&str) -> Option<String>) -> Vec<Layer>
     layers
 }
 
-/// Makes the drivers of all providers.
+/// Creates the drivers of all providers.
 pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
     let mut settings = ModelSettings::default();
     settings.http.proxy.clone_from(&config.proxy);
@@ -417,7 +417,7 @@ mod tests {
                 assert!(told.contains("of OPENAI_BASE_URL"), "{told}");
                 assert!(!told.contains("hunter2"), "{told}");
             }
-            // Another provider is asked elsewhere.
+            // The variable of one provider does not change the address of another.
             let set = [key, ("OPENAI_BASE_URL", url), ("GEMINI_API_KEY", "k")];
             assert_eq!(chosen(Some("gemini/x"), &set), "gemini/x");
         }

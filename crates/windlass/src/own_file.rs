@@ -1,5 +1,5 @@
-//! Reading a small file that others may have put there: a link, a pipe, a giant or somebody else's file is refused, and
-//! nothing blocks.
+//! Reads small files in directories that other users may write to. Symlinks, pipes, large files and files of other users are rejected, and nothing
+//! blocks.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// How big a file may be.
+/// Maximum size of a file, in bytes.
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Why a file is not read.
+/// Why a file was rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("it is a link to {}", .0.display())]
@@ -31,15 +31,14 @@ pub(crate) enum Refused {
     Unreadable(#[from] io::Error),
 }
 
-/// A file that was read.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     pub(crate) text: String,
-    /// Who may do what with it.
+    /// The permission bits.
     pub(crate) mode: u32,
 }
 
-/// Reads a regular file of the user who runs this; `None` where there is none.
+/// Reads a regular file of the current user; `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<OwnFile>, Refused> {
     let Some((file, metadata)) = open(path)? else {
         return Ok(None);
@@ -53,7 +52,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<OwnFile>, Refused> {
     }))
 }
 
-/// Reads a regular file of whomever; `None` where there is none.
+/// Reads a regular file of any owner; `None` if it does not exist.
 pub(crate) fn read_regular(path: &Path) -> Result<Option<String>, Refused> {
     match open(path)? {
         Some((file, _)) => text(file).map(Some),
@@ -62,11 +61,11 @@ pub(crate) fn read_regular(path: &Path) -> Result<Option<String>, Refused> {
 }
 
 fn open(path: &Path) -> Result<Option<(File, Metadata)>, Refused> {
-    // Opening a pipe would wait for somebody who writes to it.
+    // Opening a pipe would block until another process writes to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        // Below a file there is none either.
+        // `ENOTDIR`: a parent is a file, so the path does not exist either.
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(Errno::LOOP | Errno::MLINK) => {
             return Err(Refused::Link(fs::read_link(path).unwrap_or_default()));
@@ -81,7 +80,7 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, Refused> {
     }
 }
 
-/// Reads a file that the user has named, whatever it is.
+/// Reads a file that the user named explicitly, without these checks except the size.
 pub(crate) fn read_named(path: &Path) -> Result<String, Refused> {
     text(File::open(path)?)
 }

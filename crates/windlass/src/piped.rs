@@ -10,10 +10,10 @@ use crate::cli::note;
 
 /// Larger input does not fit into the context window of most models.
 const MAX_BYTES: usize = 1 << 20;
-/// How long to wait for the end of input before the user is told what the command waits for.
+/// How long to wait for the end of input before a message explains the wait.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Returns what is piped into the command, to its end; `None` where standard input is a terminal, empty or blank.
+/// Returns the piped standard input; `None` if it is a terminal, empty or blank.
 pub(crate) fn input() -> Result<Option<String>> {
     if io::stdin().is_terminal() {
         return Ok(None);

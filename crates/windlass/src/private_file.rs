@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use uuid::Uuid;
 
-/// Puts a text into a file of a directory; it is there whole, or not at all. A file that is there already may be open to
-/// others, so it is replaced and not written into.
+/// Writes a text to a file of a directory atomically. An existing file may be open to other users, so it is replaced rather than overwritten.
 pub(crate) fn put(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     let fresh = directory.join(format!(".{name}-{}", Uuid::new_v4().as_simple()));
     let mut file = OpenOptions::new()
@@ -24,7 +23,7 @@ pub(crate) fn put(directory: &Path, name: &str, text: &str) -> io::Result<PathBu
     Ok(path)
 }
 
-/// Makes sure that a file is there which only its owner can read, for somebody who opens it by its path. A link is refused.
+/// Creates a file that only its owner can read, or restricts an existing one, for code that opens it by path. A symlink is rejected.
 pub(crate) fn prepare(path: &Path) -> io::Result<()> {
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

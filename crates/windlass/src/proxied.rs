@@ -1,14 +1,14 @@
-//! This program as the first one in a sandbox, which gives a command its proxy and becomes it.
+//! This program as the first process in a sandbox: it sets up the proxy of a command and then executes the command.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use windlass_tools::Launcher;
 
-/// The word that no person writes.
+/// The internal subcommand; users never type it.
 const WORD: &str = "__proxied";
 
-/// Returns how a sandbox calls this program.
+/// Returns how a sandbox starts this program.
 pub(crate) fn launcher(own: PathBuf) -> Launcher {
     Launcher {
         program: own,
@@ -16,7 +16,7 @@ pub(crate) fn launcher(own: PathBuf) -> Launcher {
     }
 }
 
-/// Returns the command to become, if that is what this process is for.
+/// Returns the command to execute, if this process was started by a sandbox.
 pub(crate) fn command(
     words: impl IntoIterator<Item = OsString>,
 ) -> Option<impl Iterator<Item = OsString>> {

@@ -1,4 +1,4 @@
-//! How programs are confined, as the configuration says.
+//! Converts the sandbox settings of the configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use windlass_tools::{Confinement, HomeAccess, UserHome};
 use crate::cli::printable;
 use crate::config::{self, Sandbox};
 
-/// Returns the ways to confine programs, best first; the first that works here is taken.
+/// Returns the sandbox methods in order of preference; the first that works on this machine is used.
 pub(crate) fn ways(configured: Sandbox) -> Vec<Confinement> {
     match configured {
         Sandbox::Auto => vec![Confinement::Bubblewrap, Confinement::Landlock],
@@ -18,17 +18,17 @@ pub(crate) fn ways(configured: Sandbox) -> Vec<Confinement> {
     }
 }
 
-/// Returns the way that is taken here.
+/// Returns the method that is used on this machine.
 pub(crate) fn taken(ways: &[Confinement]) -> Option<Confinement> {
     ways.iter().copied().find(|way| way.works_here())
 }
 
-/// Names the way that is taken here.
+/// Returns the name of the method that is used on this machine.
 pub(crate) fn found(ways: &[Confinement]) -> &'static str {
     taken(ways).map_or("none", Confinement::name)
 }
 
-/// Logs what the way that is taken here does not guarantee, in one line.
+/// Logs the gaps of the method that is used on this machine, in one line.
 pub(crate) fn warn_of_gaps(ways: &[Confinement]) {
     let Some(way) = taken(ways) else {
         tracing::warn!(
@@ -46,7 +46,7 @@ pub(crate) fn warn_of_gaps(ways: &[Confinement]) {
     }
 }
 
-/// Returns the user's home with what commands see of it; `None` where the user has none.
+/// Returns the user's home with the paths that commands can see; `None` if the user has none.
 pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<UserHome>> {
     let homes = [std::env::home_dir(), home_of_account()];
     let mut homes = homes.into_iter().flatten();

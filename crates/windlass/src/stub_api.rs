@@ -1,4 +1,4 @@
-//! A Runtime API for tests: it records calls and answers them from a table.
+//! A Runtime API for tests that records calls and answers them from a table.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use windlass_protocol::{
     Call, CallError, CallFuture, Page, Parts, RuntimeApi, Stream, for_each_operation,
 };
 
-/// Answers each operation with the JSON of its name; an operation without one is an error.
+/// Answers each operation with the JSON under its name; an operation without an entry is an error.
 pub(crate) struct StubApi {
     answers: Value,
     calls: Mutex<Vec<String>>,
@@ -22,7 +22,7 @@ impl StubApi {
         }
     }
 
-    /// Returns the names, path parameters and queries of the calls so far.
+    /// Returns and clears the recorded calls: names, path parameters and queries.
     pub(crate) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut *self.calls.lock().unwrap())
     }
@@ -42,7 +42,7 @@ impl StubApi {
     }
 }
 
-/// A stream without parts.
+/// An empty stream.
 struct Empty;
 
 impl<T: Send> Parts<T> for Empty {
@@ -92,7 +92,6 @@ macro_rules! implement {
 
 for_each_operation!(implement);
 
-/// Returns the JSON of a thread.
 pub(crate) fn thread_json() -> Value {
     json!({
         "schema_version": 2, "id": "thr_1", "created_at": "", "updated_at": "", "model": "sim", "workspace": "/",
@@ -100,7 +99,7 @@ pub(crate) fn thread_json() -> Value {
     })
 }
 
-/// Returns the JSON of a turn that is running.
+/// Returns the JSON of a running turn.
 pub(crate) fn turn_json() -> Value {
     json!({
         "schema_version": 2, "id": "turn_1", "thread_id": "thr_1", "status": "in_progress", "input_summary": "",
@@ -108,7 +107,7 @@ pub(crate) fn turn_json() -> Value {
     })
 }
 
-/// Returns the JSON of a thread at the record 7.
+/// Returns the JSON of a thread whose latest event is 7.
 pub(crate) fn detail_json() -> Value {
     json!({ "thread": thread_json(), "turns": [], "items": [], "latest_seq": 7 })
 }

@@ -1,8 +1,8 @@
-//! Which configuration files the user has trusted.
+//! Configuration files that the user trusts.
 //!
-//! A configuration says where keys are sent, and a directory that was cloned, or that a model has worked in, may hold one
-//! that its owner never saw. So a file that is found counts only when its path and its content were trusted, by a word of
-//! the user that is kept in the data directory, out of the reach of repositories and models.
+//! A configuration determines where keys are sent, and a directory that was cloned or changed by a model may contain one that the user never saw. A
+//! file that is found automatically therefore applies only if the user has trusted its path and content. That decision is stored in the data
+//! directory, out of reach of repositories and models.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ use windlass_server::{JsonContents, JsonFile};
 
 const FILE: &str = "trusted.json";
 
-/// A file as it was when the user trusted it.
+/// A file with its content at the time when the user trusted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Trusted {
-    /// Its absolute path, without links.
+    /// The absolute path, without symlinks.
     pub(crate) path: PathBuf,
-    /// The digest of its content, as hex.
+    /// The digest of the content, in hex.
     pub(crate) digest: String,
 }
 
@@ -47,11 +47,11 @@ impl JsonContents for Contents {
     }
 }
 
-/// What is known of a file.
+/// The trust status of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrustStatus {
     Trusted,
-    /// It was trusted with another content.
+    /// The file was trusted with different content.
     Changed,
     Unknown,
 }
@@ -68,13 +68,13 @@ impl TrustList {
         }
     }
 
-    /// Lists the files in the order in which they were trusted.
+    /// Returns the files in the order in which they were trusted.
     pub(crate) fn files(&self) -> Result<Vec<Trusted>> {
         let contents = self.file.try_read()?;
         Ok(contents.unwrap_or_default().files)
     }
 
-    /// Tells what is known of a file with this content.
+    /// Returns the status of a file with this content.
     pub(crate) fn standing(&self, path: &Path, text: &str) -> Result<TrustStatus> {
         let files = self.files()?;
         let known = files.iter().find(|file| file.path == path);
@@ -85,7 +85,7 @@ impl TrustList {
         })
     }
 
-    /// Trusts a file with this content, and no longer with another.
+    /// Trusts a file with this content, and revokes trust in its earlier content.
     pub(crate) fn add(&self, path: &Path, text: &str) -> Result<Trusted> {
         if path.to_str().is_none() {
             bail!("{} is not UTF-8 and cannot be noted", path.display());
@@ -101,7 +101,7 @@ impl TrustList {
         Ok(trusted)
     }
 
-    /// Trusts a file no longer; tells whether it was.
+    /// Revokes the trust in a file; returns whether it was trusted.
     pub(crate) fn remove(&self, path: &Path) -> Result<bool> {
         Ok(self.file.update(|Contents { files, .. }| {
             let before = files.len();

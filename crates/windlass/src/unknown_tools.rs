@@ -1,4 +1,4 @@
-//! Names in `[approvals]` and `[tools]` that no tool has: a slip there leaves a rule without effect, and nobody would notice.
+//! Unknown tool names in `[approvals]` and `[tools]`: a typo there leaves a rule without effect, which would go unnoticed.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use windlass_tools::mcp::may_be_tool_of;
 
 use crate::config::Config;
 
-/// The tools that the daemon's own agent can have.
+/// The tools of the daemon's own agent.
 const OWN: [&str; 14] = [
     "activate_skill",
     "edit",
@@ -25,7 +25,7 @@ const OWN: [&str; 14] = [
     "write",
 ];
 
-/// What agents of others ask for by the Agent Client Protocol.
+/// Names that external agents use in the Agent Client Protocol.
 const OF_PROTOCOL: [&str; 10] = [
     "delete",
     "edit",
@@ -39,8 +39,8 @@ const OF_PROTOCOL: [&str; 10] = [
     "think",
 ];
 
-/// Says of each name that no tool can have where it stands, and what may have been meant. Which tools a server, a client or another agent has is
-/// known later, if at all: so it is a word of warning, and nothing is refused for it.
+/// Returns a warning for each unknown name, with its location and a suggestion. The tools of servers, clients and other agents become known later, if
+/// at all, so an unknown name is not an error.
 pub(crate) fn told(config: &Config) -> Vec<String> {
     let rules = config.approvals.rules.iter();
     let rules = rules.map(|rule| ("approvals.rules", rule.tool.as_str()));
@@ -61,8 +61,8 @@ pub(crate) fn told(config: &Config) -> Vec<String> {
     told.collect()
 }
 
-/// Tells whether a tool may have this name without any server. Patterns may mean whatever comes; tools of Claude Code and Codex have
-/// capitals, such as `Bash` and `fileChange`.
+/// Returns whether a tool may have this name without any server. Patterns may match any tool; tools of Claude Code and Codex contain capitals, such
+/// as `Bash` and `fileChange`.
 fn is_known(tool: &str) -> bool {
     let is_pattern = tool.contains('*');
     let has_capitals = tool.contains(|letter: char| letter.is_ascii_uppercase());
@@ -133,7 +133,7 @@ mod tests {
         let context = daemon.runtime.preview_context(probe).await.unwrap();
         let tools = context.runtime_agent.tools;
         let mut offered: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
-        // It comes with more tools than a model is offered at once.
+        // Offered only if there are more tools than a model gets at once.
         offered.push("tool_search");
         offered.sort_unstable();
         assert_eq!(offered, OWN);

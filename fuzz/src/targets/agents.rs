@@ -1,9 +1,11 @@
-//! What foreign agents may print.
+//! Output of external agents.
 
 use std::collections::HashSet;
 
-use windlass_agents::{Acp, AcpSettings, Claude, Codex, CodexSettings, Protocol, SteerId, Step};
 use windlass_core::backend::{BackendEvent, BackendSpec, SessionChoice, SessionTotals};
+use windlass_external_agents::{
+    Acp, AcpSettings, Claude, Codex, CodexSettings, Protocol, SteerId, Step,
+};
 
 /// Lines of Claude's stream-json.
 pub fn agent_claude(data: &[u8]) {
@@ -42,7 +44,7 @@ fn holds(protocol: &mut dyn Protocol, pool: &[&str], data: &[u8]) {
     }
     for choice in data.chunks(3) {
         let [line, damage, place] = [0, 1, 2].map(|n| choice.get(n).copied().unwrap_or(0));
-        let can_begin = protocol.readiness() != windlass_agents::Readiness::NotYet;
+        let can_begin = protocol.readiness() != windlass_external_agents::Readiness::NotYet;
         if !rules.is_in_turn && can_begin && damage % 8 != 7 {
             rules.begin_turn();
             rules.see(&protocol.prompt("x"));

@@ -7,9 +7,9 @@ use windlass_runtime::check_arguments;
 use super::bytes::Bytes;
 use super::schema_values::{arguments, schema};
 
-/// Any arguments are taken or refused with a reason, whatever the schema; those without a name that the schema plainly requires are
-/// refused, also where the schema cannot be checked as a whole. The depth of a text is told before it is read as it is told of the
-/// value, and what is too deep for a record reaches no tool.
+/// Any arguments are accepted or refused with a reason, whatever the schema; those without a name that the schema plainly requires are refused, also
+/// if the schema cannot be checked as a whole. The depth of a text is computed before parsing and equals that of its value; values too deep for a
+/// record reach no tool.
 pub fn arguments_of_calls(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     against_a_schema(&mut bytes);
@@ -38,7 +38,7 @@ fn against_a_schema(bytes: &mut Bytes<'_>) {
     }
 }
 
-/// Old drafts let a reference hide what stands beside it; such a schema requires nothing plainly.
+/// In old drafts a reference hides its siblings; such a schema requires nothing plainly.
 fn lacks_a_required_name(schema: &Value, arguments: &Value) -> bool {
     let is_plain = schema.get("$ref").is_none() && schema.get("$schema").is_none();
     let (Some(required), Some(given)) = (schema["required"].as_array(), arguments.as_object())

@@ -6,7 +6,7 @@ use windlass_config::Config;
 
 use super::bytes::Bytes;
 
-/// Stands where a key may stand.
+/// Replaces a key in the generated configuration.
 const KEY: &str = "sk-not-to-be-shown";
 
 const DATE: &str = "2026-01-02T03:04:05Z";

@@ -31,7 +31,7 @@ fn survives(event: &Event) {
 
 /// Fields of all payloads with values that fit. An event ignores what it does not know, so one object serves all.
 const FIELDS: &str = r#"{
-    "title": "t", "name": "n", "reason": "r", "error": "e", "message": "m", "delta": "d", "thinking": "h",
+    "title": "t", "name": "n", "reason": "r", "error": "e", "errors": ["e"], "message": "m", "delta": "d", "thinking": "h",
     "stream": "stdout", "path": "/a", "summary": "s", "task": "k", "headline": "l", "narration": "a",
     "digest": "00", "text_preview": "p", "error_code": "c", "config": "f", "display_name": "y",
     "tool_call_id": "c0", "tool_name": "tool", "request_id": "q", "task_id": "i", "schedule_id": "z",

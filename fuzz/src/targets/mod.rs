@@ -41,7 +41,7 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-/// All targets.
+/// All targets, in the order in which they run.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "turn_machine",

@@ -68,7 +68,7 @@ fn check(api: Api, bytes: &[u8], cuts: &[u8]) {
     places_exist(&whole);
 }
 
-/// Reasoning stands at a place that the answer has.
+/// Reasoning has a position that exists in the answer.
 fn places_exist(events: &[LlmStreamEvent]) {
     let mut text = 0;
     for event in events {
@@ -138,7 +138,7 @@ fn compose(wire: Wire, data: &[u8]) -> String {
     stream
 }
 
-/// Replaces one value somewhere in the event by one that nobody expects there.
+/// Replaces one value of the event by an unexpected one.
 fn damaged(event: &str, with: u8, place: u8) -> String {
     let Some((head, rest)) = event.split_once("data: ") else {
         return event.to_owned();

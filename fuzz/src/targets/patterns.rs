@@ -1,4 +1,4 @@
-//! Patterns as people and models write them, and as nobody should.
+//! Patterns as people and models write them, and hostile ones.
 
 use super::bytes::Bytes;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_rpc::{Connection, Hub, Next, NoMethods, OpenGate, Outbox, Outgoing, RpcLimits};
-use windlass_runs::{Reads, RunSettings, Runs, SystemClock};
+use windlass_runs::rpc::{Connection, Hub, Next, NoMethods, OpenGate, Outbox, Outgoing, RpcLimits};
+use windlass_runs::{Reads, RunSettings, Runs};
 use windlass_store::{MemoryRunLog, RunFilter, RunLog};
 
 /// How many frames one input makes at most, so that every answer has room in the queue.
@@ -142,7 +142,7 @@ pub fn rpc_frames(data: &[u8]) {
             reads: Reads::Open,
             ..RunSettings::default()
         };
-        let clock = Arc::new(SystemClock::default());
+        let clock = Arc::new(windlass_core::SystemClock);
         let Ok(runs) = Runs::open_log(log.clone(), clock, settings).await else {
             panic!("an empty log cannot be opened");
         };

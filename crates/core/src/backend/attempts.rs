@@ -1,14 +1,14 @@
-//! What may be tried after a turn of an agent failed.
+//! The retry policy after a failed turn of an external agent.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{BackendErrorKind, BackendOutcome, SessionChoice};
 
-/// How often in a row a process may die by a signal before its session is established.
+/// How many times in a row a process may die by a signal before its session is established.
 pub const MAX_ABORTS: u32 = 5;
 
-/// What was tried for one turn. It is a value, so that who records it counts on after a crash.
+/// The attempts of one turn. It is a plain value that can be recorded, so that the count survives a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempts {
@@ -18,24 +18,24 @@ pub struct Attempts {
     pub has_started_fresh: bool,
 }
 
-/// What to do after a turn.
+/// The next action after a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing more: the outcome stands.
+    /// Accept the outcome as final.
     Done,
-    /// Begin a new conversation with the whole prompt. It is to be told that the old one is lost.
+    /// Start a new conversation with the whole prompt, which must mention that the old conversation is lost.
     StartFresh,
     /// Try the same once more.
     Again,
     /// Try again at that time, or by a back-off of the caller's own. It is no failure of the turn.
     WaitForLimit {
-        /// When the provider says that the limit is over.
+        /// When the rate limit resets, according to the provider.
         until: Option<DateTime<Utc>>,
     },
 }
 
 impl Attempts {
-    /// Decides what follows from an outcome, and counts it.
+    /// Chooses the next action after an outcome, and counts the attempt.
     pub fn next(&mut self, session: &SessionChoice, outcome: &BackendOutcome) -> Next {
         if outcome.aborted_signal {
             self.aborts_in_a_row += 1;
@@ -112,7 +112,7 @@ mod tests {
         let mut good = refused();
         good.result = Ok(BackendEnd::Completed);
         check(&resume, &[good.clone()], &[Done]);
-        // What is no abort starts the count anew.
+        // Any other outcome resets the count.
         let mixed = [aborted(), aborted(), good, aborted(), aborted()];
         check(&new, &mixed, &[Again, Again, Done, Again, Again]);
     }

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 #[error("{kind}: {message}")]
 #[serde(deny_unknown_fields)]
 pub struct BackendError {
-    /// What kind of failure it is.
     pub kind: BackendErrorKind,
-    /// What happened, as far as it is known.
+    /// A description of the failure.
     pub message: String,
 }
 
@@ -25,7 +24,7 @@ impl BackendError {
     }
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendErrorKind {
@@ -41,13 +40,13 @@ pub enum BackendErrorKind {
     Server,
     /// Its provider could not be reached.
     Network,
-    /// It does not know the session that it was to take up.
+    /// The agent does not know the session to resume.
     ResumeRefused,
-    /// It made as many model calls as it may in a turn.
+    /// It reached the limit of model calls in a turn.
     TurnLimit,
-    /// It used as much as it may.
+    /// It reached its budget.
     Budget,
-    /// A budget that the run shares with other work refused it before it started.
+    /// A shared budget rejected the run before it started.
     BudgetRefused,
     /// It was silent for too long, and was ended.
     Inactive,
@@ -55,13 +54,13 @@ pub enum BackendErrorKind {
     TimeOver,
     /// Its output in one turn exceeded the limit, and the turn was ended.
     OutputLimit,
-    /// Somebody ended it.
+    /// The process was cancelled.
     Cancelled,
     /// It died by a signal that we did not send.
     Killed(i32),
-    /// It did not speak as agreed, or ended in the middle of a turn.
+    /// It violated the protocol, or exited in the middle of a turn.
     Protocol,
-    /// It failed and does not say in which way.
+    /// It failed without a reason.
     Failed,
     /// Another turn runs in this process.
     Busy,

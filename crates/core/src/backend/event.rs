@@ -1,79 +1,75 @@
-//! What an agent tells while it carries a turn.
+//! Events that an external agent reports during a turn.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::{BackendUsage, PermissionRequest};
 
-/// What an agent tells while it carries a turn.
+/// An event that an external agent reports during a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BackendEvent {
-    /// The session is established. It comes once for each process, and a resume was taken if it comes.
+    /// The session is established. Arrives once per process, and confirms a resume.
     Started {
-        /// The session's id, as the agent says it.
+        /// The session's ID, as reported by the agent.
         session_id: String,
-        /// The model that it works with, if it says so.
+        /// The model in use, if the agent reports it.
         model: Option<String>,
     },
-    /// A piece of its answer. Text is told once, also by agents that repeat it whole.
+    /// A delta of the answer. Each piece of text arrives once, even from agents that repeat the full text at the end.
     Text {
-        /// The piece.
         text: String,
-        /// The message that it belongs to, where the agent tells messages apart.
+        /// The message that contains the text, if the agent distinguishes messages.
         message: Option<String>,
-        /// The call of a helper that says so; `None` is the agent itself.
+        /// ID of the subagent call that produced the text; `None` for the agent itself.
         parent: Option<String>,
     },
     /// A piece of its thoughts.
     Thinking {
-        /// The piece.
         text: String,
         /// The call of a helper that thinks so; `None` is the agent itself.
         parent: Option<String>,
     },
-    /// It has started a call of its own. It comes once for each id in a turn.
+    /// A tool call of the agent has started. Arrives once per call ID in a turn.
     ToolStarted(ObservedCall),
-    /// A piece of what a call of its own prints.
+    /// A delta of a tool call's output.
     ToolOutput {
-        /// The call.
+        /// ID of the call in the turn.
         call_id: String,
-        /// The piece.
         text: String,
     },
-    /// A call of its own has ended. It follows [`ToolStarted`](Self::ToolStarted), at most once for each id in a turn.
+    /// A tool call of the agent has ended. Follows [`ToolStarted`](Self::ToolStarted), at most once per call ID in a turn.
     ToolCompleted(ObservedResult),
     /// It asks for a permission and waits for [`answer`](super::BackendSession::answer).
     Permission(PermissionRequest),
     /// It no longer waits for that permission.
     PermissionWithdrawn {
-        /// The request.
+        /// ID of the withdrawn request.
         request_id: String,
     },
-    /// What the turn has used so far.
+    /// The turn's usage so far.
     Usage(BackendUsage),
     /// Something to know that changes nothing.
     Notice(BackendNotice),
 }
 
-/// A call that the agent made by itself.
+/// A tool call that the agent executes without asking Windlass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedCall {
     /// Its id in the turn.
     pub id: String,
-    /// The tool, or what is known of it.
+    /// The tool's name, or the best available description.
     pub name: String,
-    /// What it was called with, as far as the agent tells.
+    /// The arguments, if the agent reports them.
     pub arguments: Value,
-    /// The call of a helper that made this one; `None` is the agent itself.
+    /// ID of the subagent call that made this one; `None` for the agent itself.
     pub parent: Option<String>,
 }
 
-/// How a call ended that the agent made by itself.
+/// The result of a tool call that the agent executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedResult {
-    /// The call.
     pub call_id: String,
-    /// What came of it, as far as the agent tells.
+    /// The output, if the agent reports it.
     pub output: Value,
     /// Whether it failed.
     pub is_error: bool,
@@ -84,18 +80,18 @@ pub struct ObservedResult {
 pub enum BackendNotice {
     /// It tries a model call again.
     Retry {
-        /// Which attempt this is, from 1.
+        /// The number of the attempt, from 1.
         attempt: Option<u64>,
         /// When it tries, in milliseconds from now.
         delay_ms: Option<u64>,
         /// The HTTP status that the last attempt met.
         status: Option<u16>,
-        /// What the agent says about it.
+        /// The agent's message.
         message: String,
     },
     /// Its provider lets it do no more for now.
     Limit {
-        /// Until when.
+        /// When the limit resets, if the agent reports it.
         reset_at: Option<DateTime<Utc>>,
     },
     /// Its provider will soon let it do no more.
@@ -105,16 +101,15 @@ pub enum BackendNotice {
     },
     /// It warns of something.
     Warning(String),
-    /// It said something that nobody here understands; what is long is cut.
+    /// The agent wrote a line that could not be parsed; long lines are truncated.
     Raw {
-        /// What it was, if that could be seen.
+        /// The line's type, if it could be determined.
         kind: Option<String>,
-        /// The line.
         line: String,
     },
     /// It wrote a line that is too long to be read.
     LineCut {
-        /// How many bytes a line may have.
+        /// The limit, in bytes.
         limit: usize,
     },
 }

@@ -1,14 +1,14 @@
-//! What a foreign agent may ask of the host's files and programs.
+//! Access of an external agent to the host's files and programs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-/// The host's files and programs, as far as a turn's environment allows. Every path comes from the agent and is to be judged.
+/// The host's files and programs, within the turn's environment. Every path comes from the agent and is untrusted.
 #[async_trait]
 pub trait HostAccess: Send + Sync {
-    /// Tells what may be asked at all.
+    /// Returns the operations that the host supports.
     fn offers(&self) -> HostOffers;
 
     /// Reads a file of text, from a line (the first is 1) and so many lines.
@@ -25,13 +25,13 @@ pub trait HostAccess: Send + Sync {
     /// Starts a program and returns the id of its terminal.
     async fn start_terminal(&self, request: TerminalRequest) -> Result<String, HostAccessError>;
 
-    /// Returns what a terminal has printed so far.
+    /// Returns the output of a terminal so far.
     async fn terminal_output(&self, id: &str) -> Result<TerminalOutput, HostAccessError>;
 
     /// Waits until the program of a terminal has ended.
     async fn wait_for_terminal(&self, id: &str) -> Result<TerminalExit, HostAccessError>;
 
-    /// Ends the program of a terminal; what it printed can still be read.
+    /// Ends the program of a terminal. Its output remains readable.
     async fn kill_terminal(&self, id: &str) -> Result<(), HostAccessError>;
 
     /// Ends the program of a terminal and forgets it.
@@ -41,14 +41,11 @@ pub trait HostAccess: Send + Sync {
     fn release_all(&self);
 }
 
-/// What may be asked of a host.
+/// The operations that a host supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostOffers {
-    /// Reading files.
     pub read_text: bool,
-    /// Writing files.
     pub write_text: bool,
-    /// Running programs.
     pub terminals: bool,
 }
 
@@ -57,20 +54,19 @@ pub struct HostOffers {
 pub struct TerminalRequest {
     /// The program, or a line for a shell if there are no arguments.
     pub command: String,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// Variables beside those that the host gives.
+    /// Variables in addition to those of the host.
     pub variables: BTreeMap<String, String>,
-    /// Where it starts; `None` is the turn's directory.
+    /// The working directory; `None` is the turn's directory.
     pub cwd: Option<PathBuf>,
-    /// How much of its output is to be kept.
+    /// Limit on the retained output, in bytes.
     pub max_output_bytes: Option<u64>,
 }
 
-/// What a terminal has printed.
+/// The output of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalOutput {
-    /// The end of it, as much as is kept.
+    /// The end of the output, up to the retention limit.
     pub text: String,
     /// Whether something before it is gone.
     pub is_cut: bool,
@@ -87,7 +83,7 @@ pub struct TerminalExit {
     pub signal: Option<String>,
 }
 
-/// Why a host did not do what an agent asked.
+/// Why a host rejected or failed an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostAccessError {
     /// It may not.

@@ -1,8 +1,8 @@
-//! Whole agents that carry a turn in our place.
+//! External agents that execute turns.
 //!
-//! A [`Backend`] is a foreign agent, a [`BackendSession`] one process of it, which may serve several turns of one conversation.
-//! Nothing here knows a vendor, and nothing here decides what becomes of a turn: a failed one is told as it was
-//! ([`BackendOutcome`]), and [`Attempts`] says what may be tried next.
+//! A [`Backend`] is an external agent. A [`BackendSession`] is one of its processes, which can serve several turns of one conversation. This module
+//! is independent of vendors and does not decide how a turn ends. It reports failures unchanged ([`BackendOutcome`]), and [`Attempts`] decides
+//! whether to retry.
 
 mod attempts;
 mod error;
@@ -26,43 +26,43 @@ pub use outcome::{BackendEnd, BackendExit, BackendOutcome, BackendUsage, Session
 pub use permission::{PermissionDecision, PermissionRequest, PermissionScope};
 pub use spec::{BackendSpec, SessionChoice};
 
-/// A foreign agent that can carry turns.
+/// An external agent that can execute turns.
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// Returns the name by which threads ask for it.
     fn name(&self) -> &str;
 
-    /// Chooses the id of a new session, to be recorded before its process starts. `None` where the agent chooses by itself; then
-    /// [`BackendEvent::Started`] tells it as soon as it is known.
+    /// Chooses the ID of a new session, which is recorded before the process starts. `None` if the agent chooses the ID; [`BackendEvent::Started`]
+    /// then reports it.
     fn choose_session(&self) -> Option<String>;
 
     /// Finds out whether the agent is installed here, and which one.
     async fn check(&self, spec: &BackendSpec) -> Result<BackendVersion, BackendError>;
 
-    /// Starts a process. That it has started says nothing of the session: the first [`prompt`](BackendSession::prompt) tells.
+    /// Starts a process. The state of the session is known only after the first [`prompt`](BackendSession::prompt).
     async fn open(&self, spec: BackendSpec) -> Result<Box<dyn BackendSession>, BackendError>;
 }
 
-/// Which agent is installed.
+/// The installed agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendVersion {
-    /// What it says of its version.
+    /// The version, as reported by the agent.
     pub version: String,
 }
 
-/// A process of a foreign agent. All methods may be called at any time, also while a turn runs.
+/// A process of an external agent. All methods may be called at any time, including while a turn runs.
 ///
-/// When it is dropped, the process is ended behind the scenes; who wants to know that it is gone calls [`close`](Self::close).
+/// Dropping it ends the process in the background. To wait until the process is gone, call [`close`](Self::close).
 #[async_trait]
 pub trait BackendSession: Send + Sync {
-    /// Tells what the process does.
+    /// Returns the process's current state.
     fn status(&self) -> BackendStatus;
 
-    /// Carries one turn to its end and tells what happens meanwhile. A reader that is slow holds up the agent; one that is gone
-    /// misses what is told, and the turn goes on. Only one turn runs at a time.
+    /// Executes one turn to its end and sends its events. A slow receiver blocks the agent. If the receiver is dropped, events are lost and the turn
+    /// continues. Only one turn runs at a time.
     async fn prompt(&self, prompt: &str, events: mpsc::Sender<BackendEvent>) -> BackendOutcome;
 
-    /// Says something to the running turn, where the agent can take it.
+    /// Sends a message to the running turn, if the agent supports it.
     async fn steer(&self, text: &str) -> Result<Steered, BackendError>;
 
     /// Asks the running turn to end. The process and its session stay; [`prompt`](Self::prompt) returns when the turn has ended.
@@ -72,35 +72,35 @@ pub trait BackendSession: Send + Sync {
     async fn answer(&self, request: &str, decision: PermissionDecision)
     -> Result<(), BackendError>;
 
-    /// Ends the process, and a running turn with it. Returns when nobody of its tree is left; may be called twice.
+    /// Ends the process and any running turn. Returns when the whole process tree has exited; idempotent.
     async fn close(&self) -> BackendExit;
 }
 
-/// What became of something said to a running turn.
+/// The result of steering a running turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steered {
     /// The running turn has it.
     Taken,
-    /// The agent takes nothing now; it is to be said in the next turn.
+    /// The agent accepts no message now; send it with the next turn.
     NotTaken,
 }
 
-/// What a process of an agent does.
+/// The state of an agent's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendStatus {
     /// It has not been asked anything since it started or since its last turn.
     Idle,
-    /// It carries a turn.
+    /// A turn is running.
     Running,
-    /// It carries a turn and waits until its provider's limit is over.
+    /// A turn is running and waits for the provider's rate limit to reset.
     Waiting {
-        /// When that is, where the agent says so.
+        /// The reset time, if the agent reports it.
         until: Option<chrono::DateTime<chrono::Utc>>,
     },
     /// It ended after a turn that succeeded, or before any.
     Completed,
-    /// It ended by itself, or a limit of ours ended it, and its last turn failed.
+    /// It exited, or one of our limits ended it, and its last turn failed.
     Failed,
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
 }

@@ -11,23 +11,23 @@ use crate::events::TokenUsage;
 pub struct BackendOutcome {
     /// How it ended.
     pub result: Result<BackendEnd, BackendError>,
-    /// The session, if it is established; a refused one is never told.
+    /// The session, if it is established; never a rejected one.
     pub session_id: Option<String>,
     /// Whether the process began a new conversation.
     pub is_fresh: bool,
-    /// What this turn used, if the agent says so.
+    /// The turn's usage, if the agent reports it.
     pub usage: Option<BackendUsage>,
-    /// What was counted of the whole session, to be given to the process that takes it up.
+    /// Cumulative usage of the session, to be passed to the process that resumes it.
     pub totals: SessionTotals,
     /// Whether the process died by a signal that we did not send, before the session was established.
     pub aborted_signal: bool,
     /// Whether the turn failed because its provider lets the agent do no more for now.
     pub rate_limit_exit: bool,
-    /// When to try again, if the provider says so.
+    /// When to retry, if the provider reports it.
     pub rate_limit_reset_at: Option<DateTime<Utc>>,
     /// How the process ended, if it has.
     pub exit: Option<BackendExit>,
-    /// The last of what the agent complained about, up to 4 KiB.
+    /// The end of the agent's stderr, up to 4 KiB.
     pub stderr: String,
 }
 
@@ -62,9 +62,9 @@ impl BackendOutcome {
 pub enum BackendEnd {
     /// The agent is done.
     Completed,
-    /// The model refused to go on.
+    /// The model refused to continue.
     Refused,
-    /// The model wrote as much as it may.
+    /// The model reached its output limit.
     LengthLimit,
     /// It was interrupted; the session can be used again.
     Interrupted,
@@ -77,11 +77,11 @@ pub struct BackendExit {
     pub code: Option<i32>,
     /// The signal that it died by.
     pub signal: Option<i32>,
-    /// Whether it was seen that nobody of its tree is left.
+    /// Whether the exit of the whole process tree was confirmed.
     pub is_whole: bool,
 }
 
-/// What a turn used. Each token is counted in one field, but for those of reasoning, which are output too.
+/// The usage of a turn. Each token is counted in one field, except that reasoning tokens are also output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct BackendUsage {
     /// Tokens read, but for those of a cache.
@@ -90,16 +90,15 @@ pub struct BackendUsage {
     pub cached_tokens: u64,
     /// Tokens read and put into a cache.
     pub cache_write_tokens: u64,
-    /// Tokens written.
     pub output_tokens: u64,
     /// Of those written, how many were reasoning.
     pub reasoning_tokens: u64,
-    /// What it cost, where the agent says so.
+    /// The cost in US dollars, if the agent reports it.
     pub cost_usd: Option<f64>,
 }
 
 impl BackendUsage {
-    /// Adds what was used besides.
+    /// Adds further usage.
     pub fn add(&mut self, other: &Self) {
         let sum = |one: &mut u64, other: u64| *one = one.saturating_add(other);
         sum(&mut self.input_tokens, other.input_tokens);
@@ -112,7 +111,7 @@ impl BackendUsage {
         }
     }
 
-    /// Returns what was used since an earlier count.
+    /// Returns the usage since an earlier count.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let cost = |cost: f64| (cost - earlier.cost_usd.unwrap_or_default()).max(0.0);
@@ -147,12 +146,12 @@ impl BackendUsage {
     }
 }
 
-/// The last counts that an agent told of a whole session. Agents that tell only these are booked by difference.
+/// The latest cumulative usage that an agent reported for its session. Agents that report only totals are charged by difference.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionTotals {
-    /// The tokens, where the agent counts them over the session.
+    /// The tokens, if the agent counts them per session.
     pub tokens: Option<BackendUsage>,
-    /// The cost, where the agent counts it over the session.
+    /// The cost, if the agent counts it per session.
     pub cost_usd: Option<f64>,
 }

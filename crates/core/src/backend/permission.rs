@@ -1,4 +1,4 @@
-//! What an agent asks before it does something.
+//! Permission requests of an external agent.
 
 use serde_json::Value;
 
@@ -9,11 +9,10 @@ pub struct PermissionRequest {
     pub id: String,
     /// The call that waits for it, if the agent names one.
     pub call_id: Option<String>,
-    /// The tool, or what is known of it.
+    /// The tool's name, or the best available description.
     pub name: String,
-    /// What the tool is to be called with.
     pub arguments: Value,
-    /// What the agent says for a person to read.
+    /// The agent's description of the call, for display.
     pub title: Option<String>,
     /// Whether a permission for more than this once can be given.
     pub can_allow_always: bool,
@@ -22,11 +21,11 @@ pub struct PermissionRequest {
 /// The answer to a request for a permission.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PermissionDecision {
-    /// It may.
+    /// The call may run.
     Allow {
         /// For how long.
         scope: PermissionScope,
-        /// Other arguments to call the tool with, where the agent takes them.
+        /// Replacement arguments, if the agent supports them.
         arguments: Option<Value>,
     },
     /// It may not.
@@ -36,7 +35,7 @@ pub enum PermissionDecision {
     },
 }
 
-/// How long a permission holds.
+/// The scope of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionScope {
     /// For this call.

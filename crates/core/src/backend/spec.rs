@@ -1,4 +1,4 @@
-//! What an agent is started with.
+//! The launch parameters of an external agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,36 +11,36 @@ use serde::{Deserialize, Serialize};
 use super::{HostAccess, SessionTotals};
 use crate::turn_environment::TurnEnvironment;
 
-/// What an agent is started with.
+/// The launch parameters of an external agent.
 #[derive(Clone)]
 pub struct BackendSpec {
-    /// Whose work this is, for logs.
+    /// The name of the agent that owns the work, for logs.
     pub agent: String,
-    /// Whose work it is, where it is not the operator's.
+    /// The owner of the work, if it is not the operator.
     pub owner: Option<String>,
-    /// Whether it may do everything without asking for a permission.
+    /// Whether it may do everything without a permission request.
     pub approve_all: bool,
     /// The program: a name or an absolute path; `None` is the backend's usual one.
     pub command: Option<PathBuf>,
-    /// Arguments beside those by which the backend drives it.
+    /// Arguments in addition to those that the backend sets.
     pub arguments: Vec<String>,
-    /// Where it works; absolute.
+    /// The working directory; absolute.
     pub cwd: PathBuf,
-    /// Where its turn may touch the world, for who confines it.
+    /// The environment that confines the turn.
     pub environment: Option<TurnEnvironment>,
     /// Its variables, by name. Values are never printed.
     pub variables: BTreeMap<String, String>,
     /// The model to ask for; `None` is the agent's usual one.
     pub model: Option<String>,
-    /// The conversation to begin or to take up.
+    /// The conversation to start or resume.
     pub session: SessionChoice,
-    /// What was counted of that conversation so far, as the last [`BackendOutcome`](super::BackendOutcome) told.
+    /// The conversation's usage so far, from the last [`BackendOutcome`](super::BackendOutcome).
     pub totals: SessionTotals,
-    /// How long it may be silent while it carries a turn; `None` is as long as it likes.
+    /// The longest silence allowed during a turn; `None` is unlimited.
     pub inactivity_timeout: Option<Duration>,
-    /// How long a turn may take, but for waits for a person; `None` is as long as it likes.
+    /// Time limit of a turn, without waits for a user; `None` is unlimited.
     pub turn_limit: Option<Duration>,
-    /// What it may ask of the host's files and programs; `None` is nothing.
+    /// Access to the host's files and programs; `None` denies it.
     pub host: Option<Arc<dyn HostAccess>>,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for BackendSpec {
     }
 }
 
-/// Which conversation a process carries on.
+/// The conversation that a process continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SessionChoice {
@@ -92,7 +92,7 @@ pub enum SessionChoice {
     },
     /// One that the agent should know.
     Resume {
-        /// Its id.
+        /// The agent's ID of the session.
         id: String,
     },
 }

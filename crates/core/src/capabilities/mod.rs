@@ -1,25 +1,11 @@
 //! Bundles of prompt, tools, commands, hooks and files that records enable by name.
 
-mod agent_instructions;
-mod ask_user;
-mod btw;
-mod compaction;
-mod current_time;
-mod infinity_context;
-mod loop_detection;
-mod message_metadata;
-mod noop;
+pub mod atoms;
+mod builtin;
+pub mod capability_types;
+pub mod platform_definition;
 mod registry;
 mod resolve;
-mod session;
-mod session_file_system;
-mod session_storage;
-mod session_tool;
-mod skills;
-mod stateless_todo_list;
-mod test_math;
-#[cfg(test)]
-mod testing;
 
 use std::sync::Arc;
 
@@ -36,38 +22,23 @@ use crate::traits::SessionFileSystem;
 use crate::turn_environment::TurnEnvironment;
 use crate::typed_id::SessionId;
 
-pub use crate::atoms::{
+pub use crate::message_filter::MessageFilterProvider;
+pub use atoms::{
     ModelViewContext, ModelViewProvider, OutputGuardrail, OutputGuardrailContext,
     OutputGuardrailRun, OutputGuardrailVerdict, PostToolExecHook, PreToolUseDecision,
     PreToolUseHook, ToolCallHook, ToolDefinitionHook,
 };
-pub use crate::capability_types::{
+pub use builtin::*;
+pub use capability_types::{
     AgentCapabilityConfig, CapabilityId, CapabilityStatus, MountAccess, MountEntry, MountPoint,
     MountSource, RiskLevel, SkillContribution,
 };
-pub use crate::message_filter::MessageFilterProvider;
-pub use agent_instructions::AgentInstructionsCapability;
-pub use ask_user::AskUserCapability;
-pub use btw::BtwCapability;
-pub use compaction::{CompactionCapability, CompactionConfig};
-pub use current_time::CurrentTimeCapability;
-pub use infinity_context::InfinityContextCapability;
-pub use loop_detection::LoopDetectionCapability;
-pub use message_metadata::MessageMetadataCapability;
-pub use noop::NoopCapability;
 pub use registry::CapabilityRegistry;
 pub use resolve::{ResolvedCapability, resolve_capabilities};
-pub use session::SessionCapability;
-pub use session_file_system::SessionFileSystemCapability;
-pub use session_storage::SessionStorageCapability;
-pub use skills::{Skill, SkillsCapability, parse_skill};
-pub use stateless_todo_list::StatelessTodoListCapability;
-pub use test_math::TestMathCapability;
 
-/// What a capability knows when it writes its part of the prompt.
+/// The context in which a capability writes its part of the prompt.
 #[derive(Clone)]
 pub struct SystemPromptContext {
-    /// The session.
     pub session_id: SessionId,
     /// The language to answer in.
     pub locale: Option<String>,
@@ -84,7 +55,7 @@ pub trait Capability: Send + Sync {
     fn id(&self) -> &str;
     /// Returns the name to show.
     fn name(&self) -> &str;
-    /// Returns what it is for.
+    /// Returns its purpose.
     fn description(&self) -> &str;
 
     /// Tells whether it contributes.
@@ -99,7 +70,7 @@ pub trait Capability: Send + Sync {
     fn commands(&self) -> Vec<CommandDescriptor> {
         Vec::new()
     }
-    /// Carries out one of its commands.
+    /// Runs one of its commands.
     async fn execute_command(
         &self,
         request: &ExecuteCommandRequest,
@@ -162,8 +133,8 @@ pub trait Capability: Send + Sync {
     fn tools_with_config(&self, _config: &Value) -> Vec<Box<dyn Tool>> {
         self.tools()
     }
-    /// Names what its tools follow from beside the configuration. While that name and the configuration stay the same, so do its tools and their
-    /// definitions: they are asked for once, and serve the turns of all sessions. `None` has them asked for at each turn.
+    /// Returns a revision of everything, apart from the configuration, on which its tools depend. While the revision and the configuration stay the
+    /// same, the tools and their definitions are cached and shared by the turns of all sessions. `None` disables the cache.
     fn tools_revision(&self) -> Option<u64> {
         None
     }
@@ -171,13 +142,12 @@ pub trait Capability: Send + Sync {
     fn tool_definitions(&self) -> Vec<ToolDefinition> {
         Vec::new()
     }
-    /// Tells whether it can work in the environment of a turn. A turn does not begin, and after a restart does not go on,
-    /// where one of its capabilities cannot.
+    /// Returns whether it can work in the environment of a turn. A turn is neither started nor resumed if one of its capabilities returns `false`.
     fn knows_environment(&self, _environment: &TurnEnvironment) -> bool {
         true
     }
-    /// Returns what the environment of a turn has to say to the model, such as a repository's instructions. It is asked before a turn begins, and the
-    /// answer is recorded with the turn. It comes from outside: the text itself has to say whose words they are.
+    /// Returns instructions from the environment of a turn for the model, such as those of a repository. Called before a turn begins; the result is
+    /// recorded with the turn. The text comes from outside, so it must name its own source.
     async fn environment_instructions(
         &self,
         _environment: Option<&TurnEnvironment>,
@@ -185,9 +155,9 @@ pub trait Capability: Send + Sync {
     ) -> Option<String> {
         None
     }
-    /// Lets go of what it keeps of a session, which is removed. It is also asked where the session never used it.
+    /// Drops its state of a removed session. Called for every removed session, even one that never used the capability.
     async fn session_removed(&self, _session_id: SessionId) {}
-    /// Ends what it has running, for a host that stops.
+    /// Ends its background work when the host shuts down.
     async fn close(&self) {}
     /// Returns files that it puts into the session.
     fn mounts(&self) -> Vec<MountPoint> {
@@ -249,7 +219,7 @@ pub trait Capability: Send + Sync {
     ) -> Vec<Arc<dyn ToolDefinitionHook>> {
         self.tool_definition_hooks()
     }
-    /// Returns what changes calls when the model has made them.
+    /// Returns the hooks that rewrite the model's calls.
     fn tool_call_hooks(&self) -> Vec<Arc<dyn ToolCallHook>> {
         Vec::new()
     }

@@ -29,7 +29,7 @@ impl CapabilityRegistry {
         }
     }
 
-    /// Makes a registry of the capabilities that come with Windlass.
+    /// Creates a registry of the built-in capabilities.
     #[must_use]
     pub fn with_builtins() -> Self {
         let mut registry = Self::new();

@@ -12,9 +12,7 @@ use crate::error::{AgentLoopError, Result};
 /// A capability that contributes, with its configuration.
 #[derive(Clone)]
 pub struct ResolvedCapability {
-    /// The capability.
     pub capability: Arc<dyn Capability>,
-    /// Its configuration.
     pub config: Value,
 }
 
@@ -40,10 +38,9 @@ struct Resolution<'a> {
     resolved: Vec<ResolvedCapability>,
 }
 
-/// Returns the capabilities that contribute: each once, after its dependencies, in a stable order.
+/// Returns the capabilities that contribute: each once, after its dependencies, in a stable order. Unavailable ones are left out.
 ///
-/// An unknown id, a cycle or a configuration that the capability refuses is an error that names the id. What is
-/// not available is left out.
+/// An unknown ID, a cycle or an invalid configuration is an error that contains the ID.
 pub fn resolve_capabilities(
     registry: &CapabilityRegistry,
     configs: &[AgentCapabilityConfig],

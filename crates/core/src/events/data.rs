@@ -37,7 +37,6 @@ pub type ErrorFields = BTreeMap<String, Value>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It did what it should.
     Success,
     /// It failed, or was refused; the model reads why.
     Error,
@@ -49,7 +48,7 @@ pub enum ToolStatus {
     Unknown,
 }
 
-/// What was decided about a call that asked for approval.
+/// The decision about a call that required approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -59,23 +58,23 @@ pub enum Decision {
     Deny,
 }
 
-/// Who made a call, where it was not this runtime.
+/// The origin of a call, if it was not this runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOrigin {
-    /// A backend made it by itself and told of it.
+    /// An external agent executed the call and reported it.
     Observed,
 }
 
-/// What a backend is told.
+/// The prompt that an external agent receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendPrompt {
-    /// What was said to the turn: the backend knows what came before.
+    /// The turn's messages: the agent knows the earlier conversation.
     Words,
-    /// The conversation so far as text, and what was said to the turn.
+    /// The conversation so far as text, and the turn's messages.
     History,
-    /// That its process was gone and it is to go on, and what was said to the turn since.
+    /// A notice that the process was lost and the agent should continue, and any input since.
     GoOn,
 }
 
@@ -85,25 +84,24 @@ pub enum BackendPrompt {
 pub enum BackendRunEnd {
     /// The agent is done.
     Completed,
-    /// The model refused to go on.
+    /// The model refused to continue.
     Refused,
-    /// The model wrote as much as it may.
+    /// The model reached its output limit.
     LengthLimit,
     /// It was interrupted.
     Interrupted,
-    /// It failed.
     Failed,
     /// The process that watched over it was gone.
     Lost,
 }
 
-/// What a remark about a backend is about.
+/// The kind of a notice from an external agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendNoticeKind {
     /// The backend does not know its session any more, and starts with our history.
     SessionLost,
-    /// It is told once more what it may have heard before.
+    /// The prompt is sent again; the agent may already have received it.
     PromptRepeated,
     /// It tries a model call again.
     Retry,
@@ -113,7 +111,7 @@ pub enum BackendNoticeKind {
     LimitNear,
     /// It warns of something.
     Warning,
-    /// It said something that nobody here understands.
+    /// The agent wrote a line that could not be parsed.
     Raw,
     /// It wrote a line that is too long to be read.
     LineCut,
@@ -122,7 +120,7 @@ pub enum BackendNoticeKind {
 /// Names the prompt of a model call without holding it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptRef {
-    /// How many messages were sent.
+    /// The number of messages sent.
     pub message_count: usize,
     /// The last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,13 +129,12 @@ pub struct PromptRef {
     pub digest: String,
 }
 
-/// What the model answered, beside the text: that stands in the `output.message.completed` event of the same step.
+/// The model's answer apart from its text, which is in the `output.message.completed` event of the same step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LlmGenerationOutput {
-    /// The text, where no message of the step holds it.
+    /// The text, if no message of the step contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }
@@ -148,33 +145,30 @@ impl LlmGenerationOutput {
     }
 }
 
-/// How often a model call was tried again, and why.
+/// The retries of a model call and their reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RetryMetadata {
-    /// How many attempts failed before.
+    /// The number of failed attempts before the last one.
     pub retries: u32,
     /// The kind of the last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// How long was waited in all.
+    /// Total wait time, in milliseconds.
     pub waited_ms: u64,
 }
 
 /// How a model call went.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LlmGenerationMetadata {
-    /// The model.
     pub model: String,
-    /// Who serves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
-    /// How long it took.
+    /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How long until the first piece.
+    /// Time to the first delta, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<u64>,
     /// Whether it succeeded.
@@ -188,7 +182,6 @@ pub struct LlmGenerationMetadata {
     /// The provider's id of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
-    /// How often it was tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryMetadata>,
 }
@@ -196,19 +189,18 @@ pub struct LlmGenerationMetadata {
 /// A model call, with a reference to its prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LlmGenerationData {
-    /// What was sent.
+    /// The messages sent.
     pub prompt: PromptRef,
     /// The names of the tools that were offered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// What came back.
     #[serde(default, skip_serializing_if = "LlmGenerationOutput::is_empty")]
     pub output: LlmGenerationOutput,
     /// How it went.
     pub metadata: LlmGenerationMetadata,
 }
 
-/// What a turn is and has shown so far, so that a record of it can be read without the ones before.
+/// The turn's outline so far, repeated in its records so that each is readable without the earlier ones.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TurnOutline {
     /// The input in short.
@@ -216,39 +208,42 @@ pub struct TurnOutline {
     /// The model that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who serves the model, once a call has told.
+    /// The provider that serves the model, once a call has reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// When the input was said, if it waited for its turn.
+    /// When the input was sent, if it was queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<DateTime<Utc>>,
     /// When the turn began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
-    /// What was shown of it, in order.
+    /// Its items, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub item_ids: Vec<ItemId>,
-    /// How often it was told more.
+    /// The number of steering messages.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steer_count: u32,
-    /// How often it went on after the process was gone.
+    /// The number of resumptions after a lost process.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed_count: u32,
-    /// Where its tools touch the world.
+    /// The environment in which its tools run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<TurnEnvironment>,
-    /// What the caller wants to find on it.
+    /// Labels that the caller set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<TurnLabels>,
-    /// Whether it only makes the history shorter.
+    /// Whether the turn only compacts the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<bool>,
-    /// The whole agent that carries it in our place.
+    /// The external agent that executes the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Calls that did not run because their approval was refused or timed out; records of earlier versions do not have it.
     #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
     pub unapproved: UnapprovedCalls,
+    /// Whether its answer must match a schema; a turn that completed has such an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_output_schema: bool,
 }
 
 #[expect(
@@ -264,39 +259,38 @@ fn is_zero(count: &u32) -> bool {
 pub struct ToolCallSummary {
     /// The provider's id of the call.
     pub tool_call_id: String,
-    /// The tool.
     pub name: String,
     /// The tool's name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
 }
 
-/// What MCP servers offer, from this turn on.
+/// Tools of MCP servers, from this turn on.
 pub type ToolsDiscoveredData = DiscoveredTools;
 
 payloads! {
     /// A session exists.
     SessionStartedData { ; title: String,
-        /// The record of the thread that the session is, where the host has one.
+        /// The thread record, if the host has one.
         record: Box<ThreadRecord>,
     }
     /// A session's record was changed.
     SessionUpdatedData { ; title: String,
-        /// The record of the thread that the session is, where the host has one.
+        /// The thread record, if the host has one.
         record: Box<ThreadRecord>,
         /// The fields that changed, with their new values.
         changes: Value,
     }
-    /// A session was made from another one.
+    /// A session was forked from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, ;
-        /// The record of the thread that the session is, where the host has one.
+        /// The thread record, if the host has one.
         record: Box<ThreadRecord>,
         /// The first turn of the parent that the session does not have.
         dropped_turn_id: TurnId,
         /// How many turns before that one were to be dropped too.
         depth: u32,
     }
-    /// The conversation ends after an earlier turn again; what came later stays recorded and is no longer part of it.
+    /// The conversation was rewound to the end of an earlier turn. Later records remain in the journal but are no longer part of the conversation.
     SessionRewoundData { to_sequence: u64, to_turn: TurnId, }
     /// A turn works in the session.
     SessionActivatedData { input_message_id: MessageId, ;
@@ -305,7 +299,7 @@ payloads! {
     }
     /// No turn works in the session any more.
     SessionIdledData { }
-    /// An input, in its place.
+    /// An input at its position in the conversation.
     InputMessageData { message: Message, }
     /// An input that waits for its turn.
     InputQueuedData { turn_id: TurnId, message: Message, ; deadline_ms: u64,
@@ -323,7 +317,7 @@ payloads! {
     OutputMessageStartedData { message_id: MessageId, }
     /// More text of an answer.
     OutputMessageDeltaData { turn_id: TurnId, delta: String, ;
-        /// Which answer, where that does not follow from the step.
+        /// The answer's message, if the step does not determine it.
         message_id: MessageId,
     }
     /// An answer, whole.
@@ -335,29 +329,33 @@ payloads! {
     }
     /// An answer was replaced, by a guardrail for example.
     OutputMessageReplacedData { message: Message, ; reason: String, }
+    /// The final answer does not match the turn's schema, and the model is asked to repair it. The errors do not repeat the answer's values.
+    OutputRejectedData { turn_id: TurnId, message_id: MessageId, errors: Vec<String>, }
     /// A turn begins.
     TurnStartedData { turn_id: TurnId, input_message_id: MessageId, ; input_content: Vec<ContentPart>,
         /// The digest of the resolved configuration.
         config: String,
         /// When the turn is stopped.
         deadline: DateTime<Utc>,
-        /// What the turn is.
         outline: TurnOutline,
         /// The digest of the tools that servers offered it, if any did.
         discovered: String,
     }
-    /// A running turn was told more.
+    /// A running turn received another message.
     TurnSteeredData { turn_id: TurnId, message_id: MessageId, ;
-        /// What was said, as people read it.
+        /// The message as text.
         input_text: String,
     }
-    /// Somebody wants the turn to stop.
+    /// A client asked the turn to stop.
     TurnInterruptRequestedData { turn_id: TurnId, ; reason: String, }
-    /// A turn goes on after the process was gone. From here on another process is at work on it.
-    TurnResumedData { turn_id: TurnId, attempt: u32, }
-    /// The process that is at work on a turn lets go of it in order; the turn stays open. That it stopped is no crash.
+    /// A turn resumes after its process was lost. From here on another process executes it.
+    TurnResumedData { turn_id: TurnId, attempt: u32, ;
+        /// By how many milliseconds the open waits of the turn expire later: the time since the turn's last record.
+        extended_ms: u64,
+    }
+    /// The process that executes a turn releases it in an orderly shutdown. The turn stays open, and this does not count as a crash.
     TurnReleasedData { turn_id: TurnId, }
-    /// A turn came to its answer.
+    /// A turn completed with an answer.
     TurnCompletedData { turn_id: TurnId, iterations: usize, ; duration_ms: u64, usage: TokenUsage, input_content: Vec<ContentPart>, final_message_id: MessageId, final_answer_preview: String, time_to_first_token_ms: u64, tool_call_count: usize, llm_call_count: usize, status: String, outline: TurnOutline, }
     /// A turn failed.
     TurnFailedData { turn_id: TurnId, error: String, ; error_code: String, error_fields: ErrorFields, iterations: usize, duration_ms: u64, usage: TokenUsage, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, outline: TurnOutline, }
@@ -369,9 +367,9 @@ payloads! {
     ReasonCompletedData { success: bool, has_tool_calls: bool, tool_call_count: usize, ; text_preview: String, error: String, duration_ms: u64, usage: TokenUsage, }
     /// The model begins to think.
     ReasonThinkingStartedData { }
-    /// More of what the model thinks.
+    /// A delta of the model's reasoning.
     ReasonThinkingDeltaData { turn_id: TurnId, delta: String, }
-    /// What the model thought, whole.
+    /// The model's complete reasoning.
     ReasonThinkingCompletedData { thinking: String, ;
         /// When its first text was shown, if that was earlier.
         started_at: DateTime<Utc>,
@@ -384,11 +382,11 @@ payloads! {
     ActCompletedData { tool_call_count: usize, success_count: usize, }
     /// A call begins: its intent.
     ToolStartedData { tool_call: ToolCall, side_effects: SideEffectClass, ; display_name: String, narration: String,
-        /// What the tool says its calls are.
+        /// The kind of calls that the tool makes, for display.
         shape: ToolShape,
-        /// Whether somebody outside carries it out.
+        /// Whether an external client executes it.
         external: bool,
-        /// Who made it, where it was not this runtime.
+        /// The origin, if it was not this runtime.
         origin: ToolOrigin,
     }
     /// A call ended; the parts are those of its message.
@@ -396,15 +394,15 @@ payloads! {
         /// When it began; absent if it never did.
         started_at: DateTime<Utc>,
         arguments: Value,
-        /// What the tool says its calls are.
+        /// The kind of calls that the tool makes, for display.
         shape: ToolShape,
-        /// Whether somebody outside carried it out.
+        /// Whether an external client executed it.
         external: bool,
         /// Whether the result is a person's answer, meant for the model only.
         private: bool,
-        /// What was decided about it, where somebody had to.
+        /// The approval decision, if one was required.
         approval: Decision,
-        /// Who made it, where it was not this runtime.
+        /// The origin, if it was not this runtime.
         origin: ToolOrigin,
         /// Whether the runtime refused it before it ran, so that the result is not the tool's.
         refused: bool,
@@ -413,33 +411,33 @@ payloads! {
     ToolProgressData { tool_call_id: String, tool_name: String, message: String, }
     /// Output of a call while it runs.
     ToolOutputDeltaData { tool_call_id: String, tool_name: String, delta: String, stream: String, }
-    /// Somebody outside must answer these calls.
+    /// An external client must return the results of these calls.
     ToolCallRequestedData { tool_calls: Vec<ToolCall>, tool_summaries: Vec<ToolCallSummary>, ; headline: String, connection_required: String, expires_at: DateTime<Utc>, }
-    /// Somebody outside answered a call.
+    /// An external client returned the result of a call.
     ToolCallResolvedData { tool_call_id: String, success: bool, digest: String, }
-    /// Nobody answered a call in time.
+    /// A call received no result in time.
     ToolCallTimeoutData { tool_call_id: String, ; timeout_ms: u64, }
     /// The turn ended before a call was answered.
     ToolCallCanceledData { tool_call_id: String, reason: String, }
-    /// Somebody must allow a call.
+    /// A call requires approval.
     ApprovalRequiredData { tool_call: ToolCall, digest: String, ; display_name: String, expires_at: DateTime<Utc>,
-        /// The backend's name for its request, where it is one that asks.
+        /// The external agent's ID of its request, if it made one.
         request_id: String,
     }
-    /// Somebody, or the end of the turn, decided about a call.
+    /// A call was approved or denied, by a user or by the end of the turn.
     ApprovalDecidedData { tool_call_id: String, decision: Decision, ; reason: String,
-        /// Whether nobody decided in time.
+        /// Whether the approval timed out.
         timed_out: bool,
-        /// Whether the rest of the turn asks nobody any more.
+        /// Whether later calls of the turn are approved automatically.
         remember: bool,
-        /// Whether the same call, with the same arguments, asks nobody any more in its project.
+        /// Whether the same call with the same arguments is approved automatically in this project.
         project: bool,
-        /// Whether nobody decided, because the backend that asked no longer does.
+        /// Whether the external agent withdrew its request before a decision.
         withdrawn: bool,
     }
-    /// Nobody decided in time.
+    /// An approval timed out.
     ApprovalTimeoutData { tool_call_id: String, ; timeout_ms: u64, }
-    /// Somebody must answer a question.
+    /// The user must answer a question.
     UserInputRequiredData { request_id: String, prompt: Value, ; expires_at: DateTime<Utc>, }
     /// The question was answered.
     UserInputAnsweredData { request_id: String, answer: Value, }
@@ -449,44 +447,44 @@ payloads! {
     TranscriptRepairedData { tool_call_id: String, tool_name: String, message_id: MessageId, }
     /// A capability was used.
     CapabilityUsageData { capability_id: String, ; details: Value, }
-    /// A session that works for this one began.
+    /// A child session started.
     SubagentStartedData { child_session_id: SessionId, name: String, ; task: String, }
-    /// A session that works for this one ended.
+    /// A child session ended.
     SubagentCompletedData { child_session_id: SessionId, name: String, success: bool, ; result: String, }
-    /// A task was made.
+    /// A task was created.
     TaskCreatedData { task_id: String, title: String, }
     /// A task changed.
     TaskUpdatedData { task_id: String, status: String, }
-    /// The history is being made shorter.
+    /// A compaction of the history started.
     ContextCompactingData { message_count: usize, ;
-        /// Whether nobody asked for it.
+        /// Whether compaction was automatic.
         auto: bool,
-        /// How many of the newest messages stay whole; all are summarised where somebody asked for it.
+        /// The number of newest messages left out of the summary; a requested compaction summarizes all messages.
         kept_messages: usize,
     }
-    /// The history was made shorter.
+    /// A compaction of the history ended.
     ContextCompactedData { messages_before: usize, messages_after: usize, ; summary: String,
-        /// Whether nobody asked for it.
+        /// Whether compaction was automatic.
         auto: bool,
         started_at: DateTime<Utc>,
         usage: TokenUsage,
         /// Why it was not; then everything is as it was.
         error: String,
-        /// Whether somebody stopped it; then everything is as it was.
+        /// Whether it was interrupted; then nothing changed.
         interrupted: bool,
-        /// How many of the newest messages the model still reads whole after the summary.
+        /// The number of newest messages that the model still reads verbatim after the summary.
         kept_messages: usize,
     }
-    /// A backend is to carry the turn: its intent, before its process starts.
+    /// An external agent is about to execute the turn: the intent, recorded before its process starts.
     BackendStartedData { backend: String, iteration: usize, session: SessionChoice, prompt: BackendPrompt, attempts: Attempts, ;
-        /// What was said to the turn and is to be told now.
+        /// The messages to send to the agent in this run.
         message_ids: Vec<MessageId>,
     }
-    /// The session that a backend is to begin has an id; its process starts after this.
+    /// The session that an external agent is about to start has an ID; its process starts after this record.
     BackendSessionChosenData { session_id: String, }
     /// A backend has established its session, or taken it up.
     BackendEstablishedData { session_id: String, ; model: String, }
-    /// A running backend has taken what was said to the turn.
+    /// A running external agent accepted a message to the turn.
     BackendSteeredData { message_id: MessageId, }
     /// A remark about a backend.
     BackendNoticeData { kind: BackendNoticeKind, message: String, }
@@ -496,7 +494,7 @@ payloads! {
     BackendCompletedData { backend: String, end: BackendRunEnd, ;
         /// The session, if it was established.
         session_id: String,
-        /// What was counted of the whole session.
+        /// Cumulative usage of the session.
         totals: SessionTotals,
         usage: TokenUsage, error: String, error_kind: BackendErrorKind, duration_ms: u64,
     }
@@ -506,7 +504,7 @@ payloads! {
     FileWrittenData { path: String, size_bytes: i64, }
     /// A schedule started a turn.
     ScheduleTriggeredData { schedule_id: String, }
-    /// Records are no longer kept.
+    /// Records were pruned.
     JournalPrunedData { first_sequence: u64, last_sequence: u64, ; digest: String, }
     /// Something that an application wants to have recorded.
     CustomData { name: String, payload: Value, }

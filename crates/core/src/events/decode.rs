@@ -88,7 +88,7 @@ impl<'de> Visitor<'de> for EventVisitor {
                 Field::SessionId => set(&mut session_id, "session_id", map.next_value()?)?,
                 Field::Context => set(&mut context, "context", map.next_value()?)?,
                 Field::Data if payload.is_some() => return Err(A::Error::duplicate_field("data")),
-                // Put in its place at once: a payload is large, and each move of it costs.
+                // Decoded in place: a payload is large, and each move of it costs.
                 Field::Data => match &event_type {
                     Some(name) => {
                         payload = Some(Payload::Read(map.next_value_seed(PayloadOf(name))?));

@@ -17,9 +17,7 @@ pub enum EventDecodeError {
     /// The payload does not fit the type.
     #[error("{}", unreadable(event_type, source))]
     Payload {
-        /// The type.
         event_type: String,
-        /// What is wrong with the payload.
         source: serde_json::Error,
     },
 }
@@ -35,9 +33,9 @@ macro_rules! events {
         /// All types of events.
         pub const EVENT_TYPES: &[&str] = &[$($name),*];
 
-        /// What happened. Written as the bare payload; the event's `type` says which.
+        /// The payload of an event, serialized without a tag; the event's `type` selects the variant.
         ///
-        /// The larger payloads are boxed, so that the many small events take little memory.
+        /// Large payloads are boxed, so that the many small events use little memory.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum EventData {
@@ -94,6 +92,7 @@ events! {
     OutputMessageDelta(OutputMessageDeltaData) OUTPUT_MESSAGE_DELTA = "output.message.delta";
     OutputMessageCompleted(Box<OutputMessageCompletedData>) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";
     OutputMessageReplaced(Box<OutputMessageReplacedData>) OUTPUT_MESSAGE_REPLACED = "output.message.replaced";
+    OutputRejected(OutputRejectedData) OUTPUT_REJECTED = "output.rejected";
     TurnStarted(Box<TurnStartedData>) TURN_STARTED = "turn.started";
     TurnSteered(TurnSteeredData) TURN_STEERED = "turn.steered";
     TurnInterruptRequested(TurnInterruptRequestedData) TURN_INTERRUPT_REQUESTED = "turn.interrupt_requested";
@@ -198,7 +197,7 @@ impl ApprovalDecidedData {
 }
 
 impl ApprovalTimeoutData {
-    /// Returns the id of the call that nobody decided about.
+    /// Returns the ID of the call whose approval timed out.
     #[must_use]
     pub fn tool_call_id(&self) -> &str {
         &self.tool_call_id
@@ -206,7 +205,7 @@ impl ApprovalTimeoutData {
 }
 
 impl EventData {
-    /// Tells whether the event is only a piece of text that a later event holds whole.
+    /// Returns whether the event is only a delta of text that a later event contains in full.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         matches!(
@@ -235,7 +234,7 @@ impl EventData {
 }
 
 impl super::Event {
-    /// Tells whether the event is only a piece of text that a later event holds whole.
+    /// Returns whether the event is only a delta of text that a later event contains in full.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         self.data.is_ephemeral()

@@ -1,7 +1,7 @@
-//! What happened, one record at a time.
+//! The events of a session's journal.
 //!
-//! An event is self-contained: it names its turn and step, and what ends a turn carries the turn's figures. No
-//! event holds the history, so that a journal grows with what was said.
+//! An event is self-contained: it contains the IDs of its turn and step, and the end of a turn contains the turn's metrics. No event contains the
+//! history, so a journal grows linearly with the conversation.
 
 mod data;
 mod decode;
@@ -21,13 +21,11 @@ pub use usage::TokenUsage;
 /// The turn and step that an event belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EventContext {
-    /// The turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<TurnId>,
     /// The input that started the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_message_id: Option<MessageId>,
-    /// The step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec_id: Option<ExecId>,
     /// The trace, for telemetry.
@@ -72,16 +70,12 @@ pub struct Event {
     /// When it happened.
     #[serde(serialize_with = "crate::moment::serialize")]
     pub ts: DateTime<Utc>,
-    /// The session.
     pub session_id: SessionId,
     /// The turn and step.
     pub context: EventContext,
-    /// What happened.
     pub data: EventData,
-    /// Anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    /// Labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// The number in its session, from 1 without a gap.
@@ -104,15 +98,11 @@ pub struct EventRequest {
     pub event_type: String,
     /// When it happened.
     pub ts: DateTime<Utc>,
-    /// The session.
     pub session_id: SessionId,
     /// The turn and step.
     pub context: EventContext,
-    /// What happened.
     pub data: EventData,
-    /// Anything else.
     pub metadata: Option<Value>,
-    /// Labels.
     pub tags: Option<Vec<String>>,
 }
 

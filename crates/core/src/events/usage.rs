@@ -2,23 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What model calls used.
+/// The usage of model calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// Tokens read.
+    /// Input tokens, including cached ones.
     pub input_tokens: u32,
-    /// Tokens written.
     pub output_tokens: u32,
-    /// Of those read, how many came from a cache.
+    /// Input tokens that were read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u32>,
     /// Of those read, how many were put into a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<u32>,
-    /// What the provider charged, where it says so.
+    /// The provider's charge, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual_cost_usd: Option<f64>,
-    /// What it should cost by the price list.
+    /// The cost according to the price list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
     /// Of those written, how many were reasoning.
@@ -27,7 +26,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Adds what another call used. A figure that only one side knows is kept.
+    /// Adds the usage of another call. A value that only one side has is retained.
     pub fn add(&mut self, other: &Self) {
         fn sum<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
             match (a, b) {

@@ -1,4 +1,4 @@
-//! What one event changes for people.
+//! The user-visible change of an event.
 
 use super::step::{ItemStep, item_step, of_message};
 use super::turn::TurnView;
@@ -10,7 +10,7 @@ use crate::events::{
 };
 use crate::typed_id::{ExecId, ItemId, TurnId};
 
-/// What one event changes for people.
+/// The user-visible change of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<'a> {
     /// The session itself changes.
@@ -23,107 +23,107 @@ pub enum Change<'a> {
     InputRemoved {
         /// The turn that does not begin.
         turn_id: TurnId,
-        /// Why.
         reason: Option<&'a str>,
     },
     /// A turn begins.
     TurnStarted(Box<TurnView>),
-    /// A turn makes its first model call, or its backend starts.
+    /// A turn makes its first model call, or its external agent starts.
     TurnWorks {
-        /// The turn.
+        /// ID of the turn that starts its work.
         turn_id: TurnId,
     },
-    /// A turn goes on after the process was gone.
+    /// A turn resumes after its process was lost.
     TurnResumed {
-        /// The turn.
         turn_id: TurnId,
-        /// How often by now.
+        /// The number of resumptions so far.
         count: u32,
     },
-    /// A running turn was told more; the item with the words follows.
+    /// A running turn received another message; the message's item follows.
     TurnSteered {
-        /// The turn.
         turn_id: TurnId,
         /// The item with the words.
         item_id: ItemId,
-        /// The words.
+        /// The text of the message.
         input: Option<&'a str>,
     },
-    /// Somebody wants a turn to stop.
-    InterruptRequested {
-        /// The turn.
+    /// The final answer of a turn does not match its schema; the turn repairs it.
+    OutputRejected {
         turn_id: TurnId,
-        /// Why.
+        /// The item with the answer.
+        item_id: ItemId,
+        /// The mismatches with the schema.
+        errors: &'a [String],
+    },
+    /// A client asked a turn to stop.
+    InterruptRequested {
+        turn_id: TurnId,
         reason: Option<&'a str>,
     },
-    /// A turn is at its end; its status says which.
+    /// A turn has ended; its status contains the outcome.
     TurnEnded(Box<TurnView>),
     /// An item begins, grows or ends.
     Item(ItemStep<'a>),
-    /// A call begins to wait for somebody, or no longer does.
+    /// A call starts or stops waiting for an approval, an answer or an external result.
     Wait(WaitChange<'a>),
 }
 
-/// What happens to a session itself.
+/// A change of a session itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SessionChange<'a> {
-    /// It exists.
+    /// The session was created.
     Started(&'a SessionStartedData),
     /// Its record was changed.
     Updated(&'a SessionUpdatedData),
-    /// It was made from another one.
+    /// It was forked from another session.
     Forked(&'a SessionForkedData),
 }
 
-/// What a turn can wait for.
+/// The kinds of waits of a turn.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
-    /// Somebody must allow a call.
+    /// A call requires approval.
     Approval,
-    /// Somebody must answer a question.
+    /// The user must answer a question.
     UserInput,
-    /// Somebody outside must carry out a call.
+    /// An external client must return the result of a call.
     ExternalTool,
 }
 
-/// A call begins to wait for somebody, or no longer does.
+/// A call starts or stops waiting for an approval, an answer or an external result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaitChange<'a> {
-    /// The turn.
     pub turn_id: TurnId,
-    /// The call.
     pub exec_id: ExecId,
     /// The item of the call.
     pub item_id: ItemId,
-    /// What happens.
     pub wait: Wait<'a>,
 }
 
-/// What happens to a wait.
+/// A change of a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Wait<'a> {
-    /// Somebody outside must carry out a call.
+    /// An external client must return the result of a call.
     CallRequested(&'a ToolCallRequestedData),
-    /// Somebody did.
+    /// The client returned the result.
     CallResolved(&'a ToolCallResolvedData),
-    /// Nobody did in time.
+    /// The result did not arrive in time.
     CallTimedOut(&'a ToolCallTimeoutData),
     /// The turn ended before.
     CallCanceled(&'a ToolCallCanceledData),
-    /// Somebody must allow a call.
+    /// A call requires approval.
     ApprovalRequired(&'a ApprovalRequiredData),
     /// It is decided.
     ApprovalDecided(&'a ApprovalDecidedData),
-    /// Nobody decided in time; the decision follows.
+    /// The approval timed out; the decision follows.
     ApprovalTimedOut(&'a ApprovalTimeoutData),
-    /// Somebody must answer a question.
+    /// The user must answer a question.
     InputRequired(&'a UserInputRequiredData),
-    /// Somebody did. The answer is for the model only.
+    /// The question was answered. Only the model sees the answer.
     InputAnswered {
-        /// The question.
+        /// ID of the question.
         request_id: &'a str,
     },
     /// The question is void.
@@ -131,7 +131,7 @@ pub enum Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Returns what is waited for from now on; `None` if the wait is over.
+    /// Returns the kind of wait that starts; `None` if the wait is over.
     #[must_use]
     pub fn opens(&self) -> Option<WaitKind> {
         match self {
@@ -143,7 +143,7 @@ impl Wait<'_> {
     }
 }
 
-/// Reads what an event changes for people: at most one thing. What they do not see gives `None`.
+/// Returns the user-visible change of an event, at most one; `None` if there is none.
 #[must_use]
 pub fn change(event: &Event) -> Option<Change<'_>> {
     if let Some(step) = item_step(event) {
@@ -164,7 +164,7 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
         EventData::TurnStarted(data) => Some(Change::TurnStarted(Box::new(TurnView::started(
             event, data,
         )))),
-        // Only the first model call is news: before it the turn was waiting for its place.
+        // Only the first model call is a change: until then the turn was queued.
         EventData::ReasonStarted(data) if data.iteration == 1 => Some(Change::TurnWorks {
             turn_id: event.context.turn_id?,
         }),
@@ -180,6 +180,11 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
             item_id: of_message(data.message_id),
             input: data.input_text.as_deref(),
         }),
+        EventData::OutputRejected(data) => Some(Change::OutputRejected {
+            turn_id: data.turn_id,
+            item_id: of_message(data.message_id),
+            errors: &data.errors,
+        }),
         EventData::TurnInterruptRequested(data) => Some(Change::InterruptRequested {
             turn_id: data.turn_id,
             reason: data.reason.as_deref(),
@@ -187,7 +192,60 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
         EventData::TurnCompleted(_) | EventData::TurnFailed(_) | EventData::TurnCancelled(_) => {
             TurnView::ended(event).map(|turn| Change::TurnEnded(Box::new(turn)))
         }
-        _ => wait_change(event).map(Change::Wait),
+        EventData::ToolCallRequested(_)
+        | EventData::ToolCallResolved(_)
+        | EventData::ToolCallTimeout(_)
+        | EventData::ToolCallCanceled(_)
+        | EventData::ApprovalRequired(_)
+        | EventData::ApprovalDecided(_)
+        | EventData::ApprovalTimeout(_)
+        | EventData::UserInputRequired(_)
+        | EventData::UserInputAnswered(_)
+        | EventData::UserInputCanceled(_) => wait_change(event).map(Change::Wait),
+        // `item_step` has read those that belong to an item.
+        EventData::SessionActivated(_)
+        | EventData::InputMessage(_)
+        | EventData::OutputMessageStarted(_)
+        | EventData::OutputMessageDelta(_)
+        | EventData::OutputMessageCompleted(_)
+        | EventData::ReasonThinkingStarted(_)
+        | EventData::ReasonThinkingDelta(_)
+        | EventData::ReasonThinkingCompleted(_)
+        | EventData::ToolStarted(_)
+        | EventData::ToolOutputDelta(_)
+        | EventData::ToolCompleted(_)
+        | EventData::ContextCompacting(_)
+        | EventData::ContextCompacted(_)
+        // The rest is not shown.
+        | EventData::SessionRewound(_)
+        | EventData::SessionIdled(_)
+        | EventData::OutputMessageReplaced(_)
+        | EventData::TurnReleased(_)
+        | EventData::ReasonStarted(_)
+        | EventData::ReasonCompleted(_)
+        | EventData::LlmGeneration(_)
+        | EventData::ToolsDiscovered(_)
+        | EventData::ActStarted(_)
+        | EventData::ActCompleted(_)
+        | EventData::ToolProgress(_)
+        | EventData::TranscriptRepaired(_)
+        | EventData::CapabilityUsage(_)
+        | EventData::SubagentStarted(_)
+        | EventData::SubagentCompleted(_)
+        | EventData::TaskCreated(_)
+        | EventData::TaskUpdated(_)
+        | EventData::BackendStarted(_)
+        | EventData::BackendSessionChosen(_)
+        | EventData::BackendEstablished(_)
+        | EventData::BackendSteered(_)
+        | EventData::BackendNotice(_)
+        | EventData::BackendUsage(_)
+        | EventData::BackendCompleted(_)
+        | EventData::BackendWaiting(_)
+        | EventData::FileWritten(_)
+        | EventData::ScheduleTriggered(_)
+        | EventData::JournalPruned(_)
+        | EventData::Custom(_) => None,
     }
 }
 

@@ -14,15 +14,12 @@ use crate::message::ContentPart;
 use crate::tool_types::ToolShape;
 use crate::typed_id::{ExecId, ItemId, TurnId};
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
-    /// What the user said.
     UserMessage,
-    /// What the agent said.
     AgentMessage,
-    /// What the model thought.
     AgentReasoning,
     /// A call of a tool.
     ToolCall,
@@ -30,11 +27,11 @@ pub enum ItemKind {
     FileChange,
     /// A call that runs a command.
     CommandExecution,
-    /// The history was made shorter.
+    /// A compaction of the history.
     ContextCompaction,
     /// A remark of the runtime.
     Status,
-    /// A failure that stands in the agent's place.
+    /// A failure, shown instead of the agent's answer.
     Error,
 }
 
@@ -54,9 +51,7 @@ impl From<ToolShape> for ItemKind {
 pub enum ItemStatus {
     /// It is not at its end.
     InProgress,
-    /// It came to its end.
     Completed,
-    /// It failed.
     Failed,
     /// It was cut short.
     Interrupted,
@@ -69,40 +64,37 @@ pub struct Item<'a> {
     pub id: ItemId,
     /// The turn that it belongs to.
     pub turn_id: TurnId,
-    /// What it is.
     pub kind: ItemKind,
     /// How far it is.
     pub status: ItemStatus,
     /// The step that it shows, if it is not the user's.
     pub exec_id: Option<ExecId>,
-    /// When it began, unless an end does not tell.
+    /// When it started, unless only its end is known.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
     /// A stable code of what went wrong.
     pub error_code: Option<&'a str>,
-    /// What it holds.
     pub body: ItemBody<'a>,
 }
 
-/// What an item holds.
+/// The content of an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ItemBody<'a> {
-    /// Nothing yet, or nothing that this event tells.
+    /// No content yet, or none in this event.
     Empty,
-    /// A text.
     Text(&'a str),
     /// The parts of a message.
     Parts(&'a [ContentPart]),
     /// A call and its result.
     Tool(ToolItem<'a>),
-    /// How the history was made shorter.
+    /// A compaction of the history.
     Compaction {
-        /// How many messages there were.
+        /// The number of messages before.
         messages_before: usize,
-        /// How many are left, once it is done.
+        /// The number of messages after, once it is done.
         messages_after: Option<usize>,
-        /// Whether nobody asked for it.
+        /// Whether compaction was automatic.
         auto: Option<bool>,
     },
     /// MCP servers that did not start, or of which something is missing.
@@ -119,11 +111,9 @@ pub enum ItemBody<'a> {
 pub struct ToolItem<'a> {
     /// The provider's id of the call.
     pub tool_call_id: &'a str,
-    /// The tool.
     pub name: &'a str,
     /// The tool's name to show.
     pub display_name: Option<&'a str>,
-    /// What it was called with.
     pub arguments: Option<&'a Value>,
     /// How it ended.
     pub status: Option<ToolStatus>,
@@ -131,17 +121,17 @@ pub struct ToolItem<'a> {
     pub result: Option<&'a [ContentPart]>,
     /// Why it failed.
     pub error: Option<&'a str>,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// The capability that the tool comes from.
+    /// The capability that contributes the tool.
     pub capability_id: Option<&'a str>,
-    /// Whether somebody outside carries it out.
+    /// Whether an external client executes it.
     pub is_external: bool,
     /// Whether the result is a person's answer, meant for the model only; [`Item::detail`] does not show it.
     pub is_private: bool,
-    /// Whether a backend made it by itself.
+    /// Whether an external agent executed it and reported it.
     pub is_observed: bool,
-    /// What was decided about it, where somebody had to.
+    /// The approval decision, if one was required.
     pub approval: Option<Decision>,
 }
 
@@ -161,7 +151,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns all of the item as text: what was said; a call's arguments until it ends, its output afterwards.
+    /// Returns the item as text: a message's text; a call's arguments until it ends, its output afterwards.
     #[must_use]
     pub fn detail(&self) -> Cow<'a, str> {
         match self.body {
@@ -195,7 +185,7 @@ impl<'a> Item<'a> {
         cut(text)
     }
 
-    /// Completes what the end of an item tells by what its beginning told.
+    /// Completes an item's end with data from its beginning.
     #[must_use]
     pub(super) fn after(self, opened: &Item<'a>) -> Self {
         let body = match (self.body, opened.body) {
@@ -219,7 +209,7 @@ impl<'a> Item<'a> {
 }
 
 impl<'a> ToolItem<'a> {
-    /// Returns what the result says beside the text that [`Item::detail`] shows, by name: an exit code, a path, a count.
+    /// Returns the result's fields apart from the text that [`Item::detail`] shows, by name: an exit code, a path, a count.
     #[must_use]
     pub fn figures(&self) -> Vec<(&'a str, &'a Value)> {
         match (self.is_private, self.result, self.error) {
@@ -253,7 +243,7 @@ impl<'a> ToolItem<'a> {
     }
 }
 
-/// What people read in the place of an answer that is meant for the model only.
+/// Display text that replaces an answer meant only for the model.
 const ANSWERED: &str = "User input submitted";
 
 fn compaction(before: usize, after: Option<usize>, auto: Option<bool>) -> String {

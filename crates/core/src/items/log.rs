@@ -10,11 +10,10 @@ use super::turn::TurnView;
 use crate::events::Event;
 use crate::typed_id::{ItemId, TurnId};
 
-/// The turns and items of a session. Each event costs the same, however long the session is.
+/// The turns and items of a session. Each event has the same cost, regardless of the session's length.
 ///
-/// An item keeps the events that began and ended it, shared with whoever holds them, and is read from them; so no
-/// text is held twice, and an item shows exactly what its events show. Only text that streams is joined here, and is
-/// given up when the whole is there.
+/// An item shares the events that began and ended it (`Arc`) and reads its content from them. No text is stored twice, and an item always matches its
+/// events. Only streamed text is accumulated here; it is dropped when the complete text arrives.
 #[derive(Debug, Clone, Default)]
 pub struct TurnLog {
     turns: Vec<TurnView>,
@@ -41,7 +40,7 @@ impl TurnLog {
         log
     }
 
-    /// Moves on by one event. Total: what does not fit what was seen before changes nothing.
+    /// Applies one event. Never fails: an event that does not match the earlier ones changes nothing.
     pub fn apply(&mut self, event: &Arc<Event>) {
         if let Some(turn) = event.context.turn_id.and_then(|id| self.open_turn(id)) {
             turn.note(event);
@@ -74,6 +73,7 @@ impl TurnLog {
                 | Change::TurnWorks { .. }
                 | Change::TurnResumed { .. }
                 | Change::TurnSteered { .. }
+                | Change::OutputRejected { .. }
                 | Change::InterruptRequested { .. },
             )
             | None => {}
@@ -181,7 +181,7 @@ impl TurnLog {
         self.items.get(*self.item_places.get(&id)?)?.item()
     }
 
-    /// Returns the numbers of the events that began and ended an item; one that came whole has only a beginning.
+    /// Returns the sequence numbers of the events that started and ended an item. An item recorded by a single event has only a start.
     #[must_use]
     pub fn item_seqs(&self, id: ItemId) -> Option<(u64, Option<u64>)> {
         let entry = self.items.get(*self.item_places.get(&id)?)?;
@@ -203,7 +203,7 @@ impl TurnLog {
         self.open_entries().filter_map(Entry::item)
     }
 
-    /// Goes through what is waited for now: each as the event that began the wait shows it.
+    /// Iterates over the open waits, each as shown by the event that started it.
     pub fn open_waits(&self) -> impl Iterator<Item = WaitChange<'_>> + '_ {
         self.open_entries()
             .filter_map(|entry| wait_change(entry.wait.as_ref()?))
@@ -229,7 +229,7 @@ impl Entry {
         }
     }
 
-    /// The output of a call is not joined: its result holds what counts of it.
+    /// The output of a call is not accumulated, because its result contains the relevant part.
     fn streams(&self) -> bool {
         matches!(
             item_step(&self.opened),

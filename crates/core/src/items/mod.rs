@@ -1,9 +1,8 @@
-//! Turns and items: what a person sees of a session.
+//! Turns and items: the user's view of a session.
 //!
-//! The journal holds events; people see turns, and in a turn its items: what was said, thought and done. Both views
-//! follow from the events alone. [`change`] reads one event and says what it changes for people, at most one thing,
-//! so that any reader can start at any place of a journal. [`TurnLog`] folds events into the turns and items of a
-//! session. An item is identified by the uuid of its message or step, so that no fold has to invent a name.
+//! The journal contains events. Users see turns and their items: messages, reasoning and tool calls. Both views follow from the events alone.
+//! [`change`] maps one event to at most one user-visible change, so that a reader can start anywhere in a journal. [`TurnLog`] folds events into the
+//! turns and items of a session. An item is identified by the UUID of its message or step, so that a fold needs no generated names.
 
 mod change;
 mod item;

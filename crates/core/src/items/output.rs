@@ -1,8 +1,8 @@
-//! What people read of a tool's result: the text that the tool made, and what it says beside it.
+//! The user's view of a tool result: its main text and its other fields.
 //!
-//! The model reads results as the tool gave them, and records hold them so. People want what a command printed, what a
-//! file holds, what was found. So a text is looked for under the few names that tools use for it; everything else of the
-//! result are figures, and nothing is lost. A result without such a text is shown whole, as JSON.
+//! The model reads results unchanged, and records store them unchanged. Users want the output of a command, the content of a file, the matches of a
+//! search. So the main text is looked up under the few names that tools use for it; all other fields are shown separately, and none is lost. A result
+//! without such a text is shown in full, as JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::text::plain_text;
 use crate::message::ContentPart;
 
-/// Where tools put the text that they are called for: what a command printed, what a file holds, what changed in it.
+/// The fields in which tools return their main text: the output of a command, the content of a file, a diff.
 const TEXTS: [&str; 3] = ["output", "content", "diff"];
 
 /// Says what of a listing is left out.
@@ -25,9 +25,8 @@ type Line = fn(&Value) -> Option<String>;
 /// A result as people read it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Output<'a> {
-    /// The text.
     pub(super) text: Cow<'a, str>,
-    /// What is said beside it, by name.
+    /// Further fields of the result, by name.
     pub(super) figures: Vec<(&'a str, &'a Value)>,
 }
 
@@ -97,7 +96,7 @@ fn figures<'a>(fields: &'a Fields, without: &str) -> Vec<(&'a str, &'a Value)> {
     others.map(|(name, value)| (name.as_str(), value)).collect()
 }
 
-/// One line for each; a listing that was cut says so, because it looks whole.
+/// One line per entry. A truncated listing ends with a note, because it would otherwise look complete.
 fn listing(lines: &[String], fields: &Fields) -> String {
     let mut text = lines.join("\n");
     if let Some(remark) = fields.get(REMARK).and_then(Value::as_str) {

@@ -1,4 +1,4 @@
-//! What one event does to an item.
+//! The effect of one event on an item.
 
 use super::item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 use crate::derived_id::message_of_step;
@@ -9,27 +9,22 @@ use crate::events::{
 use crate::message::ContentPart;
 use crate::typed_id::{ItemId, MessageId, TurnId};
 
-/// What one event does to an item.
+/// The effect of one event on an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ItemStep<'a> {
-    /// It begins.
     Started(Item<'a>),
     /// More of its text is there.
     Delta {
-        /// The turn.
         turn_id: TurnId,
-        /// The item.
         item_id: ItemId,
-        /// What it is.
         kind: ItemKind,
-        /// The text.
         delta: &'a str,
     },
-    /// It is at its end; the status says which. Some items come whole, without a beginning.
+    /// It has ended; the status contains the outcome. Some items have no start.
     Ended(Item<'a>),
 }
 
-/// Reads what an event does to an item; `None` if nothing.
+/// Returns the effect of an event on an item; `None` if there is none.
 #[must_use]
 pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
     let reader = Reader {
@@ -42,7 +37,7 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
             let text = data.input_text.as_deref();
             let body = text.map_or(ItemBody::Empty, ItemBody::Text);
             let id = of_message(data.input_message_id);
-            // The input and this are of one moment.
+            // The input and this event have the same time.
             let item = Item {
                 started_at: Some(event.ts),
                 ..reader.item(id, ItemKind::UserMessage, body)
@@ -123,7 +118,7 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
     }
 }
 
-/// What a backend prints beside the point is for who looks into the journal.
+/// Diagnostic output of an external agent is visible only in the journal.
 fn is_shown(kind: BackendNoticeKind) -> bool {
     match kind {
         BackendNoticeKind::SessionLost
@@ -192,7 +187,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A remark of the runtime comes whole, under the id of its record.
+    /// A notice of the runtime is complete at once; its ID is that of its record.
     fn remark(self, body: ItemBody<'a>) -> ItemStep<'a> {
         let id = ItemId::from_uuid(self.event.id.uuid());
         let item = Item {
@@ -202,7 +197,7 @@ impl<'a> Reader<'a> {
         ItemStep::Ended(self.end(item, ItemStatus::Completed))
     }
 
-    /// The turn's own input begins here and ends when the turn works; what a running turn is told comes whole.
+    /// The turn's own input starts here and ends when the turn makes its first model call. A steering message is complete at once.
     fn input(self, data: &'a InputMessageData) -> Option<ItemStep<'a>> {
         let (id, body) = (
             of_message(data.message.id),
@@ -219,7 +214,7 @@ impl<'a> Reader<'a> {
         Some(ItemStep::Ended(self.end(item, ItemStatus::Completed)))
     }
 
-    /// A message that only calls tools shows nothing by itself.
+    /// A message that only calls tools produces no item.
     fn answer(self, data: &'a OutputMessageCompletedData) -> Option<ItemStep<'a>> {
         let message = &data.message;
         let says_something = message
@@ -234,7 +229,7 @@ impl<'a> Reader<'a> {
             (_, true) => ItemStatus::Failed,
             (_, false) => ItemStatus::Completed,
         };
-        // What was cut short is the agent's own, also where the model does not see it again.
+        // An interrupted message is the agent's own, even if the model does not see it again.
         let is_report = message.is_error_report() && status == ItemStatus::Failed;
         let kind = match is_report {
             true => ItemKind::Error,

@@ -1,13 +1,13 @@
-//! What people read of messages: one text, and a short one.
+//! Display texts of messages: the full text and a summary.
 
 use std::borrow::Cow;
 
 use crate::message::{ContentPart, ImageContentPart, Message, ToolResultContentPart};
 
-/// How much of a text a summary shows.
+/// Length limit of a summary, in characters.
 pub const SUMMARY_CHARS: usize = 280;
 
-/// How much of an image's address is shown.
+/// Length limit of a displayed image URL, in characters.
 const ADDRESS_CHARS: usize = 200;
 
 /// Returns the parts of a message as one text, a line feed between them; calls are not part of it.
@@ -28,7 +28,7 @@ pub fn plain_text(parts: &[ContentPart]) -> Cow<'_, str> {
     }
 }
 
-/// Returns the summary of an input: the one that came with it, else the beginning of its text.
+/// Returns the summary of an input: the caller's own, or else the beginning of the text.
 #[must_use]
 pub fn input_summary(message: &Message) -> String {
     let own = message
@@ -65,7 +65,7 @@ fn part_text(part: &ContentPart) -> Option<Cow<'_, str>> {
     }
 }
 
-/// An image that comes as data is named, never shown: its bytes say nothing to a reader.
+/// An image with inline data is mentioned, not shown: its bytes are useless to a reader.
 fn image_text(image: &ImageContentPart) -> String {
     let data = |media: &str| format!("[image] data:{media};base64,…");
     match &image.url {

@@ -15,26 +15,23 @@ use crate::typed_id::{MessageId, SessionId, TurnId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
-    /// It runs, or waits for somebody.
+    /// It is running or parked.
     InProgress,
-    /// It came to its answer.
     Completed,
-    /// It failed.
     Failed,
     /// It was stopped.
     Interrupted,
 }
 
-/// One turn as an event or a fold of events shows it. Stores keep it as it is: a new field needs a default.
+/// One turn, from a single event or a fold of events. Stores serialize it, so a new field needs a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnView {
     /// Identifies the turn.
     pub id: TurnId,
-    /// The session.
     pub session_id: SessionId,
     /// How far it is.
     pub status: TurnStatus,
-    /// The input that started it, where the record names it.
+    /// The input that started it, if the record contains its ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_message_id: Option<MessageId>,
     /// Its input in short, its model, its items, how often it was steered and resumed.
@@ -42,20 +39,19 @@ pub struct TurnView {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
-    /// How long it took.
+    /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How long until the first text.
+    /// Time to the first text, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<u64>,
-    /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
-    /// How many model calls were begun.
+    /// The number of model calls started.
     pub iterations: usize,
-    /// How many model calls ended.
+    /// The number of model calls ended.
     pub llm_call_count: usize,
-    /// How many tool calls were begun.
+    /// The number of tool calls started.
     pub tool_call_count: usize,
     /// The newest message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +65,7 @@ pub struct TurnView {
     /// Details of why it failed, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_fields: Option<ErrorFields>,
-    /// What it waits for, each once.
+    /// Its open waits, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitKind>,
     /// Calls that did not run for want of an approval.
@@ -167,7 +163,7 @@ impl TurnView {
         Some(turn)
     }
 
-    /// Takes over what the record of the end says; what it does not say stays.
+    /// Copies the fields of the end record; missing fields leave the current values.
     pub(super) fn end(&mut self, event: &Event) {
         let outline = match &event.data {
             EventData::TurnCompleted(data) => {
@@ -217,8 +213,7 @@ impl TurnView {
         self.waiting_for.clear();
     }
 
-    /// Moves on by an event of this turn: counts what it did, and takes over what its end says. Items and waits are for
-    /// whoever folds those.
+    /// Applies an event of this turn: updates its counters and copies the fields of its end event. Items and waits are folded elsewhere.
     pub fn follow(&mut self, event: &Event) {
         self.note(event);
         self.end(event);
@@ -263,7 +258,7 @@ impl TurnView {
                 }
             }
             EventData::ToolStarted(_) => self.tool_call_count += 1,
-            // What a backend only does is not what it says in the end.
+            // A message of an external agent without text is not the final answer.
             EventData::OutputMessageCompleted(data)
                 if self.outline.backend.is_none() || data.message.text().is_some() =>
             {

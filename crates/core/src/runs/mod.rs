@@ -1,7 +1,7 @@
-//! Runs: the trace of one piece of agent work, from its start over its turns to its one end.
+//! Runs: the trace of one unit of agent work, from its start through its turns to its outcome.
 //!
-//! Records are stored and sent as they are here. What a list shows of a run is a fold of its records. A turn of one of our
-//! own sessions is a run too: its records are made from the events of the session when somebody reads them.
+//! Records are stored and sent in this form. List entries are a fold of the records. A turn of one of our own sessions is a run too; its records are
+//! derived from the session's events on read.
 
 mod outcome;
 mod own;
@@ -28,7 +28,7 @@ pub use turn::{CliOutcome, ModelTurn, PolicyRejected, RunTurn, Verdict};
 pub enum RunRecord {
     /// The first one.
     Started(RunStarted),
-    /// An action and what came of it.
+    /// An action and its result.
     Turn(RunTurn),
     /// A reply of a model.
     ModelTurn(ModelTurn),
@@ -43,9 +43,9 @@ pub struct RunStarted {
     pub run_id: String,
     /// Whose run it is.
     pub agent_id: String,
-    /// What is to be done.
+    /// The goal of the run.
     pub intent: String,
-    /// What a good end would be.
+    /// The criterion of success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome_description: Option<String>,
     /// When it began.
@@ -55,7 +55,6 @@ pub struct RunStarted {
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// The run.
     pub run_id: String,
     /// Whose it is.
     pub agent_id: String,
@@ -69,23 +68,22 @@ pub struct RunEnded {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Termination {
-    /// Its agent reported what came of it.
+    /// The agent reported an outcome.
     Outcome {
         /// In one word.
         status: OutcomeStatus,
-        /// In full.
         outcome: Box<Outcome>,
     },
-    /// Nobody reported.
+    /// No outcome was reported.
     Incomplete,
     /// It was called off.
     Cancelled {
-        /// The answer that the one who called it off got.
+        /// The receipt that the canceling client received.
         cancellation: Value,
     },
 }
 
-/// Where a run is.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -100,7 +98,7 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// All of them. Stores number them by this order: new ones come at the end.
+    /// All variants, in the order of their stored numbers: append new ones.
     pub const ALL: [Self; 4] = [
         Self::InProgress,
         Self::Completed,
@@ -132,31 +130,28 @@ impl std::fmt::Display for RunStatus {
     }
 }
 
-/// What a list shows of a run.
+/// A run as a list entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The run.
     pub run_id: String,
     /// Whose it is.
     pub agent_id: String,
-    /// What is to be done.
+    /// The goal of the run.
     pub intent: String,
     /// When it began.
     pub started_at: DateTime<Utc>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
-    /// Where it is.
     pub status: RunStatus,
     /// The reported outcome in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeStatus>,
-    /// How many turns it has.
     pub turn_count: u64,
     /// The session whose turn it is, if it is one of our own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// What it waits for, if it is one of our own.
+    /// The open waits, if it is a turn of our own session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitKind>,
 }
@@ -197,7 +192,7 @@ impl RunSummary {
 }
 
 impl RunRecord {
-    /// Tells when it was made, where it says so.
+    /// Returns the time of the record, if it has one.
     #[must_use]
     pub fn at(&self) -> Option<DateTime<Utc>> {
         match self {

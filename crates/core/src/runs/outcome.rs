@@ -1,10 +1,10 @@
-//! What came of a run, as its agent reports it.
+//! The outcome of a run, as reported by its agent.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What came of a run. Only the status must be given; everything is written back in full.
+/// The outcome of a run. Only the status is required; serialization writes all fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// In one word.
@@ -12,10 +12,10 @@ pub struct Outcome {
     /// In a few.
     #[serde(default)]
     pub summary: String,
-    /// What speaks for it.
+    /// Evidence for the outcome.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// What it took.
+    /// Resources used.
     #[serde(default)]
     pub metrics: OutcomeMetrics,
     /// When it was judged.
@@ -42,7 +42,7 @@ pub enum OutcomeStatus {
 }
 
 impl OutcomeStatus {
-    /// All of them. Stores number them by this order: new ones come at the end.
+    /// All variants, in the order of their stored numbers: append new ones.
     pub const ALL: [Self; 6] = [
         Self::Success,
         Self::PartialSuccess,
@@ -72,48 +72,42 @@ impl OutcomeStatus {
     }
 }
 
-/// What speaks for an outcome.
+/// Evidence for an outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Where it comes from.
     pub kind: EvidenceKind,
-    /// In words.
     #[serde(default)]
     pub description: String,
-    /// As data.
     #[serde(default)]
     pub data: Value,
 }
 
-/// Where evidence comes from.
+/// The source of evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceKind {
     /// The agent's own view.
     SelfAssessment,
-    /// What a tool returned.
+    /// A tool's result.
     ToolResult,
-    /// What is different now.
+    /// A changed state.
     StateChange,
-    /// Somebody else looked.
+    /// Verified by a third party.
     ExternalVerification,
-    /// Why it stopped.
+    /// The stop reason.
     StopReason,
-    /// A judge's word.
+    /// A judge's verdict.
     Evaluator,
 }
 
-/// What a run took.
+/// Resources that a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutcomeMetrics {
-    /// Turns.
     pub turns: u32,
     /// Calls of tools.
     pub tool_calls: u32,
-    /// Time.
     pub duration_ms: f64,
-    /// What was tried again.
     pub retries: u32,
     /// Actions that did what they should.
     pub actions_succeeded: u32,

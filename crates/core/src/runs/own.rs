@@ -1,4 +1,4 @@
-//! Turns of our own sessions as runs: what a list shows of them follows from the events alone.
+//! Turns of our own sessions as runs. List entries follow from the events alone.
 
 use super::{OutcomeStatus, RunStatus};
 use crate::events::{Event, EventData};
@@ -7,7 +7,7 @@ use crate::typed_id::TurnId;
 /// Whose runs the turns of a session are that belongs to no agent.
 pub const OWN_AGENT: &str = "windlass:main";
 
-/// What the ids of agents begin with that only Windlass itself records runs for.
+/// Prefix of the IDs of agents whose runs only Windlass records.
 pub const OWN_AGENTS: &str = "windlass:";
 
 /// Why a turn was stopped that was not to outlive its process.
@@ -25,8 +25,7 @@ pub fn turn_of_run(run_id: &str) -> Option<TurnId> {
     run_id.parse().ok()
 }
 
-/// Returns the agent that a session belongs to, where an event says so: the host's record of the session names it. The
-/// inner `None` is a session of no agent.
+/// Returns the agent of a session if an event contains it: the host's session record names the agent. The inner `None` is a session without an agent.
 #[must_use]
 pub fn owner_in(event: &Event) -> Option<Option<&str>> {
     let record = match &event.data {
@@ -38,7 +37,7 @@ pub fn owner_in(event: &Event) -> Option<Option<&str>> {
     Some(record.as_ref()?.owner.as_deref())
 }
 
-/// Tells whether an event of a turn is a turn of its run: [`TurnTrace`](super::TurnTrace) makes one record of it.
+/// Returns whether an event is a turn of the run: [`TurnTrace`](super::TurnTrace) makes one record of it.
 #[must_use]
 pub fn is_step(data: &EventData) -> bool {
     matches!(

@@ -1,4 +1,4 @@
-//! The records of a turn's run, made from its events.
+//! The run records of a turn, derived from its events.
 
 use std::collections::HashMap;
 
@@ -18,10 +18,10 @@ use crate::items::plain_text;
 use crate::message::ContentPart;
 use crate::typed_id::{ExecId, TurnId};
 
-/// What a reason to stop begins with that was given by `runs.cancel`; its receipt follows as JSON.
+/// Prefix of a cancellation reason that `runs.cancel` set; its receipt follows as JSON.
 pub const CALLED_OFF: &str = "runs.cancel ";
 
-/// What is shown in the place of an answer that is meant for the model only.
+/// Display text that replaces an answer meant only for the model.
 const ANSWERED: &str = "User input submitted";
 
 /// The records of a turn's run, event by event. It begins with the event that starts the turn.
@@ -29,20 +29,20 @@ const ANSWERED: &str = "User input submitted";
 pub struct TurnTrace {
     turn_id: TurnId,
     agent_id: String,
-    /// How many turns the run has so far.
+    /// The number of the run's turns so far.
     turns: u64,
     model_call: ModelCall,
-    /// What the calls that run were given.
+    /// The arguments of the running calls.
     arguments: HashMap<ExecId, Value>,
     metrics: OutcomeMetrics,
 }
 
-/// What is known of the model call that runs.
+/// The running model call, as far as its events are known.
 #[derive(Debug, Clone, Default)]
 struct ModelCall {
     iteration: u64,
     text: String,
-    /// The model that a backend works with, if it says so.
+    /// The external agent's model, if reported.
     model: Option<String>,
     generation: Option<Box<LlmGenerationData>>,
 }
@@ -78,7 +78,7 @@ impl TurnTrace {
         if let Some((status, outcome)) = end_in(&event.data) {
             return Some(RunRecord::Ended(self.ended(event, status, outcome)));
         }
-        // What names no turn is not of this one.
+        // An event without a turn does not belong to this one.
         event.context.turn_id?;
         self.note(event);
         if !is_step(&event.data) {
@@ -100,7 +100,7 @@ impl TurnTrace {
         }
     }
 
-    /// Remembers what a later step shows.
+    /// Remembers data for later records.
     fn note(&mut self, event: &Event) {
         match &event.data {
             EventData::ReasonStarted(data) => {
@@ -115,7 +115,7 @@ impl TurnTrace {
                 }
                 self.model_call.generation = Some(data.clone());
             }
-            // A backend says several messages; the last is its answer.
+            // An external agent writes several messages; the last one is its answer.
             EventData::OutputMessageCompleted(data) => {
                 let text = plain_text(&data.message.content);
                 if !text.is_empty() {
@@ -333,7 +333,7 @@ impl TurnTrace {
     }
 }
 
-/// Returns what a turn is to do, in words.
+/// Returns the goal of a turn as text.
 #[must_use]
 pub fn intent(outline: &TurnOutline) -> String {
     match outline.input_summary.as_str() {
@@ -398,7 +398,7 @@ fn of_part(part: &ContentPart) -> Value {
     }
 }
 
-/// Says how a turn was stopped: with the receipt of `runs.cancel`, where it was that.
+/// Returns the cancellation of a turn, with the receipt if `runs.cancel` caused it.
 fn cancellation(event: &Event, run_id: &str) -> Value {
     let reason = match &event.data {
         EventData::TurnCancelled(data) => data.reason.as_deref(),

@@ -1,31 +1,29 @@
-//! What an agent does during a run.
+//! The actions of an agent during a run.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An action and what came of it.
+/// An action and its result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunTurn {
     /// Its number in the run, from 0; the server gives it.
     #[serde(default, deserialize_with = "any_index")]
     pub index: u64,
-    /// What the agent was asked.
+    /// The prompt to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The tool that acted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What the tool was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
-    /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// How a command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli_outcome: Option<CliOutcome>,
-    /// What a check of the work said.
+    /// The result of a check.
     #[serde(default)]
     pub verifier_verdict: Verdict,
     /// Why the action was refused.
@@ -60,7 +58,7 @@ impl RunTurn {
         words && values && cli_outcome.is_none() && !is_judged && policy_rejected.is_none()
     }
 
-    /// Reads from the output what the tools `drive_cli` and `check_outcome` say there.
+    /// Sets the outcomes from the output of the tools `drive_cli` and `check_outcome`.
     pub fn derive_outcomes(&mut self) {
         let Some(output) = &self.output else {
             return;
@@ -85,7 +83,7 @@ impl RunTurn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CliOutcome {
-    /// By itself.
+    /// The process exited.
     Exited {
         /// Its exit code.
         code: i64,
@@ -109,15 +107,15 @@ impl CliOutcome {
     }
 }
 
-/// What a check of the work said.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The work is good.
+    /// The check passed.
     Pass,
     /// It is not.
     Fail,
-    /// Nobody looked.
+    /// Not verified.
     #[default]
     NotRun,
 }
@@ -125,7 +123,6 @@ pub enum Verdict {
 /// Why an action was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRejected {
-    /// The refusal.
     pub rule: String,
     /// The parameter it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,19 +137,16 @@ pub struct ModelTurn {
     pub index: u64,
     /// The number that the agent gives it, from 1.
     pub turn_index: u64,
-    /// What the model said.
     #[serde(default)]
     pub assistant_text: String,
     /// The calls it asks for.
     #[serde(default)]
     pub requested_tool_calls: Vec<Value>,
-    /// The model.
     #[serde(default)]
     pub model_id: String,
-    /// What it took.
     #[serde(default)]
     pub token_usage: Option<Value>,
-    /// How long it took.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: f64,
     /// When it was recorded.

@@ -1,4 +1,4 @@
-//! What a tool gets of the session that calls it.
+//! The context of a tool call.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::typed_id::SessionId;
 
 macro_rules! tool_context {
     ($($(#[$doc:meta])* $field:ident: $ty:ty, $setter:ident;)*) => {
-        /// The session as a tool sees it. What is absent, the host does not offer.
+        /// The session as a tool sees it. A missing field means that the host does not offer the service.
         #[derive(Clone)]
         pub struct ToolContext {
             /// The session that calls.
@@ -72,15 +72,15 @@ tool_context! {
     tool_registry: Arc<ToolRegistry>, with_tool_registry;
     /// The names that the model sees.
     visible_tool_names: Arc<HashSet<String>>, with_visible_tool_names;
-    /// Where the call may connect to.
+    /// The hosts that the call may connect to.
     network_access: NetworkAccessList, with_network_access;
     /// The language to answer in.
     locale: String, with_locale;
-    /// Where the turn touches the world.
+    /// The environment of the turn.
     environment: TurnEnvironment, with_environment;
     /// The operator's secrets that the call may use.
     secrets: NamedSecrets, with_secrets;
-    /// Where secrets stand that the session must not show; absent where it knows none.
+    /// Finds secrets that the session must not show; absent if there are none.
     secret_places: Arc<dyn SecretPlaces>, with_secret_places;
 }
 
@@ -100,7 +100,7 @@ impl ToolContext {
         Self::new(session_id).with_storage(storage)
     }
 
-    /// Tells watchers how far the call is. What cannot be told is lost, never an error of the call.
+    /// Reports the progress of the call to watchers. A report that cannot be delivered is dropped and never fails the call.
     pub async fn emit_progress(&self, tool_name: &str, message: &str) {
         self.emit(EventData::ToolProgress(ToolProgressData {
             tool_call_id: self.tool_call_id.clone().unwrap_or_default(),

@@ -16,7 +16,7 @@ use crate::typed_id::SessionId;
 pub trait SessionFileSystem: Send + Sync {
     /// Reads a file or directory; `None` when nothing is there.
     async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>>;
-    /// Writes a file and makes its parents.
+    /// Writes a file and creates its parent directories.
     async fn write_file(
         &self,
         session_id: SessionId,
@@ -24,7 +24,7 @@ pub trait SessionFileSystem: Send + Sync {
         content: &str,
         encoding: &str,
     ) -> Result<SessionFile>;
-    /// Deletes a path; tells whether something was deleted.
+    /// Deletes a path; returns whether it existed.
     async fn delete_file(&self, session_id: SessionId, path: &str, recursive: bool)
     -> Result<bool>;
     /// Lists the direct children of a directory by path.
@@ -78,7 +78,7 @@ pub trait SessionFileSystem: Send + Sync {
             .map(Some)
     }
 
-    /// Frees what is held for a session that is removed.
+    /// Drops the state of a removed session.
     async fn forget_session(&self, _session_id: SessionId) -> Result<()> {
         Ok(())
     }
@@ -206,7 +206,7 @@ pub trait SessionFileSystemFactory: Send + Sync {
     ) -> Result<Arc<dyn SessionFileSystem>>;
 }
 
-/// Stands where no factory was chosen.
+/// The default if no factory is configured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DisabledSessionFileSystemFactory;
 

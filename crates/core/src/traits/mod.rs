@@ -1,7 +1,8 @@
-//! What a host provides to the runtime, as traits, and what a tool gets of it.
+//! The traits that a host implements, and the context of a tool call.
 
 mod context;
 mod files;
+pub mod in_memory;
 mod secret_places;
 mod storage;
 mod stores;

@@ -1,26 +1,26 @@
-//! Where secrets stand in a text, for tools that show a part of it.
+//! Positions of secrets in a text, for tools that show a part of it.
 
 use std::ops::Range;
 
-/// Knows the secrets that a session must not show. They are masked in what a tool returns, but half of a secret has no mask: a tool that shows a part of a text
-/// asks here where it may cut. Places are counted in bytes.
+/// Finds the secrets that a session must not show. Tool results are masked, but a truncated secret would not be recognized: a tool that shows a part
+/// of a text asks here where it may cut. Positions are byte offsets.
 pub trait SecretPlaces: Send + Sync {
-    /// Returns how many bytes a secret has at most, in whatever form it is written.
+    /// Returns the maximum length of a secret in any encoding, in bytes.
     fn longest(&self) -> usize;
 
-    /// Returns what is covered by all secrets together that stand on both sides of a place.
+    /// Returns the range covered by all secrets that span a position.
     fn around(&self, text: &str, place: usize) -> Option<Range<usize>>;
 
-    /// Returns how much of a text cannot become part of a secret, whatever follows.
+    /// Returns the length of the prefix that cannot become part of a secret, whatever follows.
     fn settled(&self, text: &str) -> usize;
 
-    /// Returns from where on a text cannot be the rest of a secret, whatever came before.
+    /// Returns the first offset that cannot be inside a secret that began before the text.
     fn begun(&self, text: &str) -> usize;
 
-    /// Returns where secrets stand that no tool may show, one behind the other, with what is shown in the place of each.
+    /// Returns the ranges of secrets, in order, each with its mask.
     fn masks<'a>(&'a self, text: &str) -> Vec<(Range<usize>, &'a str)>;
 
-    /// Returns the first place from this one on that is inside of no secret.
+    /// Returns the first position at or after this one that is outside of every secret.
     fn outside_from(&self, text: &str, mut place: usize) -> usize {
         while let Some(around) = self.around(text, place) {
             place = around.end;
@@ -28,7 +28,7 @@ pub trait SecretPlaces: Send + Sync {
         place
     }
 
-    /// Returns the last place up to this one that is inside of no secret.
+    /// Returns the last position at or before this one that is outside of every secret.
     fn outside_before(&self, text: &str, mut place: usize) -> usize {
         while let Some(around) = self.around(text, place) {
             place = around.start;

@@ -7,13 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::typed_id::SessionId;
 
-/// What stands in a record in place of a secret begins with this; its name and `]` follow.
+/// Prefix of the mask that replaces a secret in a record; the secret's name and `]` follow.
 pub const SECRET_MASK: &str = "[secret:";
 
 /// A key without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInfo {
-    /// The key.
     pub key: String,
     /// When it was first set.
     pub created_at: DateTime<Utc>,
@@ -24,7 +23,6 @@ pub struct KeyInfo {
 /// A secret without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretInfo {
-    /// The name.
     pub name: String,
     /// When it was first set.
     pub created_at: DateTime<Utc>,
@@ -39,7 +37,7 @@ pub trait SessionStorageStore: Send + Sync {
     async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()>;
     /// Returns a value.
     async fn get_value(&self, session_id: SessionId, key: &str) -> Result<Option<String>>;
-    /// Deletes a value; tells whether it was there.
+    /// Deletes a value; returns whether it existed.
     async fn delete_value(&self, session_id: SessionId, key: &str) -> Result<bool>;
     /// Lists the keys by name.
     async fn list_keys(&self, session_id: SessionId) -> Result<Vec<KeyInfo>>;
@@ -47,11 +45,11 @@ pub trait SessionStorageStore: Send + Sync {
     async fn set_secret(&self, session_id: SessionId, name: &str, value: &str) -> Result<()>;
     /// Returns a secret.
     async fn get_secret(&self, session_id: SessionId, name: &str) -> Result<Option<String>>;
-    /// Deletes a secret; tells whether it was there.
+    /// Deletes a secret; returns whether it existed.
     async fn delete_secret(&self, session_id: SessionId, name: &str) -> Result<bool>;
     /// Lists the secrets by name, without their values.
     async fn list_secrets(&self, session_id: SessionId) -> Result<Vec<SecretInfo>>;
-    /// Frees what is held for a session that is removed.
+    /// Drops the state of a removed session.
     async fn forget_session(&self, _session_id: SessionId) -> Result<()> {
         Ok(())
     }

@@ -14,14 +14,14 @@ use crate::llm_models::ModelWithProvider;
 use crate::session::Session;
 use crate::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 
-/// Reads sessions.
+/// Read access to sessions.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
     /// Returns a session.
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>>;
 }
 
-/// Changes what a tool may change of a session.
+/// Changes the fields of a session that a tool may change.
 #[async_trait]
 pub trait SessionMutator: Send + Sync {
     /// Sets the title.
@@ -37,7 +37,7 @@ pub trait UserConnectionResolver: Send + Sync {
         session_id: SessionId,
         provider: &str,
     ) -> Result<Option<String>>;
-    /// Returns the user who connected it.
+    /// Returns the user who made the connection.
     async fn get_connection_user(
         &self,
         _session_id: SessionId,
@@ -63,21 +63,21 @@ pub trait UserConnectionResolver: Send + Sync {
     }
 }
 
-/// Reads agents.
+/// Read access to agents.
 #[async_trait]
 pub trait AgentStore: Send + Sync {
     /// Returns an agent.
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>>;
 }
 
-/// Reads harnesses.
+/// Read access to harnesses.
 #[async_trait]
 pub trait HarnessStore: Send + Sync {
     /// Returns a harness and all it inherits from, root first; empty when it is not there.
     async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>>;
 }
 
-/// Reads models.
+/// Read access to models.
 #[async_trait]
 pub trait LlmProviderStore: Send + Sync {
     /// Returns a model.
@@ -87,7 +87,7 @@ pub trait LlmProviderStore: Send + Sync {
     async fn get_default_model(&self) -> Result<Option<ModelWithProvider>>;
 }
 
-/// Takes events.
+/// Receives the events of a session.
 #[async_trait]
 pub trait EventEmitter: Send + Sync {
     /// Records an event and returns it with its id and number.

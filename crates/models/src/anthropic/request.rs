@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
 
 use super::path;
 use crate::api::Api;
@@ -12,7 +13,7 @@ use crate::http::{Call, json_body};
 use crate::prompt::{Agent, Block, Image, Part, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
-/// How long an answer may get, thinking not counted, when nobody says.
+/// Maximum output tokens, without thinking, if the call sets none.
 const DEFAULT_MAX_TOKENS: u32 = 16_384;
 /// The least that the provider accepts as a budget.
 const MIN_BUDGET: u32 = 1_024;
@@ -156,10 +157,10 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         stream: true,
         // Thinking is done at one temperature only.
         temperature: config.temperature.filter(|_| plan.thinking.is_none()),
-        output_config: (plan.effort.is_some() || config.output_schema.is_some()).then_some(
+        output_config: (plan.effort.is_some() || enforced(config).is_some()).then_some(
             OutputConfig {
                 effort: plan.effort,
-                format: config.output_schema.as_ref().map(|output| Format {
+                format: enforced(config).map(|output| Format {
                     r#type: "json_schema",
                     schema: &output.schema,
                 }),
@@ -177,6 +178,25 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         model: config.model.clone(),
         call_seed: prompt.call_seed.clone(),
     })
+}
+
+/// Model families that have no output format, or have it on no server of the API's other vendors.
+const WITHOUT_FORMAT: [&str; 6] = [
+    "claude-2",
+    "claude-3",
+    "claude-instant",
+    "-4-0",
+    "claude-sonnet-4-2",
+    "claude-opus-4-2",
+];
+
+/// Returns the schema that the API can enforce: it refuses objects that are open, and most keywords about values.
+fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
+    let model = &config.model;
+    let has_format =
+        model.contains("claude") && !WITHOUT_FORMAT.iter().any(|family| model.contains(family));
+    let output = config.output_schema.as_ref();
+    output.filter(|output| has_format && output.is_strict())
 }
 
 /// Marks the end of what stays the same from turn to turn (tools and instructions), and the end of the conversation,
@@ -250,7 +270,7 @@ fn budget(effort: &str) -> u32 {
     }
 }
 
-/// Tells by its name how a model is told to think: families up to 4.5 by a budget, later ones by a word.
+/// Returns how a model's thinking is configured, by its name: families up to 4.5 by a budget, later ones by an effort.
 fn style_of(model: &str) -> ReasoningStyle {
     const BY_BUDGET: &[&str] = &[
         "claude-3-7",

@@ -107,7 +107,7 @@ impl Messages {
 
     fn finish(&mut self, answer: &mut Answer) -> Result<(), Broken> {
         for (_, block) in std::mem::take(&mut self.blocks) {
-            // An answer that ran out of room may end inside of a call, and the model can be told so.
+            // An answer that reached its token limit may end inside a call; the model can be informed of that.
             if let Block::Call(call) = block {
                 answer.call(call);
             }

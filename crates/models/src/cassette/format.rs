@@ -14,7 +14,7 @@ use windlass_core::tool_types::ToolCall;
 
 pub(super) const VERSION: u32 = 1;
 
-/// One exchange.
+/// A recorded request with its response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Exchange {
     pub(super) v: u32,

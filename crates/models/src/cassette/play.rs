@@ -35,7 +35,7 @@ pub enum CassetteError {
     Version {
         /// Which line, from 1.
         line: usize,
-        /// Its version.
+        /// Version of the format.
         version: u32,
     },
 }

@@ -8,7 +8,7 @@ use windlass_core::tool_types::ToolCall;
 
 use super::{Broken, CallPieces, Pieces};
 use crate::api::Api;
-use crate::carried;
+use crate::reasoning_state;
 
 /// Collects the pieces of one answer and keeps what its end needs.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Answer {
 
     /// Keeps an item of reasoning with its place among text and calls.
     pub(crate) fn reasoning(&mut self, id: &str, item: Value) {
-        let payload = carried::wrap(
+        let payload = reasoning_state::wrap(
             self.api,
             &self.model,
             self.text_bytes,

@@ -130,7 +130,9 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         description: tool.description(),
         parameters_json_schema: tool.parameters(),
     });
-    let schema = config.output_schema.as_ref();
+    // Families up to 2.5 refuse a schema beside functions.
+    let is_refused = !config.tools.is_empty() && is_old_family(&config.model);
+    let schema = config.output_schema.as_ref().filter(|_| !is_refused);
     let body = Body {
         contents: contents(prompt),
         system_instruction: (!instructions.is_empty()).then(|| Instruction {
@@ -176,7 +178,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
 /// Families up to 2.5 are given a number of tokens, later ones a word.
 fn thinking<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Option<ThinkingConfig<'a>> {
     let effort = prompt.config.reasoning_effort.as_deref()?;
-    let by_budget = prompt.config.model.contains("gemini-2");
+    let by_budget = is_old_family(&prompt.config.model);
     let style = options.provider.reasoning.unwrap_or(if by_budget {
         ReasoningStyle::Budget
     } else {
@@ -192,6 +194,10 @@ fn thinking<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Option<Thi
         thinking_budget,
         thinking_level,
     })
+}
+
+fn is_old_family(model: &str) -> bool {
+    model.contains("gemini-2")
 }
 
 fn budget(effort: &str) -> i32 {
@@ -272,8 +278,7 @@ fn image(image: Image<'_>) -> Part<'_> {
     }
 }
 
-/// Signatures go back on the part that they came with: a carried item stands after the text, or before the call, that
-/// it signs.
+/// Signatures are sent back on their own part: an item follows the text, or precedes the call, that it signs.
 fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
     let mut parts: Vec<Part<'a>> = Vec::new();
     let mut signs_next = None;

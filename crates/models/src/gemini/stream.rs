@@ -45,7 +45,7 @@ impl Wire for Generate {
             "MAX_TOKENS" => Stop::Length,
             "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
             | "IMAGE_SAFETY" => Stop::Refused(reason),
-            // The model is asked again rather than told of a call that nobody can read.
+            // The model is called again, because it could not interpret the malformed call.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" if !answer.has_text() => {
                 return Err(Broken::MalformedCall);
             }

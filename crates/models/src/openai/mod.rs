@@ -2,3 +2,5 @@
 
 pub(crate) mod request;
 pub(crate) mod stream;
+
+pub(crate) use request::enforced;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
 use windlass_core::message::ExecutionPhase;
 
 use crate::api::Api;
@@ -146,12 +147,12 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         }),
         temperature: config.temperature,
         max_output_tokens: config.max_tokens.or(options.provider.default_max_tokens),
-        text: config.output_schema.as_ref().map(|output| TextForm {
+        text: enforced(config).map(|output| TextForm {
             format: Format {
                 r#type: "json_schema",
                 name: &output.name,
                 schema: &output.schema,
-                strict: true,
+                strict: output.is_strict(),
             },
         }),
         // Requests of one session have one beginning: the key brings them to the machine that has it cached.
@@ -167,6 +168,12 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
 }
 
 /// Tells by its name whether a model reasons. One that does not refuses to be asked for its reasoning.
+/// Returns the schema that OpenAI's APIs can enforce: they accept objects only.
+pub(crate) fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
+    let output = config.output_schema.as_ref();
+    output.filter(|output| output.is_object())
+}
+
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let o_series = name

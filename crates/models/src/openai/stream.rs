@@ -1,5 +1,5 @@
-//! The stream of the Responses API. Items that are done say the last word; what streamed before is the same, earlier. The
-//! last event holds all items once more, for whoever has heard of none.
+//! The stream of the Responses API. Completed items are authoritative; their deltas came earlier. The last event contains all items again, for
+//! clients that read only that.
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
 use crate::http::{Call, json_body};
+use crate::openai::enforced;
 use crate::prompt::{Agent, Image, Part, Prompt, PromptEntry};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
@@ -137,7 +138,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     let config = prompt.config;
     let limit = config.max_tokens.or(options.provider.default_max_tokens);
     let field = options.provider.max_tokens_field.unwrap_or_else(|| {
-        // OpenAI's reasoning models refuse the old name, and servers of others do not know the new one.
+        // OpenAI's reasoning models refuse the old name, and compatible servers do not know the new one.
         let by_openai = ["api.openai.com", ".openai.azure.com"];
         if by_openai.iter().any(|host| options.base.contains(host)) {
             MaxTokensField::MaxCompletionTokens
@@ -177,12 +178,12 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
             .filter(|_| on_openrouter)
             .map(|effort| Reasoning { effort }),
         usage: on_openrouter.then_some(UsageOptions { include: true }),
-        response_format: config.output_schema.as_ref().map(|output| ResponseFormat {
+        response_format: enforced(config).map(|output| ResponseFormat {
             r#type: "json_schema",
             json_schema: JsonSchema {
                 name: &output.name,
                 schema: &output.schema,
-                strict: true,
+                strict: output.is_strict(),
             },
         }),
         prompt_cache_key: cache_key.filter(|_| cache),

@@ -121,7 +121,7 @@ impl Chat {
         }
     }
 
-    /// Joins pieces of reasoning that must go back as one: texts grow, everything else is said once.
+    /// Joins pieces of reasoning that must be sent back as one: texts are concatenated, every other field occurs once.
     fn details(&mut self, details: &Value) {
         for (n, detail) in details.as_array().into_iter().flatten().enumerate() {
             let Some(fields) = detail.as_object() else {

@@ -19,7 +19,8 @@ async fn second_request(wire: Wire) -> Value {
     });
     config.output_schema = Some(OutputSchema {
         name: "report".to_owned(),
-        schema: json!({ "type": "object", "properties": { "sky": { "type": "string" } } }),
+        schema: json!({ "type": "object", "properties": { "sky": { "type": "string" } }, "required": ["sky"],
+            "additionalProperties": false }),
     });
     let picture = || {
         ContentPart::Image(ImageContentPart {

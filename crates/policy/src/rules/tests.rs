@@ -128,7 +128,7 @@ fn careful_rule_finds_its_command() {
     ] {
         assert_eq!(shell(&rules, asked), ApprovalAction::Ask, "{asked}");
     }
-    // A rule trusts its program with any arguments.
+    // An `allow` rule accepts its program with any arguments.
     for allowed in [
         "git status",
         "git commit -m 'push it'",

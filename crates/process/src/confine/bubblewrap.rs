@@ -1,4 +1,4 @@
-//! A sandbox of namespaces, made by the program `bwrap`.
+//! A sandbox of namespaces, created by the program `bwrap`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,13 +18,13 @@ use std::{
 #[cfg(target_os = "linux")]
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::Bounds;
+use super::SandboxBounds;
 use crate::network::Network;
 
-/// Where the program may be; the library does not read `PATH`.
+/// Possible locations of the program; the library does not read `PATH`.
 const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
-/// What of `/run` is shown again: name resolution, and the programs of a system that keeps them there. The rest is
-/// sockets of services that would do for a command what it must not do itself.
+/// Paths of `/run` that are visible in the sandbox: name resolution, and the programs of systems that install them there. Everything else in `/run`
+/// is sockets of services that could act on behalf of a confined command.
 const SHOWN_OF_RUN: &[&str] = &[
     "/run/systemd/resolve",
     "/run/NetworkManager/resolv.conf",
@@ -32,10 +32,10 @@ const SHOWN_OF_RUN: &[&str] = &[
     "/run/current-system",
 ];
 
-/// What a sandbox has of its own, instead of the host's.
+/// Directories that the sandbox replaces with its own.
 const EMPTY: &[&str] = &["/dev", "/proc", "/run", "/tmp"];
 
-/// Returns the program, if it is installed and can make a sandbox here. It is tried once.
+/// Returns the program if it is installed and can create a sandbox on this host. The result is cached.
 pub(super) fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<&'static Path>> = OnceLock::new();
     *PROGRAM.get_or_init(|| {
@@ -46,12 +46,12 @@ pub(super) fn program() -> Option<&'static Path> {
     })
 }
 
-/// Returns the program to start, also where it was not found: then starting it fails, and nothing runs unconfined.
+/// Returns the program to start. If none was found, returns the usual path, so that the start fails and nothing runs unconfined.
 pub(super) fn program_or_usual() -> &'static Path {
     program().unwrap_or(Path::new(PLACES[0]))
 }
 
-/// Tells whether the program is started with more rights than who starts it.
+/// Returns whether the program is setuid or setgid, and so runs with other rights than this process.
 #[cfg(target_os = "linux")]
 pub(super) fn needs_privileges() -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -60,9 +60,9 @@ pub(super) fn needs_privileges() -> bool {
     metadata.is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
 }
 
-/// Tries an empty command: containers and some distributions forbid the namespaces that a sandbox is made of.
+/// Runs an empty command, because containers and some distributions forbid the namespaces that a sandbox needs.
 fn can_run(program: &Path) -> bool {
-    let bounds = Bounds::of("/tmp");
+    let bounds = SandboxBounds::of("/tmp");
     let tried = Command::new(program)
         .args(arguments(&bounds))
         .args(["--", "/bin/sh", "-c", ":"])
@@ -74,8 +74,8 @@ fn can_run(program: &Path) -> bool {
     tried.is_ok_and(|status| status.success())
 }
 
-/// Returns the arguments that describe a sandbox. They count in their order: what comes later covers what came before.
-pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
+/// Returns the arguments that describe a sandbox. Order matters: a later mount covers an earlier one.
+pub(super) fn arguments(bounds: &SandboxBounds) -> Vec<OsString> {
     let mut arguments = Arguments::default();
     arguments.add(["--die-with-parent", "--new-session", "--unshare-all"]);
     if bounds.network == Network::Inherit {
@@ -90,7 +90,7 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     };
     let first = if is_everything { how } else { "--ro-bind" };
     arguments.add([first, "/", "/"]);
-    // Where the host is root, so is the command to the kernel: settings in `/proc` would be its to change.
+    // If the host runs as root, the kernel treats the command as root too, and it could change settings in `/proc`.
     arguments.add(["--proc", "/proc", "--remount-ro", "/proc"]);
     arguments.add(["--dev", "/dev", "--tmpfs", "/tmp"]);
     if Path::new("/run").is_dir() {
@@ -99,7 +99,7 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
             arguments.add(["--ro-bind-try", shown, shown]);
         }
     }
-    // What is only read is there already, unless the sandbox has something else in its place.
+    // A read-only root is already visible, unless the sandbox replaces the directory it is in.
     if !is_everything && (bounds.is_writable || is_empty(&bounds.root)) {
         arguments.bind(how, &bounds.root);
     }
@@ -115,7 +115,7 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
             Cover::Hidden(path) => arguments.hide(path),
         }
     }
-    // Only now: before, the place of what is shown below a hidden directory could not be made in it.
+    // Remount last: mount points below a hidden directory must be created while it is still writable.
     let hidden = covers.iter().filter_map(Cover::hidden_directory);
     let hidden = hidden.filter(|path| bounds.private_home.as_deref() != Some(path));
     hidden.for_each(|path| arguments.path("--remount-ro", path));
@@ -123,7 +123,7 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     arguments.0
 }
 
-/// Writes down the variables of a program, to be read by the sandbox from an open file.
+/// Writes the program's variables to an open file that bubblewrap reads.
 #[cfg(target_os = "linux")]
 pub(super) fn variables(variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
     let mut text = Vec::new();
@@ -139,43 +139,43 @@ pub(super) fn variables(variables: &BTreeMap<OsString, OsString>) -> io::Result<
     Ok(file.into())
 }
 
-/// Namespaces are a part of Linux.
+/// Namespaces exist only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn variables(_variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Writes down which system calls are refused, to be read by the sandbox from an open file.
+/// Writes the system call filter to an open file that bubblewrap reads.
 #[cfg(target_os = "linux")]
 pub(super) fn system_calls(network: Network) -> io::Result<OwnedFd> {
     super::system_calls::in_namespaces(network)
 }
 
-/// Namespaces are a part of Linux.
+/// Namespaces exist only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn system_calls(_network: Network) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Tells whether a sandbox has nothing of the host's at a path.
+/// Returns whether the sandbox contains none of the host's files at a path.
 fn is_empty(path: &Path) -> bool {
     EMPTY.iter().any(|empty| path.starts_with(empty))
 }
 
-/// Tells whether a path lies in a directory that may be changed beside the root.
-fn is_beside(bounds: &Bounds, path: &Path) -> bool {
+/// Returns whether a path is in a writable directory outside the root.
+fn is_beside(bounds: &SandboxBounds, path: &Path) -> bool {
     let mut beside = bounds.also_writable.iter();
     beside.any(|directory| path.starts_with(directory))
 }
 
-/// What is laid over the host's files. The order is that of two at the same path.
+/// A mount over the host's files. The order of the variants is the mount order at the same path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cover {
-    /// What may be changed beside the root, or the root itself.
+    /// A writable path outside the root, or the root itself.
     Shown(PathBuf),
-    /// What can be read although it lies below something hidden.
+    /// A path that is readable although it is below a hidden one.
     Seen(PathBuf),
-    /// A directory, over itself: what is mounted cannot be renamed, and with it what is hidden below.
+    /// A directory mounted over itself: a mount point cannot be renamed, so the hidden paths below it stay where they are.
     Held(PathBuf),
     Hidden(PathBuf),
 }
@@ -195,9 +195,9 @@ impl Cover {
     }
 }
 
-/// Returns what is laid over the host's files, from the top down.
-fn covering(bounds: &Bounds) -> Vec<Cover> {
-    // What is empty in the sandbox hides everything in it, but for what is shown there.
+/// Returns the mounts over the host's files, parents first.
+fn covering(bounds: &SandboxBounds) -> Vec<Cover> {
+    // A directory that is empty in the sandbox hides its contents, except for paths that are mounted there.
     let is_shown = |cover: &Cover| {
         let path = cover.path();
         matches!(cover, Cover::Seen(_))
@@ -250,8 +250,8 @@ fn covering(bounds: &Bounds) -> Vec<Cover> {
     covers.0
 }
 
-/// The root itself, where something is laid over what it lies in.
-fn root_below_cover(bounds: &Bounds) -> Option<Cover> {
+/// Returns a cover for the root if another cover applies to one of its parents.
+fn root_below_cover(bounds: &SandboxBounds) -> Option<Cover> {
     let mut laid = bounds.hidden.places().iter().chain(&bounds.also_seen);
     let is_below = laid.any(|above| bounds.root.starts_with(above));
     let root = bounds.root.clone();
@@ -265,14 +265,14 @@ fn root_below_cover(bounds: &Bounds) -> Option<Cover> {
 struct Covers(Vec<Cover>);
 
 impl Covers {
-    /// Tells whether the nearest cover above a path hides it.
+    /// Returns whether the nearest cover above a path hides it.
     fn hides(&self, path: &Path) -> bool {
         let above = self.0.iter().filter(|cover| path.starts_with(cover.path()));
         let nearest = above.max_by_key(|cover| cover.path().components().count());
         matches!(nearest, Some(Cover::Hidden(_)))
     }
 
-    /// Holds what lies above a path, up to the root.
+    /// Mounts each directory between a path and the root over itself, so that none can be renamed.
     fn hold_above(&mut self, path: &Path, root: &Path) {
         let above = path.ancestors().skip(1);
         let mut above: Vec<_> = above
@@ -302,13 +302,13 @@ impl Arguments {
         self.0.extend([option.into(), path.into()]);
     }
 
-    /// Shows a path of the host in its own place.
+    /// Mounts a path of the host at the same path.
     fn bind(&mut self, how: &str, path: &Path) {
         self.path(how, path);
         self.0.push(path.into());
     }
 
-    /// Covers a directory with an empty one, and a file with nothing.
+    /// Covers a directory with an empty one, and a file with `/dev/null`.
     fn hide(&mut self, path: &Path) {
         if path.is_dir() {
             self.path("--tmpfs", path);

@@ -1,8 +1,7 @@
 //! The processes in the Landlock domain of one program.
 //!
-//! Landlock lets a thread signal and inspect only processes in its own domain or in a nested one, and no process can leave its
-//! domain. A thread of ours in the program's domain therefore finds its processes, whatever they did to hide, and can kill all
-//! of them with one system call.
+//! Landlock lets a thread signal and inspect only processes in its own domain or in a nested one, and no process can leave its domain. A thread of
+//! this process in the program's domain therefore finds all its processes, however they try to hide. It can kill all of them with one system call.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 
 use crate::processes::Member;
 
-/// A thread in the domain of a program. It ends when this is dropped.
+/// A thread in the domain of a program. The thread ends when this is dropped.
 pub(crate) struct Domain {
     requests: Sender<Request>,
 }
@@ -29,13 +28,13 @@ enum Request {
 }
 
 impl Domain {
-    /// Starts a thread in the domain of the calling one. `outsider` is a live process of the same user outside of the domain.
+    /// Starts a thread in the domain of the calling thread. `outsider` is a live process of the same user outside the domain.
     pub(crate) fn of_this_thread(outsider: Option<Pid>) -> io::Result<Self> {
         let (requests, inbox) = channel::<Request>();
         let named = thread::Builder::new().name("windlass-domain".to_owned());
         named.spawn(move || {
-            // Seen, not assumed from the kernel's version: on a kernel that does not confine signals, a signal to all
-            // processes would end everything the user runs.
+            // Tested rather than inferred from the kernel's version: on a kernel that does not confine signals, a signal to all processes would end
+            // everything the user runs.
             let confines_signals =
                 outsider.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::PERM));
             for request in inbox {
@@ -58,7 +57,7 @@ impl Domain {
         Ok(Self { requests })
     }
 
-    /// Returns those of these processes that are in the domain.
+    /// Returns the processes of `members` that are in the domain.
     pub(crate) fn holds(&self, members: &[Member]) -> HashSet<i32> {
         let (found, answer) = channel();
         let members = members.to_vec();
@@ -66,7 +65,7 @@ impl Domain {
         answer.recv().unwrap_or_default()
     }
 
-    /// Kills all processes in the domain, where the kernel confines signals.
+    /// Kills all processes in the domain. Does nothing if the kernel does not confine signals.
     pub(crate) fn kill(&self) {
         let (done, answer) = channel();
         let _ = self.requests.send(Request::Kill { done });
@@ -74,8 +73,8 @@ impl Domain {
     }
 }
 
-/// `kill(-1, SIGKILL)`: to every process the calling thread may signal, except its own. The kernel delivers it to all of them
-/// before any of them can fork, so no chain of forks escapes it.
+/// `kill(-1, SIGKILL)` signals every process that the calling thread may signal, except its own. The kernel delivers it to all of them before any can
+/// fork, so no chain of forks escapes it.
 fn kill_everything() {
     let _ = kill_process_group(Pid::INIT, Signal::KILL);
 }

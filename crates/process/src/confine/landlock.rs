@@ -1,4 +1,4 @@
-//! Rules of the Linux kernel that a thread gives to itself and to what it starts.
+//! Landlock rules, which a thread applies to itself and to the programs it starts.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,14 +15,14 @@ use landlock::{
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use super::Bounds;
-use crate::hidden::{Hidden, Identity, LOOK};
+use super::SandboxBounds;
+use crate::protected_paths::{Hidden, Identity, LOOK};
 
-/// The oldest rules that will do: earlier ones let a file be emptied that may not be written.
+/// The oldest sufficient Landlock ABI: earlier ones allow a file to be truncated that may not be written.
 const NEEDED: ABI = ABI::V3;
-/// Rules that are taken where the kernel knows them.
+/// The Landlock ABI to use if the kernel supports it.
 const WANTED: ABI = ABI::V6;
-/// What everybody may read and write.
+/// Devices that every program may read and write.
 const DEVICES: &[&str] = &[
     "/dev/full",
     "/dev/null",
@@ -30,12 +30,12 @@ const DEVICES: &[&str] = &[
     "/dev/urandom",
     "/dev/zero",
 ];
-/// What a program needs to make pseudo-terminals. It reaches the user's other terminals by them too.
+/// Devices for pseudo-terminals. They also give access to the user's other terminals.
 const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/tty"];
-/// How deep paths are hidden; what is hidden further down hides everything from there on.
+/// Maximum depth at which paths are hidden. A hidden path further down hides everything from this depth on.
 const MAX_DEPTH: usize = 32;
 
-/// Tells whether the kernel has the rules that we need.
+/// Returns whether the kernel supports the required rules.
 pub(super) fn works_here() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| ruleset().is_ok())
@@ -51,7 +51,7 @@ fn ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Tells whether the kernel can keep the signals of a domain inside of it.
+/// Returns whether the kernel can confine the signals of a domain to the domain.
 pub(super) fn signals_stay_inside() -> bool {
     static STAY: OnceLock<bool> = OnceLock::new();
     *STAY.get_or_init(|| only_signals().is_ok())
@@ -64,12 +64,12 @@ fn only_signals() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Puts a domain around the calling thread, for good, out of which no signal goes. Nothing else is forbidden in it.
+/// Permanently puts the calling thread into a domain that confines signals. The domain forbids nothing else.
 pub(super) fn keep_signals_inside() -> Result<(), String> {
     enter(only_signals())
 }
 
-/// Tells whether the kernel can keep the sockets without a path of a domain inside of it.
+/// Returns whether the kernel can confine the abstract sockets of a domain to the domain.
 pub(super) fn sockets_stay_inside() -> bool {
     static STAY: OnceLock<bool> = OnceLock::new();
     *STAY.get_or_init(|| only_sockets().is_ok())
@@ -82,8 +82,8 @@ fn only_sockets() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Puts a domain around the calling thread, for good, out of which no socket without a path can be reached: those of services lie in the network,
-/// and who shares the one has the others. Nothing else is forbidden in it.
+/// Permanently puts the calling thread into a domain that can reach no abstract socket outside. Abstract sockets of services belong to the network
+/// namespace, so every program that shares the network can reach them. The domain forbids nothing else.
 pub(super) fn keep_sockets_inside() -> Result<(), String> {
     enter(only_sockets())
 }
@@ -96,9 +96,9 @@ fn enter(rules: Result<RulesetCreated, RulesetError>) -> Result<(), String> {
     }
 }
 
-/// Confines the calling thread, for good. `root` is a handle of the bounds' root, which was looked at: another directory that
-/// got its name meanwhile is not meant.
-pub(super) fn confine_thread(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<(), String> {
+/// Permanently confines the calling thread. `root` is a handle of the bounds' root that was already checked, so a directory that has since taken over
+/// its name is not used.
+pub(super) fn confine_thread(bounds: &SandboxBounds, root: BorrowedFd<'_>) -> Result<(), String> {
     let restricted = restrict(bounds, root).map_err(|error| error.to_string())?;
     if restricted == RulesetStatus::NotEnforced {
         return Err("the kernel does not enforce landlock".to_owned());
@@ -106,8 +106,8 @@ pub(super) fn confine_thread(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<()
     drop_capabilities().map_err(|error| format!("cannot give up capabilities: {error}"))
 }
 
-/// Gives up what root may do beside files: some of it, such as looking into any process, goes past landlock. It does not
-/// come back when a program starts, since the thread may gain no privileges any more.
+/// Drops the capabilities of root: some of them, such as inspecting any process, bypass Landlock. Programs do not regain them, because the thread can
+/// no longer gain privileges.
 fn drop_capabilities() -> rustix::io::Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets {
@@ -118,7 +118,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, sets)
 }
 
-/// Why there are no rules.
+/// Why the rules could not be applied.
 #[derive(Debug, thiserror::Error)]
 enum NoRules {
     #[error(transparent)]
@@ -132,14 +132,14 @@ enum NoRules {
     },
 }
 
-fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRules> {
+fn restrict(bounds: &SandboxBounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRules> {
     let (reading, everything) = (AccessFs::from_read(NEEDED), AccessFs::from_all(NEEDED));
     let on_root = if bounds.is_writable {
         everything
     } else {
         reading
     };
-    // Disks are files too, and a host that is root may read them.
+    // Disks are files too, and a host that runs as root may read them.
     let places = [bounds.hidden.places(), &[PathBuf::from("/dev")]].concat();
     let parts = |access| Parts {
         hidden: &bounds.hidden,
@@ -158,7 +158,7 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
     let beside = bounds.also_writable.iter().map(|path| (path, everything));
     let seen = bounds.also_seen.iter().map(|path| (path, reading));
     for (path, access) in beside.chain(seen) {
-        // Where it is hidden itself, it is seen all the same.
+        // A path that is hidden itself is visible if the bounds list it explicitly.
         let places = places.iter().filter(|place| *place != path).cloned();
         let parts = Parts {
             hidden: &bounds.hidden,
@@ -171,17 +171,17 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// The parts of a directory that may be touched: the whole of it, unless something in it is hidden. Rules only add, so what
-/// lies around a hidden path is named piece by piece, and the directories above it get no rule.
+/// The accessible parts of a directory: all of it, unless it contains a hidden path. Rules only add rights, so the siblings of a hidden path get a
+/// rule each, and the directories above it get none.
 struct Parts<'a> {
     hidden: &'a Hidden,
-    /// Where nothing may be touched.
+    /// Paths without access.
     places: &'a [PathBuf],
     access: BitFlags<AccessFs>,
 }
 
 impl Parts<'_> {
-    /// Allows a directory or a file that no link leads to.
+    /// Adds a rule for a directory or file. Symbolic links are not followed.
     fn allow_one(&self, rules: RulesetCreated, path: &Path) -> Result<RulesetCreated, NoRules> {
         let failed = |source| NoRules::Beside {
             path: path.to_owned(),
@@ -200,8 +200,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Goes by handles and through no link: a rule on a link would be one on what it leads to. A rule on a second name of
-    /// a hidden file would be one on the file.
+    /// Uses handles and follows no links: a rule on a link would apply to its target, and a rule on another name of a hidden file would apply to that
+    /// file.
     fn allow(
         &self,
         mut rules: RulesetCreated,

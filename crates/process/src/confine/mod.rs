@@ -1,4 +1,4 @@
-//! Keeping commands from what is not theirs.
+//! Confinement of commands.
 
 mod bubblewrap;
 #[cfg(target_os = "linux")]
@@ -22,15 +22,15 @@ use std::sync::Arc;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::hidden::Hidden;
-use crate::lifeline::Around;
 use crate::network::Network;
+use crate::parent_death_guard::Around;
+use crate::protected_paths::Hidden;
 use crate::proxied::LAUNCHER_PLACE;
 
 #[cfg(target_os = "linux")]
 pub(crate) use domain::Domain;
 
-/// Landlock is a part of Linux; elsewhere there are no rules to ask.
+/// Landlock exists only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) struct Domain;
 
@@ -45,26 +45,24 @@ impl Domain {
     pub(crate) fn kill(&self) {}
 }
 
-/// A way to keep commands from what is not theirs.
+/// A method of confining commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confinement {
-    /// A sandbox of namespaces: the host's files read-only but for the environment's root, its own `/tmp` and `/run`, no
-    /// processes but its own, and no network where the policy says so. All its processes end with it.
+    /// A sandbox of namespaces. The host's files are read-only except for the environment's root; `/tmp` and `/run` are private. The sandbox sees
+    /// only its own processes, and it has no network if the policy forbids it. All its processes end with it.
     Bubblewrap,
-    /// Rules of the Linux kernel: the host's files read-only but for the environment's root and a directory of its own for
-    /// temporary files. No signals to others, and no sockets at all where the policy forbids the network. Its processes are
-    /// known by the rules themselves, which none can shed. Where the policy shares the network, sockets of services on this
-    /// machine can be reached too.
+    /// Landlock and seccomp rules of the Linux kernel. The host's files are read-only except for the environment's root and a private directory for
+    /// temporary files. Processes cannot signal others, and cannot open sockets if the policy forbids the network. No process can leave the rules, so
+    /// they identify the program's processes. If the policy shares the network, sockets of local services are reachable too.
     Landlock,
-    /// Nothing: commands have all rights of the host's process, and no rule about the network or hidden paths holds. Only
-    /// where an environment's policy allows it.
+    /// No confinement: commands have all rights of the host's process, and no rule about the network or hidden paths is enforced. Used only if an
+    /// environment's policy allows it.
     Unconfined,
 }
 
-/// Returns the directories inside of what the bounds let be changed in which landlock lets nothing be made, renamed or removed,
-/// because something hidden lies below them.
-pub fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
+/// Returns the writable directories in which Landlock forbids creating, renaming and removing entries, because a hidden path is below them.
+pub fn closed_by_landlock(bounds: &SandboxBounds) -> Vec<PathBuf> {
     let root = bounds.is_writable.then_some(&bounds.root);
     let mut above: Vec<_> = root
         .into_iter()
@@ -82,38 +80,38 @@ pub fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
     above
 }
 
-/// What a program may touch.
+/// A program's access rights.
 #[derive(Debug, Clone)]
-pub struct Bounds {
-    /// What it works in; links resolved.
+pub struct SandboxBounds {
+    /// Directory in which the program works, with links resolved.
     pub root: PathBuf,
-    /// Where it starts.
+    /// Working directory at start.
     pub cwd: PathBuf,
-    /// Whether it may change what is in the root.
+    /// Whether the program may change files in the root.
     pub is_writable: bool,
-    /// Files and directories beside the root that it may change, such as a program's own settings; links resolved. One may be
-    /// hidden, or lie below what is, and is seen all the same; what is hidden inside of it stays so. None lies above the root.
+    /// Writable files and directories outside the root, such as a program's own settings, with links resolved. A path listed here is visible even if
+    /// it, or a directory above it, is hidden; hidden paths inside it stay hidden. None of them contains the root.
     pub also_writable: Vec<PathBuf>,
-    /// Files and directories that it sees although they are hidden, or lie below what is; links resolved. What is hidden inside
-    /// of them stays so.
+    /// Files and directories that are readable although they, or directories above them, are hidden; links resolved. Hidden paths inside them stay
+    /// hidden.
     pub also_seen: Vec<PathBuf>,
-    /// What it cannot see. Where the root lies below it, the root is seen all the same.
+    /// Paths that the program cannot see. If the root is below one of them, the root is still visible.
     pub hidden: Arc<Hidden>,
-    /// Directories inside of the root that it cannot move; links resolved. Landlock needs none: it goes by handles.
+    /// Directories inside the root that the program cannot move, with links resolved. Landlock ignores them, because its rules apply to handles.
     pub held: Vec<PathBuf>,
-    /// What it may reach over the network.
+    /// The program's network access.
     pub network: Network,
-    /// Its own home, where that is a hidden directory: bubblewrap puts an empty one there that it may change.
+    /// The program's home, if that is a hidden directory: bubblewrap mounts an empty writable directory there.
     pub private_home: Option<PathBuf>,
-    /// Whether it may make pseudo-terminals under Landlock, which then lets it read and write the user's other terminals too.
-    /// Bubblewrap has terminals of its own, always.
+    /// Whether the program may open pseudo-terminals under Landlock, which also gives it access to the user's other terminals. Bubblewrap always
+    /// provides private terminals.
     pub has_terminals: bool,
-    /// A directory of its own, where the sandbox has none.
+    /// A private directory for temporary files, if the sandbox provides none.
     pub scratch: Option<PathBuf>,
 }
 
-impl Bounds {
-    /// A directory in which everything may be changed, with nothing hidden and no network.
+impl SandboxBounds {
+    /// Everything in a directory is writable, nothing is hidden, and there is no network.
     #[must_use]
     pub fn of(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
@@ -137,12 +135,12 @@ impl Bounds {
 pub(crate) struct Prepared {
     pub(crate) command: Command,
     pub(crate) inherited: Vec<OwnedFd>,
-    /// Where bubblewrap says who the init of its sandbox is.
+    /// Pipe on which bubblewrap reports the PID of its sandbox's init.
     pub(crate) said: Option<PipeReader>,
 }
 
 impl Confinement {
-    /// Returns the name by which people know it.
+    /// Returns the display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -152,7 +150,7 @@ impl Confinement {
         }
     }
 
-    /// Tells whether this way works on this machine, by trying it once. Being unconfined is never found by looking.
+    /// Returns whether this method works on this machine, tested by running it once. Always false for `Unconfined`.
     #[must_use]
     pub fn works_here(self) -> bool {
         match self {
@@ -165,7 +163,7 @@ impl Confinement {
         }
     }
 
-    /// Tells whether no process of a program can outlive it on this machine, however it forks.
+    /// Returns whether no process of a program can outlive it on this machine, however it forks.
     #[must_use]
     pub fn ends_every_process(self) -> bool {
         match self {
@@ -178,7 +176,7 @@ impl Confinement {
         }
     }
 
-    /// Returns what commands can do on this machine although they are confined in this way, each as the end of "commands can …".
+    /// Returns the gaps of this method on this machine, each worded to complete "commands can …".
     #[must_use]
     pub fn gaps(self) -> Vec<&'static str> {
         let mut gaps = match self {
@@ -208,31 +206,31 @@ impl Confinement {
         landlock::sockets_stay_inside() && !is_privileged
     }
 
-    /// Landlock is a part of Linux.
+    /// Landlock exists only on Linux.
     #[cfg(not(target_os = "linux"))]
     fn confines_abstract_sockets(self) -> bool {
         false
     }
 
-    /// Tells whether a command needs a temporary directory of the host's.
+    /// Returns whether a command needs a temporary directory on the host.
     #[must_use]
     pub fn needs_scratch(self) -> bool {
         self != Self::Bubblewrap
     }
 
-    /// Makes the command that runs a program with these variables; the program's own arguments are still to be added. The launcher is
-    /// shown in its place, whatever is hidden.
+    /// Builds the command that runs a program with these variables; the caller appends the program's arguments. The launcher is mounted at its fixed
+    /// path, even if its own path is hidden.
     pub(crate) fn command(
         self,
-        bounds: &Bounds,
+        bounds: &SandboxBounds,
         launcher: Option<&Path>,
         program: &Path,
         variables: &BTreeMap<OsString, OsString>,
     ) -> io::Result<Prepared> {
         let mut prepared = match self {
             Self::Bubblewrap => {
-                // It runs outside of what it makes, so no variable of the program's may be its own: one of them can load a
-                // library. In the list of arguments everybody could read them.
+                // Bubblewrap itself runs outside the sandbox, so it must not receive the program's variables: one of them could load a library. In
+                // the argument list, every process could read them.
                 let variables = bubblewrap::variables(variables)?;
                 let calls = bubblewrap::system_calls(bounds.network)?;
                 let (said, saying) = pipe()?;
@@ -267,7 +265,7 @@ impl Confinement {
         Ok(prepared)
     }
 
-    /// Puts a domain around the calling thread that keeps its signals inside, if there is such a thing.
+    /// Puts the calling thread into a domain that confines signals, if the method has one.
     pub(crate) fn surround_thread(self) -> Result<Around, String> {
         match self {
             #[cfg(target_os = "linux")]
@@ -279,11 +277,11 @@ impl Confinement {
         }
     }
 
-    /// Confines the calling thread, for good, and with it what it starts. `root` is a handle of the bounds' root, `outsider` a
-    /// process of the same user that is not confined with it.
+    /// Permanently confines the calling thread and the programs it starts. `root` is a handle of the bounds' root; `outsider` is a process of the
+    /// same user that is not confined.
     pub(crate) fn enter(
         self,
-        bounds: &Bounds,
+        bounds: &SandboxBounds,
         root: &OwnedFd,
         outsider: Option<Pid>,
     ) -> Result<Option<Domain>, String> {
@@ -297,7 +295,7 @@ impl Confinement {
             }
             #[cfg(not(target_os = "linux"))]
             Self::Landlock => Err("landlock is a part of Linux".to_owned()),
-            // A sandbox that needs privileges to be made would not get them any more.
+            // A setuid bubblewrap would not get the privileges it needs to create the sandbox.
             #[cfg(target_os = "linux")]
             Self::Bubblewrap
                 if bounds.network == Network::Inherit

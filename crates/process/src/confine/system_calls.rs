@@ -1,6 +1,6 @@
-//! System calls that a sandbox has no rules about. Landlock has none for those that reach other processes past it, IPC of the user's other programs,
-//! attributes of files, and those that open sockets; namespaces have none for the keys of the user, and for sockets that lead out of a machine past its networks. Neither has one for programs that are left behind
-//! with the rights of who left them.
+//! System calls that the sandbox itself does not govern. Landlock does not cover calls that affect other processes, IPC of the user's other programs,
+//! file attributes, or calls that open sockets. Namespaces do not cover the user's keys, or sockets that leave the machine without its networks.
+//! Neither covers setuid programs that a command leaves on disk.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use seccompiler::{
 
 use crate::network::Network;
 
-/// Calls that change a process by its number: with limits or a schedule of their own others can be stopped or ended. 0 is the caller itself.
+/// Calls that change another process by PID: with new limits or a new schedule it could be stopped or ended. PID 0 is the caller itself.
 const ON_OTHERS: [i64; 5] = [
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
@@ -24,12 +24,12 @@ const ON_OTHERS: [i64; 5] = [
     libc::SYS_sched_setscheduler,
 ];
 
-/// The same for those that say first what the number is of, and how a process is said there (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`): it may as well be of a
-/// group or a user.
+/// The same for calls whose first argument gives the kind of the ID, with the value for a process (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`). The ID can
+/// also be of a group or a user.
 const ON_OTHERS_OF: [(i64, i32); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
-/// Calls that are refused whatever they say: those that reach the keys that the kernel keeps for the user, and those of the host's session, and the one that
-/// opens files and sockets without the calls that are judged here.
+/// Calls that are refused whatever their arguments: those that access the kernel's keyrings of the user and of the host's session, and the one that
+/// opens files and sockets without the calls that are filtered here.
 const NEVER: [i64; 4] = [
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -37,8 +37,8 @@ const NEVER: [i64; 4] = [
     libc::SYS_io_uring_setup,
 ];
 
-/// System V IPC and message queues of the user's other programs, which namespaces hide and Landlock does not. Without the calls that open one, the
-/// others have nothing to work on, but a segment or queue can be removed by its number alone.
+/// System V IPC and message queues of the user's other programs, which namespaces hide and Landlock does not. Refusing the calls that open one is
+/// sufficient for most of the others, but a segment or queue can be removed by its ID alone.
 const IPC: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -56,8 +56,8 @@ const IPC: &[i64] = &[
     libc::SYS_fanotify_init,
 ];
 
-/// Calls that change extended attributes, which Landlock does not govern. The last two have the same number on all architectures, and
-/// `libc` does not name them.
+/// Calls that change extended attributes, which Landlock does not govern. The last two have the same number on all architectures, and `libc` does not
+/// define them.
 const ATTRIBUTES: &[i64] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -69,10 +69,11 @@ const ATTRIBUTES: &[i64] = &[
     466, // removexattrat
 ];
 
-/// Requests of `ioctl` that put characters into the input of a terminal, as if they were typed there (`TIOCSTI`, `TIOCLINUX`).
+/// `ioctl` requests that insert characters into the input of a terminal as if they were typed (`TIOCSTI`, `TIOCLINUX`).
 const TYPING: [u32; 2] = [0x5412, 0x541C];
 
-/// Calls that set the mode of a file or make one with it, and which argument that is. Directories are made without the bits that matter here.
+/// Calls that set the mode of a file or create one with it, and the index of that argument. Directories are created without the bits that matter
+/// here.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -86,26 +87,26 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_mknod, 1),
 ];
 
-/// Calls that make a file if their flags say so, and which argument these are. The mode comes behind them.
+/// Calls that create a file if their flags request it, and the index of the flags. The mode is the next argument.
 const OPENING: &[(i64, u8)] = &[
     (libc::SYS_openat, 2),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1),
 ];
 
-/// The flags that make one, each by itself.
+/// The flags that create a file; each is sufficient.
 const MAKING: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE];
 
-/// The bits of a mode that lend the rights of a file's owner, or of its group, to whoever starts it. It could be started outside.
+/// The setuid and setgid bits: a program with one of them could be started outside the sandbox with its owner's or group's rights.
 const LENDING: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
-/// Calls that change the memory or the course of a process, and which argument its number is.
+/// Calls that change the memory or control flow of a process, and the index of the PID argument.
 const INTO_OTHERS: [(i64, u8); 2] = [(libc::SYS_ptrace, 1), (libc::SYS_process_vm_writev, 0)];
 
-/// The sandbox's own init. It ends with the host, and everybody with it, unless it is made to forget that.
+/// PID of the sandbox's init. It ends with the host, and all other processes with it, unless a process clears its death signal.
 const INIT: u32 = 1;
 
-/// Sockets that a network of its own holds. Others, such as those to the host of a virtual machine, know nothing of networks.
+/// Socket families that a network namespace confines. Others, such as sockets to the host of a virtual machine, ignore network namespaces.
 const FAMILIES: [i32; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -115,19 +116,19 @@ const FAMILIES: [i32; 4] = [
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses these calls in the calling thread and in what it starts, for good. Pairs of sockets that are connected to each other still work:
-/// they lead nowhere.
+/// Permanently refuses these calls in the calling thread and in the programs it starts. Connected socket pairs still work, because they lead nowhere
+/// else.
 pub(super) fn confine_thread(network: Network) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot filter system calls: {error}");
     let program = beside_landlock(network).and_then(|rules| {
         let attributes = refused(ATTRIBUTES);
-        // Programs that copy files take that for a file system without attributes.
+        // Programs that copy files interpret this error as a file system without attributes.
         whole([(attributes, libc::EOPNOTSUPP), (rules, libc::EACCES)])
     });
     apply_filter(&program.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }
 
-/// Writes down what is refused in namespaces, to be read by the sandbox from an open file.
+/// Writes the filter for a namespace sandbox to an open file that bubblewrap reads.
 pub(super) fn in_namespaces(network: Network) -> io::Result<OwnedFd> {
     let program = beside_namespaces(network).and_then(|rules| whole([(rules, libc::EACCES)]));
     let mut text = Vec::new();
@@ -195,14 +196,14 @@ fn beside_namespaces(network: Network) -> Result<Rules, BackendError> {
         rules.insert(call, vec![SeccompRule::new(vec![is(whom, INIT)?])?]);
     }
     if network != Network::Inherit {
-        let families = FAMILIES.into_iter().map(|family| is_not(0, family));
+        let families = FAMILIES.into_iter().map(|tree| is_not(0, tree));
         let others = SeccompRule::new(families.collect::<Result<_, _>>()?)?;
         rules.insert(libc::SYS_socket, vec![others]);
     }
     Ok(rules)
 }
 
-/// No file may lend rights.
+/// Refuses modes with the setuid or setgid bit.
 fn on_modes() -> Result<Rules, BackendError> {
     let mut rules = Rules::new();
     for (call, mode) in MODES {
@@ -213,7 +214,7 @@ fn on_modes() -> Result<Rules, BackendError> {
         let mut lending = Vec::new();
         for making in MAKING {
             for bit in LENDING {
-                // Where nothing is made, anything may stand in the place of the mode.
+                // Without a creating flag, the mode argument can hold any value.
                 let conditions = vec![has(*flags, making.unsigned_abs())?, has(flags + 1, bit)?];
                 lending.push(SeccompRule::new(conditions)?);
             }
@@ -223,20 +224,20 @@ fn on_modes() -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// Makes one program of what a sandbox refuses and what all of them do. Older versions of bubblewrap take only one.
+/// Combines a sandbox's rules with the common ones into one filter program: older versions of bubblewrap accept only one.
 fn whole<const N: usize>(refused: [(Rules, i32); N]) -> Result<BpfProgram, BackendError> {
-    // It says its mode in a place that a filter cannot look at. Programs know kernels that do not have it.
+    // `openat2` passes its mode in memory that a filter cannot read. Programs handle kernels that lack this call.
     let unknown = Rules::from([(libc::SYS_openat2, Vec::new())]);
     let mut program = filter(unknown, libc::ENOSYS)?;
     for (rules, error) in [(on_modes()?, libc::EPERM)].into_iter().chain(refused) {
-        // No call is in two of them, so whatever one does not name goes on to the next: its last step would allow it.
+        // No call is in two filters, so a call that one filter does not list continues with the next. The removed last step would allow it.
         program.pop();
         program.extend(filter(rules, error)?);
     }
     Ok(program)
 }
 
-/// Returns the number of a call in the x32 ABI: it has a bit of its own, and calls that take pointers to structures are counted anew.
+/// Returns the number of a call in the x32 ABI: it has an additional bit, and calls that take pointers to structures have different numbers.
 #[cfg(target_arch = "x86_64")]
 fn x32(call: i64) -> i64 {
     const X32: i64 = 0x4000_0000;
@@ -250,7 +251,7 @@ fn x32(call: i64) -> i64 {
 }
 
 fn filter(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
-    // The same calls in their other numbering (x32), where the kernel has it.
+    // The same calls with their x32 numbers, for kernels with that ABI.
     #[cfg(target_arch = "x86_64")]
     {
         let again: Vec<_> = rules.clone().into_iter().collect();

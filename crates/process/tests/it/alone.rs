@@ -1,8 +1,8 @@
-//! Tests in a process of their own.
+//! Runs tests in a separate process.
 
 use std::process::Command;
 
-/// Runs one ignored test of this binary in a process of its own.
+/// Runs one ignored test of this binary in a separate process.
 pub(crate) fn alone(name: &str) {
     let ran = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture"])

@@ -1,18 +1,18 @@
-//! A chain of forks, each in a session of its own whose parent is gone, ends with its program and with the host.
+//! A chain of forks, each an orphan in a separate session, ends with its program and with the host.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use windlass_process::{Confinement, Rung};
+use windlass_process::{Confinement, ShutdownStep};
 use windlass_testkit::skipped;
 
 use crate::host::ChainHost;
 use crate::support::{LONG, World, sandboxes, soon};
 
-/// Starts a chain that holds a lock on the file `held`, which every link inherits: the lock is free when no link is left. It ends
-/// after two minutes, so that a failed test leaves nothing.
+/// Starts a chain that holds a lock on the file `held`, which every process inherits: the lock is free when no process is left. The chain ends after
+/// two minutes, so that a failed test leaves nothing.
 pub(crate) const CHAIN: &str = r#"
 perl -MPOSIX -e '
   open(HELD, ">", "held") and flock(HELD, 2) or die; open(UP, ">", "up") or die;
@@ -94,7 +94,7 @@ async fn a_chain_ends_when_the_time_of_its_program_is_over() {
 async fn a_chain_ends_when_its_program_is_stopped() {
     for world in ending() {
         let (mut program, errors) = world.script(&format!("{CHAIN} echo up; cat"));
-        program.ladder.0 = vec![(Rung::Terminate, LONG)];
+        program.shutdown.0 = vec![(ShutdownStep::Terminate, LONG)];
         let mut running = crate::support::up(program, &errors).await;
         running.stop();
         let end = running.end().await.unwrap();

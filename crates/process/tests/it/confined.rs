@@ -1,9 +1,9 @@
-//! What a program gets and what it does not.
+//! The environment and access of a program.
 
 use std::fs;
 use std::sync::Arc;
 
-use windlass_process::{HiddenPaths, MARK};
+use windlass_process::{MARK, ProtectedPaths};
 
 use crate::support::{World, sandboxes, worlds};
 
@@ -56,7 +56,7 @@ async fn only_the_root_is_written_and_only_where_the_bounds_say_so() {
             world.way
         );
         let (mut program, _) = world.script("echo more > more");
-        program.bounds.is_writable = false;
+        program.sandbox.bounds.is_writable = false;
         program.start().await.unwrap().end().await.unwrap();
         assert!(!world.root().join("more").exists(), "{:?}", world.way);
     }
@@ -84,20 +84,20 @@ async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_
         for secret in ["letter", "settings/keys/key"] {
             fs::write(home.join(secret), "secret").unwrap();
         }
-        // Landlock lets nothing be made beside what is hidden, so this is there already.
+        // Landlock allows no new entries next to hidden paths, so this file exists already.
         fs::write(settings.join("login"), "").unwrap();
         let (at, inside) = (home.display(), settings.display());
         let script = format!(
             "echo login > '{inside}/login'; echo more > '{at}/more'; cat '{at}/letter' '{inside}/keys/key';
              mv '{inside}/keys' '{inside}/moved'; echo no > '{inside}/keys/new'; true"
         );
-        // The home is hidden but for the settings, and the keys are hidden in these.
-        let mut hidden = HiddenPaths::default();
+        // The home is hidden except for the settings, and the keys in the settings are hidden.
+        let mut hidden = ProtectedPaths::default();
         hidden.add(&home);
         hidden.add(&settings.join("keys"));
         let (mut program, _) = world.script(&script);
-        program.bounds.hidden = Arc::new(hidden.look());
-        program.bounds.also_writable = vec![settings.clone()];
+        program.sandbox.bounds.hidden = Arc::new(hidden.look());
+        program.sandbox.bounds.also_writable = vec![settings.clone()];
         let mut running = program.start().await.unwrap();
         let mut said = running.chunks().unwrap();
         let way = world.way;
@@ -119,7 +119,7 @@ async fn a_variable_of_a_program_does_nothing_outside_of_its_sandbox() {
     for world in sandboxes() {
         let outside = tempfile::tempdir_in("/var/tmp").unwrap();
         let (mut program, _) = world.script("printf %s \"$WORD\" > word");
-        // The loader writes what this names before the first word of any program.
+        // The dynamic loader writes to the file in this variable before any program starts.
         let trace = outside.path().join("trace").into_os_string();
         let values = [("LD_DEBUG", "all".into()), ("LD_DEBUG_OUTPUT", trace)];
         let values = values.map(|(name, value)| (name.into(), value));
@@ -166,7 +166,7 @@ async fn of_a_hidden_home_the_root_is_seen_and_what_is_named_and_nothing_beside(
             fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
             fs::write(home.join(file), file).unwrap();
         }
-        let mut hidden = HiddenPaths::default();
+        let mut hidden = ProtectedPaths::default();
         for path in ["", "keys", "tools/token"] {
             hidden.add(&home.join(path));
         }
@@ -177,12 +177,12 @@ async fn of_a_hidden_home_the_root_is_seen_and_what_is_named_and_nothing_beside(
         );
         let (mut program, _) = world.script(&script);
         let root = home.join("work/project");
-        program.root = windlass_process::open_to_look(&root).unwrap();
-        program.bounds.cwd.clone_from(&root);
-        program.bounds.root = root;
-        program.bounds.hidden = Arc::new(hidden.look());
-        program.bounds.also_writable = vec![home.join("keys/login")];
-        program.bounds.also_seen = vec![home.join("tools")];
+        program.sandbox.root = windlass_process::open_to_look(&root).unwrap();
+        program.sandbox.bounds.cwd.clone_from(&root);
+        program.sandbox.bounds.root = root;
+        program.sandbox.bounds.hidden = Arc::new(hidden.look());
+        program.sandbox.bounds.also_writable = vec![home.join("keys/login")];
+        program.sandbox.bounds.also_seen = vec![home.join("tools")];
         let mut running = program.start().await.unwrap();
         let mut chunks = running.chunks().unwrap();
         let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! What cannot be started is told as what it is.
+//! Programs that cannot be started give specific errors.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -45,7 +45,7 @@ async fn a_program_that_is_none_is_told() {
 
 #[tokio::test]
 async fn a_program_that_a_sandbox_cannot_see_is_told_as_such() {
-    // Not in the usual place for temporary files, which may be another.
+    // Not in the default directory for temporary files, which may be elsewhere.
     let elsewhere = tempfile::tempdir_in("/tmp").unwrap();
     let elsewhere = elsewhere.path().join("program");
     fs::write(&elsewhere, "#!/bin/sh\n").unwrap();
@@ -89,7 +89,7 @@ async fn nul_and_names_that_are_none_are_told() {
 async fn a_directory_that_is_gone_is_told() {
     for world in worlds() {
         let (mut program, _) = world.script("exit 0");
-        program.bounds.cwd = world.root().join("gone");
+        program.sandbox.bounds.cwd = world.root().join("gone");
         let told = program.start().await.err().unwrap();
         assert!(matches!(told, ProcessError::Directory { .. }), "{told:?}");
     }

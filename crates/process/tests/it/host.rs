@@ -1,4 +1,4 @@
-//! A program ends with the host that started it, however that one ends.
+//! A program ends with the host that started it, however the host ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::support::{NOBODY, World, birth, is_here, soon};
 
 const TOLD: &str = "WINDLASS_TEST_HOST";
 
-/// A child, a grandchild that lost its parent, and one in a session of its own; none of them heeds SIGTERM.
+/// A child, an orphaned grandchild, and a process in a separate session; none of them exits on SIGTERM.
 fn stubborn_family(seconds: &str) -> String {
     format!("trap '' TERM; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} &")
 }
 
-/// Not a test by itself: the process that other tests kill.
+/// Not a test itself: the process that other tests kill.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn host() {
@@ -30,17 +30,17 @@ async fn host() {
         serde_json::from_str(&told).unwrap();
     adopt_orphans().unwrap();
     let world = World::of(way);
-    let family = stubborn_family(&seconds);
-    let script = format!("{family} env -i setsid -f sleep {seconds} > /dev/null 2>&1; wait; cat");
+    let tree = stubborn_family(&seconds);
+    let script = format!("{tree} env -i setsid -f sleep {seconds} > /dev/null 2>&1; wait; cat");
     let (mut program, _) = world.script(&script);
-    program.owner = Some(owner);
-    program.records = Some(Records::open(records).unwrap());
+    program.sandbox.owner = Some(owner);
+    program.sandbox.records = Some(Records::open(records).unwrap());
     let mut running = program.start().await.unwrap();
     let end = running.end().await;
     panic!("the program ended: {end:?}");
 }
 
-/// A process of its own that runs a family of stubborn processes and a daemon.
+/// A separate process that runs a family of stubborn processes and a daemon.
 struct Host {
     process: Child,
     seconds: String,
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Waits until everybody is recorded: what is born just before a kill is not.
+    /// Waits until all processes are recorded: a process that starts just before a kill is not.
     fn recorded(self) -> Self {
         soon("all are recorded", || {
             let recorded = recorded(self.records.path());
@@ -77,14 +77,14 @@ impl Host {
         self
     }
 
-    /// Kills the process and nothing else.
+    /// Kills only the process.
     fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 }
 
-/// A process of its own that runs a chain of forks.
+/// A separate process that runs a chain of forks.
 pub(crate) struct ChainHost {
     process: Child,
     root: TempDir,
@@ -114,7 +114,7 @@ impl ChainHost {
     }
 }
 
-/// Not a test by itself: the process that another test kills.
+/// Not a test itself: the process that another test kills.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn chain_host() {
@@ -146,7 +146,7 @@ fn in_bubblewrap_everybody_goes_with_a_killed_host() {
     soon("nobody is left", || sleepers(&host.seconds).is_empty());
 }
 
-/// The kernel keeps signals inside of a domain since its version 6.12.
+/// Since version 6.12, the kernel can confine signals to a Landlock domain.
 fn keeps_signals_inside() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release
@@ -192,11 +192,11 @@ fn without_a_sandbox_the_family_goes_with_a_killed_host_and_a_daemon_at_the_next
     assert_eq!(recorded(host.records.path()), "", "and it is forgotten");
 }
 
-/// Kills the watcher of a host's program, so that nobody ends it.
+/// Kills the guard of a host's program, so that nothing ends the program.
 fn kill_watcher(owner: &str) {
     let watcher = pids_of(|command| {
         let text = String::from_utf8_lossy(command);
-        text.contains("windlass-lifeline") && text.contains(&format!("WINDLASS_CALL={owner}."))
+        text.contains("windlass-guard") && text.contains(&format!("WINDLASS_CALL={owner}."))
     });
     assert_eq!(watcher.len(), 1);
     let killed = Command::new("kill")
@@ -204,7 +204,7 @@ fn kill_watcher(owner: &str) {
         .arg(watcher[0].to_string())
         .status();
     assert!(killed.unwrap().success());
-    // It is a child of the host, which reaps it later: it has no command line any more.
+    // The guard is a child of the host, which reaps it later: it has no command line any more.
     soon("nobody looks after the program", || {
         !pids_of(|_| true).contains(&watcher[0]) || {
             fs::read(format!("/proc/{}/cmdline", watcher[0])).is_ok_and(|line| line.is_empty())
@@ -236,13 +236,13 @@ fn where_all_are_killed_who_look_after_it_the_program_itself_dies_and_the_next_s
             skipped("a program dies with the host", "there is no setpriv");
         }
         assert_eq!(sleepers(&host.seconds).len(), 4, "{way:?}");
-        // By the mark, all but the daemon, which has none.
+        // The mark finds all processes except the daemon, which has none.
         assert_eq!(end_leftovers("somebody-else"), 0);
         assert!(end_leftovers(&owner) >= 3, "{way:?}");
         assert_eq!(sleepers(&host.seconds).len(), 1, "{way:?}");
         let records = Records::open(host.records.path()).unwrap();
         let left = records.end_leftovers().unwrap();
-        // Who was ended by the mark and is not reaped yet is counted too; of those that slept there was one.
+        // The count includes killed processes that are not reaped yet; one of the sleeping processes was still alive.
         assert!(left.ended >= 1 && left.is_whole, "{way:?}: {left:?}");
         assert_eq!(sleepers(&host.seconds), NOBODY, "{way:?}");
     }

@@ -1,4 +1,4 @@
-//! Programs that are started, fed, confined and ended, in every world that this machine has.
+//! Programs that are started, fed, confined and ended, with every method of confinement that works on this machine.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,8 +7,8 @@ mod chains;
 mod confined;
 mod errors;
 mod host;
-mod ladder;
 mod pipes;
 mod records;
+mod shutdown;
 mod support;
 mod trees;

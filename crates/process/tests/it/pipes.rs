@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_process::{Cause, FeedError, Ladder, LineTooLong, Output, Rung, Stdout};
+use windlass_process::{
+    Cause, LineTooLong, Output, ShutdownSequence, ShutdownStep, StdinError, Stdout,
+};
 
 use crate::support::{LONG, SHORT, soon, worlds};
 
-/// What may wait between a program and who reads it: pieces, a pipe, and a little.
+/// Maximum number of bytes between a program and its reader: buffered pieces, a pipe, and a margin.
 const MAX_BETWEEN: usize = 1024 * 1024;
 
 #[tokio::test]
@@ -15,11 +17,12 @@ async fn a_program_answers_line_by_line_for_many_turns_and_ends_when_its_input_d
         let script = "while read -r line; do echo \"got $line\"; done; echo oh >&2; exit 3";
         let (program, errors) = world.script(script);
         let mut running = program.start().await.unwrap();
-        let feed = running.feed().unwrap();
+        let stdin_writer = running.stdin_writer().unwrap();
         let mut lines = running.chunks().unwrap().lines(1024);
-        assert!(running.feed().is_none() && running.chunks().is_none());
+        assert!(running.stdin_writer().is_none() && running.chunks().is_none());
         for turn in 0..100 {
-            feed.send(format!("turn {turn}\n").as_bytes())
+            stdin_writer
+                .send(format!("turn {turn}\n").as_bytes())
                 .await
                 .unwrap();
             let line = lines.next().await.unwrap().unwrap();
@@ -30,13 +33,13 @@ async fn a_program_answers_line_by_line_for_many_turns_and_ends_when_its_input_d
                 world.way
             );
         }
-        feed.finish();
+        stdin_writer.finish();
         assert_eq!(lines.next().await, Ok(None));
         let end = running.end().await.unwrap();
-        assert_eq!((end.cause, end.rung), (Cause::Itself, None));
+        assert_eq!((end.cause, end.step), (Cause::Itself, None));
         assert_eq!(end.status.unwrap().code(), Some(3), "{:?}", world.way);
         assert_eq!(errors.text().0, "oh\n", "{:?}", world.way);
-        assert_eq!(feed.send(b"more").await, Err(FeedError::Closed));
+        assert_eq!(stdin_writer.send(b"more").await, Err(StdinError::Closed));
     }
 }
 
@@ -45,10 +48,10 @@ async fn what_was_handed_over_is_written_also_when_the_feed_is_dropped() {
     for world in worlds() {
         let (program, _) = world.script("wc -c");
         let mut running = program.start().await.unwrap();
-        let feed = running.feed().unwrap();
-        feed.send(&[b'x'; 300_000]).await.unwrap();
-        feed.send(&[b'y'; 300_000]).await.unwrap();
-        drop(feed);
+        let stdin_writer = running.stdin_writer().unwrap();
+        stdin_writer.send(&[b'x'; 300_000]).await.unwrap();
+        stdin_writer.send(&[b'y'; 300_000]).await.unwrap();
+        drop(stdin_writer);
         let mut lines = running.chunks().unwrap().lines(100);
         let line = lines.next().await.unwrap().unwrap();
         assert_eq!(line.trim_ascii(), b"600000", "{:?}", world.way);
@@ -117,7 +120,7 @@ async fn a_line_without_end_is_told_and_a_long_one_is_skipped() {
         let mut lines = {
             let mut running = program.start().await.unwrap();
             let lines = running.chunks().unwrap().lines(5000);
-            // Held while it is read; here the program is short enough to end by itself.
+            // Held during the read; the program is short enough to exit on its own.
             tokio::spawn(async move { running.end().await });
             lines
         };
@@ -138,23 +141,26 @@ async fn a_line_without_end_is_told_and_a_long_one_is_skipped() {
 async fn input_that_nobody_reads_keeps_nobody_waiting() {
     for world in worlds() {
         let (mut program, errors) = world.script("trap '' INT; echo up; sleep 86400");
-        program.ladder = Ladder(vec![(Rung::CloseInput, SHORT), (Rung::Terminate, LONG)]);
+        program.shutdown = ShutdownSequence(vec![
+            (ShutdownStep::CloseInput, SHORT),
+            (ShutdownStep::Terminate, LONG),
+        ]);
         let mut running = crate::support::up(program, &errors).await;
-        let feed = running.feed().unwrap();
+        let stdin_writer = running.stdin_writer().unwrap();
         let piece = vec![b'x'; 64 * 1024];
         let mut pieces = 0..1000;
-        let full = pieces.find_map(|_| feed.try_send(&piece).err());
-        assert_eq!(full, Some(FeedError::Full), "{:?}", world.way);
+        let full = pieces.find_map(|_| stdin_writer.try_send(&piece).err());
+        assert_eq!(full, Some(StdinError::Full), "{:?}", world.way);
         running.stop();
-        // Who waits for room is told that none will come. The pipe itself may still have taken a piece.
+        // A caller that waits for room gets an error when none will come. The pipe itself may still have accepted a piece.
         let closed = loop {
-            if let Err(error) = feed.send(&piece).await {
+            if let Err(error) = stdin_writer.send(&piece).await {
                 break error;
             }
         };
-        assert_eq!(closed, FeedError::Closed, "{:?}", world.way);
+        assert_eq!(closed, StdinError::Closed, "{:?}", world.way);
         let end = running.end().await.unwrap();
-        assert_eq!(end.rung, Some(Rung::Terminate), "{:?}", world.way);
+        assert_eq!(end.step, Some(ShutdownStep::Terminate), "{:?}", world.way);
         assert!(end.is_whole, "{:?}", world.way);
     }
 }

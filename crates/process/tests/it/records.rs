@@ -1,4 +1,4 @@
-//! What an earlier life recorded is ended, and nobody else.
+//! Processes recorded by a previous process are ended, and no others.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn record(directory: &Path, name: &str, text: &str) {
     fs::write(directory.join(format!("{name}.processes")), text).unwrap();
 }
 
-/// A process that is gone when the test is, however that ends.
+/// A process that ends with the test, however the test ends.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -34,7 +34,7 @@ impl Sleeper {
         self.0.try_wait().unwrap().is_none()
     }
 
-    /// How it is recorded if it was born so much later.
+    /// The line that records it, with its start time shifted by `later`.
     fn line(&self, later: u64) -> String {
         let pid = self.0.id();
         format!("{pid} {}\n", birth(pid) + later)
@@ -117,7 +117,7 @@ async fn a_program_is_recorded_while_it_runs() {
     for world in worlds() {
         let directory = tempfile::tempdir().unwrap();
         let (mut program, errors) = world.script("echo up; cat > /dev/null");
-        program.records = Some(Records::open(directory.path()).unwrap());
+        program.sandbox.records = Some(Records::open(directory.path()).unwrap());
         let mut running = crate::support::up(program, &errors).await;
         let file = fs::read_dir(directory.path()).unwrap().next().unwrap();
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
@@ -134,7 +134,7 @@ async fn a_program_is_recorded_while_it_runs() {
     }
 }
 
-/// By it everybody in a sandbox is ended, whatever they have thrown away. It is born after the program is recorded, or before, as it happens.
+/// The recorded init identifies all processes in a sandbox, whatever marks they removed. It may start before or after the program is first recorded.
 #[tokio::test]
 async fn the_init_of_a_sandbox_is_recorded_whenever_it_is_born() {
     if !is_here(Confinement::Bubblewrap) {
@@ -145,7 +145,7 @@ async fn the_init_of_a_sandbox_is_recorded_whenever_it_is_born() {
     let records = Records::open(directory.path()).unwrap();
     for _ in 0..40 {
         let (mut program, errors) = world.script("echo up; cat > /dev/null");
-        program.records = Some(records.clone());
+        program.sandbox.records = Some(records.clone());
         let mut running = crate::support::up(program, &errors).await;
         let outer = running.pid();
         let children = format!("/proc/{outer}/task/{outer}/children");

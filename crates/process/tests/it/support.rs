@@ -1,4 +1,4 @@
-//! Worlds to run programs in, and looks at what they leave.
+//! Test sandboxes for programs, and checks for remaining processes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use windlass_process::{
-    Bounds, Confinement, End, Ladder, Output, Program, Rung, Running, Stderr, Stdin, Stdout,
-    open_to_look,
+    Confinement, End, Output, Program, Running, SandboxBounds, SandboxSpec, ShutdownSequence,
+    ShutdownStep, Stderr, Stdin, Stdout, open_to_look,
 };
 use windlass_testkit::skipped;
 
-/// How long something may take that should happen soon.
+/// Timeout of conditions that should become true soon.
 const SOON: Duration = Duration::from_secs(60);
-/// For a rung that is expected to be taken.
+/// For a step that is expected to end the program.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// For a rung that is expected to be in vain.
+/// For a step that is expected to have no effect.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
-/// A directory, and a way to confine what runs in it.
+/// A directory, and the confinement of programs in it.
 pub(crate) struct World {
     pub(crate) way: Confinement,
     root: PathBuf,
@@ -47,7 +47,7 @@ impl World {
         self.root.clone()
     }
 
-    /// A script that is fed and read; its complaints are kept in what is returned beside it.
+    /// A script with input and output pipes; its stderr is captured in the returned output.
     pub(crate) fn script(&self, script: &str) -> (Program, Arc<Output>) {
         let (mut program, errors) = self.program("/bin/sh");
         program.arguments = vec!["-c".into(), script.into()];
@@ -58,17 +58,18 @@ impl World {
         let root = self.root();
         let handle = open_to_look(&root).unwrap();
         let errors = Arc::new(Output::new(8192, 0));
-        let bounds = Bounds::of(root);
-        let mut program = Program::new(program, self.way, bounds, handle, Arc::clone(&errors));
+        let bounds = SandboxBounds::of(root);
+        let sandbox = SandboxSpec::new(self.way, bounds, handle);
+        let mut program = sandbox.program(program, Arc::clone(&errors));
         program.variables = [("PATH".into(), "/usr/bin:/bin".into())].into();
         program.stdin = Stdin::Fed;
         program.stdout = Stdout::Read;
         program.stderr = Stderr::Kept(Arc::clone(&errors));
-        program.ladder = Ladder(vec![(Rung::Terminate, SHORT)]);
+        program.shutdown = ShutdownSequence(vec![(ShutdownStep::Terminate, SHORT)]);
         (program, errors)
     }
 
-    /// Starts a script and waits until it says `up`.
+    /// Starts a script and waits until it prints `up`.
     pub(crate) async fn start_up(&self, script: &str) -> Running {
         let (program, errors) = self.script(script);
         up(program, &errors).await
@@ -81,9 +82,9 @@ impl World {
     }
 }
 
-/// Starts a program and waits until it says `up`.
+/// Starts a program and waits until it prints `up`.
 pub(crate) async fn up(program: Program, errors: &Output) -> Running {
-    let way = program.confinement;
+    let way = program.sandbox.confinement;
     let mut running = program.start().await.unwrap();
     let mut lines = running.chunks().unwrap().lines(1024);
     let line = lines.next().await.unwrap();
@@ -93,18 +94,18 @@ pub(crate) async fn up(program: Program, errors: &Output) -> Running {
         "{way:?}: {}",
         errors.text().0
     );
-    // Kept, so that the program never writes into a closed pipe.
+    // Read on, so that the program never writes into a closed pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next().await {} });
     running
 }
 
-/// The sandboxes that work here. For those that do not, the test is told as skipped.
+/// The sandboxes that work on this machine. The test is reported as skipped for the others.
 pub(crate) fn sandboxes() -> Vec<World> {
     let both = [Confinement::Bubblewrap, Confinement::Landlock].into_iter();
     both.filter(|way| is_here(*way)).map(World::of).collect()
 }
 
-/// All worlds that this machine has.
+/// All methods of confinement that work on this machine.
 pub(crate) fn worlds() -> Vec<World> {
     let mut worlds = sandboxes();
     worlds.push(World::of(Confinement::Unconfined));
@@ -121,14 +122,14 @@ pub(crate) fn is_here(way: Confinement) -> bool {
     false
 }
 
-/// When a process was born, as the system counts.
+/// The start time of a process, in the system's units.
 pub(crate) fn birth(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let mut fields = stat.rsplit(')').next().unwrap().split_ascii_whitespace();
     fields.nth(19).unwrap().parse().unwrap()
 }
 
-/// Waits until something holds that should hold soon.
+/// Waits until a condition is true.
 pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + SOON;
     while !holds() {
@@ -137,5 +138,5 @@ pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Who is left when nobody is.
+/// An empty list of processes.
 pub(crate) const NOBODY: [u32; 0] = [];

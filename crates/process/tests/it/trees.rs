@@ -1,4 +1,4 @@
-//! Nothing of a program is left when its end is told, whatever its processes did to get away.
+//! No process of a program is left when its end is reported, however they try to escape.
 
 use windlass_process::{Confinement, adopt_orphans};
 use windlass_testkit::{sleepers, unique_sleep};
@@ -6,8 +6,8 @@ use windlass_testkit::{sleepers, unique_sleep};
 use crate::alone::alone;
 use crate::support::{NOBODY, World, sandboxes, soon, worlds};
 
-/// Leaves processes that have no parent, no group, no session and no variable of the program's: by `setsid -f`, and by two
-/// forks of its own. It ends when they are there.
+/// Leaves processes that have no parent, group, session or variable of the program: with `setsid -f`, and with two forks. It exits when they are
+/// running.
 fn daemonising(seconds: &str) -> String {
     format!(
         "env -i setsid -f /bin/sh -c ': > one; exec sleep {seconds}' > /dev/null 2>&1
@@ -21,9 +21,9 @@ async fn check_daemons_are_gone(world: &World) {
     let end = world.run(&daemonising(&seconds)).await;
     assert!(end.status.unwrap().success(), "{:?}", world.way);
     assert!(end.is_whole, "{:?}", world.way);
-    // At once: the end is told when it is so.
+    // Without waiting: the end is reported only when no process is left.
     assert_eq!(sleepers(&seconds), NOBODY, "{:?}", world.way);
-    // And likewise of one that is stopped.
+    // The same for a program that is stopped.
     let seconds = unique_sleep();
     for name in ["one", "two"] {
         std::fs::remove_file(world.root().join(name)).unwrap();
@@ -48,7 +48,7 @@ fn daemons_are_gone_without_a_sandbox_where_the_host_adopts_orphans() {
     alone("trees::in_a_host_that_adopts_orphans");
 }
 
-/// In a process of its own: orphans may be those of any call that runs beside.
+/// In a separate process: orphans could belong to any concurrent call.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn in_a_host_that_adopts_orphans() {

@@ -9,11 +9,11 @@ use serde_json::Value;
 pub use payloads::{
     ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload, DeltaKind,
     EventToolCall, InputEditedPayload, InputQueuedPayload, InputRemovedPayload, ItemDeltaPayload,
-    ItemPayload, ThreadForkedPayload, ThreadStartedPayload, ThreadUpdatedPayload,
-    ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus, ToolCallTimeoutPayload,
-    TurnCompletedPayload, TurnInterruptRequestedPayload, TurnLifecyclePayload, TurnStartedPayload,
-    TurnSteeredPayload, UserInputAnsweredPayload, UserInputCanceledPayload,
-    UserInputRequiredPayload,
+    ItemPayload, OutputRejectedPayload, ThreadForkedPayload, ThreadStartedPayload,
+    ThreadUpdatedPayload, ToolCallCanceledPayload, ToolCallResolvedPayload, ToolCallStatus,
+    ToolCallTimeoutPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
+    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload, UserInputAnsweredPayload,
+    UserInputCanceledPayload, UserInputRequiredPayload,
 };
 
 use crate::{Item, PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
@@ -23,7 +23,7 @@ use crate::{Item, PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
 pub struct RuntimeEventEnvelope {
     /// The number in the thread; it rises and is never used twice.
     pub seq: u64,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     pub thread_id: String,
     /// The turn, if the event belongs to one.
     pub turn_id: Option<String>,
@@ -31,7 +31,7 @@ pub struct RuntimeEventEnvelope {
     pub item_id: Option<String>,
     /// When it happened.
     pub timestamp: String,
-    /// What happened.
+    /// Typed by the event's name.
     pub payload: EventPayload,
     /// The `seq` of the event before it on the same stream.
     pub previous_seq: Option<u64>,
@@ -54,12 +54,12 @@ pub(crate) struct Envelope {
     schema_version: u32,
     /// The number in the thread; it rises and is never used twice.
     seq: u64,
-    /// The name.
+    /// Name of the event, such as `turn.started`.
     event: String,
     /// The same as `event`.
     #[expect(dead_code, reason = "it repeats the name")]
     kind: String,
-    /// The thread.
+    /// ID of the thread, `thr_…`.
     thread_id: String,
     /// The turn; null if the event belongs to none.
     turn_id: Option<String>,
@@ -70,7 +70,7 @@ pub(crate) struct Envelope {
     /// The same as `timestamp`.
     #[expect(dead_code, reason = "it repeats the time")]
     created_at: Option<String>,
-    /// What happened.
+    /// Typed by the event's name.
     payload: Value,
     /// The `seq` of the event before it on the same stream.
     #[serde(default)]
@@ -143,7 +143,7 @@ macro_rules! events {
         }
 
         impl EventName {
-            /// All names.
+            /// All names in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Returns the name.
@@ -211,7 +211,7 @@ impl EventPayload {
 /// An event whose name this version does not know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnknownEvent {
-    /// The name.
+    /// Name of the event, such as `turn.started`.
     pub name: String,
     /// The payload as it was received.
     pub payload: Value,
@@ -242,6 +242,8 @@ events! {
     TurnLifecycle(TurnLifecyclePayload) = "turn.lifecycle";
     /// A running turn received more input.
     TurnSteered(TurnSteeredPayload) = "turn.steered";
+    /// The final answer does not match the turn's `output_schema`; the model repairs it once.
+    OutputRejected(OutputRejectedPayload) = "output.rejected";
     /// A client requested the end of a turn.
     TurnInterruptRequested(TurnInterruptRequestedPayload) = "turn.interrupt_requested";
     /// A turn ended: completed, failed or interrupted.

@@ -42,7 +42,7 @@ payloads! {
         source_seq: u64,
         /// The thread that was forked.
         source_thread_id: String,
-        /// The fork.
+        /// The new thread.
         thread: Thread,
     }
 
@@ -53,9 +53,9 @@ payloads! {
         ahead: Option<bool>,
         /// The beginning of the text, or the client's own summary of it.
         input_summary: String,
-        /// The text.
+        /// Plain text, UTF-8.
         prompt: String,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
         /// The turn that the input will start.
         turn_id: String,
@@ -69,7 +69,7 @@ payloads! {
         /// The new text; absent if it is unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
         /// The turn that the input will start.
         turn_id: String,
@@ -80,7 +80,7 @@ payloads! {
         /// Why; absent if a client removed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
         /// The turn that does not start.
         turn_id: String,
@@ -109,8 +109,18 @@ payloads! {
 
     /// More input for a running turn.
     TurnSteeredPayload {
-        /// The text.
+        /// Plain text, UTF-8.
         input: String,
+        /// ID of the thread, `thr_…`.
+        thread_id: String,
+        /// ID of the turn, `turn_…`.
+        turn_id: String,
+    }
+
+    /// A final answer that does not match the turn's `output_schema`. The model repairs it once.
+    OutputRejectedPayload {
+        /// What is wrong, each with a JSON pointer into the answer, without the answer's values; at most 10.
+        errors: Vec<String>,
         /// The thread.
         thread_id: String,
         /// The turn.
@@ -119,9 +129,9 @@ payloads! {
 
     /// A request to stop a turn.
     TurnInterruptRequestedPayload {
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
@@ -136,7 +146,7 @@ payloads! {
 
     /// The tool call that an item shows.
     EventToolCall {
-        /// The call.
+        /// ID of the call, `call_…`.
         id: String,
         /// The arguments; `null` until they are known.
         input: Value,
@@ -149,7 +159,7 @@ payloads! {
         /// Whether a compaction began automatically; compactions only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         auto: Option<bool>,
-        /// The item.
+        /// The item at this event.
         item: Item,
         /// Messages after the compaction; compactions only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,14 +184,14 @@ payloads! {
     ApprovalRequiredPayload {
         /// The same as `id`.
         approval_id: String,
-        /// The call.
+        /// ID of the call, `call_…`.
         call_id: String,
         /// The tool and its arguments.
         description: String,
         /// When it is denied automatically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
-        /// The approval.
+        /// ID of the approval, `appr_…`.
         id: String,
         /// The agent's stated purpose; null if it gave none.
         #[cfg_attr(feature = "openapi", schema(required = true))]
@@ -190,9 +200,9 @@ payloads! {
         item_id: String,
         /// The same as `description`.
         summary: String,
-        /// The tool.
+        /// Name of the tool, with its namespace.
         tool_name: String,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
@@ -201,7 +211,7 @@ payloads! {
         /// When it is cancelled automatically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
-        /// The question.
+        /// ID of the request, `input_…`.
         id: String,
         /// The same as `id`.
         input_id: String,
@@ -209,15 +219,15 @@ payloads! {
         item_id: String,
         /// The questions: `{questions: [{header, id, question, options, allow_free_text, multi_select}]}`.
         request: Value,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
     /// A decision about an approval.
     ApprovalDecidedPayload {
-        /// The approval.
+        /// ID of the approval, `appr_…`.
         approval_id: String,
-        /// The decision.
+        /// `allow` or `deny`.
         decision: ApprovalDecision,
         /// The item that shows the call.
         item_id: String,
@@ -236,7 +246,7 @@ payloads! {
 
     /// An approval whose deadline has passed; `approval.decided` follows.
     ApprovalTimeoutPayload {
-        /// The approval.
+        /// ID of the approval, `appr_…`.
         approval_id: String,
         /// The time it was given, in seconds.
         timeout_secs: u64,
@@ -244,7 +254,7 @@ payloads! {
 
     /// An answered question.
     UserInputAnsweredPayload {
-        /// The question.
+        /// ID of the request, `input_…`.
         id: String,
         /// The same as `id`.
         input_id: String,
@@ -252,7 +262,7 @@ payloads! {
 
     /// A question that needs no answer any more.
     UserInputCanceledPayload {
-        /// The question.
+        /// ID of the request, `input_…`.
         id: String,
         /// The same as `id`.
         input_id: String,
@@ -262,7 +272,7 @@ payloads! {
 
     /// A client's result for its tool call.
     ToolCallResolvedPayload {
-        /// The call.
+        /// ID of the call, `call_…`.
         call_id: String,
         /// The item that shows the call.
         item_id: String,
@@ -272,35 +282,35 @@ payloads! {
         status: ToolCallStatus,
         /// Whether the client reported success.
         success: bool,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
     /// A client's tool call whose deadline has passed.
     ToolCallTimeoutPayload {
-        /// The call.
+        /// ID of the call, `call_…`.
         call_id: String,
         /// The item that shows the call.
         item_id: String,
         /// Always `timeout`.
         status: ToolCallStatus,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
         /// The time it was given, in seconds.
         timeout_secs: u64,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
     /// A client's tool call that needs no result any more.
     ToolCallCanceledPayload {
-        /// The call.
+        /// ID of the call, `call_…`.
         call_id: String,
         /// The item that shows the call.
         item_id: String,
-        /// Why.
+        /// Reason for people.
         reason: String,
         /// `true` after a restart; absent otherwise.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,9 +319,9 @@ payloads! {
         status: ToolCallStatus,
         /// Always `true`.
         terminal: bool,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 }

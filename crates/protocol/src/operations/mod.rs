@@ -13,6 +13,8 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::ErrorCode;
+
 pub use paths::{
     AgentRunPath, ApprovalPath, CallPath, IdPath, InputPath, NamePath, Path, RunPath, TurnPath,
     WorkerPath,
@@ -29,15 +31,15 @@ pub(crate) use target::request_target;
 /// An HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Reads.
+    /// GET: reads without side effects.
     Get,
     /// Creates, or starts something.
     Post,
-    /// Replaces.
+    /// PUT: replaces the whole resource.
     Put,
     /// Changes single fields.
     Patch,
-    /// Removes.
+    /// DELETE: removes the resource.
     Delete,
 }
 
@@ -104,11 +106,11 @@ pub enum ResponseForm {
     Events,
     /// Server-sent events of several types.
     Frames,
-    /// JSON lines.
+    /// One JSON value per line.
     Lines,
-    /// Plain text.
+    /// Plain text in UTF-8.
     Text,
-    /// No body.
+    /// A status without a body.
     Empty,
 }
 
@@ -117,13 +119,13 @@ pub enum ResponseForm {
 pub struct Operation {
     /// The name of the operation in Rust; the `operationId` begins with a lower-case letter.
     pub name: &'static str,
-    /// The method.
+    /// HTTP method of the route.
     pub method: Method,
     /// The path, with `{names}` for its parameters.
     pub path: &'static str,
     /// Who may call it.
     pub scope: RequiredScope,
-    /// One sentence.
+    /// One sentence for the OpenAPI summary.
     pub summary: &'static str,
     /// The parameters of the query string.
     pub query: &'static [QueryParameter],
@@ -133,6 +135,8 @@ pub struct Operation {
     pub status: u16,
     /// The form of a successful response.
     pub response: ResponseForm,
+    /// The error codes that do not follow from the rest.
+    pub own_errors: &'static [ErrorCode],
 }
 
 impl Operation {
@@ -141,6 +145,54 @@ impl Operation {
     pub fn id(&self) -> String {
         let (first, rest) = self.name.split_at(1);
         format!("{}{rest}", first.to_ascii_lowercase())
+    }
+
+    /// Returns the codes of all errors that it answers with, by status and name. A path or method that no operation has is answered
+    /// with `unknown_path` or `method_not_allowed`.
+    #[must_use]
+    pub fn errors(&self) -> Vec<ErrorCode> {
+        use ErrorCode as Code;
+        let has_body = self.body != RequestBody::None;
+        let derived: [(bool, &[Code]); 7] = [
+            // Any request can exceed a limit or arrive too slowly, and the daemon may be unable to read its records.
+            (
+                true,
+                &[
+                    Code::ForeignHost,
+                    Code::Forbidden,
+                    Code::InvalidQuery,
+                    Code::RequestTimeout,
+                    Code::BodyTooLarge,
+                    Code::LimitReached,
+                    Code::Internal,
+                    Code::StoreUnavailable,
+                ],
+            ),
+            (
+                self.scope != RequiredScope::Anyone,
+                &[Code::Unauthorized, Code::TokensUnavailable],
+            ),
+            (
+                has_body,
+                &[
+                    Code::InvalidJson,
+                    Code::UnsupportedMediaType,
+                    Code::InvalidField,
+                ],
+            ),
+            (self.method == Method::Post, &[Code::IdempotencyConflict]),
+            (self.path.contains('{'), &[Code::UnknownPath]),
+            (
+                self.path.starts_with("/v1/threads/{id}"),
+                &[Code::ThreadNotFound],
+            ),
+            (true, self.own_errors),
+        ];
+        let applies = derived.iter().filter(|(applies, _)| *applies);
+        let mut codes: Vec<Code> = applies.flat_map(|(_, codes)| *codes).copied().collect();
+        codes.sort_by_key(|code| (code.status(), code.as_str()));
+        codes.dedup();
+        codes
     }
 }
 

@@ -35,7 +35,7 @@ paths! {
     TurnPath { id, turn_id }
     /// A client's tool call in a turn.
     CallPath { id, turn_id, call_id }
-    /// An approval.
+    /// ID of an approval, `appr_…`.
     ApprovalPath { approval_id }
     /// A question of a thread.
     InputPath { thread_id, input_id }
@@ -45,6 +45,6 @@ paths! {
     AgentRunPath { id, agent_id }
     /// A worker of a fleet run.
     WorkerPath { worker_id }
-    /// A skill.
+    /// Name of a skill.
     NamePath { name }
 }

@@ -34,7 +34,7 @@ pub enum SessionOrder {
     /// The most recently updated first.
     #[default]
     Recent,
-    /// By title.
+    /// Alphabetically by title.
     Name,
     /// The longest first.
     Size,
@@ -49,7 +49,7 @@ query_words!(GroupBy, "day, model, provider or thread",
     "day" => Day, "model" => Model, "provider" => Provider, "thread" => Thread);
 
 queries! {
-    /// Selects threads.
+    /// Query of `GET /v1/threads`.
     ThreadsQuery {
         limit: u64 = "The number of threads at most.",
         include_archived: bool = ARCHIVED,
@@ -70,6 +70,7 @@ queries! {
     /// Selects the turns of a thread's detail.
     ThreadDetailQuery {
         turns: u64 = "The number of turns at most, newest first.",
+        items: bool = "Whether the items of the turns are read; default `true`.",
     }
     /// Selects events to stream.
     EventsQuery {
@@ -96,7 +97,7 @@ queries! {
         peek: bool = "Only the beginnings of the last messages.",
         entries: u64 = "With `peek`, the number of messages at most: 1 to 12, default 12.",
     }
-    /// Selects snapshots.
+    /// Query of `GET /v1/snapshots`.
     SnapshotsQuery {
         limit: u64 = "The number of snapshots at most: 1 to 100, default 20.",
     }
@@ -115,7 +116,7 @@ queries! {
         limit: u64 = "The number of agents at most: 1 to 200, default 50.",
         parent: String = "Only agents that work for this thread.",
     }
-    /// Selects tasks.
+    /// Query of `GET /v1/tasks`.
     TasksQuery {
         limit: u64 = "The number of tasks at most: 1 to 500, default 50.",
         status: CommaList<TaskStatus> =
@@ -131,7 +132,7 @@ queries! {
         server: String = "Only tools of this server.",
         connect: bool = "`true` connects to all servers first; otherwise only connected ones are listed.",
     }
-    /// Selects usage.
+    /// Query of `GET /v1/usage`.
     UsageQuery {
         since: String = "Only turns that ended at this time or later (RFC 3339).",
         until: String = "Only turns that ended before this time (RFC 3339).",

@@ -83,7 +83,7 @@ impl<T: QueryValue> QueryValue for CommaList<T> {
 /// A parameter that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidQuery {
-    /// The parameter.
+    /// Name of the parameter.
     pub name: &'static str,
     /// The form that it must have.
     pub form: &'static str,
@@ -100,7 +100,7 @@ impl std::error::Error for InvalidQuery {}
 /// A parameter, as the API's description shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryParameter {
-    /// The name.
+    /// Name in the query string.
     pub name: &'static str,
     /// The JSON Schema type.
     pub schema: &'static str,
@@ -110,7 +110,7 @@ pub struct QueryParameter {
 
 /// The parameters of an operation.
 pub trait Query: Default {
-    /// All parameters.
+    /// All parameters in the order of the documentation.
     const PARAMETERS: &'static [QueryParameter];
 
     /// Reads decoded pairs. The last value of a name applies; an empty one counts as absent, an unknown name is ignored.

@@ -157,12 +157,19 @@ fn modes_are_read_by_their_aliases_and_written_in_one_form() {
 #[test]
 fn there_are_exactly_the_event_names_that_clients_listen_to() {
     let all = EventName::ALL.iter().map(|name| name.as_str());
-    let (on_request, always): (Vec<_>, Vec<_>) = all.partition(|name| name.starts_with("input."));
+    let (on_request, always): (Vec<_>, Vec<_>) =
+        all.partition(|name| name.starts_with("input.") || *name == "output.rejected");
     assert_eq!(always.len(), 28);
-    // Streams have these only with `include=queue`, because deployed clients do not know them.
+    // Deployed clients do not know these: streams have the first three only with `include=queue`, and the last only in a turn with
+    // an `output_schema`.
     assert_eq!(
         on_request,
-        ["input.queued", "input.edited", "input.removed"]
+        [
+            "input.queued",
+            "input.edited",
+            "input.removed",
+            "output.rejected"
+        ]
     );
     for name in EventName::ALL {
         assert_eq!(to_value(name).unwrap(), name.as_str());

@@ -1,4 +1,4 @@
-//! Following a run: no gap, no duplicate, and the end is always heard.
+//! Following a run: no gap, no duplicate, and the end is always delivered.
 
 use windlass_core::runs::{RunRecord, RunStatus};
 use windlass_runs::{Caller, Follower, Reads, RunEvent, RunLimits, RunSettings};

@@ -1,10 +1,10 @@
-//! Connections that are lost, and daemons that are: grace, lease, fencing, recovery.
+//! Lost connections and daemons: grace period, lease, fencing, recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::runs::RunStatus;
-use windlass_runs::{Caller, Dropped, Reason, Recorded, Role, RunSettings};
+use windlass_runs::{Caller, Dropped, Recorded, Role, RunSettings};
 use windlass_store::{RunLog, SqliteOptions, SqliteStore};
 
 use crate::support::{World, bound, with_tokens};
@@ -24,10 +24,10 @@ async fn a_run_without_a_word_is_incomplete_after_the_grace_and_not_before() {
     world.complete(&caller, &done).await.unwrap();
     world.runs.disconnect(&caller);
     assert_eq!(world.runs.next_deadline(), Some(GRACE));
-    world.clock.by(GRACE - MOMENT);
+    world.clock.advance(GRACE - MOMENT);
     assert_eq!(world.runs.sweep().await, 0);
     assert_eq!(world.status(&open).await, RunStatus::InProgress);
-    world.clock.by(MOMENT);
+    world.clock.advance(MOMENT);
     assert_eq!(world.runs.sweep().await, 1);
     assert_eq!(world.status(&open).await, RunStatus::Incomplete);
     assert_eq!(
@@ -50,9 +50,9 @@ async fn a_connection_that_asked_for_it_has_the_lease() {
     };
     let run = world.start(&caller, "x").await;
     world.runs.disconnect(&caller);
-    world.clock.by(LEASE - MOMENT);
+    world.clock.advance(LEASE - MOMENT);
     assert_eq!(world.runs.sweep().await, 0);
-    world.clock.by(MOMENT);
+    world.clock.advance(MOMENT);
     assert_eq!(world.runs.sweep().await, 1);
     assert_eq!(world.status(&run).await, RunStatus::Incomplete);
 }
@@ -63,7 +63,7 @@ async fn who_takes_a_run_over_has_it_and_the_one_before_can_no_longer_write() {
     let (old, new) = (bound("a"), bound("a"));
     let run = world.start(&old, "a").await;
     let live = world.runs.resume(&new, &run).await.unwrap_err();
-    assert_eq!(live.reason(), Reason::Conflict, "its connection is there");
+    assert_eq!(live.reason(), "conflict", "its connection is there");
     let stale = world.log.get(&run).await.unwrap().unwrap();
     world.runs.disconnect(&old);
     let taken = world.runs.resume(&new, &run).await.unwrap();
@@ -74,7 +74,7 @@ async fn who_takes_a_run_over_has_it_and_the_one_before_can_no_longer_write() {
     assert_eq!(current.as_deref(), Some(run.as_str()));
     let fenced = world.log.append(&stale, Vec::new()).await;
     assert!(fenced.is_err(), "what was on its way comes too late");
-    world.clock.by(2 * LEASE);
+    world.clock.advance(2 * LEASE);
     assert_eq!(world.runs.sweep().await, 0, "it is held again");
     world.complete(&new, &run).await.unwrap();
 }
@@ -111,10 +111,10 @@ async fn neither_an_ended_run_nor_one_whose_lease_is_over_is_taken_over() {
     let (done, late) = (world.start(&old, "x").await, world.start(&old, "x").await);
     world.complete(&old, &done).await.unwrap();
     world.runs.disconnect(&old);
-    world.clock.by(GRACE);
+    world.clock.advance(GRACE);
     for run in [&done, &late] {
         let refused = world.runs.resume(&new, run).await.unwrap_err();
-        assert_eq!(refused.reason(), Reason::Conflict, "{refused}");
+        assert_eq!(refused.reason(), "conflict", "{refused}");
     }
     world.runs.sweep().await;
     assert_eq!(world.status(&late).await, RunStatus::Incomplete);
@@ -149,18 +149,18 @@ async fn n24_after_a_restart_open_runs_wait_for_their_owners_as_long_as_the_leas
     assert_eq!(world.runs.open_count(), 3);
     let (new, stranger) = (bound("a"), bound("b"));
     let refused = world.runs.resume(&stranger, &open[0]).await.unwrap_err();
-    assert_eq!(refused.reason(), Reason::NotFound);
+    assert_eq!(refused.reason(), "not_found");
     let taken = world.runs.resume(&new, &open[0]).await.unwrap();
     assert_eq!(taken.resumed_from, owner.client_id.to_string());
     assert!(matches!(
         world.turn(&new, &open[0]).await,
         Recorded::Kept { base_index: 1, .. }
     ));
-    // The agent may end a run without taking it over.
+    // The agent may end a run without resuming it.
     world.complete(&new, &open[1]).await.unwrap();
     let terminal = world.complete(&new, &done).await.unwrap_err();
-    assert_eq!(terminal.reason(), Reason::RunTerminal, "found on disk");
-    world.clock.by(LEASE);
+    assert_eq!(terminal.reason(), "run_terminal", "found on disk");
+    world.clock.advance(LEASE);
     assert_eq!(world.runs.sweep().await, 1);
     let mut statuses = Vec::new();
     for run in &open {
@@ -179,7 +179,7 @@ async fn n23_what_ended_long_ago_is_forgotten_on_demand() {
     let old = world.start(&caller, "x").await;
     world.complete(&caller, &old).await.unwrap();
     let open = world.start(&caller, "x").await;
-    world.clock.by(Duration::from_secs(100));
+    world.clock.advance(Duration::from_secs(100));
     let young = world.start(&caller, "x").await;
     world.complete(&caller, &young).await.unwrap();
     let forgotten = world.runs.forget_older(Duration::from_secs(50)).await;
@@ -197,7 +197,7 @@ async fn a_lost_run_of_another_writer_is_not_swept_again() {
     let stored = world.log.get(&run).await.unwrap().unwrap();
     world.log.take_over(&stored, "elsewhere").await.unwrap();
     world.runs.disconnect(&caller);
-    world.clock.by(GRACE);
+    world.clock.advance(GRACE);
     assert_eq!(world.runs.sweep().await, 0, "it did not end here");
     assert_eq!(
         (world.runs.open_count(), world.runs.next_deadline()),

@@ -1,8 +1,8 @@
-//! Who may do what, and that nobody learns whether somebody else's run exists.
+//! Rights of callers; no caller learns whether another agent's run exists.
 
 use serde_json::{Value, json};
 use windlass_core::runs::RunStatus;
-use windlass_runs::{Caller, Dropped, ListRuns, Reads, Reason, Recorded, RunError, RunSettings};
+use windlass_runs::{Caller, Dropped, ListRuns, Reads, Recorded, RunError, RunSettings};
 
 use crate::support::{World, bound, host, outcome, turn, with_tokens};
 
@@ -11,7 +11,7 @@ fn cancel(run_id: &str, key: &str) -> windlass_runs::CancelRun {
         .unwrap()
 }
 
-/// Does everything that a run can suffer, with `run_id` taken out of the answers.
+/// Executes every operation on a run, and removes `run_id` from the results.
 async fn everything(world: &World, caller: &Caller, run_id: &str) -> Vec<String> {
     let runs = &world.runs;
     let answers = [
@@ -105,7 +105,7 @@ async fn the_host_reads_everything_and_calls_off_but_does_not_write() {
     let run = world.start(&bound("a"), "a").await;
     let host = host();
     let refused = world.complete(&host, &run).await.unwrap_err();
-    assert_eq!(refused.reason(), Reason::NotFound);
+    assert_eq!(refused.reason(), "not_found");
     assert_eq!(
         world.turn(&host, &run).await,
         Recorded::Dropped(Dropped::RunNotFound)
@@ -125,7 +125,7 @@ async fn the_host_reads_everything_and_calls_off_but_does_not_write() {
     assert_eq!(world.status(&run).await, RunStatus::Cancelled);
     let start = json!({"intent": "i", "agent_id": "a"});
     let refused = world.try_start(&host, start).await.unwrap_err();
-    assert_eq!(refused.reason(), Reason::NotAuthorized);
+    assert_eq!(refused.reason(), "not_authorized");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn lists_and_traces_are_for_the_agent_and_the_host_unless_reading_is_open(
         (Caller::new(), "x"),
     ] {
         let refused = world.runs.list(&caller, list(agent)).await.unwrap_err();
-        assert_eq!(refused.reason(), Reason::NotAuthorized);
+        assert_eq!(refused.reason(), "not_authorized");
     }
     let listed = world.listed(&bound("a"), list("a")).await;
     assert_eq!(listed, std::slice::from_ref(&run));
@@ -178,7 +178,7 @@ async fn a_run_has_one_end() {
         .await
         .unwrap();
     let second = world.complete(&caller, &run).await.unwrap_err();
-    assert_eq!(second.reason(), Reason::RunTerminal);
+    assert_eq!(second.reason(), "run_terminal");
     let text = second.to_string();
     let expected = format!("run `{run}` is already terminal — cannot record another outcome");
     assert!(text.starts_with(&expected), "{text}");

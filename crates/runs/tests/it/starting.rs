@@ -1,8 +1,8 @@
-//! Starting runs: whose they are, and which id they get.
+//! Starting runs: their owners and their IDs.
 
 use serde_json::{Value, json};
 use windlass_core::runs::RunStatus;
-use windlass_runs::{Caller, Reason, RunSettings};
+use windlass_runs::{Caller, RunSettings};
 
 use crate::support::{World, bound, with_tokens};
 
@@ -53,21 +53,16 @@ async fn the_agent_is_the_bound_one_the_given_one_the_configured_one_or_made_of_
             Caller::new(),
             None,
             json!({"agent_name": "!!!"}),
-            Err(Reason::NoAgent),
+            Err("no_agent"),
         ),
-        (Caller::new(), None, json!({}), Err(Reason::NoAgent)),
+        (Caller::new(), None, json!({}), Err("no_agent")),
         (
             Caller::new(),
             None,
             json!({"agent_id": "a"}),
-            Err(Reason::NotAuthorized),
+            Err("not_authorized"),
         ),
-        (
-            Caller::new(),
-            Some("a"),
-            json!({}),
-            Err(Reason::NotAuthorized),
-        ),
+        (Caller::new(), Some("a"), json!({}), Err("not_authorized")),
         (bound("a"), Some("env"), json!({"agent_name": "N"}), Ok("a")),
         (bound("a"), None, json!({"agent_id": "a"}), Ok("a")),
         (bound("a"), None, json!({"agent_id": ""}), Ok("a")),
@@ -75,13 +70,13 @@ async fn the_agent_is_the_bound_one_the_given_one_the_configured_one_or_made_of_
             bound("a"),
             None,
             json!({"agent_id": "b"}),
-            Err(Reason::AgentMismatch),
+            Err("agent_mismatch"),
         ),
         (
             bound("a"),
             None,
             json!({"agent_id": "x"}),
-            Err(Reason::AgentMismatch),
+            Err("agent_mismatch"),
         ),
     ];
     for (caller, configured, mut start, expected) in cases {
@@ -110,7 +105,7 @@ async fn a_key_stands_for_one_run() {
     for (agent, intent) in [("b", "work"), ("a", "other work")] {
         let conflict = world.try_start(&one, with(agent, intent)).await;
         let conflict = conflict.unwrap_err();
-        assert_eq!(conflict.reason(), Reason::Conflict);
+        assert_eq!(conflict.reason(), "conflict");
         let said = conflict.to_string();
         assert!(
             !said.contains("agent") && !said.contains("intent"),
@@ -138,7 +133,7 @@ async fn keys_are_plain_text() {
     for key in ["", ".", "..", "a b", "a/b", "ä", long.as_str()] {
         let start = json!({"intent": "i", "agent_id": "a", "idempotency_key": key});
         let refused = world.try_start(&caller, start).await.unwrap_err();
-        assert_eq!(refused.reason(), Reason::InvalidParams, "{key}");
+        assert_eq!(refused.reason(), "invalid_params", "{key}");
     }
     let start = json!({"intent": "i", "agent_id": "a", "idempotency_key": "x".repeat(128)});
     world.try_start(&caller, start).await.unwrap();

@@ -1,39 +1,19 @@
-//! Runs on a moved clock, and short words for what tests do with them.
+//! Runs on a manual clock, and helpers for tests.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::DateTime;
 use serde_json::{Value, json};
+use windlass_core::ManualClock;
 use windlass_core::runs::{Outcome, RunRecord, RunStatus, RunTurn};
 use windlass_runs::{
-    Agents, Caller, Clock, ListRuns, Recorded, Role, RunError, RunSettings, Runs, StartRun, Started,
+    Agents, Caller, ListRuns, Recorded, Role, RunError, RunSettings, Runs, StartRun, Started,
 };
 use windlass_store::{MemoryRunLog, RunLog};
 
-/// A clock that stands still until it is moved.
-#[derive(Default)]
-pub(crate) struct Moved(Mutex<Duration>);
-
-impl Moved {
-    pub(crate) fn by(&self, duration: Duration) {
-        *self.0.lock().unwrap() += duration;
-    }
-}
-
-impl Clock for Moved {
-    fn now(&self) -> DateTime<Utc> {
-        DateTime::UNIX_EPOCH + TimeDelta::from_std(self.elapsed()).unwrap()
-    }
-
-    fn elapsed(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-}
-
 pub(crate) struct World {
     pub(crate) runs: Runs,
-    pub(crate) clock: Arc<Moved>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) log: Arc<dyn RunLog>,
 }
 
@@ -43,7 +23,7 @@ impl World {
     }
 
     pub(crate) async fn on(log: Arc<dyn RunLog>, settings: RunSettings) -> Self {
-        let clock = Arc::new(Moved::default());
+        let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
         let runs = Runs::open_log(Arc::clone(&log), clock.clone(), settings);
         Self {
             runs: runs.await.unwrap(),

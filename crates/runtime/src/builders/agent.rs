@@ -29,7 +29,7 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// Begins an agent with a name and a prompt.
+    /// Creates an agent with a name and a prompt.
     #[must_use]
     pub fn new(name: impl Into<String>, system_prompt: impl Into<String>) -> Self {
         let created_at = now();
@@ -69,9 +69,9 @@ impl AgentBuilder {
         id(AgentId) |agent, id| agent.public_id = id;
         /// Sets the addressable name.
         name(impl Into<String>) |agent, name| agent.name = name.into();
-        /// Sets the name to show.
+        /// Sets the display name.
         display_name(impl Into<String>) |agent, name| agent.display_name = Some(name.into());
-        /// Sets what it is for.
+        /// Sets the description.
         description(impl Into<String>) |agent, text| agent.description = Some(text.into());
         /// Sets the prompt.
         system_prompt(impl Into<String>) |agent, prompt| agent.system_prompt = prompt.into();
@@ -79,33 +79,33 @@ impl AgentBuilder {
         default_model_id(ModelId) |agent, id| agent.default_model_id = Some(id);
         /// Adds a label.
         tag(impl Into<String>) |agent, tag| agent.tags.push(tag.into());
-        /// Adds labels.
+        /// Adds labels to the agent.
         tags(impl IntoIterator<Item = impl Into<String>>) |agent, tags| agent.tags.extend(tags.into_iter().map(Into::into));
         /// Enables a capability.
         capability(impl Into<AgentCapabilityConfig>) |agent, capability| agent.capabilities.push(capability.into());
         /// Enables a capability.
         with_capability(impl Into<AgentCapabilityConfig>) |agent, capability| agent.capabilities.push(capability.into());
-        /// Enables capabilities.
+        /// Enables capabilities for every session of the agent.
         capabilities(impl IntoIterator<Item = impl Into<AgentCapabilityConfig>>) |agent, all| agent.capabilities.extend(all.into_iter().map(Into::into));
-        /// Adds a file that sessions start with.
+        /// Adds an initial file of its sessions.
         initial_file(InitialFile) |agent, file| agent.initial_files.push(file);
-        /// Sets where tools may connect to.
+        /// Sets the hosts that tools may connect to.
         network_access(NetworkAccessList) |agent, list| agent.network_access = Some(list);
-        /// Sets how many model calls a turn may make.
+        /// Sets the maximum number of model calls per turn.
         max_iterations(usize) |agent, most| agent.max_iterations = Some(most);
-        /// Adds a tool that the client runs.
+        /// Adds a client-side tool.
         tool(ToolDefinition) |agent, tool| agent.tools.push(tool);
-        /// Adds tools that the client runs.
+        /// Adds client-side tools.
         tools(impl IntoIterator<Item = ToolDefinition>) |agent, tools| agent.tools.extend(tools);
         /// Sets the MCP servers.
         mcp_servers(ScopedMcpServers) |agent, servers| agent.mcp_servers = servers;
-        /// Says whether it may be used.
+        /// Sets the status; sessions can use active agents only.
         status(AgentStatus) |agent, status| agent.status = status;
-        /// Sets when it was made.
+        /// Sets the creation time.
         created_at(DateTime<Utc>) |agent, at| agent.created_at = at;
     }
 
-    /// Sets when it was last changed.
+    /// Sets the time of the last change.
     #[must_use]
     pub fn updated_at(mut self, at: DateTime<Utc>) -> Self {
         self.updated_at = Some(at);

@@ -31,7 +31,7 @@ pub struct HarnessBuilder {
 }
 
 impl HarnessBuilder {
-    /// Begins a harness with a name and a prompt.
+    /// Creates a harness with a name and a prompt.
     #[must_use]
     pub fn new(name: impl Into<String>, system_prompt: impl Into<String>) -> Self {
         let created_at = now();
@@ -70,9 +70,9 @@ impl HarnessBuilder {
         id(HarnessId) |harness, id| harness.id = id;
         /// Sets the addressable name.
         name(impl Into<String>) |harness, name| harness.name = name.into();
-        /// Sets the name to show.
+        /// Sets the display name.
         display_name(impl Into<String>) |harness, name| harness.display_name = Some(name.into());
-        /// Sets what it is for.
+        /// Sets the description.
         description(impl Into<String>) |harness, text| harness.description = Some(text.into());
         /// Sets the prompt.
         system_prompt(impl Into<String>) |harness, prompt| harness.system_prompt = prompt.into();
@@ -82,29 +82,29 @@ impl HarnessBuilder {
         default_model_id(ModelId) |harness, id| harness.default_model_id = Some(id);
         /// Adds a label.
         tag(impl Into<String>) |harness, tag| harness.tags.push(tag.into());
-        /// Adds labels.
+        /// Adds labels to the harness.
         tags(impl IntoIterator<Item = impl Into<String>>) |harness, tags| harness.tags.extend(tags.into_iter().map(Into::into));
         /// Enables a capability.
         capability(impl Into<AgentCapabilityConfig>) |harness, capability| harness.capabilities.push(capability.into());
         /// Enables a capability.
         with_capability(impl Into<AgentCapabilityConfig>) |harness, capability| harness.capabilities.push(capability.into());
-        /// Enables capabilities.
+        /// Enables capabilities for every session of the harness.
         capabilities(impl IntoIterator<Item = impl Into<AgentCapabilityConfig>>) |harness, all| harness.capabilities.extend(all.into_iter().map(Into::into));
-        /// Adds a file that sessions start with.
+        /// Adds an initial file of its sessions.
         initial_file(InitialFile) |harness, file| harness.initial_files.push(file);
-        /// Sets where tools may connect to.
+        /// Sets the hosts that tools may connect to.
         network_access(NetworkAccessList) |harness, list| harness.network_access = Some(list);
         /// Sets the MCP servers.
         mcp_servers(ScopedMcpServers) |harness, servers| harness.mcp_servers = servers;
-        /// Says whether it came with the platform.
+        /// Sets whether it came with the platform.
         is_built_in(bool) |harness, is_built_in| harness.is_built_in = is_built_in;
-        /// Says whether it may be used.
+        /// Sets the status; sessions can use active harnesses only.
         status(HarnessStatus) |harness, status| harness.status = status;
-        /// Sets when it was made.
+        /// Sets the creation time.
         created_at(DateTime<Utc>) |harness, at| harness.created_at = at;
     }
 
-    /// Sets when it was last changed.
+    /// Sets the time of the last change.
     #[must_use]
     pub fn updated_at(mut self, at: DateTime<Utc>) -> Self {
         self.updated_at = Some(at);

@@ -25,7 +25,7 @@ macro_rules! setters {
 }
 use setters;
 
-/// Records are stamped when they are built, unless the caller knows better.
+/// Records are stamped when they are built, unless the caller sets the time.
 #[expect(
     clippy::disallowed_methods,
     reason = "a builder works before there is a runtime to ask for the time"

@@ -27,7 +27,7 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// Begins a session on a harness.
+    /// Creates a session on a harness.
     #[must_use]
     pub fn new(harness_id: HarnessId) -> Self {
         let created_at = now();
@@ -81,11 +81,11 @@ impl SessionBuilder {
         agent(AgentId) |session, id| session.agent_id = Some(id);
         /// Sets the title.
         title(impl Into<String>) |session, title| session.title = Some(title.into());
-        /// Sets the language to answer in.
+        /// Sets the language of answers.
         locale(impl Into<String>) |session, locale| session.locale = Some(locale.into());
         /// Adds a label.
         tag(impl Into<String>) |session, tag| session.tags.push(tag.into());
-        /// Adds labels.
+        /// Adds labels to the session.
         tags(impl IntoIterator<Item = impl Into<String>>) |session, tags| session.tags.extend(tags.into_iter().map(Into::into));
         /// Sets the model.
         model_id(ModelId) |session, id| session.model_id = Some(id);
@@ -93,29 +93,29 @@ impl SessionBuilder {
         capability(impl Into<AgentCapabilityConfig>) |session, capability| session.capabilities.push(capability.into());
         /// Enables a capability.
         with_capability(impl Into<AgentCapabilityConfig>) |session, capability| session.capabilities.push(capability.into());
-        /// Enables capabilities.
+        /// Enables capabilities for this session only.
         capabilities(impl IntoIterator<Item = impl Into<AgentCapabilityConfig>>) |session, all| session.capabilities.extend(all.into_iter().map(Into::into));
-        /// Adds a tool that the client runs.
+        /// Adds a client-side tool.
         tool(ToolDefinition) |session, tool| session.tools.push(tool);
-        /// Adds tools that the client runs.
+        /// Adds client-side tools.
         tools(impl IntoIterator<Item = ToolDefinition>) |session, tools| session.tools.extend(tools);
         /// Sets the MCP servers.
         mcp_servers(ScopedMcpServers) |session, servers| session.mcp_servers = servers;
         /// Sets the prompt.
         system_prompt(impl Into<String>) |session, prompt| session.system_prompt = Some(prompt.into());
-        /// Adds a file to start with.
+        /// Adds an initial file.
         initial_file(InitialFile) |session, file| session.initial_files.push(file);
-        /// Sets where tools may connect to.
+        /// Sets the hosts that tools may connect to.
         network_access(NetworkAccessList) |session, list| session.network_access = Some(list);
-        /// Sets how many model calls a turn may make.
+        /// Sets the maximum number of model calls per turn.
         max_iterations(usize) |session, most| session.max_iterations = Some(most);
-        /// Sets what it is doing.
+        /// Sets the status.
         status(SessionStatus) |session, status| session.status = status;
-        /// Sets when it was made.
+        /// Sets the creation time.
         created_at(DateTime<Utc>) |session, at| session.created_at = at;
     }
 
-    /// Sets when it was last changed.
+    /// Sets the time of the last change.
     #[must_use]
     pub fn updated_at(mut self, at: DateTime<Utc>) -> Self {
         self.updated_at = Some(at);

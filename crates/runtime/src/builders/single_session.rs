@@ -1,4 +1,4 @@
-//! Builds one session with a harness and an agent of its own.
+//! Builds one session with its own harness and agent.
 
 use windlass_core::agent::Agent;
 use windlass_core::capability_types::AgentCapabilityConfig;
@@ -13,7 +13,7 @@ use windlass_core::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 use super::{AgentBuilder, HarnessBuilder, SessionBuilder, now};
 use crate::runtime::own_records;
 
-/// Builds one session with a harness and an agent of its own. Calls may come in any order.
+/// Builds one session with its own harness and agent. Calls may come in any order.
 ///
 /// ```
 /// # use windlass_core::llmsim_driver::LlmSimConfig;
@@ -42,7 +42,7 @@ pub struct SingleSessionBuilder {
     session: SessionBuilder,
 }
 
-/// Setters that pass a value on to one of the three records.
+/// Setters that forward a value to one of the three records.
 macro_rules! passed_on {
     ($($(#[$doc:meta])* $name:ident($ty:ty) => $record:ident.$setter:ident;)*) => {$(
         $(#[$doc])*
@@ -101,9 +101,9 @@ impl SingleSessionBuilder {
         agent_capability(impl Into<AgentCapabilityConfig>) => agent.capability;
         /// Enables a capability on the session.
         session_capability(impl Into<AgentCapabilityConfig>) => session.capability;
-        /// Sets how many model calls a turn may make, on the agent.
+        /// Sets the maximum number of model calls per turn, on the agent.
         agent_max_iterations(usize) => agent.max_iterations;
-        /// Sets how many model calls a turn may make, on the session.
+        /// Sets the maximum number of model calls per turn, on the session.
         session_max_iterations(usize) => session.max_iterations;
         /// Sets the session's title.
         session_title(impl Into<String>) => session.title;
@@ -115,19 +115,19 @@ impl SingleSessionBuilder {
         harness_default_model_id(ModelId) => harness.default_model_id;
         /// Sets the agent's model.
         agent_default_model_id(ModelId) => agent.default_model_id;
-        /// Sets the harness's name to show.
+        /// Sets the harness's display name.
         harness_display_name(impl Into<String>) => harness.display_name;
-        /// Sets the agent's name to show.
+        /// Sets the agent's display name.
         agent_display_name(impl Into<String>) => agent.display_name;
-        /// Sets what the harness is for.
+        /// Sets the harness's description.
         harness_description(impl Into<String>) => harness.description;
-        /// Sets what the agent is for.
+        /// Sets the agent's description.
         agent_description(impl Into<String>) => agent.description;
-        /// Sets where tools may connect to, on the harness.
+        /// Sets the hosts that tools may connect to, on the harness.
         harness_network_access(NetworkAccessList) => harness.network_access;
-        /// Sets where tools may connect to, on the agent.
+        /// Sets the hosts that tools may connect to, on the agent.
         agent_network_access(NetworkAccessList) => agent.network_access;
-        /// Sets where tools may connect to, on the session.
+        /// Sets the hosts that tools may connect to, on the session.
         session_network_access(NetworkAccessList) => session.network_access;
         /// Adds a file on the harness.
         harness_initial_file(InitialFile) => harness.initial_file;
@@ -135,19 +135,19 @@ impl SingleSessionBuilder {
         agent_initial_file(InitialFile) => agent.initial_file;
         /// Adds a file on the session.
         session_initial_file(InitialFile) => session.initial_file;
-        /// Adds a tool that the client runs, on the agent.
+        /// Adds a client-side tool, on the agent.
         agent_tool(ToolDefinition) => agent.tool;
-        /// Adds a tool that the client runs, on the session.
+        /// Adds a client-side tool, on the session.
         session_tool(ToolDefinition) => session.tool;
         /// Sets the session's MCP servers.
         session_mcp_servers(ScopedMcpServers) => session.mcp_servers;
-        /// Sets the language to answer in.
+        /// Sets the language of answers.
         locale(impl Into<String>) => session.locale;
         /// Adds a label to the session.
         tag(impl Into<String>) => session.tag;
     }
 
-    /// Gives the session this id, and a harness and an agent of the same uuid: whoever goes on with it finds and replaces them.
+    /// Gives the session this ID, and gives its harness and agent the same UUID, so that a later process finds and replaces them.
     pub(crate) fn of_its_own(mut self, id: SessionId) -> Self {
         let (harness_id, agent_id) = own_records(id);
         self.harness = self.harness.id(harness_id);

@@ -1,4 +1,4 @@
-//! What a model call came to, as it was recorded.
+//! Recorded ends of model calls.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use windlass_core::events::{
 use windlass_core::message::Message;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::ExecId;
-use windlass_turn::{Answer, Failure, Input, RequestedCall, derive};
+use windlass_turn::{Answer, Failure, Input, OUTPUT_SCHEMA_MISMATCH, RequestedCall, derive};
 
 use super::results::result_of;
 
-/// Reads the end of a model call from its events, and from those that follow.
+/// Reads the end of a model call from its events and the following ones.
 pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
     let exec_id = rest.first()?.context.exec_id?;
     let (mut generation, mut message) = (None, None);
@@ -37,8 +37,8 @@ pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
     None
 }
 
-/// A summary stands in the record that it made, and what was sent for it in that of the call. One that was cut off without anybody asking for it had no
-/// time left.
+/// The summary is in its own record; the request that produced it is in the record of the model call. A summary that was cut off without an interrupt
+/// ran out of time.
 fn end_of_summary(
     exec_id: ExecId,
     generation: &LlmGenerationData,
@@ -88,14 +88,33 @@ fn answer(generation: &LlmGenerationData, message: &Message, after: &[Arc<Event>
         thinking_signature: message.thinking_signature.clone(),
         reasoning_items: message.reasoning_items.clone(),
         calls: calls.collect(),
+        mismatch: mismatch(after),
         phase: message.phase,
         metadata: generation.metadata.clone(),
         prompt: None,
     }
 }
 
-/// Calls that were refused at first sight begin and end before any other begins. One that ran alone and failed in the
-/// same words looks the same, and is the same.
+/// Returns why an answer was not accepted, from the repair or the end of the turn that follows it.
+fn mismatch(after: &[Arc<Event>]) -> Vec<String> {
+    match after.first().map(|next| &next.data) {
+        Some(EventData::OutputRejected(data)) => data.errors.clone(),
+        Some(EventData::TurnFailed(data))
+            if data.error_code.as_deref() == Some(OUTPUT_SCHEMA_MISMATCH) =>
+        {
+            let fields = data.error_fields.as_ref();
+            let errors = fields.and_then(|fields| fields.get("errors")?.as_array());
+            let errors = errors.into_iter().flatten();
+            errors
+                .filter_map(|it| it.as_str().map(str::to_owned))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Calls that the preflight refused begin and end before any other begins. A call that ran alone and failed with the same text looks the same, and is
+/// equivalent.
 fn refusals(after: &[Arc<Event>]) -> Vec<(ExecId, String)> {
     let Some((EventData::ActStarted(_), pairs)) =
         after.split_first().map(|(first, rest)| (&first.data, rest))
@@ -121,7 +140,7 @@ fn refusals(after: &[Arc<Event>]) -> Vec<(ExecId, String)> {
     pairs.chunks_exact(2).map_while(refusal).collect()
 }
 
-/// A call that failed ended its turn, as did one that the turn had no time left for.
+/// A failed call ended its turn, as did a call that reached the turn's time limit.
 fn failed(
     exec_id: ExecId,
     generation: &LlmGenerationData,

@@ -1,10 +1,10 @@
-//! Whether two events say the same, but for ids, times and durations.
+//! Compares two events, except for IDs, times and durations.
 
 use serde_json::Value;
 use windlass_core::events::Event;
 use windlass_core::traits::SECRET_MASK;
 
-/// Returns where two events differ first; `None` when they say the same.
+/// Returns the first difference of two events; `None` if they are equivalent.
 pub(super) fn difference(expected: &Event, got: &Event) -> Option<String> {
     if expected.event_type != got.event_type {
         return Some("type".to_owned());
@@ -45,7 +45,7 @@ fn differ(path: &str, expected: &Value, got: &Value) -> Option<String> {
     }
 }
 
-/// Times and durations, and the name of the configuration, which the report counts by itself.
+/// Times, durations and the digest of the configuration, which the report counts separately.
 fn is_measure(key: &str) -> bool {
     let names = [
         "ts",
@@ -65,7 +65,7 @@ fn is_recorded_since(key: &str) -> bool {
 
 const DIGITS: usize = 32;
 
-/// Leaves the kind of every id in a text and takes out which one it is.
+/// Replaces every ID in a text with its kind.
 fn masked(text: &str) -> String {
     let mut pieces = text.split('_');
     let mut masked = pieces.next().unwrap_or_default().to_owned();

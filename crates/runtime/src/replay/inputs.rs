@@ -1,7 +1,7 @@
-//! From what was recorded back to what must have happened.
+//! Derives the inputs of a thread from its recorded events.
 //!
-//! Every decision leaves events of which the first tells what it was about, and what follows holds the rest of it. A
-//! decision whose events could also come from two that follow each other may be read either way: it says the same.
+//! The first event of a decision shows its kind, and the following ones contain the rest. Events of one decision that could also come from two
+//! consecutive ones may be read either way, because the result is the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use windlass_core::events::{Event, EventData, ToolStatus, TurnOutline, TurnStartedData};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{Input, OnBusy, QueueEdit, Remember, Tail, Thread};
+use windlass_turn::{Input, OnBusy, QueueEdit, Remember, Thread, UnflushedText};
 
 use super::answers::{end_of_call, failure_of};
 use super::results::{finished, results, waits};
 
-/// What led to the next events.
+/// The cause of the next events.
 pub(super) enum Cause {
-    /// An input.
+    /// An input of the thread's state machine.
     Input(Box<Input>),
-    /// Streamed text.
-    Text(ExecId, Tail),
-    /// Nothing that the machine decides.
+    /// Streamed text that the step with this ID flushed.
+    Text(ExecId, UnflushedText),
+    /// Events that the turn machine does not decide.
     Outside,
-    /// Nothing that could.
+    /// Events without a known cause.
     Unknown,
 }
 
@@ -38,12 +38,12 @@ impl From<Option<Input>> for Cause {
     }
 }
 
-/// Says what led to the next events of a thread.
+/// Returns the cause of a thread's next events.
 pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
     let Some(first) = rest.first() else {
         return Cause::Unknown;
     };
-    // What a compaction is made of was not decided from the conversation, and what a backend does is its own.
+    // The inputs of a compaction and the output of an external agent do not follow from the conversation.
     let is_elsewhere = |outline: Option<&TurnOutline>| {
         outline.is_some_and(|it| it.compaction == Some(true) || it.backend.is_some())
     };
@@ -164,14 +164,14 @@ fn is_emitted(data: &EventData) -> bool {
     )
 }
 
-/// Tells whether the turn had no more time when something happened, and so ended by it.
+/// Returns whether an event came after the turn's deadline, which therefore ended it.
 fn is_overdue(thread: &Thread, event: &Event) -> bool {
     let deadline = thread.turn().and_then(|turn| turn.deadline);
     let ended = matches!(&event.data, EventData::ApprovalDecided(data) if data.reason.as_deref() == Some("turn_terminal"));
     ended && deadline.is_some_and(|deadline| deadline <= event.ts)
 }
 
-/// An input that starts a turn, or a message of the host's. Calls without results are closed before either.
+/// An input that starts a turn, or a message of the host. Calls without results are closed before either.
 fn begin(thread: &Thread, rest: &[Arc<Event>]) -> Option<Input> {
     let is_repair = |event: &&Arc<Event>| matches!(event.data, EventData::TranscriptRepaired(_));
     let body = &rest[rest.iter().take_while(is_repair).count()..];
@@ -201,7 +201,7 @@ fn time_of(event: &Event, started: &TurnStartedData) -> Option<Duration> {
     (started.deadline? - event.ts).to_std().ok()
 }
 
-/// Somebody wanted the turn to stop; or somebody said something that was to take its place.
+/// The turn was interrupted, or a new input replaced it.
 fn interrupt(rest: &[Arc<Event>], turn_id: TurnId, reason: Option<String>) -> Input {
     let idled = rest.iter().position(|event| {
         matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
@@ -229,13 +229,13 @@ fn submit(message: &Message, on_busy: OnBusy, deadline_ms: Option<u64>) -> Input
 
 fn text_of(event: Option<&Arc<Event>>) -> Cause {
     let tail = event.and_then(|event| match &event.data {
-        EventData::ReasonThinkingDelta(data) => Some(Tail {
+        EventData::ReasonThinkingDelta(data) => Some(UnflushedText {
             thinking: data.delta.clone(),
-            ..Tail::default()
+            ..UnflushedText::default()
         }),
-        EventData::OutputMessageDelta(data) => Some(Tail {
+        EventData::OutputMessageDelta(data) => Some(UnflushedText {
             text: data.delta.clone(),
-            ..Tail::default()
+            ..UnflushedText::default()
         }),
         _ => None,
     });

@@ -1,8 +1,7 @@
-//! Running a recorded session again.
+//! Replays a recorded session.
 //!
-//! The turn machine is pure, so what it decided can be decided again: from the recorded events follow the inputs that
-//! led to them, and with those and the recorded state the machine is asked anew, with the configuration that the
-//! session has now. Nothing is called, nothing is run and nothing is recorded.
+//! The turn machine is pure, so its decisions can be repeated: the inputs are derived from the recorded events. The machine decides again from those
+//! and the recorded state, with the session's current configuration. No model or tool is called, and nothing is recorded.
 
 mod answers;
 mod compare;
@@ -20,7 +19,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use crate::runtime::{ForkAt, ForkOptions, InProcessRuntime};
 use player::Player;
 
-/// Runs a recorded session again, with the answers of models and tools that were recorded.
+/// Replays a recorded session with its recorded answers of models and tools.
 #[derive(Debug, Clone)]
 pub struct Replay {
     runtime: InProcessRuntime,
@@ -29,7 +28,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Begins the replay of a session.
+    /// Creates a replay of a session.
     #[must_use]
     pub fn of(runtime: &InProcessRuntime, session_id: SessionId) -> Self {
         Self {
@@ -39,16 +38,16 @@ impl Replay {
         }
     }
 
-    /// Ends the replay with a turn.
+    /// Sets the last turn of the replay.
     #[must_use]
     pub fn until(mut self, turn_id: TurnId) -> Self {
         self.until = Some(turn_id);
         self
     }
 
-    /// Decides everything again and reports the first event that comes out differently.
+    /// Repeats every decision and reports the first event that differs.
     pub async fn run(&self) -> Result<ReplayReport> {
-        // A whole configuration is made inside: too much for the caller's own future.
+        // The future contains a whole configuration, so it is boxed.
         Box::pin(async {
             let player = Player::load(&self.runtime.inner, self.session_id, self.until).await?;
             Box::pin(player.play()).await
@@ -56,7 +55,7 @@ impl Replay {
         .await
     }
 
-    /// Forks the session where the replay ends, and returns the new one to go on with a live model.
+    /// Forks the session at the end of the replay, and returns the new session for use with a live model.
     pub async fn then_live(&self) -> Result<SessionId> {
         let at = self.until.map_or(ForkAt::Latest, ForkAt::Turn);
         let options = ForkOptions::new();
@@ -66,31 +65,31 @@ impl Replay {
     }
 }
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// How many events came out as recorded.
+    /// Number of events that are as recorded.
     pub events: usize,
-    /// How many turns began among them.
+    /// Number of turns that began among them.
     pub turns: usize,
-    /// The turns that would work with another prompt, model or tools today.
+    /// Turns that would have another prompt, model or tools today.
     pub reconfigured: Vec<TurnId>,
-    /// The first event that came out differently; none when all are the same.
+    /// The first event that differs; `None` if there is none.
     pub divergence: Option<Divergence>,
 }
 
-/// An event that came out differently.
+/// An event that differs.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// Its place among the session's events, from 0.
+    /// Its index among the session's events, from 0.
     pub index: usize,
-    /// What was recorded; nothing where the record ends before.
+    /// The recorded event; `None` if the record ends before.
     pub expected: Option<Arc<Event>>,
-    /// What came out; nothing where the machine stops before.
+    /// The replayed event; `None` if the machine stops before.
     pub got: Option<Arc<Event>>,
-    /// Which part of the event differs, or why there is none.
+    /// The part of the event that differs, or why there is no event.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! Asks the machine again, decision by decision.
+//! Repeats the machine's decisions one by one.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use windlass_core::message::Controls;
 use windlass_core::remembered_calls::call_digest;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::StreamKey;
-use windlass_turn::{Decision, Input, Moment, Rejected, Thread, TurnPlan};
+use windlass_turn::{Decision, DecisionContext, Input, Rejected, Thread, TurnPlan};
 
 use super::compare::difference;
 use super::inputs::{Cause, cause_of};
@@ -24,16 +24,16 @@ use crate::steps::prompt_view;
 use crate::thread::{PROCESS_STOPPED, StepScope};
 use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 
-/// How many events are read at a time.
+/// Number of events read at a time.
 const PAGE: usize = 1024;
 /// Seconds of a budget that no turn uses up: about 100 years.
 const FAR_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 
-/// A replay under way. The state moves on by what was recorded, so that ids stay what they were.
+/// A running replay. The state advances by the record, so that IDs stay the same.
 pub(super) struct Player {
     inner: Arc<Inner>,
     events: Vec<Arc<Event>>,
-    /// How many of them are to come out again. Those that follow only help to read these.
+    /// Number of events to replay. The later ones only help to interpret these.
     end: usize,
     at: usize,
     thread: Thread,
@@ -92,15 +92,15 @@ impl Player {
                     continue;
                 }
                 Cause::Text(exec_id, tail) => {
-                    let moment = Moment {
+                    let ctx = DecisionContext {
                         tail: Some(&tail),
-                        ..self.moment()
+                        ..self.ctx()
                     };
-                    self.thread.chunk(exec_id, &moment)
+                    self.thread.chunk(exec_id, &ctx)
                 }
                 Cause::Input(input) => {
                     let input = self.with_context(*input).await?;
-                    self.thread.decide(input, &self.moment())
+                    self.thread.decide(input, &self.ctx())
                 }
             };
             self.check(decided);
@@ -108,10 +108,10 @@ impl Player {
         Ok(self.report)
     }
 
-    /// The time is that of the record. No id of the decision is looked at, so any will do.
-    fn moment(&self) -> Moment<'_> {
+    /// The time is the recorded one. IDs of the decision are not compared, so any value will do.
+    fn ctx(&self) -> DecisionContext<'_> {
         let context = self.context.as_deref();
-        Moment {
+        DecisionContext {
             now: self.events[self.at].ts,
             uuid: self.events[self.at].id.uuid(),
             plan: context.map_or(&self.idle_plan, |context| &context.plan),
@@ -120,7 +120,7 @@ impl Player {
         }
     }
 
-    /// Adds to an input what comes from the configuration and not from the record.
+    /// Adds the parts of an input that come from the configuration and not from the record.
     async fn with_context(&mut self, mut input: Input) -> Result<Input> {
         match &mut input {
             Input::Submit { message, .. } if self.starts_turn() => {
@@ -131,7 +131,7 @@ impl Player {
                 let controls = next.and_then(|next| next.message.controls.clone());
                 self.context = match failure {
                     None => Some(self.assemble(controls).await?),
-                    // It failed because it could not be configured, or on its way: that is on record.
+                    // The recorded failure to configure or start the turn is used.
                     Some(_) if self.has_config() => self.assemble(controls).await.ok(),
                     Some(_) => None,
                 };
@@ -168,7 +168,7 @@ impl Player {
         config.flatten().is_some_and(|config| !config.is_empty())
     }
 
-    /// Returns the tools that MCP servers offered the turn that begins next, as they are on record.
+    /// Returns the recorded tools of MCP servers for the turn that begins next.
     fn discovered(&self) -> Arc<DiscoveredTools> {
         let is_idle = |event: &&Arc<Event>| !event.data.ends_turn();
         let rest = || self.events[self.at..].iter().take_while(is_idle);
@@ -196,7 +196,7 @@ impl Player {
         let assembled = assemble(&self.inner, self.thread.session_id(), asked);
         let assembled = Box::pin(assembled).await?;
         let mut context = assembled.context;
-        // A window that was not known then, or is another today, makes nothing shorter in a turn that went on without.
+        // If the recorded turn was not compacted, a context window that was unknown or different then must not compact it now.
         if !self.compacts() {
             context.plan.compaction = None;
         }
@@ -219,7 +219,7 @@ impl Player {
             .take_while(move |data| !std::mem::replace(&mut is_over, data.ends_turn()))
     }
 
-    /// Tells whether the turn that begins here made its history shorter by itself, or would have had to.
+    /// Returns whether the turn that begins here compacted its history automatically, or would have had to.
     fn compacts(&self) -> bool {
         self.turn_events().any(|data| match data {
             EventData::ContextCompacting(data) => data.auto == Some(true),
@@ -228,7 +228,7 @@ impl Player {
         })
     }
 
-    /// Returns what was allowed for good when the turn began: what ran in it although nobody was asked, whatever is remembered today.
+    /// Returns the approvals that were remembered when the turn began: the calls that ran in it without approval, whatever is remembered today.
     fn remembered(&self) -> Arc<[String]> {
         if self.inner.remembered.is_none() {
             return Arc::new([]);
@@ -249,13 +249,13 @@ impl Player {
         began.into_iter().collect()
     }
 
-    /// Returns the budgets that count for the turn that begins here: those which refused something in it, and no others. What today's would refuse
-    /// went on then.
+    /// Returns the budgets that apply to the turn that begins here: only those that refused something in it. A budget of today must not refuse work
+    /// that ran then.
     fn budgets(&self, today: &Budgets) -> Budgets {
         let mut budgets = Budgets::default();
         for data in self.turn_events() {
             match data {
-                // Of a deadline it counts whether there is one.
+                // Only the presence of a deadline matters.
                 EventData::TurnStarted(data) if data.deadline.is_some() => {
                     budgets.turn.seconds = Some(FAR_SECONDS);
                 }
@@ -270,7 +270,7 @@ impl Player {
         budgets
     }
 
-    /// Compares what the machine says now with the record, and moves on by the record.
+    /// Compares the machine's decision with the record, and advances by the record.
     fn check(&mut self, decided: std::result::Result<Decision, Rejected>) {
         let events = match decided {
             Err(rejected) => return self.diverge(None, rejected.to_string()),
@@ -331,7 +331,7 @@ fn is_refused_by_budget(data: &ToolCompletedData) -> bool {
     error.starts_with("not run: the ") && error.contains("'s budget of ")
 }
 
-/// Sets the limit that ended a turn, as its end names it.
+/// Sets the limit that ended a turn, from its recorded end.
 fn refused_by(end: &TurnFailedData, budgets: &mut Budgets) {
     let Some(fields) = &end.error_fields else {
         return;
@@ -360,7 +360,7 @@ fn refused_by(end: &TurnFailedData, budgets: &mut Budgets) {
     }
 }
 
-/// Reads all events of a session. Without any of them, what follows cannot be decided again.
+/// Reads all events of a session. If any is missing, the later decisions cannot be repeated.
 async fn read(inner: &Inner, session_id: SessionId) -> Result<Vec<Arc<Event>>> {
     let key = StreamKey::from(session_id);
     let mut events: Vec<Arc<Event>> = Vec::new();

@@ -1,4 +1,4 @@
-//! What calls came to, as it was recorded.
+//! Recorded results of tool calls.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_core::message::ContentPart;
 use windlass_core::tools::{ToolResult, ToolResultImage};
 use windlass_turn::{Input, ToolOutcome, Wait};
 
-/// A call that ran and is done.
+/// A call that has finished.
 pub(super) fn finished(event: &Event, data: &ToolCompletedData) -> Option<Input> {
     let outcome = ToolOutcome {
         status: data.status,
@@ -24,7 +24,7 @@ pub(super) fn finished(event: &Event, data: &ToolCompletedData) -> Option<Input>
     })
 }
 
-/// A call that ran and turned out to need somebody.
+/// A call that started and then needed an approval or an external result.
 pub(super) fn waits(event: &Event) -> Option<Input> {
     let (call, wait) = match &event.data {
         EventData::ToolCallRequested(data) => (
@@ -57,7 +57,7 @@ pub(super) fn waits(event: &Event) -> Option<Input> {
     })
 }
 
-/// Answers from outside, as many as stand together.
+/// Consecutive external answers, as one input.
 pub(super) fn results(rest: &[Arc<Event>]) -> Option<Input> {
     let pairs = rest.chunks_exact(2).map_while(|pair| {
         let (EventData::ToolCallResolved(resolved), EventData::ToolCompleted(completed)) =
@@ -75,7 +75,7 @@ pub(super) fn results(rest: &[Arc<Event>]) -> Option<Input> {
     (!results.is_empty()).then_some(Input::ToolResults { results })
 }
 
-/// The record of a failure that said nothing else has its error as its value too; the digest tells how it was given.
+/// A failure without a value is recorded with its error as the value too; the digest shows how it was submitted.
 fn as_given(result: ToolResult, digest: &str) -> ToolResult {
     let bare = ToolResult {
         result: None,
@@ -90,7 +90,7 @@ fn as_given(result: ToolResult, digest: &str) -> ToolResult {
     }
 }
 
-/// Returns the result that a record of a call holds.
+/// Returns the result in the record of a call.
 pub(super) fn result_of(data: &ToolCompletedData) -> ToolResult {
     let parts = data.result.as_deref().unwrap_or_default();
     let answer = parts.iter().find_map(|part| match part {

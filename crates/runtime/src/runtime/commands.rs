@@ -1,4 +1,4 @@
-//! Commands that a person types.
+//! Slash commands of capabilities.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::steps::side_call;
 use crate::turn_context::{Assembled, ContextRequest, Contributions, Records, assemble, guarded};
 
 impl InProcessRuntime {
-    /// Lists the commands of a session's capabilities; of two with one name, the first is shown.
+    /// Lists the commands of a session's capabilities; of two with the same name, the first is listed.
     pub async fn list_commands(&self, session_id: SessionId) -> Result<Vec<CommandDescriptor>> {
         let mut commands: Vec<CommandDescriptor> = Vec::new();
         for capability in self.capabilities(session_id).await? {
@@ -35,7 +35,7 @@ impl InProcessRuntime {
         Ok(commands)
     }
 
-    /// Carries out a command of the first capability that declares it.
+    /// Runs a command of the first capability that declares it.
     pub async fn execute_command(
         &self,
         session_id: SessionId,
@@ -47,7 +47,7 @@ impl InProcessRuntime {
             session_id,
         });
         let context = CommandExecutionContext { session_id, host };
-        // In a task of its own, so that a command that panics is only a command that failed.
+        // Runs in its own task, so that a panic only fails the command.
         let name = request.name.clone();
         let running = tokio::spawn(async move { owner.execute_command(&request, &context).await });
         running
@@ -78,7 +78,7 @@ impl InProcessRuntime {
     }
 }
 
-/// What a command sees of its session.
+/// A command's access to its session.
 struct SessionHost {
     inner: Arc<Inner>,
     session_id: SessionId,

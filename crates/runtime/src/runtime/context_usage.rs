@@ -1,4 +1,4 @@
-//! How much of a model's window a conversation takes.
+//! How much of a model's window a conversation uses.
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::Controls;
@@ -13,9 +13,9 @@ use crate::turn_context::{ContextRequest, assemble};
 pub struct ContextUsage {
     /// Tokens of the prompt, the tools and the conversation.
     pub estimated_tokens: u64,
-    /// Tokens that the model's window has; 64,000 if it is unknown.
+    /// Size of the model's window in tokens; 64,000 if it is unknown.
     pub window_tokens: u64,
-    /// Above how many tokens the history is compacted before a model call.
+    /// Number of tokens above which the history is compacted before a model call.
     pub compacts_above: u64,
     /// Whether it is compacted automatically.
     pub compacts_automatically: bool,

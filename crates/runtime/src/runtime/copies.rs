@@ -1,11 +1,11 @@
-//! What a fork takes along beside the conversation.
+//! The data that a fork copies in addition to the conversation.
 
 use windlass_core::error::Result;
 use windlass_core::session_file::InitialFile;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore};
 use windlass_core::typed_id::SessionId;
 
-/// Copies all files and directories. A new session that has files already shares them with everybody.
+/// Copies all files and directories. A new session that already has files uses a shared file system.
 pub(super) async fn copy_files(
     files: &dyn SessionFileSystem,
     from: SessionId,
@@ -28,8 +28,7 @@ pub(super) async fn copy_files(
     Ok(())
 }
 
-/// Copies one file, unless it was deleted in the meantime. It is put there as the host puts files, since nobody is to
-/// be asked about it again.
+/// Copies one file unless it was deleted in the meantime. It is written with the host's rights, because the copy needs no approval.
 async fn copy_file(
     files: &dyn SessionFileSystem,
     from: SessionId,
@@ -48,7 +47,7 @@ async fn copy_file(
     files.seed_initial_file(to, &copy).await
 }
 
-/// Copies all values. Secrets stay where they were put.
+/// Copies all values, but no secrets.
 pub(super) async fn copy_values(
     storage: &dyn SessionStorageStore,
     from: SessionId,

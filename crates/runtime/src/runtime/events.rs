@@ -1,4 +1,4 @@
-//! Reading events: all, by page, or as they come.
+//! Reading events: all, by page, or as a stream.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -19,14 +19,14 @@ use super::InProcessRuntime;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 
-/// How many events a reader takes at a time, and about how many stored bytes: a reader that stalls holds no more.
+/// Number of events, and approximately of stored bytes, per page; a stalled reader holds no more.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 64 * 1024;
-/// How long a subscription waits for a journal that cannot be read.
+/// Pause of a subscription before it reads an unavailable journal again.
 const READ_AGAIN: Duration = Duration::from_millis(250);
 
 impl InProcessRuntime {
-    /// Returns the events of all sessions in the order in which they were recorded. What a fork shares came with its parent.
+    /// Returns the events of all sessions in the order in which they were recorded. Events that a fork shares are listed with its parent.
     pub async fn events(&self) -> Result<Vec<Event>> {
         let journal = &*self.inner.backends.journal;
         let events = all_events(journal).await.map_err(from_journal)?;
@@ -38,8 +38,8 @@ impl InProcessRuntime {
         self.events_since(session_id, 0, usize::MAX).await
     }
 
-    /// Returns the events of a session after a number, at most `limit`; costs what it returns, and brings no session
-    /// into memory.
+    /// Returns at most `limit` events of a session after a sequence number. The cost depends only on the number of events returned, and no session is
+    /// loaded into memory.
     pub async fn events_since(
         &self,
         session_id: SessionId,
@@ -50,14 +50,14 @@ impl InProcessRuntime {
         let backends = &self.inner.backends;
         let page = backends.journal.read(&key, sequence, limit).await;
         let page = page.map_err(from_journal)?;
-        // Who has records is there; one without any may still be.
+        // A session with events exists; one without any may exist, too.
         if page.head == 0 && !backends.session_store.has_session(session_id).await? {
             return Err(AgentLoopError::SessionNotFound(session_id));
         }
         Ok(page.events)
     }
 
-    /// Returns the number of the newest event of a session; 0 if there is none.
+    /// Returns the sequence number of the newest event of a session; 0 if there is none.
     pub async fn latest_sequence(&self, session_id: SessionId) -> Result<u64> {
         self.inner.slot(session_id).await?;
         let key = StreamKey::from(session_id);
@@ -66,7 +66,7 @@ impl InProcessRuntime {
         Ok(page.map_err(from_journal)?.head)
     }
 
-    /// Returns the events of a session from now on, as they are recorded.
+    /// Streams the future events of a session as they are recorded.
     ///
     /// ```
     /// # use windlass_core::llmsim_driver::LlmSimConfig;
@@ -90,7 +90,7 @@ impl InProcessRuntime {
         self.subscribe_after(session_id, head).await
     }
 
-    /// Returns the events of a session after a number: first those that are recorded, then as they come.
+    /// Streams the events of a session after a sequence number: first the recorded ones, then new ones.
     pub async fn subscribe_after(
         &self,
         session_id: SessionId,
@@ -118,9 +118,9 @@ impl InProcessRuntime {
     }
 }
 
-/// The events of a session, read from the journal at the reader's own pace: a slow reader falls behind and loses
-/// nothing. What retention has removed shows as one `journal.pruned` event with the range. While the journal cannot be
-/// read it waits. It ends when the session is removed, or at a record that is damaged.
+/// The events of a session, read from the journal at the reader's own pace: a slow reader falls behind and loses nothing. Events that retention has
+/// removed appear as one `journal.pruned` event with the range. While the journal is unavailable, the stream waits. It ends when the session is
+/// removed, or at a damaged record.
 pub struct EventStream {
     state: State,
 }
@@ -143,7 +143,7 @@ struct Cursor {
 }
 
 impl EventStream {
-    /// Waits for the next event; `None` when the session is gone.
+    /// Waits for the next event; `None` if the session was removed.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -180,7 +180,7 @@ impl Stream for EventStream {
 }
 
 impl Cursor {
-    /// Reads the next page, waiting for it if need be, and returns its first event.
+    /// Reads the next page, waiting for it if necessary, and returns its first event.
     async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<Arc<Event>>) {
         let journal = Arc::clone(&self.inner.backends.journal);
         loop {
@@ -190,7 +190,7 @@ impl Cursor {
                 Ok(page) => page,
                 Err(JournalError::Unavailable(cause)) => {
                     tracing::warn!(session = %self.session_id, cause, "events cannot be read now; trying again");
-                    self.inner.world.sleep(READ_AGAIN).await;
+                    self.inner.clock.sleep(READ_AGAIN).await;
                     continue;
                 }
                 Err(JournalError::Removed(_)) => return (self, None),
@@ -220,7 +220,7 @@ impl Cursor {
         }
     }
 
-    /// What a reader finds in place of records that retention has removed. It is in no journal and has no number.
+    /// The event that replaces events which retention has removed. It is not in the journal and has no sequence number.
     fn gap(&self, range: &RangeInclusive<u64>) -> Event {
         let data = EventData::JournalPruned(JournalPrunedData {
             first_sequence: *range.start(),
@@ -228,9 +228,9 @@ impl Cursor {
             digest: None,
         });
         Event {
-            id: EventId::from_uuid(self.inner.world.uuid()),
+            id: EventId::from_uuid(self.inner.clock.uuid()),
             event_type: data.event_type().to_owned(),
-            ts: self.inner.world.now(),
+            ts: self.inner.clock.now(),
             session_id: self.session_id,
             context: EventContext::default(),
             data,

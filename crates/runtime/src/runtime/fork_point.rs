@@ -1,4 +1,4 @@
-//! Where a fork leaves its parent.
+//! The event at which a fork branches off.
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
@@ -9,26 +9,26 @@ use windlass_store::queries::TurnRow;
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
 
-/// Among how many events behind the end of a turn its last record is.
+/// Number of events after the end of a turn among which its last record is.
 const LAST_RECORDS: usize = 16;
-/// How many events are looked at together in search of a turn's beginning.
+/// Number of events read at a time in search of a turn's beginning.
 const PAGE: u64 = 256;
 const PRUNED: &str = "the records of that turn are no longer kept: retention removed them";
 
-/// Where a fork leaves its parent.
+/// The point at which a fork branches off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForkAt {
-    /// At the end of a turn, also of one that was rewound since.
+    /// At the end of a turn, including one that was rewound since.
     Turn(TurnId),
     /// Just before a turn, which may be open.
     Before(TurnId),
-    /// Where the conversation stands; no turn may be open or waiting.
+    /// After the newest event; no turn may be open or parked.
     Latest,
-    /// Before anything was said.
+    /// Before the first input.
     Start,
 }
 
-/// Returns the number of the last event that a fork takes over.
+/// Returns the sequence number of the last event that a fork shares.
 pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
     let parent = Parent {
         inner,
@@ -40,10 +40,10 @@ pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt)
         ForkAt::Turn(turn_id) => parent.last_of(turn_id).await,
         ForkAt::Before(turn_id) => Ok(parent.first_of(turn_id).await? - 1),
         ForkAt::Latest => {
-            let standing = inner.backends.journal.standing(&parent.key).await;
-            let standing = standing.map_err(from_journal)?;
-            let open = standing.open.first();
-            open.map_or(Ok(standing.head), |turn_id| Err(parent.busy(*turn_id)))
+            let status = inner.backends.journal.status(&parent.key).await;
+            let status = status.map_err(from_journal)?;
+            let open = status.open.first();
+            open.map_or(Ok(status.head), |turn_id| Err(parent.busy(*turn_id)))
         }
     }
 }
@@ -74,14 +74,14 @@ impl Parent<'_> {
         queries.turn(&self.key, turn_id).await.map_err(from_query)
     }
 
-    /// Returns the number of the record that ended a turn; `None` while it is open.
+    /// Returns the sequence number of the event that ended a turn; `None` while it is open.
     async fn end_of(&self, turn_id: TurnId) -> Result<Option<u64>> {
         if let Some(end) = self.row(turn_id).await?.and_then(|turn| turn.last_seq) {
             return Ok(Some(end));
         }
         let journal = &self.inner.backends.journal;
-        let standing = journal.standing(&self.key).await.map_err(from_journal)?;
-        match standing.open.contains(&turn_id) {
+        let status = journal.status(&self.key).await.map_err(from_journal)?;
+        match status.open.contains(&turn_id) {
             true => Ok(None),
             false => Err(AgentLoopError::TurnNotFound {
                 session_id: self.session_id,
@@ -100,7 +100,7 @@ impl Parent<'_> {
         last.map(|last| last.seq()).ok_or_else(|| self.pruned())
     }
 
-    /// Returns the number of the record that began a turn; that of an input which still waits is looked for.
+    /// Returns the sequence number of the event that began a turn, or that queued its input.
     async fn first_of(&self, turn_id: TurnId) -> Result<u64> {
         match self.row(turn_id).await? {
             Some(turn) if turn.is_pruned => return Err(self.pruned()),
@@ -111,8 +111,8 @@ impl Parent<'_> {
         let mut before = match self.end_of(turn_id).await? {
             Some(end) => end,
             None => {
-                let standing = journal.standing(&self.key).await;
-                standing.map_err(from_journal)?.head
+                let status = journal.status(&self.key).await;
+                status.map_err(from_journal)?.head
             }
         };
         while before > 0 {
@@ -129,12 +129,12 @@ impl Parent<'_> {
     }
 }
 
-/// Tells whether an event is the last record of a turn that has begun; it comes with the end of the turn.
+/// Returns whether an event is the last record of a turn; it is recorded with the end of the turn.
 fn is_last_of(event: &Event, turn_id: TurnId) -> bool {
     matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
 }
 
-/// Tells whether an event begins a turn, or is the input that still waits for it.
+/// Returns whether an event begins a turn, or queues its input.
 fn begins(event: &Event, turn_id: TurnId) -> bool {
     match &event.data {
         EventData::TurnStarted(started) => started.turn_id == turn_id,

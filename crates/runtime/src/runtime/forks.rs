@@ -1,4 +1,4 @@
-//! Going another way from somewhere in a conversation.
+//! Forks and rewinds of conversations.
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,12 +15,12 @@ use super::copies::{copy_files, copy_values};
 use super::fork_point::{ForkAt, fork_point};
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
-use crate::thread::Mail;
+use crate::thread::ThreadCommand;
 
-/// How many records are looked at together for a first turn.
+/// Number of events read at a time in search of the first turn.
 const PAGE: usize = 64;
 
-/// What is different in a fork.
+/// Differences between a fork and its parent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForkOptions {
     title: Option<String>,
@@ -31,7 +31,7 @@ pub struct ForkOptions {
 }
 
 impl ForkOptions {
-    /// Begins with a fork like its parent.
+    /// Creates options for a fork like its parent.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -44,7 +44,7 @@ impl ForkOptions {
         self
     }
 
-    /// Names the new session, so that whoever asks again finds it. One in which something was recorded is left alone, and the fork
+    /// Sets the ID of the new session, so that a retried request finds it. If that session already has events, it is unchanged and the fork is
     /// refused.
     #[must_use]
     pub fn id(mut self, id: SessionId) -> Self {
@@ -59,14 +59,14 @@ impl ForkOptions {
         self
     }
 
-    /// Says which turn is the first that the fork does not have, as the host calls it.
+    /// Sets the first turn that the fork does not have, by the host's ID of it.
     #[must_use]
     pub fn dropped_turn(mut self, turn_id: TurnId) -> Self {
         self.dropped_turn = Some(turn_id);
         self
     }
 
-    /// Says how many turns the host went back.
+    /// Sets the number of turns that the host went back.
     #[must_use]
     pub fn depth(mut self, depth: u32) -> Self {
         self.depth = Some(depth);
@@ -75,18 +75,21 @@ impl ForkOptions {
 }
 
 impl InProcessRuntime {
-    /// Makes the conversation of a session end after an earlier turn again. What came later stays recorded, but no model
-    /// sees it any more. Files and values stay as they are; no turn may be open or waiting.
+    /// Ends the conversation of a session after an earlier turn again. Later events stay recorded, but no model reads them. Files and values are
+    /// unchanged; no turn may be open or parked.
     pub async fn rewind_session(&self, session_id: SessionId, turn_id: TurnId) -> Result<()> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::Rewind { turn_id, reply })
-            .await
+        slot.ask(&self.inner, |reply| ThreadCommand::Rewind {
+            turn_id,
+            reply,
+        })
+        .await
     }
 
-    /// Makes a session that begins with the conversation of another one up to some place, and returns its id.
+    /// Creates a session that begins with the conversation of another one up to a fork point, and returns its ID.
     ///
-    /// It has the record, the files and the values of the other session as they are now, but not its secrets. From then
-    /// on the two have nothing to do with each other. A file system that sessions share is shared by the fork too.
+    /// It gets the record, the files and the values of the other session as they are now, but not its secrets. From then on the two are independent.
+    /// A file system that sessions share is shared by the fork too.
     pub async fn fork_session(
         &self,
         session_id: SessionId,
@@ -95,7 +98,7 @@ impl InProcessRuntime {
     ) -> Result<SessionId> {
         let inner = Arc::clone(&self.inner);
         inner.slot(session_id).await?;
-        // In a task of its own: whoever goes away leaves no half of a session behind.
+        // Runs in its own task, so that a dropped caller leaves no partial session.
         let forking = tokio::spawn(async move {
             let at_seq = fork_point(&inner, session_id, at).await?;
             let fork = Fork::new(&inner, session_id, at_seq, options.id);
@@ -108,7 +111,7 @@ impl InProcessRuntime {
     }
 }
 
-/// Keeps others from making the same session, until it is dropped.
+/// Reserves the ID of a new session until it is dropped.
 struct Making<'a> {
     inner: &'a Inner,
     child: SessionId,
@@ -136,7 +139,7 @@ impl Drop for Making<'_> {
     }
 }
 
-/// A session in the making.
+/// A session that is being created.
 struct Fork<'a> {
     inner: &'a Arc<Inner>,
     parent: SessionId,
@@ -150,12 +153,11 @@ impl<'a> Fork<'a> {
             inner,
             parent,
             at_seq,
-            child: id.unwrap_or_else(|| SessionId::from_uuid(inner.world.uuid())),
+            child: id.unwrap_or_else(|| SessionId::from_uuid(inner.clock.uuid())),
         }
     }
 
-    /// Makes all that a session is beside its conversation, and then that: from the one commit of the journal on there is a fork, and
-    /// before it nobody sees one.
+    /// Creates the records and files of the new session first, and its events last. The fork becomes visible with that one journal commit.
     async fn make(&self, options: ForkOptions) -> Result<SessionId> {
         let backends = &self.inner.backends;
         let record = backends.session_store.get_session(self.parent).await?;
@@ -174,11 +176,10 @@ impl<'a> Fork<'a> {
         made.map(|()| self.child)
     }
 
-    /// Makes sure that nothing is where the fork will be. A session in which nothing was recorded may be what a process left there that
-    /// was killed; it is taken away.
+    /// Ensures that no session exists with the fork's ID. A session without events may be left over from a process that was killed; it is removed.
     async fn clear_place(&self) -> Result<()> {
         let (backends, child) = (&self.inner.backends, self.child);
-        let there = backends.journal.standing(&StreamKey::from(child)).await;
+        let there = backends.journal.status(&StreamKey::from(child)).await;
         if there.map_err(from_journal)?.head > 0 {
             return Err(AgentLoopError::NotForkable {
                 session_id: self.parent,
@@ -209,7 +210,7 @@ impl<'a> Fork<'a> {
             .map_err(|error| from_fork(self.parent, error))
     }
 
-    /// Tells whether the fork begins with a turn. It is looked up, because a thread that is opened reads all that was said.
+    /// Returns whether the fork begins with a turn. This uses a query, because loading the thread would read the whole conversation.
     async fn has_turns(&self) -> Result<bool> {
         let Some(queries) = &self.inner.backends.queries else {
             return self.reads_turns().await;
@@ -224,7 +225,7 @@ impl<'a> Fork<'a> {
         Ok((turns.entries.first()).is_some_and(|turn| turn.first_seq <= self.at_seq))
     }
 
-    /// The same for a host that brings a journal alone: reads up to the first turn.
+    /// The same for a host without queries: reads the journal up to the first turn.
     async fn reads_turns(&self) -> Result<bool> {
         let (key, mut after) = (StreamKey::from(self.parent), 0);
         loop {
@@ -248,9 +249,9 @@ impl<'a> Fork<'a> {
             depth: options.depth,
         });
         Event {
-            id: EventId::from_uuid(self.inner.world.uuid()),
+            id: EventId::from_uuid(self.inner.clock.uuid()),
             event_type: data.event_type().to_owned(),
-            ts: self.inner.world.now(),
+            ts: self.inner.clock.now(),
             session_id: self.child,
             context: EventContext::default(),
             data,
@@ -260,9 +261,9 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// The fork of a session that works for another one works for nobody.
+    /// The fork of a subagent's session has no parent turn.
     fn record(&self, parent: Session, options: ForkOptions, has_turns: bool) -> Session {
-        let now = self.inner.world.now();
+        let now = self.inner.clock.now();
         Session {
             id: self.child,
             title: options.title.or(parent.title),
@@ -272,10 +273,10 @@ impl<'a> Fork<'a> {
             },
             created_at: now,
             updated_at: now,
-            // The first turn of the one is that of the other.
+            // The fork shares its parent's first turn.
             started_at: parent.started_at.filter(|_| has_turns),
             finished_at: None,
-            // What it shares was used by its parent.
+            // The parent has paid for the shared part.
             usage: None,
             parent_session_id: None,
             subagent_name: None,
@@ -285,7 +286,7 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// Takes back what was made before something failed; the conversation was not.
+    /// Removes everything that was created before a failure; the conversation was not.
     async fn unmake(&self) {
         let Self { inner, child, .. } = *self;
         let backends = &inner.backends;
@@ -301,7 +302,7 @@ impl<'a> Fork<'a> {
     }
 }
 
-/// Says why the journal made no fork.
+/// Converts the journal's error.
 fn from_fork(session_id: SessionId, error: JournalError) -> AgentLoopError {
     match error {
         JournalError::NotForkable { reason, .. } => AgentLoopError::NotForkable {

@@ -1,4 +1,4 @@
-//! What a host can take out of a runtime.
+//! Access to a runtime's services for the host.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use windlass_core::traits::{
 use super::InProcessRuntime;
 use crate::backends::RuntimeMessageStore;
 
-/// What a host can take out of a runtime.
+/// Access to a runtime's services for the host.
 pub trait RuntimeHostAdapter: Send + Sync {
-    /// Returns who finds tokens of connected accounts.
+    /// Returns the resolver of tokens of connected accounts.
     fn connection_resolver(&self) -> Option<Arc<dyn UserConnectionResolver>>;
     /// Returns the capabilities.
     fn capability_registry(&self) -> &CapabilityRegistry;
@@ -22,13 +22,13 @@ pub trait RuntimeHostAdapter: Send + Sync {
     fn driver_registry(&self) -> &DriverRegistry;
     /// Returns the messages.
     fn message_store(&self) -> Arc<dyn RuntimeMessageStore>;
-    /// Returns who takes events.
+    /// Returns the emitter of host events.
     fn event_emitter(&self) -> Arc<dyn EventEmitter>;
     /// Returns the files.
     fn file_store(&self) -> Arc<dyn SessionFileSystem>;
     /// Returns the keys and secrets.
     fn storage_store(&self) -> Option<Arc<dyn SessionStorageStore>>;
-    /// Returns the way to the network.
+    /// Returns the service through which tools access the network.
     fn egress_service(&self) -> Option<Arc<dyn EgressService>>;
 }
 

@@ -1,4 +1,4 @@
-//! Looking at turns that have not ended, without taking them up.
+//! Reading open turns without resuming them.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_turn::{Call, CallState, Turn};
 
 use super::InProcessRuntime;
-use crate::easy::{Need, PendingCall};
+use crate::conversation::{Need, PendingCall};
 
-/// A turn that has not ended, as it is recorded. Whether a process is at work on it now, the record does not say.
+/// An open turn, as recorded. The record does not show whether a process executes it now.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct OpenTurn {
-    /// The turn.
+    /// ID of the open turn.
     pub turn_id: TurnId,
     /// When it began.
     pub started_at: DateTime<Utc>,
-    /// How often it went on in another process.
+    /// Number of times the turn was resumed in another process.
     pub resumed_count: u32,
-    /// The calls of it that wait for somebody.
+    /// Calls for which the turn is parked.
     pub pending: Vec<PendingCall>,
-    /// Messages that were said to it and wait for its next model call.
+    /// Steered messages that wait for its next model call.
     pub steered: Vec<Arc<Message>>,
 }
 
@@ -55,15 +55,15 @@ fn pending(call: &Call) -> Option<PendingCall> {
 }
 
 impl InProcessRuntime {
-    /// Returns the turn of a session that has not ended, with the calls that wait for somebody. Looking takes nothing up:
-    /// it works on a store that is open for reading only, and never counts as a crash of the turn.
+    /// Returns the open turn of a session with its pending calls. No turn is resumed: this works on a store that is open read-only, and never counts
+    /// as a crash of the turn.
     pub async fn open_turn(&self, session_id: SessionId) -> Result<Option<OpenTurn>> {
         let slot = self.inner.slot(session_id).await?;
         let thread = self.inner.look_at(&slot).await?;
         Ok(thread.turn().map(OpenTurn::of))
     }
 
-    /// Returns the id of the question that a call asks, where it waits for the answer.
+    /// Returns the ID of the pending question of a call.
     pub(crate) async fn question_of(
         &self,
         session_id: SessionId,
@@ -80,7 +80,7 @@ impl InProcessRuntime {
         }))
     }
 
-    /// Returns the sessions with a turn that has not ended, or an input that waits for its turn.
+    /// Returns the sessions with an open turn or a queued input.
     pub async fn unfinished_sessions(&self) -> Result<Vec<SessionId>> {
         self.inner.unfinished().await
     }

@@ -41,7 +41,7 @@ pub(crate) use sessions::{is_same, open_session, own_records, reopen_session};
 pub use threads::SessionSummary;
 pub(crate) use turns::CallerGuard;
 
-/// Runs agents inside of a program. Clones share everything.
+/// Runs agents inside of a program. Clones share all state.
 #[derive(Clone)]
 pub struct InProcessRuntime {
     pub(crate) inner: Arc<Inner>,
@@ -57,42 +57,48 @@ impl fmt::Debug for InProcessRuntime {
 }
 
 impl InProcessRuntime {
-    /// Begins a runtime.
+    /// Creates a builder with the defaults.
     #[must_use]
     pub fn builder() -> InProcessRuntimeBuilder {
         InProcessRuntimeBuilder::new()
     }
 
-    /// Returns where the events of all sessions are kept, for a host that reads more of them than is offered here.
+    /// Returns the journal of all sessions, for a host that needs reads which the runtime does not offer.
     #[must_use]
     pub fn journal(&self) -> Arc<dyn windlass_store::Journal> {
         Arc::clone(&self.inner.backends.journal)
     }
 
-    /// Returns what answers about the threads and turns of all sessions; `None` where the backends were made without.
+    /// Returns the operator's approval rules, for a host that reads files for a turn.
+    #[must_use]
+    pub fn approval_rules(&self) -> &windlass_policy::ApprovalRules {
+        &self.inner.settings.approvals
+    }
+
+    /// Returns the queries over the threads and turns of all sessions; `None` if the backends have none.
     #[must_use]
     pub fn queries(&self) -> Option<Arc<dyn windlass_store::Queries>> {
         self.inner.backends.queries.clone()
     }
 
-    /// Returns who speaks with MCP servers, if somebody does.
+    /// Returns the connector to MCP servers, if one is configured.
     #[must_use]
     pub fn mcp(&self) -> Option<Arc<dyn windlass_core::mcp::McpConnector>> {
         self.inner.mcp.clone()
     }
 
-    /// Returns what the turns of this process came to since it began.
+    /// Returns the metrics of this process's turns since it started.
     #[must_use]
-    pub fn turn_figures(&self) -> crate::TurnFigures {
+    pub fn turn_figures(&self) -> crate::TurnMetrics {
         self.inner.figures.read()
     }
 
-    /// Sets who looks at agents before they begin that models start, once: whoever comes later is not asked.
+    /// Sets the host that checks subagents before they start. It can be set once; later calls are ignored.
     pub fn set_subagent_host(&self, host: Arc<dyn crate::SubagentHost>) {
         let _ = self.inner.subagent_host.set(host);
     }
 
-    /// Returns the session that `single_session` made.
+    /// Returns the session that `single_session` added.
     #[must_use]
     pub fn default_session_id(&self) -> Option<SessionId> {
         self.inner.default_session_id
@@ -107,7 +113,7 @@ impl InProcessRuntime {
             .collect())
     }
 
-    /// Returns what the model reads of a session: all messages, or a summary and what came after it.
+    /// Returns the messages of a session that the model reads: all of them, or a summary and the later ones.
     pub async fn context_messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
         let slot = self.inner.slot(session_id).await?;
         let thread = self.inner.look_at(&slot).await?;
@@ -118,7 +124,7 @@ impl InProcessRuntime {
             .collect())
     }
 
-    /// Returns one page of a session's messages; costs what it returns.
+    /// Returns one page of a session's messages; the cost depends only on the size of the page.
     pub async fn messages_page(
         &self,
         session_id: SessionId,
@@ -142,7 +148,7 @@ impl InProcessRuntime {
         self.inner.files.read_file(session_id, path).await
     }
 
-    /// Returns everything that the next turn would work with.
+    /// Returns the complete context of the next turn.
     pub async fn load_context(&self, session_id: SessionId) -> Result<AssembledTurnContext> {
         let history = self.inner.history(session_id).await?;
         let asked = ContextRequest {
@@ -159,7 +165,7 @@ impl InProcessRuntime {
         ))
     }
 
-    /// Looking asks no MCP server: what was offered last is shown.
+    /// A preview queries no MCP server; it shows the tools that were recorded last.
     async fn recorded_tools(&self, session_id: SessionId) -> Result<Discovery> {
         if self.inner.mcp.is_none() {
             return Ok(Discovery::Skip);
@@ -169,15 +175,14 @@ impl InProcessRuntime {
         Ok(Discovery::Recorded(Arc::clone(thread.discovered())))
     }
 
-    /// Returns everything that the first turn of a session would work with. The session is not kept, and its files are
-    /// not put in place.
+    /// Returns the complete context of a session's first turn. The session is not stored and its files are not written.
     pub async fn preview_context(&self, session: Session) -> Result<AssembledTurnContext> {
         let assembled = Box::pin(assemble_unkept(&self.inner, session)).await?;
         Ok(assembled.into_view(Vec::new()))
     }
 }
 
-/// Returns what the newest input of a conversation wished, newest first.
+/// Returns the controls of a conversation's inputs, newest first.
 pub(crate) fn last_controls<'a>(
     newest_first: impl IntoIterator<Item = &'a Message>,
 ) -> Option<Controls> {

@@ -6,7 +6,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_turn::{QueueEdit, Queued};
 
 use super::InProcessRuntime;
-use crate::thread::Mail;
+use crate::thread::ThreadCommand;
 use crate::turn_context::{ContextRequest, assemble};
 
 impl InProcessRuntime {
@@ -32,7 +32,7 @@ impl InProcessRuntime {
             discovery: self.recorded_tools(session_id).await?,
             ..ContextRequest::default()
         };
-        // Boxed because few inputs have images, and every input that starts a turn would be as large.
+        // Boxed because few inputs have images, and the future of every input would be as large.
         let assembled = Box::pin(assemble(&self.inner, session_id, request)).await?;
         assembled.context.check_images()
     }
@@ -50,7 +50,7 @@ impl InProcessRuntime {
         edit: QueueEdit,
     ) -> Result<Vec<Queued>> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::EditQueued {
+        slot.ask(&self.inner, |reply| ThreadCommand::EditQueued {
             turn_id,
             edit,
             reply,
@@ -71,7 +71,7 @@ impl InProcessRuntime {
         reason: Option<String>,
     ) -> Result<()> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::RemoveQueued {
+        slot.ask(&self.inner, |reply| ThreadCommand::RemoveQueued {
             turn_id,
             reason,
             reply,

@@ -1,25 +1,24 @@
-//! Going on with turns that an earlier process left open.
+//! Resumes turns that a previous process left open.
 
 use tokio::task::JoinSet;
 use windlass_core::error::Result;
 use windlass_core::typed_id::SessionId;
 
 use super::InProcessRuntime;
-use crate::thread::Mail;
+use crate::thread::ThreadCommand;
 use crate::turn_result::TurnHandle;
 
-/// How many threads are woken at a time; their records share commits.
+/// Number of threads loaded at a time; their records share commits.
 const MAX_WAKING: usize = 64;
 
 impl InProcessRuntime {
-    /// Takes up every turn that an earlier process left open, and every input that still waits for its turn; returns a
-    /// handle for each session in which there is one. Dropping a handle cancels nothing.
+    /// Resumes every turn that a previous process left open, and starts every queued input. Returns a handle for each such session. Dropping a handle
+    /// cancels nothing.
     ///
-    /// When this returns, every turn that can go on does, and that it does is on record: from then on this process is at
-    /// work on them, and if it goes down before they end that is a crash of theirs. Stop it in order with
-    /// [`shutdown`](Self::shutdown). A turn that has brought down three processes in a row, or ten in all, fails here. One that cannot go on,
-    /// because its journal is damaged or something that it needs is missing, keeps no other from going on: it is logged,
-    /// stays open, and [`resume_open_turn`](Self::resume_open_turn) says why.
+    /// When this returns, the resumption of every turn that can continue is recorded. From then on this process executes them, and a crash before
+    /// their end counts against them; use [`shutdown`](Self::shutdown) for an orderly stop. A turn whose process has crashed three times in a row, or
+    /// ten times in all, fails here. If a turn cannot be resumed, because its journal is damaged or a dependency is missing, it is logged and stays
+    /// open, and the others are resumed. [`resume_open_turn`](Self::resume_open_turn) returns the reason.
     ///
     /// ```
     /// # use windlass_core::llmsim_driver::LlmSimConfig;
@@ -61,10 +60,11 @@ impl InProcessRuntime {
         Ok(turns)
     }
 
-    /// Takes up the turn of a session that an earlier process left open, or the input that waits for its turn; `None` where
-    /// there is neither. A turn that this process is at work on already simply goes on.
+    /// Resumes the turn of a session that a previous process left open, or starts its queued input. Returns `None` if there is neither. A turn that
+    /// this process already executes is unaffected.
     pub async fn resume_open_turn(&self, session_id: SessionId) -> Result<Option<TurnHandle>> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::Resume { reply }).await
+        slot.ask(&self.inner, |reply| ThreadCommand::Resume { reply })
+            .await
     }
 }

@@ -19,11 +19,11 @@ use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::panics::caught_in;
-use crate::thread::{CloseWhen, Mail};
+use crate::thread::{CloseWhen, ThreadCommand};
 use crate::turn_context::{Contributions, Records, guarded};
 
 impl InProcessRuntime {
-    /// Adds or replaces a harness. Sessions that stand on it see the change at their next turn.
+    /// Adds or replaces a harness. Its sessions use the change from their next turn on.
     pub async fn add_harness(&self, harness: Harness) -> Result<()> {
         self.inner.backends.harness_store.add_harness(harness).await
     }
@@ -33,7 +33,7 @@ impl InProcessRuntime {
         self.inner.backends.harness_store.list_harnesses().await
     }
 
-    /// Removes a harness. Sessions that stand on it stay, but have no more turns.
+    /// Removes a harness. Its sessions stay, but cannot run further turns.
     pub async fn remove_harness(&self, id: HarnessId) -> Result<bool> {
         self.inner.backends.harness_store.remove_harness(id).await
     }
@@ -48,17 +48,17 @@ impl InProcessRuntime {
         self.inner.backends.agent_store.list_agents().await
     }
 
-    /// Removes an agent. Sessions that use it stay, but have no more turns.
+    /// Removes an agent. Its sessions stay, but cannot run further turns.
     pub async fn remove_agent(&self, id: AgentId) -> Result<bool> {
         self.inner.backends.agent_store.remove_agent(id).await
     }
 
-    /// Adds a session, checks what it builds on, and puts its files in place.
+    /// Adds a session after validating its harness, agent and capabilities, and writes its initial files.
     pub async fn add_session(&self, session: Session) -> Result<()> {
         open_session(&self.inner, session).await
     }
 
-    /// Records what the host keeps of a session: `session.started`, `session.updated` or `session.forked`.
+    /// Records the host's data of a session: `session.started`, `session.updated` or `session.forked`.
     pub async fn note_session(
         &self,
         session_id: SessionId,
@@ -66,14 +66,14 @@ impl InProcessRuntime {
     ) -> Result<Event> {
         let slot = self.inner.slot(session_id).await?;
         let data = Box::new(data.into());
-        slot.ask(&self.inner, |reply| Mail::Note { data, reply })
+        slot.ask(&self.inner, |reply| ThreadCommand::Note { data, reply })
             .await
     }
 
     /// Returns a session's record.
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
         let slot = self.inner.slot(session_id).await?;
-        // Status and figures are the thread's. One that works or rests in memory has noted them in the record.
+        // Status and usage come from the thread. A thread in memory has already written them to the record.
         let looked = match slot.published() {
             Some(_) => None,
             None => Some(self.inner.look_at(&slot).await?),
@@ -105,12 +105,12 @@ impl InProcessRuntime {
         self.inner.backends.session_store.list_sessions().await
     }
 
-    /// Returns the ids of all sessions, which costs less than the sessions do.
+    /// Returns the IDs of all sessions, which is cheaper than listing them.
     pub async fn session_ids(&self) -> Result<Vec<SessionId>> {
         self.inner.backends.session_store.session_ids().await
     }
 
-    /// Returns the ids of sessions that work for another one, the newest first: of one parent or of all, `limit` behind the first `skip`.
+    /// Returns the IDs of subagent sessions, newest first: of one parent or of all, at most `limit` after the first `skip`.
     pub async fn child_ids(
         &self,
         parent: Option<SessionId>,
@@ -121,13 +121,13 @@ impl InProcessRuntime {
         sessions.child_ids(parent, skip, limit).await
     }
 
-    /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
+    /// Removes a session with its messages, events, files, values and secrets. A running turn is cancelled first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
         self.remove_when(session_id, CloseWhen::Now).await
     }
 
-    /// Removes a session as [`remove_session`](Self::remove_session) does, if it has no turn that runs or waits; else it answers
-    /// [`AgentLoopError::TurnBusy`] and removes nothing.
+    /// Removes a session as [`remove_session`](Self::remove_session) does, if it has no open turn; otherwise it returns [`AgentLoopError::TurnBusy`]
+    /// and removes nothing.
     pub async fn remove_idle_session(&self, session_id: SessionId) -> Result<()> {
         self.remove_when(session_id, CloseWhen::Idle).await
     }
@@ -135,18 +135,18 @@ impl InProcessRuntime {
     async fn remove_when(&self, session_id: SessionId, when: CloseWhen) -> Result<()> {
         let inner = Arc::clone(&self.inner);
         let slot = inner.slot(session_id).await?;
-        // In a task of its own: half a removal would leave a session that can neither be used nor removed.
+        // Runs in its own task: a partial removal would leave a session that can neither be used nor removed.
         let removal = tokio::spawn(async move {
-            // A run that is to be stopped must not leave its process behind.
+            // A run that is being cancelled must not leave its process running.
             if when == CloseWhen::Now {
-                slot.seat.begin_close();
+                slot.process.begin_close();
             }
-            slot.ask(&inner, |reply| Mail::Close { when, reply })
+            slot.ask(&inner, |reply| ThreadCommand::Close { when, reply })
                 .await?;
-            slot.seat.close().await;
+            slot.process.close().await;
             let removed = forget(&inner, session_id).await;
-            // The closed slot turns callers away until the record is gone. Where the store could not remove that,
-            // the session gets a new slot and lives on.
+            // The closed slot rejects callers until the record is removed. If the store cannot remove the record, the session gets a new slot and
+            // stays.
             inner.take_slot(session_id);
             removed
         });
@@ -156,17 +156,17 @@ impl InProcessRuntime {
     }
 }
 
-/// Removes everything that is kept of a session.
+/// Removes all stored data of a session.
 async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
     let backends = &inner.backends;
-    // The conversation first, which lists are made from, and the record last: so what a kill leaves behind can be removed again.
+    // The conversation is removed first, because lists are derived from it, and the record last. So a removal that was interrupted can be repeated.
     backends
         .journal
         .remove(&StreamKey::from(session_id))
         .await
         .map_err(from_journal)?;
     for capability in inner.platform.capability_registry().list() {
-        // One that panics has lost what it kept, and keeps no session.
+        // A panic in a capability does not prevent the removal of the session.
         let _ = caught_in(capability.session_removed(session_id)).await;
     }
     inner.files.forget_session(session_id).await?;
@@ -177,7 +177,7 @@ async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
     Ok(())
 }
 
-/// Removes the harness and the agent that were made for one session alone, which have its uuid, unless a fork stands on them.
+/// Removes the harness and the agent that were created for this session alone, which have its UUID, unless a fork uses them.
 async fn forget_own_records(inner: &Inner, session_id: SessionId) -> Result<()> {
     let backends = &inner.backends;
     let (harness_id, agent_id) = own_records(session_id);
@@ -196,13 +196,13 @@ async fn forget_own_records(inner: &Inner, session_id: SessionId) -> Result<()> 
     Ok(())
 }
 
-/// Returns the ids of the harness and the agent that are made for one session alone.
+/// Returns the IDs of the harness and the agent that belong to one session alone.
 pub(crate) fn own_records(session_id: SessionId) -> (HarnessId, AgentId) {
     let uuid = session_id.uuid();
     (HarnessId::from_uuid(uuid), AgentId::from_uuid(uuid))
 }
 
-/// Records a session and puts its files in place. What it builds on must be sound before anything is kept.
+/// Records a session and writes its initial files. Its harness, agent and capabilities are validated before anything is stored.
 pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
     let session_id = session.id;
     let records = Records::of_session(inner, session).await?;
@@ -219,13 +219,13 @@ pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result
     sessions.add_session(records.session).await
 }
 
-/// Tells whether two records would be written down as one.
+/// Returns whether two records have the same stored form.
 pub(crate) fn is_same<T: Serialize>(one: &T, other: &T) -> bool {
     let written = serde_json::to_value(one).ok();
     written.is_some() && written == serde_json::to_value(other).ok()
 }
 
-/// Records a session anew that goes on, if something is different. Its files stay as they are; those of capabilities that are not there are added.
+/// Updates the record of an existing session if it has changed. Its files are unchanged; missing files of capabilities are added.
 pub(crate) async fn reopen_session(
     inner: &Arc<Inner>,
     earlier: &Session,
@@ -246,7 +246,7 @@ pub(crate) async fn reopen_session(
     sessions.add_session(records.session).await
 }
 
-/// Returns the files that the capabilities of a session bring along.
+/// Returns the files that the capabilities of a session provide.
 fn files_of_capabilities(inner: &Arc<Inner>, records: &Records) -> Result<Vec<InitialFile>> {
     let contributions = Contributions::collect(inner, &records.overlay, "")?;
     let mut files = Vec::new();
@@ -265,7 +265,7 @@ async fn seed(inner: &Inner, session_id: SessionId, files: &[InitialFile]) -> Re
     Ok(())
 }
 
-/// Returns the files that a capability brings along.
+/// Returns the files that a capability provides.
 fn files_of(capability: &dyn Capability) -> Vec<InitialFile> {
     let mounts = capability.mounts();
     let skills = capability.contribute_skills();

@@ -6,13 +6,14 @@ use super::InProcessRuntime;
 use crate::panics::caught_in;
 
 impl InProcessRuntime {
-    /// Stops all work at a recorded point, for a process that ends. No input is taken from now on
-    /// ([`AgentLoopError::ShuttingDown`]). Model calls are cut, with their text so far on record, and the
-    /// processes of backends are ended; tools that run get `patience` to finish. No turn is ended by this: on a journal that lasts each is released, which is recorded, and goes
-    /// on when it is [taken up](Self::resume_open_turns) again. So a stop in order never counts as a crash of a turn.
-    /// Callers that wait for a turn hear that the runtime was shut down.
+    /// Stops all work at a recorded point, before the process exits. From now on inputs are rejected with [`AgentLoopError::ShuttingDown`]. Model
+    /// calls are cut off with their text so far on record, and the processes of external agents are ended. Running tools get `patience` to finish.
     ///
-    /// Events can still be read. Shutting down twice is the same as once.
+    /// This ends no turn: with a durable journal each open turn is released, which is recorded, and continues when it is
+    /// [resumed](Self::resume_open_turns). So an orderly stop never counts as a crash of a turn. Callers that wait for a turn get an error that the
+    /// runtime was shut down.
+    ///
+    /// Events can still be read. A second call has no effect.
     ///
     /// [`AgentLoopError::ShuttingDown`]: windlass_core::AgentLoopError::ShuttingDown
     ///
@@ -35,17 +36,17 @@ impl InProcessRuntime {
     /// ```
     pub async fn shutdown(&self, patience: Duration) {
         let slots = self.inner.stop();
-        slots.iter().for_each(|slot| slot.seat.begin_close());
+        slots.iter().for_each(|slot| slot.process.begin_close());
         let retiring: Vec<_> = slots
             .iter()
             .filter_map(|slot| slot.retire(patience))
             .collect();
         for retired in retiring {
-            // One that panicked on the way is gone as well.
+            // An actor that panicked has ended as well.
             let _ = retired.await;
         }
         for slot in &slots {
-            slot.seat.close().await;
+            slot.process.close().await;
         }
         if let Some(mcp) = &self.inner.mcp {
             mcp.close().await;

@@ -8,8 +8,8 @@ use windlass_store::Reservation;
 use super::InProcessRuntime;
 
 impl InProcessRuntime {
-    /// Returns the budget of the day that would refuse the next call of an owner's work; `None` for the operator's own.
-    /// It reserves nothing, so a call that starts later may still be refused.
+    /// Returns the daily budget that would refuse the next call of this owner's work; with `owner` `None`, of the operator's own. It reserves
+    /// nothing, so a later call may still be refused.
     pub async fn day_budget_refusal(
         &self,
         owner: Option<&str>,
@@ -18,9 +18,9 @@ impl InProcessRuntime {
             return Ok(None);
         };
         let next = Reservation {
-            exec_id: ExecId::from_uuid(self.inner.world.uuid()),
+            exec_id: ExecId::from_uuid(self.inner.clock.uuid()),
             owner: owner.map(str::to_owned),
-            at: self.inner.world.now(),
+            at: self.inner.clock.now(),
             amount: self.inner.settings.reserve,
         };
         daily.refusal(&next).await

@@ -1,4 +1,4 @@
-//! Listing sessions without having them in memory.
+//! Listing sessions without loading them into memory.
 
 use windlass_core::error::Result;
 use windlass_core::session::Session;
@@ -8,19 +8,19 @@ use windlass_store::{Listed, StreamKey, ThreadQuery, ThreadRow};
 use super::InProcessRuntime;
 use crate::errors::from_query;
 
-/// A session, as a list shows it.
+/// A session in a list.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SessionSummary {
-    /// Its record, with its title; status and usage are the thread's.
+    /// Its record; status and usage come from the thread.
     pub session: Session,
-    /// What its turns have done.
+    /// Progress of its turns.
     pub thread: ThreadRow,
 }
 
 impl SessionSummary {
     fn new(mut session: Session, thread: ThreadRow) -> Self {
-        // A fork that has no turn of its own is as it was made.
+        // A fork without a turn of its own has the status and usage it was created with.
         if thread.turns > 0 || thread.origin.is_none() {
             session.status = thread.status();
         }
@@ -31,15 +31,14 @@ impl SessionSummary {
 }
 
 impl InProcessRuntime {
-    /// Lists the sessions in which something has happened, the one that was updated last first. It reads an index, and
-    /// brings no session into memory.
+    /// Lists the sessions with events, most recently updated first. It reads an index, and loads no session into memory.
     pub async fn session_summaries(&self, query: ThreadQuery) -> Result<Listed<SessionSummary>> {
         let backends = &self.inner.backends;
         let listed = backends.queries()?.threads(query).await;
         let listed = listed.map_err(from_query)?;
         let mut entries = Vec::with_capacity(listed.entries.len());
         for thread in listed.entries {
-            // A host may write streams that are no sessions.
+            // A host may write streams that are not sessions.
             let Ok(session_id) = thread.stream.as_str().parse() else {
                 continue;
             };
@@ -53,7 +52,7 @@ impl InProcessRuntime {
         })
     }
 
-    /// Returns one session as a list shows it; `None` while nothing has happened in it, or where it is not there.
+    /// Returns the list entry of one session; `None` if it has no events or does not exist.
     pub async fn session_summary(&self, session_id: SessionId) -> Result<Option<SessionSummary>> {
         let backends = &self.inner.backends;
         let thread = backends

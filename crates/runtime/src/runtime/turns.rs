@@ -1,4 +1,4 @@
-//! Starting, steering and stopping turns.
+//! Starting, steering and cancelling turns.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,10 +11,10 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_turn::{OnBusy, Remember};
 
 use super::InProcessRuntime;
-use crate::thread::{AbandonReason, Mail, Slot, Submission, SubmissionKind};
+use crate::thread::{AbandonReason, Slot, Submission, SubmissionKind, ThreadCommand};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
-/// Stops what a caller asked for when the caller goes away before its answer is there.
+/// Cancels the caller's turn if the caller is dropped before its result is ready.
 pub(crate) struct CallerGuard {
     slot: Arc<Slot>,
     ticket: u64,
@@ -22,7 +22,7 @@ pub(crate) struct CallerGuard {
 }
 
 impl CallerGuard {
-    /// The answer is there: nothing is left to stop.
+    /// The result is ready, so there is nothing left to cancel.
     pub(crate) fn disarm(&mut self) {
         self.armed = false;
     }
@@ -32,13 +32,13 @@ impl Drop for CallerGuard {
     fn drop(&mut self) {
         if self.armed {
             let (ticket, leave) = (self.ticket, AbandonReason::Gone);
-            self.slot.tell(Mail::Abandon { ticket, leave });
+            self.slot.tell(ThreadCommand::Abandon { ticket, leave });
         }
     }
 }
 
 impl InProcessRuntime {
-    /// Says a text and waits until the turn ends or waits for somebody.
+    /// Runs a turn with a text input, and waits until the turn ends or parks.
     pub fn run_text_turn(
         &self,
         session_id: SessionId,
@@ -47,7 +47,7 @@ impl InProcessRuntime {
         self.run_turn(session_id, text.into())
     }
 
-    /// Runs a turn and waits until it ends or waits for somebody. Dropping the future cancels the turn.
+    /// Runs a turn and waits until it ends or parks. Dropping the future cancels the turn.
     pub fn run_turn(
         &self,
         session_id: SessionId,
@@ -56,7 +56,7 @@ impl InProcessRuntime {
         self.run_turn_with(session_id, input, TurnOptions::default())
     }
 
-    /// Runs a turn with options of its own.
+    /// Runs a turn with options.
     ///
     /// ```
     /// use std::time::Duration;
@@ -89,7 +89,7 @@ impl InProcessRuntime {
         self.run_boxed(session_id, Box::new((input.into(), options)))
     }
 
-    /// What is said is boxed, and so is saying it: the wait for the turn takes longer, and many wait at once.
+    /// The input and the submit future are boxed, because the wait for the turn takes longer and many callers wait at once.
     async fn run_boxed(
         &self,
         session_id: SessionId,
@@ -114,7 +114,7 @@ impl InProcessRuntime {
                     result = &mut running => result,
                     () = cancel.cancelled() => {
                         let leave = AbandonReason::Cancelled;
-                        slot.tell(Mail::Abandon { ticket, leave });
+                        slot.tell(ThreadCommand::Abandon { ticket, leave });
                         running.await
                     }
                 }
@@ -124,7 +124,7 @@ impl InProcessRuntime {
         result
     }
 
-    /// Says something and returns when it is durable; dropping the guard stops the turn.
+    /// Submits an input and returns when it is durable; dropping the guard cancels the turn.
     pub(crate) async fn submit_guarded(
         &self,
         session_id: SessionId,
@@ -147,7 +147,7 @@ impl InProcessRuntime {
         }
     }
 
-    /// Says something; returns when it is durable. Dropping the handle cancels nothing.
+    /// Submits an input and returns when it is durable. Dropping the handle cancels nothing.
     ///
     /// ```
     /// # use windlass_core::llmsim_driver::LlmSimConfig;
@@ -174,7 +174,7 @@ impl InProcessRuntime {
             .await
     }
 
-    /// Says something with options for its turn; `cancel` stops the turn, also when the handle is gone.
+    /// Submits an input with options for its turn; `cancel` cancels the turn, even after the handle is dropped.
     pub async fn submit_with(
         &self,
         session_id: SessionId,
@@ -193,13 +193,13 @@ impl InProcessRuntime {
         let handle = self
             .submit_to(&slot, ticket, input.into(), options, until_end)
             .await?;
-        // Only now is there something to stop. The wait lasts no longer than the turn.
+        // There is nothing to cancel before this point. The task ends with the turn.
         tokio::spawn(async move {
             tokio::select! {
                 () = ended.cancelled() => {}
                 () = cancel.cancelled() => {
                     let leave = AbandonReason::Cancelled;
-                    slot.tell(Mail::Abandon { ticket, leave });
+                    slot.tell(ThreadCommand::Abandon { ticket, leave });
                 }
             }
         });
@@ -235,13 +235,13 @@ impl InProcessRuntime {
                 until_end,
                 reply,
             };
-            Mail::Submit(Box::new(submission))
+            ThreadCommand::Submit(Box::new(submission))
         })
         .await
     }
 
-    /// Lets the model read a summary in the place of what was said so far; returns when that is under way. People still
-    /// have the whole conversation. The message says why, and may name a model; it is not part of the conversation.
+    /// Replaces the history that the model reads with a summary; returns when the compaction has started. Users still see the whole conversation. The
+    /// message gives the reason, and may select a model; it is not part of the conversation.
     ///
     /// ```
     /// # use windlass_core::llmsim_driver::LlmSimConfig;
@@ -278,7 +278,7 @@ impl InProcessRuntime {
         let slot = self.inner.slot(session_id).await?;
         let (ticket, message) = (self.next_ticket(), why.into());
         slot.ask(&self.inner, |reply| {
-            Mail::Submit(Box::new(Submission {
+            ThreadCommand::Submit(Box::new(Submission {
                 wanted: SubmissionKind::Compaction,
                 ticket,
                 message,
@@ -298,7 +298,7 @@ impl InProcessRuntime {
         self.inner.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Says something to the running turn, which reads it at its next model call.
+    /// Sends a message to the running turn, which reads it at its next model call.
     pub async fn steer(
         &self,
         session_id: SessionId,
@@ -307,8 +307,7 @@ impl InProcessRuntime {
         self.steer_any(session_id, None, input.into()).await
     }
 
-    /// Says something to a turn, if it is the one that runs. A turn that has ended meanwhile does not hear it, and
-    /// neither does the next one.
+    /// Sends a message to a turn if it is the running one. If it has ended, neither it nor the next turn gets the message.
     pub async fn steer_turn(
         &self,
         session_id: SessionId,
@@ -327,7 +326,7 @@ impl InProcessRuntime {
     ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
         let message = Box::new(input);
-        slot.ask(&self.inner, |reply| Mail::Steer {
+        slot.ask(&self.inner, |reply| ThreadCommand::Steer {
             turn_id,
             message,
             reply,
@@ -335,12 +334,12 @@ impl InProcessRuntime {
         .await
     }
 
-    /// Stops the running turn. What is finished, and what was said so far, is kept.
+    /// Cancels the running turn. Finished steps and the text so far are retained.
     pub async fn cancel_turn(&self, session_id: SessionId) -> Result<()> {
         self.interrupt(session_id, None, None).await
     }
 
-    /// Stops a turn that is running or waits in the queue; `None` is the running one.
+    /// Cancels a running or queued turn; `None` is the running one.
     pub async fn interrupt(
         &self,
         session_id: SessionId,
@@ -348,7 +347,7 @@ impl InProcessRuntime {
         reason: Option<String>,
     ) -> Result<()> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::Interrupt {
+        slot.ask(&self.inner, |reply| ThreadCommand::Interrupt {
             turn_id,
             reason,
             reply,
@@ -356,18 +355,21 @@ impl InProcessRuntime {
         .await
     }
 
-    /// Answers calls that wait for somebody outside: all of them or none are taken.
+    /// Submits results of client-side tool calls: either all are accepted or none.
     pub async fn submit_tool_results(
         &self,
         session_id: SessionId,
         results: Vec<ToolResult>,
     ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::ToolResults { results, reply })
-            .await
+        slot.ask(&self.inner, |reply| ThreadCommand::ToolResults {
+            results,
+            reply,
+        })
+        .await
     }
 
-    /// Allows or refuses a call that waits for it. A call is named by the provider's id or by its step.
+    /// Approves or denies a pending call, which is identified by the provider's ID or by its step.
     pub async fn decide_tool_call(
         &self,
         session_id: SessionId,
@@ -387,7 +389,7 @@ impl InProcessRuntime {
         remember: Remember,
     ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| Mail::Approval {
+        slot.ask(&self.inner, |reply| ThreadCommand::Approval {
             call,
             approve,
             remember,
@@ -397,7 +399,7 @@ impl InProcessRuntime {
         .await
     }
 
-    /// Allows a call that waits for it, and with it all that come later in the turn.
+    /// Approves a pending call and all later calls of the turn.
     pub async fn allow_rest_of_turn(
         &self,
         session_id: SessionId,
@@ -408,8 +410,8 @@ impl InProcessRuntime {
             .await
     }
 
-    /// Allows a call that waits for it, and the same call with the same arguments for the rest of the turn. Turns to come ask
-    /// [`RememberedCalls`](windlass_core::remembered_calls::RememberedCalls), which the caller tells.
+    /// Approves a pending call, and the same call with the same arguments for the rest of the turn. Later turns consult
+    /// [`RememberedCalls`](windlass_core::remembered_calls::RememberedCalls), which the caller updates.
     pub async fn allow_in_project(
         &self,
         session_id: SessionId,
@@ -420,7 +422,7 @@ impl InProcessRuntime {
             .await
     }
 
-    /// Answers a question that waits for it.
+    /// Answers a pending question.
     pub async fn answer_user_input(
         &self,
         session_id: SessionId,
@@ -429,7 +431,7 @@ impl InProcessRuntime {
     ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
         let request = request_id.into();
-        slot.ask(&self.inner, |reply| Mail::UserAnswer {
+        slot.ask(&self.inner, |reply| ThreadCommand::UserAnswer {
             request,
             answer,
             reply,

@@ -1,4 +1,4 @@
-//! Errors whose text may quote a secret: a provider's, above all.
+//! Masks errors whose text may quote a secret, above all errors of providers.
 
 use windlass_core::error::AgentLoopError;
 
@@ -31,7 +31,7 @@ impl Mask {
             E::Internal(cause) => {
                 let mut chain = format!("{cause:#}");
                 if self.text(&mut chain) {
-                    // Nothing of the chain can be shown as it is.
+                    // No part of the chain can be shown unmasked.
                     return E::llm(chain);
                 }
             }

@@ -1,13 +1,13 @@
-//! How languages write the letters of a text that mean something to them.
+//! Escaped forms of the special characters of a text in various languages.
 
 use std::fmt::Write as _;
 
 use zeroize::Zeroizing;
 
-/// The most letters that one byte becomes: room enough that nothing is moved, and left behind, while it is written.
+/// Maximum number of characters per escaped byte. The buffer is allocated for it, so that it never grows and leaves a copy behind.
 const MOST_FOR_BYTE: usize = 6;
 
-/// Returns a value as JSON, shells and HTML hold it, between their quotes, once for each way in which they do it.
+/// Returns a value in the escaped forms of JSON, shells and HTML, without the quotes around it.
 pub(super) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
     let mut forms = Vec::new();
     forms.extend([
@@ -74,7 +74,7 @@ fn is_foreign(letter: char) -> bool {
     !letter.is_ascii() || letter == '\u{7f}'
 }
 
-/// Writes a letter as JSON does, and some by their numbers, with small or large digits.
+/// Writes a character as JSON does, and some as `\u` escapes with lower-case or upper-case digits.
 fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_large: bool) {
     let short = match letter {
         '"' | '\\' => Some(letter),
@@ -90,7 +90,7 @@ fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_la
         text.push(short);
     } else if letter < ' ' || is_number(letter) {
         for unit in letter.encode_utf16(&mut [0; 2]) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = match is_large {
                 true => write!(text, "\\u{unit:04X}"),
                 false => write!(text, "\\u{unit:04x}"),
@@ -101,7 +101,7 @@ fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_la
     }
 }
 
-/// Writes a letter as shells do between `$'` and `'`, others than those of ASCII by their bytes where the shell does not know them.
+/// Writes a character as shells do between `$'` and `'`; non-ASCII characters are written as bytes if the shell does not know them.
 fn ansi(text: &mut String, letter: char, is_octal: bool) {
     let short = match letter {
         '\'' | '\\' => Some(letter),
@@ -120,7 +120,7 @@ fn ansi(text: &mut String, letter: char, is_octal: bool) {
         text.push(short);
     } else if letter.is_ascii_control() || (is_octal && !letter.is_ascii()) {
         for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\\{byte:03o}");
         }
     } else {

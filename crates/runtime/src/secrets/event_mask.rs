@@ -23,9 +23,9 @@ use super::Mask;
 
 /// The secrets that the events of one decision must not contain.
 pub(crate) struct EventMask {
-    /// All that are known.
+    /// All known secrets.
     pub(crate) known: Option<Mask>,
-    /// Those of the operator, which a tool does not show either.
+    /// The operator's secrets, which are masked in tool output too.
     pub(crate) named: Option<Mask>,
 }
 
@@ -91,6 +91,9 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
             mask_message(mask, &mut data.message);
             mask.optional(&mut data.reason);
         }
+        EventData::OutputRejected(data) => data.errors.iter_mut().for_each(|error| {
+            mask.text(error);
+        }),
         EventData::TurnStarted(data) => {
             mask_parts(mask, data.input_content.iter_mut().flatten());
             mask_outline(mask, &mut data.outline);
@@ -203,11 +206,11 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
         EventData::Custom(data) => {
             mask.value(&mut data.payload);
         }
-        // The output of tools and persons.
+        // The output of tools and users' answers.
         EventData::UserInputRequired(_) | EventData::UserInputAnswered(_) => {}
-        // Masked where it is read.
+        // These are masked where they are read.
         EventData::ToolsDiscovered(_) => {}
-        // Ids, names, numbers and times.
+        // IDs, names, numbers and times.
         EventData::SessionRewound(_)
         | EventData::SessionIdled(_)
         | EventData::OutputMessageStarted(_)
@@ -234,7 +237,7 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
     }
 }
 
-/// Masks what a tool or a person returns.
+/// Masks the output of a tool or a user's answer.
 fn mask_tool_output(mask: &Mask, data: &mut EventData) {
     match data {
         EventData::ToolCompleted(data) => mask_result(mask, data),
@@ -251,7 +254,7 @@ fn mask_tool_output(mask: &Mask, data: &mut EventData) {
     }
 }
 
-/// Tells whether the result of a call is what its tool returned.
+/// Returns whether the result of a call comes from its tool.
 fn is_of_the_tool(data: &ToolCompletedData) -> bool {
     matches!(data.status, ToolStatus::Success | ToolStatus::Error) && data.refused != Some(true)
 }
@@ -279,7 +282,7 @@ fn mask_results(mask: &Mask, parts: &mut [ContentPart]) {
     }
 }
 
-/// Masks all of a message but for the results of tools in it.
+/// Masks all of a message except the results of tools in it.
 fn mask_message(mask: &Mask, message: &mut Message) {
     mask_parts(mask, &mut message.content);
     for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
@@ -292,7 +295,7 @@ fn mask_message(mask: &Mask, message: &mut Message) {
     }
 }
 
-/// Masks what is said, and not the results of tools.
+/// Masks the text of a message, but not the results of tools.
 pub(crate) fn mask_parts<'a>(mask: &Mask, parts: impl IntoIterator<Item = &'a mut ContentPart>) {
     for part in parts {
         match part {

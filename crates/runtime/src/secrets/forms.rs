@@ -1,4 +1,4 @@
-//! The ways in which a secret may stand in a text: as it is, and as programs write it.
+//! The forms in which a secret may occur in a text: verbatim, and as programs encode it.
 
 use base64::Engine;
 use base64::alphabet;
@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 
 use super::escapes::escaped;
 
-/// A form that is shorter than this could stand in a text by chance.
+/// Minimum length of an encoded form; a shorter one could occur by chance.
 const MIN_WRITTEN: usize = 8;
-/// How long lines of base64 and of hexadecimal digits are, as programs print them.
+/// Line lengths with which programs print Base64.
 const BASE64_LINES: [usize; 2] = [76, 64];
 const HEXADECIMAL_LINE: usize = 60;
 
@@ -19,7 +19,7 @@ const ALPHABETS: [GeneralPurpose; 2] = [
     GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD),
 ];
 
-/// Returns a value as it is, as JSON, shells and HTML hold it, in base64, in hexadecimal digits and as a part of an address.
+/// Returns a value verbatim, escaped for JSON, shells and HTML, in Base64, in hexadecimal, and URL-encoded.
 pub(super) fn forms(value: &str) -> Vec<Zeroizing<String>> {
     let mut written = base64(value.as_bytes());
     written.extend(hexadecimal(value.as_bytes()));
@@ -33,8 +33,7 @@ pub(super) fn forms(value: &str) -> Vec<Zeroizing<String>> {
     forms
 }
 
-/// The value stands somewhere in what was encoded, so that it may begin with any of three bits of a digit. Digits that depend on
-/// what stands around it are left out.
+/// Returns the Base64 forms of the value at each of the three alignments in an encoded text. Digits that also depend on adjacent bytes are left out.
 fn base64(value: &[u8]) -> Vec<Zeroizing<String>> {
     let mut forms = Vec::new();
     for engine in &ALPHABETS {
@@ -78,8 +77,8 @@ fn hexadecimal(value: &[u8]) -> Vec<Zeroizing<String>> {
     whole.into_iter().chain(lines).collect()
 }
 
-/// Which letters stand for themselves in an address, beside letters and digits, and whether `+` is a space: it depends on the part, and on who
-/// writes it.
+/// The characters besides letters and digits that are not URL-encoded, and whether `+` is a space: both depend on the part of the URL and on the
+/// encoder.
 const IN_ADDRESS: [(&[u8], bool); 6] = [
     (b"-._~", false),
     (b"-._~/", false),
@@ -89,7 +88,7 @@ const IN_ADDRESS: [(&[u8], bool); 6] = [
     (b"-._~!*'();/?:@&=+$,#", false),
 ];
 
-/// Writes a value as a part of an address, with large and with small digits.
+/// URL-encodes a value, with upper-case and with lower-case digits.
 fn in_address(value: &str) -> Vec<Zeroizing<String>> {
     let encoded = |plain: &[u8], has_plus: bool, digits| {
         let mut text = Zeroizing::new(String::with_capacity(value.len() * 3));

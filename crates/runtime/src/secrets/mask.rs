@@ -1,4 +1,4 @@
-//! Finds secrets in what is about to be recorded, and puts their names in their places.
+//! Finds secrets in data that is about to be recorded, and replaces them with their names.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -6,16 +6,16 @@ use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 use windlass_core::traits::{SECRET_MASK, SecretPlaces};
-use windlass_turn::Tail;
+use windlass_turn::UnflushedText;
 use zeroize::Zeroizing;
 
 use super::forms::forms;
 
-/// A value that must not be shown, and what is shown in its place.
+/// A secret value and its mask.
 pub(crate) struct Secret {
     mask: String,
     value: Zeroizing<String>,
-    /// How it may stand in a text.
+    /// The forms in which it may occur in a text.
     forms: Vec<Zeroizing<String>>,
 }
 
@@ -41,28 +41,28 @@ impl Secret {
     }
 }
 
-/// What is shown in place of a secret.
+/// Returns the text that replaces a secret.
 pub(crate) fn mask_of(name: &str) -> String {
     format!("{SECRET_MASK}{name}]")
 }
 
-/// Some secrets, to be kept out of texts and values.
+/// A set of secrets to mask in texts and values.
 pub(crate) struct Mask {
     secrets: Vec<Arc<Secret>>,
 }
 
 impl Mask {
-    /// Makes a mask; there is none of nothing.
+    /// Creates a mask; `None` if there are no secrets.
     pub(crate) fn of(secrets: Vec<Arc<Secret>>) -> Option<Self> {
         (!secrets.is_empty()).then_some(Self { secrets })
     }
 
-    /// Names what it knows, without keeping it.
+    /// Returns weak references to the secrets, which do not extend their lifetime.
     pub(crate) fn names(&self) -> Vec<Weak<Secret>> {
         self.secrets.iter().map(Arc::downgrade).collect()
     }
 
-    /// Returns a mask that knows more.
+    /// Returns a mask with additional secrets.
     pub(crate) fn with(known: Option<&Self>, more: Vec<Arc<Secret>>) -> Option<Self> {
         let known = known
             .into_iter()
@@ -70,10 +70,10 @@ impl Mask {
         Self::of(known.chain(more).collect())
     }
 
-    /// Finds the secrets in a text from its beginning on, the longest of those that begin at one place.
+    /// Finds the secrets in a text from its beginning, the longest of those that begin at the same position.
     fn find_all<'a, 't>(&'a self, text: &'t str) -> Found<'a, 't> {
         let secrets = self.secrets.iter();
-        // A mask is found as itself, so that what is masked already stays as it is, whatever the secret's name contains.
+        // A mask matches as itself, so that masked text is unchanged, whatever the secret's name contains.
         let own_masks = self.secrets.iter().map(|it| (it.mask.as_str(), &**it));
         let forms = secrets.flat_map(|secret| secret.forms().map(move |form| (form, &**secret)));
         let forms = forms.chain(own_masks);
@@ -92,7 +92,7 @@ impl Mask {
         forms.any(|form| text.contains(form))
     }
 
-    /// Masks a text; tells whether there was anything to mask.
+    /// Masks a text; returns whether it contained a secret.
     pub(crate) fn text(&self, text: &mut String) -> bool {
         let (mut masked, mut done, mut is_changed) = (String::new(), 0, false);
         for (at, len, secret) in self.find_all(text) {
@@ -117,7 +117,7 @@ impl Mask {
         value.as_mut().is_some_and(|value| self.value(value))
     }
 
-    /// Tells whether a value contains a secret.
+    /// Returns whether a value contains a secret.
     pub(super) fn is_in_value(&self, value: &Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -129,7 +129,7 @@ impl Mask {
         }
     }
 
-    /// Masks every text in a value, names included; tells whether there was anything to mask.
+    /// Masks every string in a value, including names; returns whether it contained a secret.
     pub(crate) fn value(&self, value: &mut Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -156,23 +156,23 @@ impl Mask {
         }
     }
 
-    /// Returns streamed text as it may be shown once nothing follows it.
-    pub(crate) fn whole_tail(&self, tail: &Tail) -> Tail {
+    /// Masks streamed text that has no continuation.
+    pub(crate) fn whole_tail(&self, tail: &UnflushedText) -> UnflushedText {
         let mut tail = tail.clone();
         self.text(&mut tail.text);
         self.text(&mut tail.thinking);
         tail
     }
 
-    /// Splits streamed text into what may be shown now, masked, and an end that may be the beginning of a secret.
-    pub(crate) fn split_tail(&self, tail: &Tail) -> (Tail, Tail) {
+    /// Splits streamed text into a masked part that may be shown now, and an end that may be the start of a secret.
+    pub(crate) fn split_tail(&self, tail: &UnflushedText) -> (UnflushedText, UnflushedText) {
         let (text, text_end) = tail.text.split_at(self.settled(&tail.text));
         let (thinking, thinking_end) = tail.thinking.split_at(self.settled(&tail.thinking));
-        let shown = Tail {
+        let shown = UnflushedText {
             text: text.to_owned(),
             thinking: thinking.to_owned(),
         };
-        let held = Tail {
+        let held = UnflushedText {
             text: text_end.to_owned(),
             thinking: thinking_end.to_owned(),
         };
@@ -183,15 +183,15 @@ impl Mask {
         self.secrets.iter().flat_map(|secret| secret.forms())
     }
 
-    /// Returns how much of a text cannot become part of a secret, whatever follows.
+    /// Returns the length of the text's part that cannot become part of a secret, whatever follows.
     fn settled(&self, text: &str) -> usize {
         let begun = |form: &str| {
-            // Only what is shorter than the form can be the beginning of it.
+            // Only a text that is shorter than the form can be a prefix of it.
             let mut near = text.len().saturating_sub(form.len() - 1)..text.len();
             near.find(|at| text.is_char_boundary(*at) && form.starts_with(&text[*at..]))
         };
         let mut settled = self.forms().filter_map(begun).min().unwrap_or(text.len());
-        // A whole secret is not cut in two for the sake of another that may begin inside of it.
+        // A complete secret is not split because another one may begin inside of it.
         for (start, len, _) in self.find_all(text) {
             if start >= settled {
                 break;
@@ -211,7 +211,7 @@ impl SecretPlaces for Mask {
 
     fn around(&self, text: &str, place: usize) -> Option<Range<usize>> {
         let ranges = self.forms().filter_map(|form| {
-            // Whatever fits in here begins before the place and ends behind it.
+            // A match across the position begins before it and ends after it.
             let mut from = (place + 1).saturating_sub(form.len());
             let mut to = (place + form.len() - 1).min(text.len());
             while from < to && !text.is_char_boundary(from) {
@@ -247,10 +247,10 @@ impl SecretPlaces for Mask {
     }
 }
 
-/// The secrets in a text, one behind the other. Each form is looked for once from the beginning to the end, however often it is there.
+/// Iterates over the secrets in a text. Each form is searched once from the beginning to the end, however often it occurs.
 struct Found<'a, 't> {
     text: &'t str,
-    /// Where each form comes next.
+    /// The next position of each form.
     places: Vec<Place<'a>>,
 }
 
@@ -295,8 +295,8 @@ mod tests {
         Mask::of(secrets.collect()).unwrap()
     }
 
-    fn tail(text: &str) -> Tail {
-        Tail {
+    fn tail(text: &str) -> UnflushedText {
+        UnflushedText {
             text: text.to_owned(),
             thinking: String::new(),
         }
@@ -363,7 +363,7 @@ mod tests {
         ] {
             let mut whole = said.to_owned();
             mask.text(&mut whole);
-            // Cut in every way into single characters and pairs.
+            // Split in every way into single characters and pairs.
             for pattern in 0..1_u32 << said.chars().count() {
                 let (mut held, mut shown) = (String::new(), String::new());
                 for (n, character) in said.chars().enumerate() {
@@ -413,7 +413,7 @@ mod tests {
                     let mut shown = format!("it says {written}.");
                     assert!(mask.text(&mut shown), "{written} of {value}");
                     assert!(shown.contains("[secret:key]"), "{shown}");
-                    // At most the digits that it shares with its neighbours are left.
+                    // At most the digits that it shares with its neighbours remain.
                     assert!(
                         shown.len() < before.len() * 3 + after.len() * 3 + 40,
                         "{shown}"
@@ -421,7 +421,7 @@ mod tests {
                 }
             }
         }
-        // As a program prints it: in lines.
+        // As programs print it: in lines.
         let mut lines = STANDARD.encode(&long);
         for at in (1..lines.len() / 76 + 1).rev() {
             lines.insert(at * 76, '\n');
@@ -477,7 +477,7 @@ mod tests {
             several.text(&mut shown);
             assert_eq!(shown, "[secret:pem]", "{written}");
         }
-        // What is written the same everywhere is looked for once.
+        // A value with equal forms is searched once.
         let plain = Secret::new("key", "sk-live-0123456789");
         assert!(plain.forms().count() < 12, "{}", plain.forms().count());
     }
@@ -506,7 +506,7 @@ mod tests {
         let covered = |place| mask.around(text, place);
         assert_eq!(covered(2), None);
         assert_eq!(covered(3), Some(2..10));
-        // Two that share letters are one for who cuts.
+        // Two overlapping secrets are covered as one.
         assert_eq!(covered(9), Some(2..16));
         assert_eq!(mask.outside_from(text, 3), 16);
         assert_eq!(mask.outside_before(text, 15), 2);
@@ -521,7 +521,7 @@ mod tests {
                 assert_eq!(covered(at), None, "{place}");
             }
         }
-        // The last begins with what may be the rest of another, and is not cut for that.
+        // The last one begins with a possible continuation of another, and is not split for it.
         for (cut, from) in [
             ("1234 x", 4),
             ("4", 1),

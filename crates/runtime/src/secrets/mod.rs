@@ -1,8 +1,8 @@
-//! Secrets that this process knows, and their masks: what a thread records never shows one.
+//! The secrets that this process knows, and their masks: no record of a thread contains one.
 //!
-//! Known are the API keys of the models in use, and the secrets of the sessions that are in memory: those a session has when
-//! its thread is opened, and those that are set or read through the runtime later. A secret that is replaced, deleted or
-//! forgotten is known no more, and its bytes are wiped; so are those of a session that leaves memory.
+//! Known secrets are the API keys of the models in use, and the secrets of the sessions in memory: those that a session has when its thread is
+//! loaded, and those that are set or read through the runtime later. A secret that is replaced, deleted or evicted with its session is no longer
+//! known, and its bytes are wiped.
 
 mod error;
 mod escapes;
@@ -27,24 +27,23 @@ pub(crate) use mask::{Mask, Secret, mask_of};
 use places::Places;
 pub(crate) use watched_storage::WatchedStorage;
 
-/// A stored secret that is shorter is not looked for: it is no secret, and would be found in every other word.
+/// Minimum length of a stored secret to be masked; a shorter one would match in ordinary words.
 pub(crate) const MIN_SECRET_BYTES: usize = 4;
-/// Nor is a key that is shorter: servers that need none get a word like `none`, and no provider's key is this short.
+/// Minimum length of a key to be masked: servers without keys get a word like `none`, and no provider's key is shorter.
 pub(crate) const MIN_KEY_BYTES: usize = 8;
 
 #[derive(Default)]
 struct SecretTable {
-    /// Keys of models, and secrets of the operator: no session shows them.
+    /// Keys of models, and secrets of the operator; they are masked in all sessions.
     keys: Vec<Arc<Secret>>,
-    /// The sessions that are in memory.
+    /// Secrets of the sessions in memory.
     sessions: HashMap<SessionId, Vec<Arc<Secret>>>,
     /// Keys that several sessions use, each stored once.
     shared: Vec<Weak<Secret>>,
 }
 
 impl SecretTable {
-    /// Puts a secret in the place of the session's one of the same name. A session that is not in memory reads its own when
-    /// it is opened.
+    /// Replaces the session's secret of the same name. A session that is not in memory reads its own secrets when it is loaded.
     fn put(&mut self, session_id: SessionId, name: &str, secret: Option<Arc<Secret>>) {
         if let Some(secrets) = self.sessions.get_mut(&session_id) {
             secrets.retain(|secret| !secret.has_name(name));
@@ -56,15 +55,15 @@ impl SecretTable {
 /// The secrets that this process knows.
 #[derive(Default)]
 pub(crate) struct KnownSecrets {
-    /// Whether there ever was one. It is all that a runtime without secrets looks at.
+    /// Whether there ever was a secret. A runtime without secrets checks only this flag.
     any: AtomicBool,
     known: Mutex<SecretTable>,
-    /// Secrets of the operator, which tools do not show either.
+    /// Secrets of the operator, which are masked in tool output too.
     named: Vec<Arc<Secret>>,
 }
 
 impl KnownSecrets {
-    /// Knows the secrets of the operator from the start.
+    /// Registers the operator's secrets.
     pub(crate) fn new(named: &NamedSecrets) -> Self {
         let named = named.iter();
         let named = named.map(|secret| Arc::new(Secret::new(&secret.name, &secret.value)));
@@ -80,7 +79,7 @@ impl KnownSecrets {
         }
     }
 
-    /// Returns the mask of what even a tool must not show of the operator's.
+    /// Returns the mask of the operator's secrets, which applies to tool output too.
     pub(crate) fn named_mask(&self) -> Option<Mask> {
         Mask::of(self.named.clone())
     }
@@ -89,7 +88,7 @@ impl KnownSecrets {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gets to know the key of a model.
+    /// Registers the key of a model.
     pub(crate) fn note_key(&self, provider: ProviderType, key: &str) {
         if key.len() < MIN_KEY_BYTES {
             return;
@@ -102,12 +101,12 @@ impl KnownSecrets {
         }
     }
 
-    /// Begins to know the secrets of a session that comes into memory.
+    /// Registers a session that is loaded into memory.
     pub(crate) fn open_session(&self, session_id: SessionId) {
         self.known().sessions.entry(session_id).or_default();
     }
 
-    /// Gets to know a secret of a session, in place of the one of the same name.
+    /// Registers a secret of a session, replacing the one of the same name.
     pub(crate) fn note(&self, session_id: SessionId, name: &str, value: &str) {
         let mut known = self.known();
         let own = known.sessions.get(&session_id);
@@ -123,7 +122,7 @@ impl KnownSecrets {
         known.put(session_id, name, secret);
     }
 
-    /// Gets to know a key that a session shares with others.
+    /// Registers a key that several sessions share.
     pub(crate) fn note_shared(
         &self,
         session_id: SessionId,
@@ -149,12 +148,12 @@ impl KnownSecrets {
         self.known().put(session_id, name, None);
     }
 
-    /// Forgets the secrets of a session that leaves memory.
+    /// Removes the secrets of a session that is evicted from memory.
     pub(crate) fn forget_session(&self, session_id: SessionId) {
         self.known().sessions.remove(&session_id);
     }
 
-    /// Returns the mask of everything that a session must not show; `None` when there is nothing.
+    /// Returns the mask of all secrets that a session must not show; `None` if there are none.
     pub(crate) fn mask(&self, session_id: SessionId) -> Option<Mask> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -165,14 +164,14 @@ impl KnownSecrets {
         Mask::of(secrets.collect())
     }
 
-    /// Returns where a tool may cut what it shows to a session.
+    /// Returns the positions at which a tool may split its output for a session.
     pub(crate) fn places(&self, session_id: SessionId) -> Option<Arc<dyn SecretPlaces>> {
         let known = self.mask(session_id)?;
         let named = self.named_mask();
         Some(Arc::new(Places { known, named }))
     }
 
-    /// Masks an error before anybody outside reads it.
+    /// Masks an error before it leaves the runtime.
     pub(crate) fn mask_error(
         &self,
         session_id: SessionId,
@@ -185,7 +184,7 @@ impl KnownSecrets {
     }
 }
 
-/// Says how much is known, and nothing of it.
+/// Shows the number of known secrets only.
 impl std::fmt::Debug for KnownSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let known = self.known();

@@ -1,4 +1,4 @@
-//! What tools are told of the secrets of a session.
+//! The positions of a session's secrets, as offered to tools.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use windlass_core::traits::SecretPlaces;
 
 use super::Mask;
 
-/// No tool cuts any secret in two. What it masks by itself are the operator's: whatever else a tool returns is its own.
+/// Tools use it so that they never cut a secret in two. Only the operator's secrets are masked through it; all other output belongs to the tool.
 pub(super) struct Places {
     pub(super) known: Mask,
     pub(super) named: Option<Mask>,

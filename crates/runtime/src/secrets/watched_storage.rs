@@ -1,4 +1,4 @@
-//! The session's keys and secrets, with an ear for secrets that come by.
+//! The store of a session's values and secrets, which registers every secret that passes through it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_core::typed_id::SessionId;
 
 use super::KnownSecrets;
 
-/// Passes everything on to a store, and gets to know its secrets.
+/// Forwards all calls to a store, and registers its secrets.
 pub(crate) struct WatchedStorage {
     pub(crate) store: Arc<dyn SessionStorageStore>,
     pub(crate) secrets: Arc<KnownSecrets>,

@@ -1,4 +1,4 @@
-//! Budgets that sessions share: those of the day, and those of a turn with all its agents.
+//! Budgets that sessions share: the daily ones, and those of a turn with all its subagents.
 
 mod step;
 
@@ -10,11 +10,11 @@ use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_store::{Reservation, SpendingLedger};
 
 use crate::inner::Inner;
-use crate::subagents::TreeSeat;
+use crate::subagents::SharedBudget;
 use crate::turn_context::TurnContext;
 pub(crate) use step::StepReservation;
 
-/// What all sessions may spend together in a day. The ledger must be the one in which the journal settles its appends.
+/// Limit on the daily spending of all sessions together. The ledger must be the one in which the journal settles its appends.
 #[derive(Clone)]
 pub struct DailyLimit {
     limits: DayLimits,
@@ -47,8 +47,8 @@ impl DailyLimit {
     }
 }
 
-/// Refuses a turn of an external agent for which no budget has anything left. Its run reserves when it starts; this only answers
-/// before the turn is recorded.
+/// Refuses a turn of an external agent if a budget has nothing left. The run reserves when it starts; this check only answers before the turn is
+/// recorded.
 pub(crate) async fn check_run(
     inner: &Arc<Inner>,
     context: &TurnContext,
@@ -58,16 +58,16 @@ pub(crate) async fn check_run(
     if context.backend.is_none() {
         return Ok(());
     }
-    // The turn has used nothing yet, whatever its id will be.
-    let uuid = inner.world.uuid();
+    // The turn has used nothing yet, so any ID will do.
+    let uuid = inner.clock.uuid();
     let next = Reservation {
         exec_id: ExecId::from_uuid(uuid),
         owner: context.owner.clone(),
-        at: inner.world.now(),
+        at: inner.clock.now(),
         amount: inner.settings.reserve,
     };
     let own = (session_id, TurnId::from_uuid(uuid));
-    if let Some(seat) = TreeSeat::of_run(inner, context, has_agents, own) {
+    if let Some(seat) = SharedBudget::of_run(inner, context, has_agents, own) {
         seat.check(&next).await?;
     }
     let Some(daily) = &inner.backends.daily_limit else {

@@ -1,4 +1,4 @@
-//! What a step reserves while it runs.
+//! The budget reservation of a running step.
 
 use windlass_core::budget::Charge;
 use windlass_core::error::Result;
@@ -7,24 +7,24 @@ use windlass_core::typed_id::ExecId;
 use windlass_store::Reservation;
 
 use super::DailyLimit;
-use crate::subagents::TreeSeat;
+use crate::subagents::SharedBudget;
 use crate::thread::StepScope;
 
-/// What a model call or an external agent's run reserves of the budgets that it shares with other sessions.
+/// The reservation of a model call or an external agent's run in the budgets that it shares with other sessions.
 ///
-/// The day is settled with the record of the step's end. The tree is settled here for a model call: one that is dropped before its end
-/// is charged as reserved.
+/// The daily budget is settled with the record of the step's end. The tree is settled here for a model call: one that is dropped before its end is
+/// charged as reserved.
 pub(crate) struct StepReservation {
-    tree: Option<TreeSeat>,
+    tree: Option<SharedBudget>,
     daily: Option<DailyLimit>,
     reservation: Reservation,
     is_settled: bool,
 }
 
 impl StepReservation {
-    /// Prepares the reservation of a model call; `None` where it shares no budget.
+    /// Prepares the reservation of a model call; `None` if it shares no budget.
     pub(crate) fn of_call(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
-        let tree = TreeSeat::of(scope.inner, scope.context, scope.thread);
+        let tree = SharedBudget::of(scope.inner, scope.context, scope.thread);
         if let Some(tree) = &tree {
             tree.will_ask(exec_id);
         }
@@ -49,13 +49,17 @@ impl StepReservation {
         } = scope;
         let own = (thread.session_id(), thread.turn()?.id);
         let has_agents = !thread.children().is_empty();
-        let tree = TreeSeat::of_run(inner, context, has_agents, own);
+        let tree = SharedBudget::of_run(inner, context, has_agents, own);
         let mut run = Self::of(scope, tree, reservation(scope, exec_id))?;
         run.is_settled = true;
         Some(run)
     }
 
-    fn of(scope: &StepScope<'_>, tree: Option<TreeSeat>, reservation: Reservation) -> Option<Self> {
+    fn of(
+        scope: &StepScope<'_>,
+        tree: Option<SharedBudget>,
+        reservation: Reservation,
+    ) -> Option<Self> {
         let daily = scope.inner.backends.daily_limit.clone();
         (tree.is_some() || daily.is_some()).then_some(Self {
             tree,
@@ -65,7 +69,7 @@ impl StepReservation {
         })
     }
 
-    /// Reserves.
+    /// Reserves the step's share of the day's and the tree's budgets.
     pub(crate) fn reserve(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         let (tree, daily) = (self.tree.clone(), self.daily.clone());
         let reservation = self.reservation.clone();
@@ -85,7 +89,7 @@ impl StepReservation {
         self.settle(usage.map_or(Charge::Reservation, Charge::Usage));
     }
 
-    /// Settles a call that brought nothing.
+    /// Settles a call that returned nothing.
     pub(crate) fn failed(&mut self) {
         self.settle(Charge::Nothing);
     }
@@ -112,7 +116,7 @@ fn reservation(scope: &StepScope<'_>, exec_id: ExecId) -> Reservation {
     Reservation {
         exec_id,
         owner: scope.context.owner.clone(),
-        at: scope.inner.world.now(),
+        at: scope.inner.clock.now(),
         amount: scope.inner.settings.reserve,
     }
 }

@@ -1,4 +1,4 @@
-//! Checks the arguments of a call against the tool's schema before the tool sees them.
+//! Checks the arguments of a call against the tool's schema before the tool receives them.
 
 use serde_json::Value;
 use windlass_core::bounds;
@@ -11,7 +11,7 @@ pub use whole::check_schema;
 #[cfg(not(feature = "schema"))]
 pub(crate) use basic::Checker;
 
-/// Checks with the whole of JSON Schema.
+/// Checks with the complete JSON Schema.
 #[cfg(feature = "schema")]
 mod whole {
     use std::collections::HashMap;
@@ -24,19 +24,29 @@ mod whole {
 
     use super::basic;
 
-    /// How many compiled schemas are kept; a platform has tens of tools, not thousands.
+    /// Maximum number of cached compiled schemas; a platform has tens of tools, not thousands.
     const MAX_KEPT: usize = 1024;
 
-    /// How many times a part of a schema is held against a value, at most: about a second of work.
+    /// Maximum number of comparisons of a schema part with a value: about one second of work.
     const MAX_COMPARISONS: usize = 20_000_000;
+
+    /// The name under which the schema of an answer is compiled; no tool has it.
+    const OUTPUT: &str = "the final answer";
+
+    fn placed(place: &str, error: &dyn std::fmt::Display) -> String {
+        match place {
+            "" => error.to_string(),
+            place => format!("{place}: {error}"),
+        }
+    }
 
     struct Compiled {
         schema: Value,
-        /// `None` when the schema is not valid, or what it takes to check it has no bound.
+        /// `None` if the schema is invalid, or if the work to check it is unbounded.
         whole: Option<Arc<Whole>>,
     }
 
-    /// A schema that can be checked as a whole.
+    /// A schema that can be checked completely.
     struct Whole {
         validator: Validator,
         parts: usize,
@@ -61,24 +71,32 @@ mod whole {
             schema: &Value,
             arguments: &Value,
         ) -> Result<(), String> {
-            // A schema that says nothing of its type still means an object; what a model failed to write as JSON is
-            // a text, and must not reach the tool as one.
+            // A schema without a type still means an object. Arguments that the model did not write as valid JSON are a string, and must not reach
+            // the tool.
             if schema.get("type").is_none() && !arguments.is_object() {
                 return basic::Checker::default().check(tool, schema, arguments);
             }
             match self.whole(tool, schema) {
                 Some(whole) if whole.is_soon_checked(arguments) => {
-                    whole.validator.validate(arguments).map_err(|error| {
-                        let place = error.instance_path().to_string();
-                        if place.is_empty() {
-                            error.to_string()
-                        } else {
-                            format!("{place}: {error}")
-                        }
-                    })
+                    let fits = whole.validator.validate(arguments);
+                    fits.map_err(|error| placed(&error.instance_path().to_string(), &error))
                 }
                 // Such a schema still names required properties and types.
                 _ => basic::Checker::default().check(tool, schema, arguments),
+            }
+        }
+
+        /// Returns every violation of a schema, each with its path and without the value itself; at most `most` of them.
+        pub(crate) fn violations(&self, schema: &Value, value: &Value, most: usize) -> Vec<String> {
+            match self.whole(OUTPUT, schema) {
+                Some(whole) if whole.is_soon_checked(value) => whole
+                    .validator
+                    .iter_errors(value)
+                    .take(most)
+                    .map(|error| placed(&error.instance_path().to_string(), &error.masked()))
+                    .collect(),
+                Some(_) => vec!["it has too many values to be checked".to_owned()],
+                None => vec!["the schema itself cannot be compiled".to_owned()],
             }
         }
 
@@ -92,7 +110,7 @@ mod whole {
             {
                 return known.whole.clone();
             }
-            // Others are checked meanwhile.
+            // The lock is not held while compiling, so other checks continue.
             let compiled = compile(schema);
             if let Err(error) = &compiled {
                 tracing::warn!(tool, %error, "the tool's parameter schema is not valid");
@@ -113,9 +131,9 @@ mod whole {
         }
     }
 
-    /// Compiles a schema; `None` where what it takes to check it has no bound.
+    /// Compiles a schema; `None` if the work to check it is unbounded.
     fn compile(schema: &Value) -> Result<Option<Whole>, String> {
-        // An expression may take a little memory and a little time, not what the library allows.
+        // A regular expression gets less memory and time than the library's default.
         const BYTES: usize = 256 * 1024;
         const STEPS: usize = 10_000;
         let SchemaCost::Parts(parts) = schema_cost(schema) else {
@@ -130,10 +148,10 @@ mod whole {
         Ok(Some(Whole { validator, parts }))
     }
 
-    /// Tells whether a schema can be that of a tool's parameters.
+    /// Checks that a schema is valid for a tool's parameters.
     ///
     /// # Errors
-    /// What is wrong with it, for whoever wrote it.
+    /// A description of the problem, for the tool's author.
     pub fn check_schema(schema: &Value) -> Result<(), String> {
         if schema_cost(schema) == SchemaCost::TooLarge {
             return Err(format!(
@@ -155,6 +173,21 @@ mod basic {
     pub(crate) struct Checker {}
 
     impl Checker {
+        /// Without the feature `schema` the required names and the types of properties are checked.
+        #[cfg(not(feature = "schema"))]
+        pub(crate) fn violations(
+            &self,
+            schema: &Value,
+            value: &Value,
+            _most: usize,
+        ) -> Vec<String> {
+            let is_object = schema.get("type").is_some_and(|kind| kind == "object");
+            match is_object || value.is_object() {
+                true => self.check("", schema, value).err().into_iter().collect(),
+                false => Vec::new(),
+            }
+        }
+
         #[expect(clippy::unused_self, reason = "the same call as of the other checker")]
         pub(crate) fn check(
             &self,
@@ -220,16 +253,15 @@ mod basic {
     }
 }
 
-/// Tells whether a call with these arguments would reach a tool with this schema, as a turn does before each call.
+/// Checks whether a call with these arguments would reach a tool with this schema, as a turn does before each call.
 ///
 /// # Errors
-/// What is wrong with the arguments, for the model that wrote them.
+/// A description of the problem, for the model that wrote the arguments.
 pub fn check_arguments(schema: &Value, arguments: &Value) -> Result<(), String> {
     Checker::default().check("tool", schema, &normalised(arguments.clone()))
 }
 
-/// A model that has nothing to say often says null where an object is meant. What is nested too deep becomes a text, which no
-/// tool takes.
+/// Models often send null instead of an empty object. A value that is nested too deeply becomes a string, which no tool accepts.
 pub(crate) fn normalised(arguments: Value) -> Value {
     match arguments {
         Value::Null => Value::Object(serde_json::Map::new()),
@@ -237,7 +269,7 @@ pub(crate) fn normalised(arguments: Value) -> Value {
     }
 }
 
-/// Makes a text of what is nested too deep to be read back from a record.
+/// Converts a value that is nested too deeply for a record into a string.
 pub(crate) fn recordable(value: Value) -> Value {
     match bounds::is_shallow(&value) {
         true => value,
@@ -341,7 +373,7 @@ mod tests {
             "required": ["a"]
         });
         let checker = Checker::default();
-        // One that does not fit is found among few, and passed over among as many as would take minutes.
+        // A violation is found among few elements, and not searched among so many that the check would take minutes.
         assert!(checker.check("tool", &schema, &json!({"a": [-1]})).is_err());
         let many = json!({ "a": vec![-1; 100_000] });
         assert_eq!(checker.check("tool", &schema, &many), Ok(()));

@@ -1,4 +1,4 @@
-//! The way to the network of a tool: whatever it asks for, the rules of its session hold.
+//! A tool's network access, on which the rules of its session are enforced.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use windlass_core::egress::{
 };
 use windlass_core::network_access::{NetworkAccessList, merge_network_access};
 
-/// Puts the session's rules on every request before it goes on. Each hop of a redirect is a request, so that it holds
-/// for those too.
+/// Applies the session's network rules to every request before it is sent. Each hop of a redirect is a request, so the rules apply to redirects too.
 pub(super) struct RuledEgress {
     service: Arc<dyn EgressService>,
     rules: Option<NetworkAccessList>,
@@ -20,7 +19,7 @@ impl RuledEgress {
         Self { service, rules }
     }
 
-    /// The asker may narrow the rules, and cannot leave them out.
+    /// The caller may narrow the rules, but cannot bypass them.
     fn ruled(&self, mut request: EgressRequest) -> EgressResult<EgressRequest> {
         request.network_access =
             merge_network_access(self.rules.as_ref(), request.network_access.as_ref());

@@ -1,4 +1,4 @@
-//! What a running tool may record: only through its thread, and only while it runs.
+//! Events of a running tool: they are recorded only through its thread, and only while it runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,16 +8,16 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData, EventRequest};
 use windlass_core::traits::EventEmitter;
 use windlass_core::typed_id::{ExecId, SessionId};
-use windlass_turn::Tail;
+use windlass_turn::UnflushedText;
 
 use crate::inner::Inner;
 
-/// Hands what a tool emits to the thread, whatever session or step the tool claims.
+/// Sends a tool's events to the thread, whatever session or step the tool claims.
 pub(super) struct StepEmitter {
     inner: Weak<Inner>,
     session_id: SessionId,
     exec_id: ExecId,
-    /// The ends of output that may be beginnings of secrets, by stream: they wait for what follows.
+    /// Ends of output that may be the start of a secret, by stream; they wait for the output that follows.
     held: Mutex<BTreeMap<String, EventRequest>>,
 }
 
@@ -31,7 +31,7 @@ impl StepEmitter {
         }
     }
 
-    /// Keeps back an end of output that may be the beginning of a secret.
+    /// Holds back an end of output that may be the start of a secret.
     fn hold(&self, inner: &Inner, request: &mut EventRequest) {
         let Some(mask) = inner.secrets.mask(self.session_id) else {
             return;
@@ -49,7 +49,7 @@ impl StepEmitter {
         };
         text.push_str(&data.delta);
         let thinking = String::new();
-        let (shown, waits) = mask.split_tail(&Tail { text, thinking });
+        let (shown, waits) = mask.split_tail(&UnflushedText { text, thinking });
         data.delta = shown.text;
         after.delta = waits.text;
         if !after.delta.is_empty() {
@@ -57,14 +57,14 @@ impl StepEmitter {
         }
     }
 
-    /// Shows what was kept back: nothing follows any more.
+    /// Emits the buffered output at the end of the call.
     pub(super) async fn show_rest(&self) {
         let held = std::mem::take(&mut *self.held());
         let Some(inner) = self.inner.upgrade() else {
             return;
         };
         for request in held.into_values() {
-            // What cannot be told is in the result.
+            // Progress that cannot be emitted is still part of the result.
             let _ = inner.emit(self.exec_id, request).await;
         }
     }

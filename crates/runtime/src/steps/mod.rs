@@ -1,4 +1,4 @@
-//! Steps: what a turn does in the world.
+//! Steps: the effects of a turn.
 
 pub(crate) mod arguments;
 pub(crate) mod backend;

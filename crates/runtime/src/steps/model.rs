@@ -1,4 +1,4 @@
-//! A model call: connecting, streaming, trying again.
+//! A model call: connecting, streaming, retrying.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -27,28 +27,28 @@ use crate::panics::caught;
 use crate::settings::RetryPolicy;
 use crate::spending::StepReservation;
 use crate::thread::StepScope;
-use crate::world::{Sleep, World};
+use windlass_core::{Clock, Sleep};
 
-/// What the model is asked when its history becomes too long.
+/// The prompt for a summary, sent when the history becomes too long.
 const SUMMARISE: &str = "Summarise this conversation so that it can go on from the summary alone: what the user wants, what was \
 decided and why, what was done and found out (with exact names, paths, commands and values), what is still open, and what comes \
 next. Write only the summary, in the language of the conversation.";
 
-/// What a model call has to tell.
+/// Progress of a model call.
 pub(crate) enum Progress {
-    /// More text.
+    /// The next piece of text.
     Text(String),
-    /// More thinking.
+    /// The next piece of thinking.
     Thinking(String),
     /// Buffered text is to be recorded.
     ChunkDue,
-    /// The end.
+    /// The complete reply; nothing follows.
     Finished(Box<ModelReply>),
-    /// The end, without an answer.
+    /// The call ended without an answer.
     Failed(AgentLoopError, Box<LlmGenerationMetadata>),
 }
 
-/// A whole answer.
+/// A complete answer.
 pub(crate) struct ModelReply {
     pub(crate) text: String,
     pub(crate) thinking: Option<String>,
@@ -69,18 +69,18 @@ enum State {
     Ended,
 }
 
-/// What a call is polled for.
+/// Why polling a call returned.
 enum Next {
     Event(Option<LlmStreamEvent>),
     ChunkDue,
 }
 
-/// A model call under way. It is polled by its thread, and dropping it ends the call.
+/// A running model call. Its thread polls it, and dropping it ends the call.
 pub(crate) struct ModelCall {
     pub(crate) exec_id: ExecId,
-    /// Text that is shown as it comes; `None` for a summary, which is recorded only when it is complete.
+    /// Text that is shown as it arrives; `None` for a summary, which is recorded only when it is complete.
     pub(crate) buffer: Option<StreamBuffer>,
-    world: Arc<dyn World>,
+    clock: Arc<dyn Clock>,
     driver: Arc<dyn LlmDriver>,
     request: LlmRequest,
     prompt: Option<PromptRef>,
@@ -93,14 +93,14 @@ pub(crate) struct ModelCall {
     started_at: DateTime<Utc>,
     first_piece_at: Option<DateTime<Utc>>,
     guardrails: Vec<Box<dyn OutputGuardrailRun>>,
-    /// What is set aside for it.
+    /// The budget reservation of the call.
     held: Option<StepReservation>,
     text: String,
     thinking: Option<String>,
     thinking_signature: Option<String>,
     reasoning_items: Vec<serde_json::Value>,
     calls: Vec<ToolCall>,
-    /// How many bytes have come.
+    /// Number of bytes received.
     bytes: usize,
     max_bytes: usize,
     max_calls: usize,
@@ -113,7 +113,7 @@ impl ModelCall {
         } = scope;
         let turn_id = thread.turn().map(|turn| turn.id);
         let (history, prompt) = prompt_view::of(scope, iteration);
-        // Whoever asks to see what was sent finds the same messages under the same ids.
+        // The preview of a request uses the same messages with the same IDs.
         let history = match thread.compaction_plan(&context.plan) {
             Some(plan) => plan.cut(&history),
             None => history,
@@ -133,7 +133,7 @@ impl ModelCall {
         });
         let rails = &context.contributions.guardrails;
         let guardrails = armed.map_or(Ok(Vec::new()), |armed| arm(rails, &armed));
-        // An answer that nobody watches is not asked for.
+        // Without a working guardrail the answer is not requested.
         let (guardrails, connecting) = match guardrails {
             Ok(guardrails) => (guardrails, connect(&context.driver, &request)),
             Err(error) => (Vec::new(), Box::pin(async { Err(error) }) as Connecting),
@@ -144,7 +144,7 @@ impl ModelCall {
         }
     }
 
-    /// Lets the model summarise what it reads of the conversation, but for what stays whole, without any tool.
+    /// Requests a summary, without tools, of the part of the history that is not retained whole.
     pub(crate) fn summary(scope: &StepScope<'_>, exec_id: ExecId) -> Self {
         let StepScope {
             context, thread, ..
@@ -164,7 +164,7 @@ impl ModelCall {
             session_id: thread.session_id(),
             turn_id: thread.turn().map(|turn| turn.id),
             exec_id: Some(exec_id),
-            system_prompt: Arc::clone(&context.system_prompt),
+            system_prompt: Arc::clone(context.plain_prompt()),
             history,
             config: Arc::new(config),
         };
@@ -192,7 +192,7 @@ impl ModelCall {
             held,
             exec_id,
             buffer: Some(StreamBuffer::default()),
-            world: Arc::clone(&inner.world),
+            clock: Arc::clone(&inner.clock),
             state: State::Connecting(connecting),
             driver: Arc::clone(&context.driver),
             request,
@@ -202,7 +202,7 @@ impl ModelCall {
             max_silence: inner.settings.model_silence,
             silence: None,
             retry: RetryMetadata::default(),
-            started_at: inner.world.now(),
+            started_at: inner.clock.now(),
             first_piece_at: None,
             guardrails: Vec::new(),
             text: String::new(),
@@ -216,10 +216,10 @@ impl ModelCall {
         }
     }
 
-    /// Waits for the next thing to tell. Dropping the future loses nothing.
+    /// Waits for the next progress. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Progress {
         loop {
-            // A stream that is always ready must not keep the executor, or an interrupt, from its turn.
+            // A stream that is always ready must not starve the executor or delay an interrupt.
             tokio::task::coop::consume_budget().await;
             match poll_fn(|cx| self.poll_next(cx)).await {
                 Ok(Next::ChunkDue) => return Progress::ChunkDue,
@@ -238,7 +238,7 @@ impl ModelCall {
         }
     }
 
-    /// Buffered text that is due comes first: a model can talk without a pause.
+    /// Buffered text that is due comes first, because a model can stream without a pause.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next>> {
         if let Some(buffer) = &mut self.buffer
             && buffer.poll_due(cx).is_ready()
@@ -248,7 +248,7 @@ impl ModelCall {
         self.poll_state(cx).map_ok(Next::Event)
     }
 
-    /// Moves the call on. A driver that panics has failed; it does not take the thread with it.
+    /// Advances the call. A driver that panics fails the call, not the thread.
     fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LlmStreamEvent>>> {
         let polled = caught(|| match &mut self.state {
             State::Connecting(connecting) => connecting.as_mut().poll(cx).map(|stream| {
@@ -285,12 +285,12 @@ impl ModelCall {
         if matches!(self.state, State::Pausing(_) | State::Ended) {
             return Poll::Pending;
         }
-        let silence = self.silence.get_or_insert_with(|| self.world.sleep(limit));
+        let silence = self.silence.get_or_insert_with(|| self.clock.sleep(limit));
         silence.as_mut().poll(cx).map(|()| Err(silent(limit)))
     }
 
     fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
-        self.first_piece_at.get_or_insert_with(|| self.world.now());
+        self.first_piece_at.get_or_insert_with(|| self.clock.now());
         if let Err(error) = self.check_size(&event) {
             return Some(self.fail(error));
         }
@@ -318,7 +318,7 @@ impl ModelCall {
         }
     }
 
-    /// What a model says is kept in memory until it has ended, and then for good.
+    /// The model's output stays in memory until it has ended, and is then stored for good.
     fn check_size(&mut self, event: &LlmStreamEvent) -> Result<()> {
         let (bytes, calls) = match event {
             LlmStreamEvent::TextDelta(text)
@@ -345,7 +345,7 @@ impl ModelCall {
         )))
     }
 
-    /// Text is shown when every guardrail has let it pass.
+    /// Text is shown after every guardrail has passed it.
     fn take_text(&mut self, delta: String) -> Option<Progress> {
         self.text.push_str(&delta);
         let text = &self.text;
@@ -403,7 +403,7 @@ impl ModelCall {
         }))
     }
 
-    /// Only what nobody has seen yet can be tried again without taking words back.
+    /// Output that is already visible cannot be withdrawn, so only an attempt without visible output is retried.
     fn fail_or_retry(&mut self, error: AgentLoopError) -> Option<Progress> {
         let nothing_shown = self.text.is_empty() && self.thinking.is_none();
         if error.kind().is_transient()
@@ -417,7 +417,7 @@ impl ModelCall {
             self.calls.clear();
             self.reasoning_items.clear();
             self.bytes = 0;
-            self.state = State::Pausing(self.world.sleep(pause));
+            self.state = State::Pausing(self.clock.sleep(pause));
             return None;
         }
         Some(self.fail(error))
@@ -430,7 +430,7 @@ impl ModelCall {
             model: Some(self.request.config.model.clone()),
             host: None,
         });
-        // What it has said, it was paid for.
+        // The provider bills for the output so far.
         if self.first_piece_at.is_none() {
             self.held.iter_mut().for_each(StepReservation::failed);
         }
@@ -444,7 +444,7 @@ impl ModelCall {
         Progress::Failed(error, Box::new(metadata))
     }
 
-    /// The provider's wish, else doubling waits of which a random half is kept, so that many callers spread out.
+    /// The provider's requested pause, or exponential backoff with up to half of it random, so that many callers spread out.
     fn pause_before_retry(&self, error: &AgentLoopError) -> Duration {
         let wait = match error.retry_after() {
             Some(wait) => wait,
@@ -453,7 +453,7 @@ impl ModelCall {
                     .policy
                     .base_delay
                     .saturating_mul(1 << self.retry.retries.min(16));
-                let chance = self.world.uuid().as_u128() % 1000;
+                let chance = self.clock.uuid().as_u128() % 1000;
                 full / 2 + (full / 2).mul_f64(chance as f64 / 1000.0)
             }
         };
@@ -470,7 +470,7 @@ impl ModelCall {
         };
         LlmGenerationMetadata {
             provider: Some(self.provider.clone()),
-            duration_ms: Some(since_start(self.world.now())),
+            duration_ms: Some(since_start(self.clock.now())),
             time_to_first_token_ms: self.first_piece_at.map(since_start),
             ..LlmGenerationMetadata::default()
         }
@@ -496,7 +496,7 @@ fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {
     Box::pin(async move { driver.stream(request).await })
 }
 
-/// Connects once what the call may use is set aside.
+/// Connects after the call's budget is reserved.
 fn allowed(held: &StepReservation, connecting: Connecting) -> Connecting {
     let reserving = held.reserve();
     Box::pin(async move {

@@ -1,16 +1,16 @@
-//! Keeps results of tools to a size that a model can read.
+//! Limits tool results to a size that a model can read.
 
 use serde_json::Value;
 use windlass_core::tools::ToolResult;
 
-/// Cuts a result that is too long, at a character boundary, and says how long it was.
+/// Truncates a result that is too long, at a character boundary, and appends its original length.
 pub(crate) fn cap(result: &mut ToolResult, max_bytes: usize) {
     if let Some(error) = &mut result.error
         && error.len() > max_bytes
     {
         *error = cut(error, max_bytes);
         result.result = Some(serde_json::json!({ "error": error }));
-        // The note on how long it was goes over the limit; it must not be cut for that.
+        // The truncation note itself exceeds the limit and must not be truncated again.
         return;
     }
     let Some(value) = &mut result.result else {
@@ -30,7 +30,7 @@ pub(crate) fn cap(result: &mut ToolResult, max_bytes: usize) {
     }
 }
 
-/// Cuts a text that is too long.
+/// Truncates a text that is too long.
 pub(super) fn capped(text: String, max_bytes: usize) -> String {
     match text.len() > max_bytes {
         true => cut(&text, max_bytes),

@@ -1,4 +1,4 @@
-//! The conversation as the model is to see it.
+//! The conversation as the model receives it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

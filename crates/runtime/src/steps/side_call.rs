@@ -1,4 +1,4 @@
-//! A model call beside turns: nothing of it is recorded, and it may be silent no longer than one of a turn.
+//! A model call outside of turns: nothing of it is recorded, and the silence timeout of turns applies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use windlass_core::llm_driver_registry::{
 };
 
 use crate::inner::Inner;
-use crate::world::{Sleep, World};
+use windlass_core::{Clock, Sleep};
 
-/// Calls a model and waits for its whole answer. What it answers is for whoever asked; an error is masked.
+/// Calls a model and waits for its whole answer, which is returned unmasked to the caller; an error is masked.
 pub(crate) async fn complete(
     inner: &Inner,
     driver: &dyn LlmDriver,
@@ -32,19 +32,19 @@ async fn call(inner: &Inner, driver: &dyn LlmDriver, request: LlmRequest) -> Res
     let stream = tokio::select! {
         biased;
         stream = driver.stream(request) => stream?,
-        () = inner.world.sleep(limit) => return Err(silent(limit)),
+        () = inner.clock.sleep(limit) => return Err(silent(limit)),
     };
-    let world = Arc::clone(&inner.world);
+    let clock = Arc::clone(&inner.clock);
     collect(Box::pin(Watched {
         stream,
-        world,
+        clock,
         limit,
         silence: None,
     }))
     .await
 }
 
-/// The error of a model that says nothing any more.
+/// The error of a model that has sent nothing for too long.
 pub(super) fn silent(limit: Duration) -> AgentLoopError {
     let text = format!("the model was silent for {} ms", limit.as_millis());
     AgentLoopError::provider(ProviderError::new(ErrorKind::Timeout, text))
@@ -53,7 +53,7 @@ pub(super) fn silent(limit: Duration) -> AgentLoopError {
 /// An answer that fails when it pauses for too long.
 struct Watched {
     stream: LlmResponseStream,
-    world: Arc<dyn World>,
+    clock: Arc<dyn Clock>,
     limit: Duration,
     silence: Option<Sleep>,
 }
@@ -68,7 +68,7 @@ impl Stream for Watched {
         }
         let limit = self.limit;
         let begun = self.silence.take();
-        let mut silence = begun.unwrap_or_else(|| self.world.sleep(limit));
+        let mut silence = begun.unwrap_or_else(|| self.clock.sleep(limit));
         let polled = silence.as_mut().poll(cx);
         self.silence = Some(silence);
         polled.map(|()| Some(Err(silent(limit))))

@@ -3,9 +3,9 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use windlass_turn::Tail;
+use windlass_turn::UnflushedText;
 
-use crate::world::{Sleep, World};
+use windlass_core::{Clock, Sleep};
 
 /// Streamed text is recorded after this time at the latest.
 pub(crate) const CHUNK_SPAN: Duration = Duration::from_millis(32);
@@ -22,7 +22,7 @@ pub(crate) enum StreamKind {
 /// The text of one step. It belongs to the step, so that it is dropped with it and cannot be recorded under another.
 #[derive(Default)]
 pub(crate) struct StreamBuffer {
-    pub(crate) tail: Tail,
+    pub(crate) tail: UnflushedText,
     pub(crate) flush: Option<Sleep>,
 }
 
@@ -37,12 +37,12 @@ impl StreamBuffer {
     }
 
     /// Adds a piece, which is recorded within [`CHUNK_SPAN`].
-    pub(crate) fn push(&mut self, kind: StreamKind, piece: &str, world: &dyn World) {
+    pub(crate) fn push(&mut self, kind: StreamKind, piece: &str, clock: &dyn Clock) {
         match kind {
             StreamKind::Answer => self.tail.text.push_str(piece),
             StreamKind::Thinking => self.tail.thinking.push_str(piece),
         }
-        self.flush.get_or_insert_with(|| world.sleep(CHUNK_SPAN));
+        self.flush.get_or_insert_with(|| clock.sleep(CHUNK_SPAN));
     }
 
     /// Is ready when the text is to be recorded.

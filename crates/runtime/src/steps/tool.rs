@@ -1,4 +1,4 @@
-//! A tool call: hooks, the tool itself, its limits, its result.
+//! Executes a tool call: hooks, the tool, limits, and the result.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,11 +23,11 @@ use super::emitter::StepEmitter;
 use super::{arguments, output};
 use crate::inner::Inner;
 use crate::secrets::{MIN_SECRET_BYTES, Mask, Secret};
-use crate::subagents::TreeSeat;
+use crate::subagents::SharedBudget;
 use crate::thread::StepScope;
 use crate::turn_context::TurnContext;
 
-/// Looks at a call before anything is recorded of it: is there such a tool, and do the arguments fit?
+/// Checks a call before it is recorded: the tool exists and the arguments match its schema.
 pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall) -> RequestedCall {
     call.arguments = arguments::normalised(call.arguments);
     for hook in &context.contributions.tool_call {
@@ -53,13 +53,13 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
         )),
         Some(definition) => check(inner, definition, &call).err(),
     };
-    // It may quote the arguments, and those are as long as the model likes.
+    // The text may quote the arguments, whose length the model controls.
     let max_bytes = inner.settings.max_tool_result_bytes;
     let refusal = refusal.map(|refusal| output::capped(refusal, max_bytes));
     RequestedCall { call, refusal }
 }
 
-/// Finds the tool that a model means when it writes the name that people read, or its last part if that is enough.
+/// Finds the tool whose display name the model used, or whose last name part if that is unique.
 fn meant<'a>(definitions: impl Iterator<Item = &'a ToolDefinition>, name: &str) -> Option<String> {
     let (mut whole, mut parts) = (None, Vec::new());
     for definition in definitions {
@@ -91,7 +91,7 @@ fn check(inner: &Inner, definition: &ToolDefinition, call: &ToolCall) -> Result<
         .map_err(|error| format!("invalid arguments for tool `{}`: {error}", call.name))
 }
 
-/// A call that is about to run, with all it needs, so that it can run in a task of its own.
+/// A call that is about to run, with everything it needs to run in its own task.
 pub(crate) struct ToolRun {
     inner: Arc<Inner>,
     context: Arc<TurnContext>,
@@ -100,8 +100,8 @@ pub(crate) struct ToolRun {
     exec_id: ExecId,
     call: Arc<ToolCall>,
     approval: CallApproval,
-    /// Where its turn is counted together with others.
-    seat: Option<TreeSeat>,
+    /// The budget that its turn shares with other turns.
+    seat: Option<SharedBudget>,
 }
 
 impl ToolRun {
@@ -119,11 +119,11 @@ impl ToolRun {
             exec_id,
             call,
             approval: scope.thread.call_approval(exec_id),
-            seat: TreeSeat::shared(scope),
+            seat: SharedBudget::shared(scope),
         }
     }
 
-    /// Carries the call out. Whatever happens, there is an outcome.
+    /// Runs the call. It always has an outcome.
     pub(crate) async fn run(self) -> ToolOutcome {
         let (tool, definition) = (
             self.context.contributions.tools.get(&self.call.name),
@@ -135,7 +135,7 @@ impl ToolRun {
                 format!("tool `{}` is no longer available", self.call.name),
             );
         };
-        let started_at = self.inner.world.now();
+        let started_at = self.inner.clock.now();
         let mut outcome = match self.refused_by_tree().await {
             Some(refusal) => refused(&self.call, refusal),
             None => self.carry_out(tool.as_ref(), definition).await,
@@ -144,12 +144,12 @@ impl ToolRun {
             &mut outcome.result,
             self.inner.settings.max_tool_result_bytes,
         );
-        let took = (self.inner.world.now() - started_at).num_milliseconds();
+        let took = (self.inner.clock.now() - started_at).num_milliseconds();
         outcome.duration_ms = u64::try_from(took).ok();
         outcome
     }
 
-    /// Says why the turns that share a budget may make no further call.
+    /// Returns why the turns that share a budget may make no further call.
     async fn refused_by_tree(&self) -> Option<String> {
         let taken = self.seat.as_ref()?.take_tool_call(self.exec_id).await;
         taken.unwrap_or_else(|error| {
@@ -158,7 +158,7 @@ impl ToolRun {
         })
     }
 
-    /// Hooks, the tool, hooks again. Each may take as long as the tool may.
+    /// Runs the pre-tool hooks, the tool and the post-tool hooks. Each has the tool's full timeout.
     async fn carry_out(&self, tool: &dyn Tool, definition: &ToolDefinition) -> ToolOutcome {
         let limit = self.timeout(definition);
         let emitter = StepEmitter::new(&self.inner, self.session_id, self.exec_id);
@@ -180,8 +180,8 @@ impl ToolRun {
             None => timed_out(&call, limit),
         };
         emitter.show_rest().await;
-        // What a tool returns is its own, but for what the operator lent it. It is masked before a hook keeps it elsewhere, and before it
-        // is cut: half of a secret has no mask.
+        // The output of a tool belongs to the tool, except for the operator's secrets. They are masked before a hook stores the output elsewhere, and
+        // before it is truncated, because a partial secret cannot be masked.
         if let Some(mask) = self.inner.secrets.named_mask() {
             mask_result(&mask, &mut outcome.result);
             if let Some(Wait::UserInput { prompt }) = &mut outcome.wait {
@@ -191,13 +191,13 @@ impl ToolRun {
         let looking = self.after(&call, definition, &mut outcome.result, &context);
         match self.within(limit, looking).await {
             Some(()) => outcome,
-            // A hook may be there to hide something: without its word the result is not shown.
+            // A hook may exist to hide something: without its verdict the result is not shown.
             None => timed_out(&call, limit),
         }
     }
 
-    /// Lets hooks look at the call and change its arguments. The rules judge changed arguments again: an approval is for the
-    /// arguments that were shown.
+    /// Runs the hooks that may change the call's arguments. Changed arguments are checked against the approval rules again, because an approval
+    /// applies to the arguments that were shown.
     async fn before(
         &self,
         definition: &ToolDefinition,
@@ -226,7 +226,7 @@ impl ToolRun {
         Ok(call)
     }
 
-    /// Lets hooks look at the result.
+    /// Runs the hooks on the result.
     async fn after(
         &self,
         call: &ToolCall,
@@ -239,17 +239,17 @@ impl ToolRun {
         }
     }
 
-    /// Does a part of the call within a time; `None` when that ran out.
+    /// Runs a part of the call with a timeout; `None` if it expired.
     async fn within<T>(&self, limit: Option<Duration>, part: impl Future<Output = T>) -> Option<T> {
         let Some(limit) = limit else {
             return Some(part.await);
         };
         let mut part = pin!(part);
-        // Most parts are done at once and need no clock.
+        // Most parts complete immediately and need no timer.
         if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(part.as_mut().poll(cx))).await {
             return Some(output);
         }
-        let sleep = self.inner.world.sleep(limit);
+        let sleep = self.inner.clock.sleep(limit);
         tokio::select! {
             biased;
             output = part => Some(output),
@@ -292,7 +292,7 @@ impl ToolRun {
         }
     }
 
-    /// Masks what the tool did not return itself: a refusal, which may quote the arguments, or a line of the log.
+    /// Masks text that the tool did not return: a refusal, which may quote the arguments, or a log line.
     fn masked(&self, mut text: String) -> String {
         let known = self.inner.secrets.mask(self.session_id);
         let definition = self.context.offer.tool(&self.call.name);
@@ -354,7 +354,7 @@ impl ToolRun {
     }
 }
 
-/// Takes secrets out of a result.
+/// Masks secrets in a result.
 pub(crate) fn mask_result(mask: &Mask, result: &mut ToolResult) {
     if let Some(value) = &mut result.result {
         mask.value(value);
@@ -401,7 +401,7 @@ fn timed_out(call: &ToolCall, limit: Option<Duration>) -> ToolOutcome {
     }
 }
 
-/// Returns the values of a call's arguments that nobody but the tool may read.
+/// Returns the argument values of a call that only the tool may read.
 pub(crate) fn secret_arguments(
     definition: Option<&ToolDefinition>,
     call: &ToolCall,
@@ -423,14 +423,14 @@ pub(crate) fn secret_arguments(
         .collect()
 }
 
-/// The outcome of a call of an earlier life that was recorded without its secrets.
+/// The outcome of a previous process's call that was recorded without its secrets.
 pub(crate) fn without_its_secrets(call: &ToolCall) -> ToolOutcome {
     let text = "the process stopped before this call was carried out, and a secret in its arguments was not recorded: \
                 call the tool again with the secret itself";
     refused(call, text.to_owned())
 }
 
-/// The outcome of a call that panicked, or whose task is gone. The details were logged; the model learns little.
+/// The outcome of a call that panicked or whose task is gone. The details are logged; the model gets only a short error.
 pub(crate) fn panicked(call: &ToolCall) -> ToolOutcome {
     failed(call, INTERNAL_ERROR_TEXT.to_owned())
 }

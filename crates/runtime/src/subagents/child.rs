@@ -1,4 +1,4 @@
-//! Begins an agent, or finds the one that the same call has begun before, and waits for its end.
+//! Starts a subagent, or finds the one that the same call started before, and waits for its end.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use crate::inner::Inner;
 use crate::runtime::{InProcessRuntime, open_session};
 use crate::turn_result::TurnOptions;
 
-/// How much of a task or an answer stands in the records of the parent beside the call itself.
+/// Maximum bytes of a task or an answer in the parent's records, in addition to the call itself.
 const SHOWN_BYTES: usize = 500;
 
-/// Why an agent did not begin, or how nobody can say what became of it. The model reads it.
+/// Why a subagent did not start, or why its outcome is unknown. The model reads it.
 pub(super) struct Refusal(pub(super) String);
 
 type Spawned<T> = std::result::Result<T, Refusal>;
@@ -40,7 +40,7 @@ impl From<AgentLoopError> for Refusal {
     }
 }
 
-/// A call that starts an agent.
+/// A call that starts a subagent.
 pub(super) struct Spawning<'a> {
     pub(super) inner: &'a Arc<Inner>,
     pub(super) settings: &'a SubagentSettings,
@@ -50,13 +50,13 @@ pub(super) struct Spawning<'a> {
     pub(super) task: Task,
 }
 
-/// What the parent's thread says.
+/// The parent's recorded state.
 struct Parent {
     controls: Controls,
     link: ParentTurn,
-    /// How many agents its turn has begun.
+    /// Number of subagents that its turn has started.
     begun: usize,
-    /// Whether this one was begun, and whether it is on record that it ended.
+    /// Whether this subagent was started, and whether its end is recorded.
     is_begun: bool,
     is_done: bool,
 }
@@ -66,7 +66,7 @@ impl Spawning<'_> {
         child_of_step(self.exec_id)
     }
 
-    /// Carries the call out. It may be made again at any moment: whatever was done is found.
+    /// Runs the call. It is idempotent: a repeated call finds the work already done.
     pub(super) async fn run(mut self) -> Spawned<(ChildEnd, String)> {
         self.hide_secrets();
         let slots = &self.inner.child_slots;
@@ -85,7 +85,7 @@ impl Spawning<'_> {
             return Err(refusal);
         }
         if let Err(error) = record.wait(self.inner, self.child()).await {
-            // Nobody will hear of it any more.
+            // No caller is left for the result.
             let _ = stop(self.inner, self.child()).await;
             return Err(error.into());
         }
@@ -94,7 +94,7 @@ impl Spawning<'_> {
         Ok((end, record.answer))
     }
 
-    /// Secrets of the session are its own: they are no more to be found in the records of another one.
+    /// A session's secrets are masked, because the subagent's own mask does not contain them.
     fn hide_secrets(&mut self) {
         if let Some(mask) = self.inner.secrets.mask(self.context.session_id) {
             mask.text(&mut self.task.prompt);
@@ -102,7 +102,7 @@ impl Spawning<'_> {
         }
     }
 
-    /// Checks what the call asks for and records that the agent begins, before anything of it is made.
+    /// Validates the call and records that the subagent starts, before anything of it is created.
     async fn begin(&self, slots: &TurnSlots) -> Spawned<(Parent, Vec<String>)> {
         let _one_at_a_time = slots.beginning.lock().await;
         let parent = self.parent().await?;
@@ -168,7 +168,7 @@ impl Spawning<'_> {
         })
     }
 
-    /// Returns the tools that the agent gets, by name: those that its parent has here, or fewer.
+    /// Returns the names of the subagent's tools: those of its parent, or a subset.
     fn tools(&self, parent: &Parent) -> Spawned<Vec<String>> {
         let (Some(visible), Some(registry)) = (
             &self.context.visible_tool_names,
@@ -178,7 +178,7 @@ impl Spawning<'_> {
         };
         let is_last = parent.link.depth >= self.settings.max_depth;
         let is_given = |name: &&String| {
-            // A name that could be read as a pattern might mean more than the tool.
+            // A name that could be read as a pattern might match more than the tool.
             registry.has(name) && !name.contains(['*', '?']) && !(is_last && *name == SPAWN_AGENT)
         };
         let mut names: Vec<String> = visible.iter().filter(is_given).cloned().collect();
@@ -197,7 +197,7 @@ impl Spawning<'_> {
         Ok(names)
     }
 
-    /// A foreign agent brings its own tools, and knows nothing of what is forbidden to its parent.
+    /// An external agent has its own tools, and does not know which are forbidden to its parent.
     fn check_backend(&self, parent: &Parent) -> Spawned<()> {
         let Some(backend) = &self.task.backend else {
             return Ok(());
@@ -232,7 +232,7 @@ impl Spawning<'_> {
         Ok(())
     }
 
-    /// Makes the session and begins its turn, as far as that is not done yet.
+    /// Creates the session and starts its turn, as far as that is not done yet.
     async fn start(
         &self,
         parent: &Parent,
@@ -283,12 +283,14 @@ impl Spawning<'_> {
         let asked = controls.turn.take().map(|turn| *turn).unwrap_or_default();
         let turn = TurnRequest {
             model: task.model.clone().or(asked.model),
-            // Nobody waits there to carry them out.
+            // Client-side tools need a caller that runs them, and a subagent has none.
             tools: Vec::new(),
             allowed_tools: Some(tools).filter(|_| task.backend.is_none()),
             input_summary: task.name.clone(),
             backend: task.backend.clone(),
             parent: Some(parent.link),
+            // It answers its parent's model.
+            output_schema: None,
             ..asked
         };
         controls.turn = Some(Box::new(turn));
@@ -306,9 +308,9 @@ impl Spawning<'_> {
         Ok(draft)
     }
 
-    /// A session like the parent's, that works for it.
+    /// Returns the subagent's session, derived from its parent's.
     fn session(&self, parent: Session) -> Session {
-        let now = self.inner.world.now();
+        let now = self.inner.clock.now();
         Session {
             id: self.child(),
             title: Some(self.name()),

@@ -1,4 +1,4 @@
-//! What an agent came to: read from its journal, so that it is the same in every life of the process.
+//! Outcome of a subagent, read from its journal, so that it is the same after a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::runtime::InProcessRuntime;
 
-/// How many records are read at a time.
+/// Number of records read at a time.
 const AT_ONCE: usize = 512;
-/// How long a thread that stopped without a result is left to itself.
+/// Pause after a thread stopped without a result.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How the turn of an agent ended.
+/// How a subagent's turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChildEnd {
     Completed,
@@ -27,12 +27,12 @@ pub(super) enum ChildEnd {
     Cancelled { reason: Option<String> },
 }
 
-/// What is on record of the turn in which an agent works for another one. Turns that somebody else begins in its session do not count.
+/// The recorded state of the turn in which a subagent works for its parent. Turns that others start in the subagent's session are ignored.
 pub(super) struct ChildRecord {
     stream: StreamKey,
     after: u64,
     turn_id: Option<TurnId>,
-    /// The last that it said.
+    /// The newest text of the subagent.
     pub(super) answer: String,
     pub(super) end: Option<ChildEnd>,
 }
@@ -50,12 +50,12 @@ impl ChildRecord {
         Ok(record)
     }
 
-    /// Tells whether nothing at all is on record of the session.
+    /// Returns whether the session has no records.
     pub(super) fn is_empty(&self) -> bool {
         self.after == 0
     }
 
-    /// Tells whether the turn has begun.
+    /// Returns whether the turn has begun.
     pub(super) fn has_turn(&self) -> bool {
         self.turn_id.is_some()
     }
@@ -108,7 +108,7 @@ impl ChildRecord {
         }
     }
 
-    /// Waits until the turn has ended. While it waits for somebody, that is shown in its own session, and here nothing happens.
+    /// Waits until the turn has ended. A parked turn is visible in its own session; the wait continues here.
     pub(super) async fn wait(&mut self, inner: &Arc<Inner>, child: SessionId) -> Result<()> {
         let journal = Arc::clone(&inner.backends.journal);
         let runtime = InProcessRuntime {
@@ -129,9 +129,9 @@ impl ChildRecord {
                         bell.changed().await.map_err(|_| removed())?;
                     }
                     Ok(_) => {}
-                    Err(_) => inner.world.sleep(PAUSE).await,
+                    Err(_) => inner.clock.sleep(PAUSE).await,
                 },
-                // It ended meanwhile.
+                // The turn ended in the meantime.
                 Ok(None) => {
                     self.read_on(&*journal).await?;
                     return match self.end {
@@ -139,7 +139,7 @@ impl ChildRecord {
                         None => Err(AgentLoopError::NoActiveTurn(child)),
                     };
                 }
-                Err(AgentLoopError::StoreUnavailable(_)) => inner.world.sleep(PAUSE).await,
+                Err(AgentLoopError::StoreUnavailable(_)) => inner.clock.sleep(PAUSE).await,
                 Err(error) => return Err(error),
             }
         }

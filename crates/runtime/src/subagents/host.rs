@@ -1,4 +1,4 @@
-//! What a host has to say before an agent begins.
+//! The host's decision before a subagent starts.
 
 use async_trait::async_trait;
 use windlass_core::error::Result;
@@ -7,27 +7,27 @@ use windlass_core::session::Session;
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{SessionId, TurnId};
 
-/// An agent that is about to begin.
+/// A subagent that is about to start.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ChildDraft {
-    /// The session that it works for.
+    /// The parent session.
     pub parent: SessionId,
-    /// The turn of that session.
+    /// The parent's turn.
     pub parent_turn: TurnId,
-    /// Its own session, as it will be kept.
+    /// The subagent's session, as it will be stored.
     pub session: Session,
-    /// What its turn will be asked; the turn's request is in it.
+    /// Controls of its turn, including the turn's request.
     pub controls: Controls,
-    /// The model that is asked for, where it is another than the parent's; it is in the request too, by its name.
+    /// The requested model, if it differs from the parent's; its name is also in the request.
     pub model: Option<String>,
     /// The thread record of the session, which is stored in its first event.
     pub record: Option<Box<ThreadRecord>>,
 }
 
-/// Looks at agents before they begin.
+/// Checks subagents before they start.
 #[async_trait]
 pub trait SubagentHost: Send + Sync {
-    /// Completes a draft, or says why the agent may not begin; the model reads that.
+    /// Completes a draft, or returns why the subagent may not start; the model reads the error.
     async fn admit(&self, draft: &mut ChildDraft) -> Result<()>;
 }

@@ -1,8 +1,8 @@
-//! Agents that a model starts: each is a session of its own, which works for the turn that began it.
+//! Subagents: agents that a model starts, each in its own session, which works for the turn that started it.
 //!
-//! The session's id follows from the call, so a call that is made again after a crash finds the session that it began. What the
-//! two share is a [`ParentTurn`](windlass_core::turn_request::ParentTurn) in the request of the child's turn: the budgets of the first
-//! turn of all count for it ([`tree`]), and it ends when the turn ends that it works for ([`stop`]).
+//! The session's ID is derived from the call, so a call that is repeated after a crash finds its session. The child's turn request contains a
+//! [`ParentTurn`](windlass_core::turn_request::ParentTurn). Therefore the budgets of the root turn apply to it ([`tree`]), and it ends with its
+//! parent's turn ([`stop`]).
 
 mod child;
 mod end;
@@ -22,25 +22,25 @@ use crate::inner::Inner;
 pub use host::{ChildDraft, SubagentHost};
 pub(crate) use slots::ChildSlots;
 pub(crate) use stop::{PARENT_ENDED, is_wanted, stop_children};
-pub(crate) use tree::{TreeSeat, Trees};
+pub(crate) use tree::{SharedBudget, Trees};
 
 /// The id of the capability.
 pub(crate) const SUBAGENTS: &str = "subagents";
 /// The name of the tool that starts an agent.
 pub(crate) const SPAWN_AGENT: &str = "spawn_agent";
 
-/// What a model may start.
+/// Limits on the subagents that a model may start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubagentSettings {
-    /// How many levels of agents there may be below a turn that somebody began.
+    /// Maximum depth of subagents below a turn that a client started.
     pub max_depth: u32,
-    /// How many agents of one turn work at once; further ones wait.
+    /// Maximum number of subagents of one turn that run at once; further ones wait.
     pub at_once: usize,
-    /// How many agents a turn may start in all.
+    /// Maximum number of subagents that a turn may start in all.
     pub per_turn: usize,
-    /// How many bytes of an agent's answer its parent reads.
+    /// Maximum bytes of a subagent's answer that its parent reads.
     pub answer_bytes: usize,
-    /// The backends that an agent may run on, by name.
+    /// Names of the external agents that a subagent may use.
     pub backends: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Default for SubagentSettings {
     }
 }
 
-/// The capability `subagents`. It starts nothing before it belongs to a runtime.
+/// The capability `subagents`. It starts nothing until it is attached to a runtime.
 #[derive(Clone)]
 pub(crate) struct Subagents(Arc<Shared>);
 
@@ -71,7 +71,7 @@ impl Subagents {
         Self(Arc::new(Shared { settings, runtime }))
     }
 
-    /// Makes the runtime known that the agents run in.
+    /// Sets the runtime in which the subagents run.
     pub(crate) fn attach(&self, inner: &Arc<Inner>) {
         let _ = self.0.runtime.set(Arc::downgrade(inner));
     }

@@ -1,4 +1,4 @@
-//! How many agents of one turn work at once.
+//! Limits how many subagents of one turn run at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Semaphore;
 use windlass_core::typed_id::TurnId;
 
-/// What the calls of one turn share that start agents.
+/// State shared by the calls of one turn that start subagents.
 pub(crate) struct TurnSlots {
-    /// The agents that may work at once.
+    /// Limits the subagents that run at once.
     pub(super) working: Semaphore,
-    /// Held while one more agent is counted and recorded.
+    /// Held while one more subagent is counted and recorded.
     pub(super) beginning: tokio::sync::Mutex<()>,
 }
 
-/// The turns whose calls start agents now.
+/// The turns whose calls start subagents now.
 #[derive(Default)]
 pub(crate) struct ChildSlots(Mutex<HashMap<TurnId, Weak<TurnSlots>>>);
 
 impl ChildSlots {
-    /// Returns what the calls of a turn share. It is forgotten when no call uses it any more.
+    /// Returns the shared state of a turn's calls. It is dropped with the last call that uses it.
     pub(super) fn of(&self, turn_id: TurnId, at_once: usize) -> Arc<TurnSlots> {
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slots) = turns.get(&turn_id).and_then(Weak::upgrade) {

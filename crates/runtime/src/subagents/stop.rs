@@ -1,4 +1,4 @@
-//! An agent works for a turn, and no longer than that turn.
+//! Ends subagents together with the turn that they work for.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use windlass_core::typed_id::SessionId;
 use windlass_turn::Thread;
 
 use crate::inner::Inner;
-use crate::thread::Mail;
+use crate::thread::ThreadCommand;
 
 /// Why the turn of an agent is stopped.
 pub(crate) const PARENT_ENDED: &str = "the turn that it worked for has ended";
 
-/// Stops the agents that work for turns which have just ended. It is done beside the thread, which has other things to do; an
-/// agent that hears of it in a later life of the process only is stopped when it is taken up ([`is_wanted`]).
+/// Stops the subagents of turns that have just ended. It runs in its own task, so that it does not block the thread. If the process ends first, such
+/// a subagent is stopped when it is resumed ([`is_wanted`]).
 pub(crate) fn stop_children(inner: &Arc<Inner>, thread: &Thread, events: &[Arc<Event>]) {
     let ended = events.iter().filter(|event| event.data.ends_turn());
     for turn_id in ended.filter_map(|event| event.context.turn_id) {
@@ -36,12 +36,12 @@ pub(crate) fn stop_children(inner: &Arc<Inner>, thread: &Thread, events: &[Arc<E
     }
 }
 
-/// Stops the turn of an agent that works for another one, also one that is just about to begin.
+/// Cancels the turn of a subagent, including one that is about to begin.
 pub(super) async fn stop(inner: &Arc<Inner>, child: SessionId) -> Result<()> {
     let slot = inner.slot(child).await?;
     let thread = inner.look_at(&slot).await?;
     let turn_id = match thread.turn() {
-        // Somebody else may have begun a turn there since.
+        // A client may have started a turn there since.
         Some(turn) if parent_of(&thread).is_none() => {
             tracing::debug!(session = %child, turn = %turn.id, "a turn that works for nobody goes on");
             return Ok(());
@@ -49,13 +49,13 @@ pub(super) async fn stop(inner: &Arc<Inner>, child: SessionId) -> Result<()> {
         turn => turn.map(|turn| turn.id),
     };
     let reason = Some(PARENT_ENDED.to_owned());
-    let stopped = slot.ask(inner, |reply| Mail::Interrupt {
+    let stopped = slot.ask(inner, |reply| ThreadCommand::Interrupt {
         turn_id,
         reason,
         reply,
     });
     match stopped.await {
-        // It has ended by itself.
+        // The turn has already ended.
         Err(AgentLoopError::NoActiveTurn(_) | AgentLoopError::TurnNotFound { .. }) => Ok(()),
         stopped => stopped,
     }
@@ -66,14 +66,14 @@ pub(super) fn parent_of(thread: &Thread) -> Option<ParentTurn> {
     input_of(thread)?.turn_request()?.parent
 }
 
-/// Returns what began the open turn of a thread.
+/// Returns the input that began the open turn of a thread.
 pub(super) fn input_of(thread: &Thread) -> Option<&Arc<Message>> {
     let input = thread.turn()?.input_message_id;
     let mut newest_first = thread.history().iter().rev();
     newest_first.find(|message| message.id == input)
 }
 
-/// Tells whether the turn that another one works for is still open.
+/// Returns whether the parent's turn is still open.
 pub(crate) async fn is_wanted(inner: &Arc<Inner>, parent: &ParentTurn) -> Result<bool> {
     let looked = async {
         let slot = inner.slot(parent.session_id).await?;

@@ -1,4 +1,4 @@
-//! The tool `spawn_agent`: what a model says to start an agent, and what it reads of it.
+//! The tool `spawn_agent`: its arguments and its result.
 
 use std::sync::{Arc, Weak};
 
@@ -19,7 +19,7 @@ const MAX_PROMPT_BYTES: usize = 64 * 1024;
 const MAX_NAME_CHARS: usize = 80;
 const MAX_WORD_BYTES: usize = 200;
 const MAX_TOOLS: usize = 256;
-/// An agent takes its time; what limits it are budgets, and whoever stops its parent.
+/// The timeout is deliberately long: budgets and the cancellation of the parent limit a subagent.
 const TIMEOUT_MS: u64 = 30 * 24 * 3600 * 1000;
 
 /// What an agent is to do, and with what.
@@ -50,7 +50,7 @@ impl Task {
             ));
         }
         let is_word = |word: &String| {
-            // One can become an argument of a program, where a dash would make it an option.
+            // The word can become a program argument, and a leading dash would make it an option.
             let is_plain = !word.contains(char::is_control) && !word.starts_with('-');
             !word.is_empty() && word.len() <= MAX_WORD_BYTES && is_plain
         };
@@ -112,7 +112,7 @@ impl Tool for SpawnAgent {
         true
     }
     fn hints(&self) -> ToolHints {
-        // The same call finds the same agent.
+        // The call is idempotent: the same call finds the same subagent.
         ToolHints::default()
             .with_side_effect_class(SideEffectClass::Idempotent)
             .with_timeout_ms(TIMEOUT_MS)
@@ -145,7 +145,7 @@ impl Tool for SpawnAgent {
             task,
         };
         let ended = Box::pin(spawning.run()).await;
-        // The next process asks again: that this one stops is no result.
+        // The next process repeats the call, so the end of this process is not a result.
         if inner.is_stopping() && ended.is_err() {
             std::future::pending::<()>().await;
         }
@@ -181,7 +181,7 @@ fn result(child: SessionId, end: &ChildEnd, answer: &str, max_bytes: usize) -> T
     ToolExecutionResult::tool_error(text)
 }
 
-/// Returns the beginning and the end of a text that is too long, and how much is left out between them.
+/// Returns the beginning and the end of a text that is too long, with the number of omitted bytes between them.
 fn head_and_tail(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();

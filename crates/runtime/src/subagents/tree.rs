@@ -1,8 +1,8 @@
-//! What a turn and all agents that work for it use together.
+//! The shared usage of a turn and all its subagents.
 //!
-//! The budgets of the first turn, the root, count for the whole tree. What is used is on record in the journals of its sessions: they are
-//! read once, when a process first makes a call of the tree, and what it uses itself is counted as it happens. Everything is set aside
-//! under one lock, so that agents that work at once cannot pass a limit together.
+//! The budgets of the root turn apply to the whole tree. Usage is recorded in the journals of its sessions. They are read once, when a process first
+//! makes a call of the tree; later usage is counted as it happens. All reservations are made under one lock, so that concurrent subagents cannot
+//! exceed a limit together.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +24,9 @@ use crate::inner::Inner;
 use crate::thread::StepScope;
 use crate::turn_context::TurnContext;
 
-/// How many records are read at a time.
+/// Number of records read at a time.
 const AT_ONCE: usize = 512;
-/// How many trees are kept in memory; what is forgotten is read again.
+/// Maximum number of trees cached in memory; evicted trees are read from the journal again.
 const KEPT: usize = 256;
 
 /// The trees of this process, by the session of their root.
@@ -50,7 +50,7 @@ impl Trees {
 #[derive(Default)]
 struct Tree {
     book: OnceCell<Mutex<Book>>,
-    /// The model calls of this process that are under way. Until they are allowed they use nothing.
+    /// The running model calls of this process. They use nothing until they are admitted.
     asking: Mutex<HashSet<ExecId>>,
 }
 
@@ -58,7 +58,7 @@ struct Tree {
 struct Book {
     thread: Used,
     turns: HashMap<TurnId, Used>,
-    /// What is set aside for calls that run, and for those that were cut off with an earlier process.
+    /// Reservations of running calls, and of calls that a previous process did not finish.
     held: HashMap<ExecId, HeldStep>,
 }
 
@@ -74,7 +74,7 @@ struct HeldStep {
 struct Used {
     amount: Reserve,
     model_calls: u64,
-    /// Tool calls: a number from before, and those that were counted since.
+    /// Tool calls: the number read from the journals, and those counted since.
     tool_calls: u64,
     tools: HashSet<ExecId>,
 }
@@ -109,7 +109,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Book {
-    /// Says which limit lets no further model call begin.
+    /// Returns the limit that refuses a further model call.
     fn refuses_call(
         &self,
         turn_id: TurnId,
@@ -140,7 +140,7 @@ impl Book {
         self.turns.entry(turn_id).or_default().add(used);
     }
 
-    /// Forgets turns of which nothing runs any more, but for one.
+    /// Removes turns without running steps, except one.
     fn trim(&mut self, but: TurnId) {
         let held: HashSet<TurnId> = self.held.values().map(|held| held.turn).collect();
         self.turns
@@ -163,21 +163,21 @@ fn refuses(budget: &Budget, used: Reserve, calls: u64, reserve: Reserve) -> Opti
     .find_map(|(limit, allowed, used, reserve)| Refused::of(limit, allowed?, used, reserve))
 }
 
-/// The place of one turn in its tree: what the turn uses is counted there.
+/// One turn's share of its tree's budget.
 #[derive(Clone)]
-pub(crate) struct TreeSeat {
+pub(crate) struct SharedBudget {
     inner: Arc<Inner>,
     tree: Arc<Tree>,
     root: SessionId,
     turn: TurnId,
     budgets: Budgets,
-    /// What the root itself has used, where no agent has ever worked for it.
+    /// The root's own usage, if it never had a subagent.
     alone: Option<(Spent, Spent)>,
 }
 
-impl TreeSeat {
-    /// Takes the place of a turn; `None` where nothing is limited, or nobody works for anybody. What this process once counts, it counts
-    /// from then on: a later turn may be limited again.
+impl SharedBudget {
+    /// Returns the turn's share of its tree's budget; `None` if no budget is set or the turn has no subagents. Once this process counts a tree, it
+    /// continues to count it, because a later turn may have a budget again.
     pub(crate) fn of(inner: &Arc<Inner>, context: &TurnContext, thread: &Thread) -> Option<Self> {
         let turn = thread.turn()?;
         let is_root = context.parent.is_none();
@@ -190,7 +190,7 @@ impl TreeSeat {
         Some(Self { alone, ..seat })
     }
 
-    /// Takes the place of a turn that others share by now.
+    /// Returns the share of a turn that now shares its budget with others.
     pub(crate) fn shared(scope: &StepScope<'_>) -> Option<Self> {
         let seat = Self::of(scope.inner, scope.context, scope.thread)?;
         Some(Self {
@@ -199,7 +199,7 @@ impl TreeSeat {
         })
     }
 
-    /// Takes the place of a turn that a backend carries: it works for another one, or agents have worked for its thread.
+    /// Returns the share of a turn that an external agent executes, if it is a subagent's or its thread has had subagents.
     pub(crate) fn of_run(
         inner: &Arc<Inner>,
         context: &TurnContext,
@@ -230,7 +230,7 @@ impl TreeSeat {
         })
     }
 
-    /// Notes a model call that is about to ask.
+    /// Registers a model call before it reserves.
     pub(crate) fn will_ask(&self, exec_id: ExecId) {
         lock(&self.tree.asking).insert(exec_id);
     }
@@ -254,7 +254,7 @@ impl TreeSeat {
         self.tree.book.get_or_try_init(opening).await
     }
 
-    /// Counts a tool call; says why it is one too many, as the model reads it.
+    /// Counts a tool call; returns the refusal text for the model if it exceeds the limit.
     pub(crate) async fn take_tool_call(&self, exec_id: ExecId) -> Result<Option<String>> {
         let limits = [
             ("turn", self.budgets.turn.tool_calls),
@@ -281,8 +281,8 @@ impl TreeSeat {
     }
 }
 
-impl TreeSeat {
-    /// Reserves what a step may spend; a step that reserves again replaces what it had.
+impl SharedBudget {
+    /// Reserves what a step may spend; a new reservation of a step replaces its previous one.
     pub(crate) async fn reserve(&self, next: &Reservation) -> Result<()> {
         let mut book = lock(self.book().await?);
         book.held.remove(&next.exec_id);
@@ -298,7 +298,7 @@ impl TreeSeat {
         Ok(())
     }
 
-    /// Refuses a step for which nothing is left, and reserves nothing.
+    /// Refuses a step if nothing is left for it; reserves nothing.
     pub(crate) async fn check(&self, next: &Reservation) -> Result<()> {
         self.refuse(&lock(self.book().await?), next)
     }
@@ -316,7 +316,7 @@ impl TreeSeat {
     pub(crate) fn settle_call(&self, exec_id: ExecId, reserve: Reserve, charge: Charge<'_>) {
         lock(&self.tree.asking).remove(&exec_id);
         let model_calls = u64::from(!matches!(charge, Charge::Nothing));
-        // One that never reserved has cost nothing.
+        // A call that never reserved has cost nothing.
         self.settle(exec_id, (reserve, Reserve::default()), charge, model_calls);
     }
 
@@ -354,19 +354,19 @@ impl TreeSeat {
     }
 }
 
-/// What the records of one turn say.
+/// Usage recorded for one turn.
 #[derive(Default)]
 struct TurnSum {
     id: Option<TurnId>,
     is_for_another: bool,
     spent: Spent,
     tools: HashSet<ExecId>,
-    /// The model call that has no end.
+    /// The model call without a recorded end.
     open: Option<ExecId>,
     children: Vec<SessionId>,
 }
 
-/// Sums what the journals of a tree say. A call without an end was cut off with an earlier process, unless it is one that asks now.
+/// Sums the usage in the journals of a tree. A call without an end was cut off with a previous process, unless this process is making it now.
 async fn read(
     journal: &dyn Journal,
     root: SessionId,
@@ -378,7 +378,7 @@ async fn read(
     let mut next = vec![(root, None)];
     while let Some((session_id, of_turn)) = next.pop() {
         for turn in turns_of(journal, session_id).await? {
-            // A turn that somebody began in the session of an agent works for nobody.
+            // A turn that a client started in a subagent's session has no parent turn.
             if of_turn.is_some() && !turn.is_for_another {
                 continue;
             }

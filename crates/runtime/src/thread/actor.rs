@@ -1,4 +1,4 @@
-//! The task that owns a thread while it has something to do.
+//! The task that owns a thread while it has work.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,29 +10,31 @@ use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 use windlass_store::Claim;
-use windlass_turn::{Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
+use windlass_turn::{
+    Command, DecisionContext, Input, Thread, ToolOutcome, TurnPlan, UnflushedText,
+};
 
+use super::command::{CloseWhen, Reply, Submission, ThreadCommand};
 use super::fault::{Debt, Fault, FaultCause, fault};
 use super::fold::fold;
-use super::mail::{CloseWhen, Mail, Reply, Submission};
-use super::masking::{RealCalls, learn_secrets};
+use super::masking::{UnmaskedCalls, learn_secrets};
 use super::prepare::Preparing;
+use super::resume_open_turn::ResumeCaller;
 use super::slot::{ActorStart, Slot};
-use super::take_up::ResumeCaller;
 use super::waiters::Waiters;
 use super::{StepScope, commit};
 use crate::errors::from_rejection;
 use crate::inner::Inner;
-use crate::steps::backend::{BackendRun, Told};
+use crate::steps::backend::{BackendOutput, BackendRun};
 use crate::steps::model::{ModelCall, Progress};
 use crate::steps::output;
 use crate::steps::tool::{self, ToolRun};
 use crate::subagents::SPAWN_AGENT;
 use crate::turn_context::TurnContext;
-use crate::world::Sleep;
+use windlass_core::Sleep;
 
-/// A thread that has nothing to do.
-pub(crate) struct Resting {
+/// A thread without work.
+pub(crate) struct IdleThread {
     pub(super) thread: Thread,
     pub(super) claim: Claim,
 }
@@ -42,7 +44,7 @@ struct RunningTool {
     task: AbortHandle,
 }
 
-/// A tool's task that has come to its end.
+/// The result of a tool's finished task.
 pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
 
 /// The task that owns a thread.
@@ -50,7 +52,7 @@ pub(crate) struct Actor {
     pub(super) inner: Arc<Inner>,
     pub(super) slot: Arc<Slot>,
     pub(super) life: u64,
-    /// What this process owes to the thread after a fault.
+    /// Work that is left over from a fault.
     pub(super) debt: Debt,
     pub(super) thread: Thread,
     pub(super) claim: Claim,
@@ -58,27 +60,27 @@ pub(crate) struct Actor {
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
     pub(super) preparing: Option<Preparing>,
-    /// Mail that has to wait until a plan is made.
-    pub(super) deferred: VecDeque<Mail>,
+    /// Commands that wait for a plan.
+    pub(super) deferred: VecDeque<ThreadCommand>,
     pub(super) model: Option<ModelCall>,
     pub(super) backend: Option<BackendRun>,
     pub(super) tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
-    pub(super) real_calls: RealCalls,
+    pub(super) real_calls: UnmaskedCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
-    /// Whether somebody asked for work. Until then, what an earlier life left behind is left alone.
+    /// Whether work on the session was requested. Until then, a turn that a previous process left open is not resumed.
     pub(super) has_taken_up: bool,
-    /// Whether the record of an open turn says that this process is at work on it.
+    /// Whether it is recorded that this process executes the open turn.
     pub(super) is_at_work: bool,
-    /// Who asked to go on, and has not heard yet.
+    /// Callers of `resume` that have no answer yet.
     pub(super) asked: Vec<ResumeCaller>,
-    /// Whether nothing more is to begin.
+    /// Whether nothing new may start.
     pub(super) is_retiring: bool,
     pub(super) idle_plan: TurnPlan,
 }
 
-/// Marks the slot as faulted if the actor's task ends in any way but its own.
+/// Marks the slot as faulted if the actor's task ends irregularly.
 struct FaultGuard<'a> {
     slot: &'a Slot,
     life: u64,
@@ -90,29 +92,29 @@ impl Drop for FaultGuard<'_> {
     }
 }
 
-enum Happened {
-    Mail,
+enum Wakeup {
+    Command,
     Prepared(Result<Arc<TurnContext>>),
     Model(Progress),
-    Backend(Told),
+    Backend(BackendOutput),
     Tool(Option<Joined>),
     Deadline,
 }
 
 impl Actor {
-    /// Works until nothing is left to do.
+    /// Works until no work is left.
     pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, start: ActorStart) {
         let (life, debt) = (start.life, start.debt);
         let _guard = FaultGuard { slot: &slot, life };
         let runtime = Arc::clone(&inner);
-        // Here and in `run`, what is large for a short while only is boxed: a thread mostly waits, and many wait at once.
+        // Large short-lived values are boxed here and in `run`: a thread mostly waits, and many wait at once.
         let worked = match Box::pin(Self::open(inner, &slot, start)).await {
             Ok(actor) => actor.run().await,
             Err(error) => Err(error),
         };
         if let Err(error) = worked {
             tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
-            // One that was open before the error has said so itself.
+            // An actor that was open before the error has reported this itself.
             let has_work = debt.has_work || slot.is_asked_for_work();
             let debt = Debt { has_work, ..debt };
             fault(&runtime, &slot, life, FaultCause::from(&error), debt);
@@ -129,7 +131,7 @@ impl Actor {
             debt,
         }: ActorStart,
     ) -> Result<Box<Self>> {
-        let (Resting { thread, claim }, is_fresh) = match resting {
+        let (IdleThread { thread, claim }, is_fresh) = match resting {
             Some(resting) => (*resting, false),
             None => (fold(&inner, slot).await?, true),
         };
@@ -153,7 +155,7 @@ impl Actor {
             tools: JoinSet::new(),
             running: HashMap::new(),
             tasks: HashMap::new(),
-            real_calls: RealCalls::default(),
+            real_calls: UnmaskedCalls::default(),
             alarm: None,
             has_taken_up,
             is_at_work,
@@ -167,13 +169,13 @@ impl Actor {
             if actor.thread.started_at().is_some() {
                 actor.note_status(actor.thread.status()).await;
             }
-            actor.real_calls = RealCalls::after_a_life(&actor.thread);
+            actor.real_calls = UnmaskedCalls::after_a_life(&actor.thread);
             learn_secrets(&actor.inner, slot.session_id).await;
         }
         Ok(actor)
     }
 
-    /// Starts what should run and does not.
+    /// Starts the steps that should run but do not.
     pub(super) fn restart_steps(&mut self) {
         for command in self.thread.pending_commands() {
             let exec_id = command.exec_id();
@@ -196,90 +198,89 @@ impl Actor {
 
     async fn run(mut self: Box<Self>) -> Result<()> {
         if self.debt.has_work {
-            Box::pin(self.take_up()).await?;
+            Box::pin(self.resume_open_turn()).await?;
         }
         loop {
-            while let Some(mail) = self.next_mail() {
-                match mail {
-                    mail @ Mail::Close { .. } if self.must_wait(&mail) => {
-                        self.deferred.push_back(mail);
+            while let Some(command) = self.next_command() {
+                match command {
+                    command @ ThreadCommand::Close { .. } if self.must_wait(&command) => {
+                        self.deferred.push_back(command);
                     }
-                    Mail::Close { when, reply } => match self.busy_with(when) {
+                    ThreadCommand::Close { when, reply } => match self.busy_with(when) {
                         Some(busy) => drop(reply.send(Err(busy))),
                         None => return Box::pin(self.close(reply)).await,
                     },
-                    Mail::Retire { patience, reply } => {
+                    ThreadCommand::Retire { patience, reply } => {
                         return Box::pin(self.retire(patience, reply)).await;
                     }
-                    Mail::Resume { reply } => Box::pin(self.resume(reply)).await?,
-                    mail => {
-                        if mail.takes_up() {
-                            Box::pin(self.take_up()).await?;
+                    ThreadCommand::Resume { reply } => Box::pin(self.resume(reply)).await?,
+                    command => {
+                        if command.resumes_turn() {
+                            Box::pin(self.resume_open_turn()).await?;
                         }
-                        match self.must_wait(&mail) {
-                            true => self.deferred.push_back(mail),
-                            false => Box::pin(self.read(mail)).await?,
+                        match self.must_wait(&command) {
+                            true => self.deferred.push_back(command),
+                            false => Box::pin(self.read(command)).await?,
                         }
                     }
                 }
-                // Mail counts in its order: what follows a submission finds it under way.
+                // Commands take effect in order: a command after a submission finds its turn starting.
                 Box::pin(self.take_backlog()).await?;
             }
             if !self.backlog.is_empty() {
                 Box::pin(self.take_backlog()).await?;
             }
             if self.is_at_rest() {
-                let resting = Box::new(Resting {
+                let resting = Box::new(IdleThread {
                     thread: self.thread,
                     claim: self.claim,
                 });
-                let Err(resting) = self.slot.rest(resting) else {
+                let Err(resting) = self.slot.park(resting) else {
                     return Ok(());
                 };
                 (self.thread, self.claim) = (resting.thread, resting.claim);
                 continue;
             }
             match self.wait().await {
-                Happened::Mail => {}
-                Happened::Model(Progress::Text(text)) if self.buffer_text(&text) => {}
-                happened => Box::pin(self.follow(happened)).await?,
+                Wakeup::Command => {}
+                Wakeup::Model(Progress::Text(text)) if self.buffer_text(&text) => {}
+                wakeup => Box::pin(self.follow(wakeup)).await?,
             }
         }
     }
 
-    /// Does what follows from something that happened.
-    async fn follow(&mut self, happened: Happened) -> Result<()> {
-        match happened {
-            Happened::Mail => Ok(()),
-            Happened::Prepared(context) => self.prepared(context).await,
-            Happened::Model(progress) => self.model_progress(progress).await,
-            Happened::Backend(told) => self.backend_told(told).await,
-            Happened::Tool(joined) => self.tool_joined(joined).await,
-            Happened::Deadline => {
+    async fn follow(&mut self, wakeup: Wakeup) -> Result<()> {
+        match wakeup {
+            Wakeup::Command => Ok(()),
+            Wakeup::Prepared(context) => self.prepared(context).await,
+            Wakeup::Model(progress) => self.model_progress(progress).await,
+            Wakeup::Backend(output) => self.backend_output(output).await,
+            Wakeup::Tool(joined) => self.tool_joined(joined).await,
+            Wakeup::Deadline => {
                 self.alarm = None;
                 self.decide(Input::Timer).await
             }
         }
     }
 
-    /// What was put off comes first, as soon as it can.
-    fn next_mail(&mut self) -> Option<Mail> {
+    /// Deferred commands come first, as soon as they can run.
+    fn next_command(&mut self) -> Option<ThreadCommand> {
         let deferred = self.deferred.front();
-        match deferred.is_some_and(|mail| !self.must_wait(mail)) {
+        match deferred.is_some_and(|command| !self.must_wait(command)) {
             true => self.deferred.pop_front(),
-            false => self.slot.next_mail(),
+            false => self.slot.next_command(),
         }
     }
 
-    /// A turn of an earlier life has no plan yet; and what was said before somebody wanted to go back, or to remove a session
-    /// that is idle, starts its turn first.
-    fn must_wait(&self, mail: &Mail) -> bool {
-        match mail {
-            Mail::Rewind { .. } => self.preparing.is_some(),
-            Mail::Close { when, .. } => {
+    /// Returns whether a command must wait for the context in preparation. A turn of a previous process has no plan yet. Earlier submissions start
+    /// their turn before a rewind, and before the removal of an idle session.
+    fn must_wait(&self, command: &ThreadCommand) -> bool {
+        match command {
+            ThreadCommand::Rewind { .. } => self.preparing.is_some(),
+            ThreadCommand::Close { when, .. } => {
                 *when == CloseWhen::Idle && self.thread.turn().is_none() && self.preparing.is_some()
             }
-            mail => self.is_recovering() && mail.needs_plan(),
+            command => self.is_recovering() && command.needs_plan(),
         }
     }
 
@@ -292,8 +293,8 @@ impl Actor {
         !(has_work && self.has_taken_up) && self.preparing.is_none() && self.backlog.is_empty()
     }
 
-    /// Waits for the next thing to happen. A model can talk without a pause, so it comes last.
-    async fn wait(&mut self) -> Happened {
+    /// Waits for the next wakeup. A model can stream without a pause, so it comes last.
+    async fn wait(&mut self) -> Wakeup {
         self.set_alarm();
         let Self {
             slot,
@@ -306,34 +307,34 @@ impl Actor {
         } = self;
         tokio::select! {
             biased;
-            () = slot.mail_arrived() => Happened::Mail,
-            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
-            context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Happened::Prepared(context),
-            joined = tools.join_next_with_id(), if !tools.is_empty() => Happened::Tool(joined),
-            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
-            told = async { match backend { Some(run) => run.next().await, None => std::future::pending().await } } => Happened::Backend(told),
+            () = slot.command_arrived() => Wakeup::Command,
+            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Wakeup::Deadline,
+            context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Wakeup::Prepared(context),
+            joined = tools.join_next_with_id(), if !tools.is_empty() => Wakeup::Tool(joined),
+            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Wakeup::Model(progress),
+            told = async { match backend { Some(run) => run.next().await, None => std::future::pending().await } } => Wakeup::Backend(told),
         }
     }
 
     fn set_alarm(&mut self) {
-        // Without its plan a turn cannot be carried on, not even past a deadline.
+        // A turn cannot continue without its plan, not even past a deadline.
         let deadline = match self.has_taken_up && !self.is_recovering() {
             true => self.thread.next_deadline(),
             false => None,
         };
         if deadline != self.alarm.as_ref().map(|(at, _)| *at) {
             self.alarm = deadline.map(|at| {
-                let span = (at - self.inner.world.now()).to_std().unwrap_or_default();
-                (at, self.inner.world.sleep(span))
+                let span = (at - self.inner.clock.now()).to_std().unwrap_or_default();
+                (at, self.inner.clock.sleep(span))
             });
         }
     }
 
-    pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
-        match mail {
-            Mail::Look { reply } => drop(reply.send(Ok(Box::new(self.thread.clone())))),
-            Mail::Submit(submission) => self.backlog.push_back(submission),
-            Mail::Steer {
+    pub(super) async fn read(&mut self, command: ThreadCommand) -> Result<()> {
+        match command {
+            ThreadCommand::Look { reply } => drop(reply.send(Ok(Box::new(self.thread.clone())))),
+            ThreadCommand::Submit(submission) => self.backlog.push_back(submission),
+            ThreadCommand::Steer {
                 turn_id,
                 message,
                 reply,
@@ -345,7 +346,7 @@ impl Actor {
                 };
                 self.answer_with_handle(outcome, reply);
             }
-            Mail::Interrupt {
+            ThreadCommand::Interrupt {
                 turn_id,
                 reason,
                 reply,
@@ -353,7 +354,7 @@ impl Actor {
                 let interrupted = self.interrupt(turn_id, reason).await?;
                 let _ = reply.send(interrupted);
             }
-            Mail::EditQueued {
+            ThreadCommand::EditQueued {
                 turn_id,
                 edit,
                 reply,
@@ -362,7 +363,7 @@ impl Actor {
                 let queue = || self.thread.queue().iter().cloned().collect();
                 let _ = reply.send(outcome.map(|_| queue()));
             }
-            Mail::RemoveQueued {
+            ThreadCommand::RemoveQueued {
                 turn_id,
                 reason,
                 reply,
@@ -372,8 +373,8 @@ impl Actor {
                     .await?;
                 let _ = reply.send(outcome.map(drop));
             }
-            Mail::Abandon { ticket, leave } => self.abandon(ticket, leave).await?,
-            Mail::ToolResults { mut results, reply } => {
+            ThreadCommand::Abandon { ticket, leave } => self.abandon(ticket, leave).await?,
+            ThreadCommand::ToolResults { mut results, reply } => {
                 let max_bytes = self.inner.settings.max_tool_result_bytes;
                 results
                     .iter_mut()
@@ -382,7 +383,7 @@ impl Actor {
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
                 self.answer_or_repeat(outcome, name.as_deref(), reply).await;
             }
-            Mail::Approval {
+            ThreadCommand::Approval {
                 call,
                 approve,
                 remember,
@@ -402,16 +403,16 @@ impl Actor {
                     .await?;
                 self.answer_or_repeat(outcome, Some(&name), reply).await;
             }
-            Mail::UserAnswer {
+            ThreadCommand::UserAnswer {
                 request,
                 answer,
                 reply,
             } => self.user_answer(request, answer, reply).await?,
-            Mail::Note { data, reply } => {
+            ThreadCommand::Note { data, reply } => {
                 let outcome = self.try_decide(Input::Note { data: *data }).await?;
                 let _ = reply.send(outcome.and_then(first_event));
             }
-            Mail::Emit {
+            ThreadCommand::Emit {
                 exec_id,
                 request,
                 reply,
@@ -424,20 +425,22 @@ impl Actor {
                     .await?;
                 let _ = reply.send(outcome.and_then(first_event));
             }
-            Mail::Import { message, reply } => {
+            ThreadCommand::Import { message, reply } => {
                 let outcome = self.try_decide(Input::Import { message: *message }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
-            Mail::Rewind { turn_id, reply } => {
+            ThreadCommand::Rewind { turn_id, reply } => {
                 let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
-            Mail::Resume { .. } | Mail::Close { .. } | Mail::Retire { .. } => {}
+            ThreadCommand::Resume { .. }
+            | ThreadCommand::Close { .. }
+            | ThreadCommand::Retire { .. } => {}
         }
         Ok(())
     }
 
-    /// Ends what runs, so that everybody who waits hears of it, and takes no more mail.
+    /// Ends all running work, so that every waiting caller is notified, and accepts no more commands.
     async fn close(mut self: Box<Self>, reply: Reply<()>) -> Result<()> {
         let queued: Vec<_> = self
             .thread
@@ -459,7 +462,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Says why the session cannot be removed yet.
+    /// Returns why the session cannot be removed yet.
     fn busy_with(&self, when: CloseWhen) -> Option<AgentLoopError> {
         let running = self.thread.turn().map(|turn| turn.id);
         let queued = || Some(self.thread.queue().front()?.turn_id);
@@ -473,13 +476,12 @@ impl Actor {
         })
     }
 
-    /// Decides an input of our own; that it came too late is no error.
+    /// Decides an internal input; an input that is too late is not an error.
     pub(super) async fn decide(&mut self, input: Input) -> Result<()> {
         self.end_step(input, None).await
     }
 
-    /// Decides an input. The outer error is the journal's and ends this life of the thread; the inner is the
-    /// caller's.
+    /// Decides an input. The outer error is the journal's and ends this actor; the inner error is the caller's.
     pub(super) async fn try_decide(&mut self, input: Input) -> Result<Result<commit::Accepted>> {
         let context = self.context.clone();
         self.try_decide_with(input, context).await
@@ -493,8 +495,12 @@ impl Actor {
         self.try_decide_streamed(input, context, None).await
     }
 
-    /// Decides the end of a step that the actor no longer holds, with the text that it had not recorded yet.
-    pub(super) async fn end_step(&mut self, input: Input, tail: Option<Tail>) -> Result<()> {
+    /// Decides the end of a step that the actor no longer owns, with its unrecorded text.
+    pub(super) async fn end_step(
+        &mut self,
+        input: Input,
+        tail: Option<UnflushedText>,
+    ) -> Result<()> {
         let context = self.context.clone();
         if let Err(error) = self.try_decide_streamed(input, context, tail).await? {
             tracing::debug!(session = %self.thread.session_id(), %error, "an input had no effect");
@@ -502,26 +508,26 @@ impl Actor {
         Ok(())
     }
 
-    /// Decides with the unrecorded text of a step that has ended, or of the one that runs.
+    /// Decides with the unrecorded text of a step that has ended, or of the running one.
     async fn try_decide_streamed(
         &mut self,
         mut input: Input,
         context: Option<Arc<TurnContext>>,
-        ended: Option<Tail>,
+        ended: Option<UnflushedText>,
     ) -> Result<Result<commit::Accepted>> {
         let mask = self.mask(&mut input, context.as_deref());
         let decided = {
             let tail = ended.as_ref().or_else(|| self.running_tail());
-            let moment = Moment {
-                now: self.inner.world.now(),
-                uuid: self.inner.world.uuid(),
+            let ctx = DecisionContext {
+                now: self.inner.clock.now(),
+                uuid: self.inner.clock.uuid(),
                 plan: context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
                 tail,
                 mask: mask.as_ref().map(|mask| mask as _),
             };
-            self.thread.decide(input, &moment)
+            self.thread.decide(input, &ctx)
         };
         match decided {
             Err(rejected) => Ok(Err(from_rejection(self.thread.session_id(), rejected))),
@@ -529,7 +535,7 @@ impl Actor {
         }
     }
 
-    /// Does what a durable decision asks for.
+    /// Performs a command of a durable decision.
     pub(super) fn perform(&mut self, command: Command) {
         match command {
             Command::Stop { exec_id } => self.stop(exec_id),
@@ -556,7 +562,9 @@ impl Actor {
                 self.model = Some(ModelCall::summary(&scope, exec_id));
             }
             Command::RunBackend {
-                exec_id, session, ..
+                exec_id,
+                session,
+                totals,
             } => {
                 let Some(context) = &self.context else { return };
                 let scope = StepScope {
@@ -564,7 +572,8 @@ impl Actor {
                     context,
                     thread: &self.thread,
                 };
-                self.backend = BackendRun::start(&scope, &self.slot.seat, exec_id, session);
+                let process = &self.slot.process;
+                self.backend = BackendRun::start(&scope, process, exec_id, session, totals);
             }
             Command::AnswerBackend {
                 exec_id,
@@ -587,7 +596,7 @@ impl Actor {
                     thread: &self.thread,
                 };
                 let real = self.real_calls.take(exec_id, &call);
-                // What an agent is told is masked in any case, so that its record says all of it; it may have begun.
+                // The task of a subagent is recorded in masked form in any case, so the recorded call is complete and can run again.
                 let is_whole = context.starts_agents && call.name == SPAWN_AGENT;
                 let real = real.or_else(|| is_whole.then(|| Arc::clone(&call)));
                 let task = match real {
@@ -606,7 +615,7 @@ impl Actor {
         }
     }
 
-    /// Stops the calls that wait for agents. What these do is none of it.
+    /// Stops the calls that wait for subagents. The subagents themselves are unaffected.
     pub(super) fn stop_spawning(&mut self) {
         if self.context.as_ref().is_some_and(|it| it.starts_agents) {
             let calls = self.running.iter();
@@ -630,7 +639,7 @@ impl Actor {
             Some(Ok((id, outcome))) => (id, Some(outcome)),
             Some(Err(error)) => (error.id(), None),
         };
-        // A tool that was stopped is known no more; its end is nobody's business.
+        // A cancelled tool is no longer registered; its end is ignored.
         let Some(exec_id) = self.tasks.remove(&id) else {
             return Ok(());
         };

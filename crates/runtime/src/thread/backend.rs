@@ -1,4 +1,4 @@
-//! What a backend tells its thread, and what it is told.
+//! The output of an external agent's run, and the input that the thread sends to it.
 
 use serde_json::Value;
 use windlass_core::backend::{BackendEvent, BackendNotice, PermissionDecision, PermissionScope};
@@ -11,20 +11,20 @@ use windlass_turn::Input;
 use super::actor::Actor;
 use super::printed::Rest;
 use crate::steps::arguments::recordable;
-use crate::steps::backend::{BackendRun, Told};
+use crate::steps::backend::{BackendOutput, BackendRun};
 use crate::steps::output;
 use crate::steps::stream_buffer::StreamKind;
 
-/// How many notices of one run are recorded: an agent may print without end what nobody understands.
+/// Maximum number of notices recorded per run; an agent may print unlimited output that cannot be parsed.
 const MAX_NOTICES: usize = 64;
 
 impl Actor {
-    pub(super) async fn backend_told(&mut self, told: Told) -> Result<()> {
+    pub(super) async fn backend_output(&mut self, output: BackendOutput) -> Result<()> {
         let Some(exec_id) = self.backend.as_ref().map(|run| run.exec_id) else {
             return Ok(());
         };
-        match told {
-            Told::Session {
+        match output {
+            BackendOutput::Session {
                 session_id,
                 recorded,
             } => {
@@ -36,22 +36,22 @@ impl Actor {
                 let _ = recorded.send(());
                 Ok(())
             }
-            Told::Steered(message_id) => {
+            BackendOutput::Steered(message_id) => {
                 let input = Input::BackendSteered {
                     exec_id,
                     message_id,
                 };
                 self.decide(input).await
             }
-            Told::ChunkDue => self.flush_chunk().await,
-            Told::PrintedDue => self.show_all_printed(exec_id, Rest::May).await,
-            Told::Ended(outcome) => {
+            BackendOutput::ChunkDue => self.flush_chunk().await,
+            BackendOutput::PrintedDue => self.show_all_printed(exec_id, Rest::May).await,
+            BackendOutput::Ended(outcome) => {
                 self.show_all_printed(exec_id, Rest::Cannot).await?;
                 let tail = self.backend.take().map(|run| run.buffer.tail);
                 let input = Input::BackendEnded { exec_id, outcome };
                 self.end_step(input, tail).await
             }
-            Told::Event(event) => self.backend_said(exec_id, event).await,
+            BackendOutput::Event(event) => self.backend_said(exec_id, event).await,
         }
     }
 
@@ -78,7 +78,7 @@ impl Actor {
                 self.hear(exec_id, &text, StreamKind::Thinking, is_next)
                     .await
             }
-            // What a helper says is what its call prints.
+            // Text of the agent's own subagent is output of the call that started it.
             BackendEvent::Text {
                 text,
                 parent: Some(call_id),
@@ -101,8 +101,8 @@ impl Actor {
         }
     }
 
-    /// Cuts an event to the size of its record. Returns `None` if it is not recorded: the turn has reached its limit of output or
-    /// of notices.
+    /// Truncates an event to the maximum size of its record. Returns `None` if it is not recorded because the turn has reached its limit of output or
+    /// notices.
     fn cut_event(&mut self, event: BackendEvent) -> Option<BackendEvent> {
         let event = match event {
             BackendEvent::ToolStarted(mut call) => {
@@ -130,8 +130,8 @@ impl Actor {
         self.decide(Input::BackendSaid { exec_id, event }).await
     }
 
-    /// Joins pieces into chunks, as those of a model. What begins another message ends the one before; so does what would make one
-    /// larger than an answer may be, because a message is kept whole.
+    /// Joins pieces into chunks, like those of a model. A message is stored whole, so it ends where another message begins or where it would exceed
+    /// the maximum answer size.
     async fn hear(
         &mut self,
         exec_id: ExecId,
@@ -155,14 +155,14 @@ impl Actor {
         self.stream(kind, text).await
     }
 
-    /// Cuts a value as the results of our own tools are cut.
+    /// Truncates a value like the results of built-in tools.
     fn cut_value(&self, call_id: &str, value: Value) -> Value {
         let mut result = ToolResult::success(call_id, recordable(value));
         output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
         result.result.unwrap_or_default()
     }
 
-    /// Permissions are given once: that they hold for longer is for this runtime to remember.
+    /// The agent gets each permission for one call only; the runtime remembers wider approvals itself.
     pub(super) fn answer_backend(
         &mut self,
         exec_id: ExecId,
@@ -191,7 +191,7 @@ impl Actor {
     }
 }
 
-/// Lets the first notices of a run pass, and one that says so when there are more.
+/// Passes the first notices of a run, and then one notice that the rest is omitted.
 fn one_of_few(run: &mut BackendRun, notice: BackendNotice) -> Option<BackendNotice> {
     run.notices += 1;
     match run.notices {

@@ -1,4 +1,4 @@
-//! Records a decision, moves the thread on, tells whoever should know, and does what follows.
+//! Records a decision, advances the thread, notifies waiters and performs the commands that follow.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use windlass_turn::Decision;
 
 use super::actor::Actor;
 use super::fault::FaultCause;
-use super::masking::RealCalls;
+use super::masking::UnmaskedCalls;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::panics::{caught, tried};
 use crate::subagents::stop_children;
 
-/// What became of an input that was taken.
+/// The result of an accepted input.
 pub(crate) struct Accepted {
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
@@ -25,7 +25,7 @@ pub(crate) struct Accepted {
 }
 
 impl Actor {
-    /// Makes a decision durable, and only then lets it have any effect.
+    /// Makes a decision durable before it has any effect.
     pub(super) async fn commit(&mut self, decision: Decision) -> Result<Accepted> {
         let (turn_id, message_id) = (decision.turn_id, decision.message_id);
         if !decision.events.is_empty() {
@@ -52,23 +52,23 @@ impl Actor {
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;
             let added = (self.thread.history(), messages_before);
-            let (world, session_id) = (&*self.inner.world, self.thread.session_id());
+            let (clock, session_id) = (&*self.inner.clock, self.thread.session_id());
             self.inner
                 .mirror
-                .copy(world, session_id, added, &events)
+                .copy(clock, session_id, added, &events)
                 .await;
             self.waiters.observe(&events);
             if self.thread.turn().is_none() {
                 self.is_at_work = true;
                 self.context = None;
-                self.real_calls = RealCalls::default();
+                self.real_calls = UnmaskedCalls::default();
             }
             commands
                 .into_iter()
                 .for_each(|command| self.perform(command));
             self.waiters.settle(&self.thread, &events);
         } else {
-            // A step may be told something that is on record already.
+            // A decision without events may still have a command for a step.
             commands
                 .into_iter()
                 .for_each(|command| self.perform(command));
@@ -80,7 +80,7 @@ impl Actor {
         })
     }
 
-    /// Brings the session's record up to date when its status changed.
+    /// Updates the session's record if its status changed.
     async fn note_progress(&mut self, before: SessionStatus, events: &[Arc<Event>]) {
         let status = self.thread.status();
         let ended = events.iter().any(|event| event.data.ends_turn());
@@ -90,13 +90,13 @@ impl Actor {
         self.note_status(status).await;
     }
 
-    /// Writes a status and the figures of the thread into the session's record.
+    /// Writes a status and the thread's usage to the session's record.
     pub(super) async fn note_status(&mut self, status: SessionStatus) {
         let progress = SessionProgress {
             status,
             started_at: self.thread.started_at(),
             usage: self.thread.usage(),
-            updated_at: self.inner.world.now(),
+            updated_at: self.inner.clock.now(),
         };
         let session_id = self.thread.session_id();
         let sessions = &self.inner.backends.session_store;
@@ -106,7 +106,7 @@ impl Actor {
     }
 }
 
-/// Calls an observer of the application's; one that panics is only ours to log.
+/// Calls an observer of the application; a panic is only logged.
 pub(super) fn observe(observer: &(dyn Fn(&Event) + Send + Sync), event: &Event) {
     if caught(|| observer(event)).is_none() {
         tracing::error!(event = event.event_type, "an observer of events panicked");

@@ -1,8 +1,7 @@
-//! What becomes of a thread whose actor ended before its work was done.
+//! Handling of a thread whose actor ended before its work was done.
 //!
-//! Every fault leaves the slot in one state that says why, what the process still owes, and when it is retried. A store
-//! that fails is retried as long as the runtime lives: an open turn or a queued input was acknowledged, and nobody has to
-//! ask for it again.
+//! Every fault leaves the slot in one state with the reason, the outstanding work and the time of the next retry. A failing store is retried as long
+//! as the runtime exists: an open turn or a queued input was acknowledged, so its client does not have to send it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use windlass_core::error::AgentLoopError;
 use windlass_store::JournalError;
 
 use super::actor::Actor;
-use super::mail::Mail;
+use super::command::ThreadCommand;
 use super::slot::Slot;
 use crate::inner::Inner;
 
@@ -27,7 +26,7 @@ pub(super) enum FaultCause {
     /// The store cannot be used now. It may be usable later.
     #[error("{0}")]
     Store(String),
-    /// A retry would meet the same.
+    /// A retry would fail in the same way.
     #[error("{0}")]
     Other(String),
 }
@@ -50,14 +49,14 @@ impl From<&JournalError> for FaultCause {
     }
 }
 
-/// What this process owes to a thread after a fault. The next actor starts with it.
+/// Work that a fault leaves over. The next actor starts with it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Debt {
-    /// Whether a turn was open or an input queued that this process had taken up.
+    /// Whether a turn that this process had resumed was open, or an input queued.
     pub(super) has_work: bool,
-    /// Whether the turn was released because of the store, which is not recorded yet: the fault was no crash of the turn.
+    /// Whether the turn was released because of the store, without a record yet: the fault does not count as a crash of the turn.
     pub(super) released: bool,
-    /// How often in a row the store has failed.
+    /// Number of consecutive store failures.
     pub(super) failures: u32,
 }
 
@@ -66,12 +65,12 @@ pub(super) struct Debt {
 pub(super) struct Fault {
     pub(super) cause: FaultCause,
     pub(super) debt: Debt,
-    /// When the work is resumed without being asked for.
+    /// When the work is resumed automatically.
     pub(super) retry_at: Option<DateTime<Utc>>,
 }
 
 impl Fault {
-    /// A fault after which nothing is owed.
+    /// A fault that leaves no work over.
     pub(super) fn settled(cause: impl ToString) -> Self {
         Self {
             cause: FaultCause::Other(cause.to_string()),
@@ -91,7 +90,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// Puts a slot into a fault, and has the work resumed that is owed after one of the store.
+/// Marks a slot as faulted, and schedules the leftover work after a store fault.
 pub(super) fn fault(
     inner: &Arc<Inner>,
     slot: &Arc<Slot>,
@@ -104,7 +103,7 @@ pub(super) fn fault(
         .then(|| (FIRST_PAUSE * (1 << debt.failures.min(8))).min(MAX_PAUSE));
     let retry_at = pause.and_then(|pause| {
         let pause = TimeDelta::from_std(pause).ok()?;
-        inner.world.now().checked_add_signed(pause)
+        inner.clock.now().checked_add_signed(pause)
     });
     let fault = Fault {
         cause,
@@ -118,14 +117,14 @@ pub(super) fn fault(
     }
 }
 
-/// Resumes the work of a slot, unless another caller has started an actor by then. A fault that follows has a retry of its own.
+/// Resumes the work of a slot, unless another caller has started an actor by then. A new fault schedules its own retry.
 fn resume_after(
     pause: Duration,
     inner: &Arc<Inner>,
     slot: &Arc<Slot>,
     faulted: u64,
 ) -> impl Future<Output = ()> + use<> {
-    let sleep = inner.world.sleep(pause);
+    let sleep = inner.clock.sleep(pause);
     let (inner, slot) = (Arc::downgrade(inner), Arc::clone(slot));
     async move {
         sleep.await;
@@ -133,7 +132,7 @@ fn resume_after(
             && slot.is_faulted(faulted)
         {
             let (reply, _) = oneshot::channel();
-            let resumed = slot.send(&inner, Mail::Resume { reply });
+            let resumed = slot.send(&inner, ThreadCommand::Resume { reply });
             if let Err(error) = resumed {
                 tracing::debug!(session = %slot.session_id, %error, "a faulted thread is not resumed");
             }
@@ -142,7 +141,7 @@ fn resume_after(
 }
 
 impl Actor {
-    /// Ends this actor before any caller learns of the error: one that retries at once must find a new actor.
+    /// Ends this actor before any caller gets the error, because a caller that retries at once must find a new actor.
     pub(super) fn fault(&self, cause: FaultCause) {
         let is_store = matches!(cause, FaultCause::Store(_));
         let has_work = self.thread.turn().is_some() || !self.thread.queue().is_empty();

@@ -1,25 +1,25 @@
-//! Taking up a thread from its journal.
+//! Loads a thread from its journal.
 
 use windlass_core::error::Result;
 use windlass_store::{Journal, JournalError, StreamKey};
-use windlass_turn::{Misfit, Thread};
+use windlass_turn::{InvalidEvent, Thread};
 
-use super::actor::Resting;
+use super::actor::IdleThread;
 use super::slot::Slot;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 
-/// How many events are folded at a time.
+/// Number of events folded at a time.
 const PAGE: usize = 1024;
 
-/// Claims the stream of a session and folds it. What is there is read while the claim becomes durable.
-pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
+/// Claims the stream of a session and folds it. Existing events are read while the claim becomes durable.
+pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<IdleThread> {
     let journal = &*inner.backends.journal;
     let key = StreamKey::from(slot.session_id);
     let mut thread = slot.take_looked().await;
     let (claim, ()) = tokio::try_join!(journal.claim(&key), follow(journal, &key, &mut thread))
         .map_err(from_journal)?;
-    // A stream that was removed meanwhile has begun anew.
+    // The stream was removed meanwhile and has begun again.
     if thread.head() > claim.head {
         thread = Thread::new(slot.session_id);
     }
@@ -27,25 +27,25 @@ pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
         let reading = follow(journal, &key, &mut thread);
         reading.await.map_err(from_journal)?;
     }
-    Ok(Resting { thread, claim })
+    Ok(IdleThread { thread, claim })
 }
 
-/// Brings the fold of a stream up to date without a claim.
+/// Updates the fold of a stream without a claim.
 pub(super) async fn catch_up(
     journal: &dyn Journal,
     thread: &mut Thread,
 ) -> std::result::Result<(), JournalError> {
     let key = StreamKey::from(thread.session_id());
     let head = journal.read(&key, u64::MAX, 0).await?.head;
-    // The stream was removed meanwhile, and has perhaps begun anew.
+    // The stream was removed meanwhile, and may have begun again.
     if head < thread.head() {
         *thread = Thread::new(thread.session_id());
     }
     follow(journal, &key, thread).await
 }
 
-/// A record that does not follow from those before it: the stream is left as it is, and others go on.
-fn damaged(key: &StreamKey, misfit: &Misfit) -> JournalError {
+/// A record that does not follow from those before it: this stream is unchanged, and other streams continue.
+fn damaged(key: &StreamKey, misfit: &InvalidEvent) -> JournalError {
     JournalError::Damaged {
         stream: key.to_string(),
         seq: misfit.seq,

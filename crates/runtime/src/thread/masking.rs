@@ -1,6 +1,5 @@
-//! Keeps secrets out of what a thread records. Events are masked as they are drafted, so that neither record nor state holds
-//! one; parts of inputs that are cut, compared or digested first are masked before anything is decided. Only the tools get
-//! the calls as the model made them.
+//! Masks secrets in a thread's records. Events are masked as they are drafted, so neither record nor state contains a secret. Parts of inputs that
+//! are cut, compared or digested first are masked before the decision. Only the tools get the unmasked calls.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,16 +20,16 @@ use crate::secrets::{EventMask, Mask, mask_of, mask_parts};
 use crate::steps::tool::secret_arguments;
 use crate::turn_context::TurnContext;
 
-/// The calls whose record is masked, as the model made them. They live as long as the turn, and only in memory.
+/// The unmasked form of calls whose record is masked. It exists as long as the turn, and only in memory.
 #[derive(Default)]
-pub(super) struct RealCalls {
+pub(super) struct UnmaskedCalls {
     calls: HashMap<ExecId, Arc<ToolCall>>,
-    /// Calls of an earlier life whose record is masked: what they were is gone.
+    /// Calls of a previous process whose record is masked; their unmasked form is lost.
     lost: HashSet<ExecId>,
 }
 
-impl RealCalls {
-    /// Looks for calls that another life left behind.
+impl UnmaskedCalls {
+    /// Finds the masked calls that a previous process left open.
     pub(super) fn after_a_life(thread: &Thread) -> Self {
         let act = thread.turn().and_then(|turn| turn.act());
         let calls = act.map_or(&[][..], |act| &act.calls);
@@ -43,7 +42,7 @@ impl RealCalls {
         }
     }
 
-    /// Returns the call to carry out; `None` when only its masked record is left.
+    /// Returns the unmasked call to run; `None` when only its masked record is left.
     pub(super) fn take(
         &mut self,
         exec_id: ExecId,
@@ -72,13 +71,12 @@ fn shows_a_mask(value: &Value) -> bool {
     }
 }
 
-/// Gets to know the secrets that a session has already. A store that cannot tell them keeps no turn from running: its
-/// tools cannot read them either.
+/// Registers the existing secrets of a session. A store that cannot read them does not prevent the turn, because its tools cannot read them either.
 pub(super) async fn learn_secrets(inner: &Inner, session_id: SessionId) {
     let store = &inner.backends.storage_store;
     let learning = async {
         for secret in store.list_secrets(session_id).await? {
-            // To read it is to know it; the copy is wiped at once.
+            // Reading a secret registers it; the copy is wiped immediately.
             let value = store.get_secret(session_id, &secret.name).await?;
             drop(value.map(Zeroizing::new));
         }
@@ -112,8 +110,8 @@ impl Actor {
         is_needed.then_some(EventMask { known, named })
     }
 
-    /// Takes secrets out of the calls of an answer, and keeps those that this changes as they were. Secrets that tools declare
-    /// are masked in the whole answer.
+    /// Masks the calls of an answer, and retains the original of each call that this changes. Arguments that tools declare secret are masked in the
+    /// whole answer.
     fn mask_calls(
         &mut self,
         exec_id: ExecId,
@@ -155,7 +153,7 @@ fn secret_names(definition: Option<&ToolDefinition>) -> &[String] {
     names.unwrap_or_default()
 }
 
-/// Puts a mask in place of an argument, whatever it is.
+/// Replaces an argument of any type with a mask.
 fn hide(arguments: &mut Value, name: &str) {
     if let Some(value) = arguments.get_mut(name)
         && !value.is_null()
@@ -166,7 +164,7 @@ fn hide(arguments: &mut Value, name: &str) {
 
 fn mask_input(mask: &Mask, input: &mut Input) {
     match input {
-        // Summaries are cut from it.
+        // Summaries are derived from the message.
         Input::Submit { message, .. }
         | Input::Steer { message, .. }
         | Input::Compact { message, .. } => mask_parts(mask, &mut message.content),
@@ -176,7 +174,7 @@ fn mask_input(mask: &Mask, input: &mut Input) {
     }
 }
 
-/// What a call of an agent returns is its own, as that of our tools.
+/// The output of an external agent's call belongs to the agent, like that of built-in tools.
 fn mask_told(mask: &Mask, event: &mut BackendEvent) {
     match event {
         BackendEvent::Text { text, .. }

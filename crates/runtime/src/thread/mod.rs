@@ -1,26 +1,25 @@
-//! The thread of a session: one task that owns it while it has something to do.
+//! The thread of a session: one task that owns the session's state while there is work.
 //!
-//! A [`Slot`] stands for the session all the time: it holds the mailbox and what readers may see. While there is
-//! work, an [`actor::Actor`] owns the state, takes mail, decides, records, and runs the steps. When nothing is left
-//! to do the actor puts the state back and is gone, so that an idle session costs its state and nothing else. Where the
-//! journal is on disk, [`Slots`] lets go of that too.
+//! A [`Slot`] always represents the session: it has the mailbox and the state that readers may see. While there is work, an [`actor::Actor`] owns the
+//! state, accepts commands, decides, records, and runs the steps. When no work is left, the actor returns the state to the slot and ends, so an idle
+//! session costs only the memory of its state. With a journal on disk, [`Slots`] evicts that too.
 
 mod actor;
 mod backend;
+mod command;
 mod commit;
 mod fault;
 mod fold;
-mod mail;
 mod masking;
 mod prepare;
 mod printed;
 mod repeat;
+mod resume_open_turn;
 mod retire;
 mod settle;
 mod slot;
 mod slots;
 mod streaming;
-mod take_up;
 mod user_answer;
 mod waiters;
 
@@ -32,12 +31,12 @@ pub use windlass_turn::{PROCESS_RESTART, PROCESS_STOPPED};
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
-pub(crate) use mail::{AbandonReason, CloseWhen, Mail, Submission, SubmissionKind};
+pub(crate) use command::{AbandonReason, CloseWhen, Submission, SubmissionKind, ThreadCommand};
 pub(crate) use printed::Printed;
 pub(crate) use slot::Slot;
 pub(crate) use slots::{IdleLimits, Slots};
 
-/// What a step is started from.
+/// The inputs from which a step is started.
 pub(crate) struct StepScope<'a> {
     pub(crate) inner: &'a Arc<Inner>,
     pub(crate) context: &'a Arc<TurnContext>,

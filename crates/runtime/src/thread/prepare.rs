@@ -1,4 +1,4 @@
-//! From a submission to its turn: the context is made beside the thread, so that nothing stalls an interrupt.
+//! From a submission to its turn: the context is assembled outside of the thread's task, so that interrupts are not delayed.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use windlass_core::typed_id::TurnId;
 use windlass_turn::{Input, OnBusy};
 
 use super::actor::Actor;
+use super::command::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::commit::Accepted;
 use super::fault::FaultCause;
-use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
-use super::take_up::is_to_end;
+use super::resume_open_turn::is_to_end;
 use super::waiters::Ticket;
 use crate::errors::to_failure;
 use crate::spending::check_run;
@@ -26,17 +26,17 @@ use crate::turn_result::TurnHandle;
 
 type Making = Pin<Box<dyn Future<Output = Result<Arc<TurnContext>>> + Send>>;
 
-/// What a context is made for.
+/// The purpose of a context.
 enum Purpose {
     /// An input that starts a turn at once.
     Start(Box<Submission>),
-    /// The first of the inputs that wait.
+    /// The first queued input.
     Begin(TurnId),
-    /// A turn of an earlier life.
+    /// A turn of a previous process.
     Recover,
 }
 
-/// A context in the making.
+/// A context that is being assembled.
 pub(super) struct Preparing {
     purpose: Purpose,
     making: Making,
@@ -79,7 +79,7 @@ impl Preparing {
         };
         let has_images = content.iter().any(ContentPart::is_image);
         let making = Box::pin(async move {
-            // What works for a turn must not begin, or go on, behind the end of that turn.
+            // A subagent must not start or continue after the parent's turn has ended.
             if let Some(parent) = &parent
                 && !is_wanted(&inner, parent).await?
             {
@@ -97,7 +97,7 @@ impl Preparing {
         Self { purpose, making }
     }
 
-    /// Makes the context of the first input that waits.
+    /// Assembles the context of the first queued input.
     pub(super) fn to_begin(actor: &Actor, turn_id: TurnId) -> Self {
         let controls = actor
             .thread
@@ -108,7 +108,7 @@ impl Preparing {
         Self::new(actor, Purpose::Begin(turn_id), controls, tool_timeout)
     }
 
-    /// Makes the context of a turn that an earlier life began.
+    /// Assembles the context of a turn that a previous process began.
     pub(super) fn to_recover(actor: &Actor) -> Self {
         let input = actor.thread.turn().map(|turn| turn.input_message_id);
         let message = actor
@@ -125,7 +125,7 @@ impl Preparing {
         )
     }
 
-    /// Tells whether this is for a turn of an earlier life.
+    /// Returns whether this is for a turn of a previous process.
     pub(super) fn is_recovery(&self) -> bool {
         matches!(self.purpose, Purpose::Recover)
     }
@@ -136,7 +136,7 @@ impl Preparing {
 }
 
 impl Actor {
-    /// Takes submissions in their order: one after the other, since each may start the turn that the next finds.
+    /// Processes submissions in order and one at a time, since each may start the turn that the next one joins.
     pub(super) async fn take_backlog(&mut self) -> Result<()> {
         while self.preparing.is_none()
             && let Some(submission) = self.backlog.pop_front()
@@ -165,7 +165,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Fails if the running turn's model does not accept the content. Without a running turn nothing is refused here.
+    /// Fails if the running turn's model does not accept the content. Without a running turn nothing is refused.
     pub(super) fn check_steer(&self, content: &[ContentPart]) -> Result<()> {
         let context = self
             .context
@@ -177,7 +177,7 @@ impl Actor {
         }
     }
 
-    /// A context is made, or cannot be: the input starts its turn, or its caller hears why not.
+    /// The context is ready or has failed: the input starts its turn, or its caller gets the error.
     pub(super) async fn prepared(&mut self, context: Result<Arc<TurnContext>>) -> Result<()> {
         let Some(Preparing { purpose, .. }) = self.preparing.take() else {
             return Ok(());
@@ -198,7 +198,7 @@ impl Actor {
                 })
                 .await?;
             }
-            // The input is acknowledged, and the turn open: they wait until the store can be read again.
+            // The input is acknowledged and the turn is open, so both wait until the store is readable again.
             (
                 Purpose::Begin(_) | Purpose::Recover,
                 Err(error @ AgentLoopError::StoreUnavailable(_)),
@@ -229,8 +229,8 @@ impl Actor {
         Ok(())
     }
 
-    /// A turn of an earlier life cannot go on now: something that it needs is missing. It stays as it is, and is
-    /// taken up again when somebody next uses the session.
+    /// Suspends a turn of a previous process that cannot be resumed because a dependency is missing. The turn is unchanged, and the next use of the
+    /// session resumes it.
     async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
         let session_id = self.slot.session_id;
         let suspended = || match error {
@@ -246,8 +246,8 @@ impl Actor {
         for submission in self.backlog.drain(..) {
             let _ = submission.reply.send(Err(suspended()));
         }
-        for mail in self.deferred.drain(..) {
-            mail.refuse(suspended());
+        for command in self.deferred.drain(..) {
+            command.refuse(suspended());
         }
         for asked in self.asked.drain(..) {
             let _ = asked.reply.send(Err(suspended()));
@@ -255,7 +255,7 @@ impl Actor {
         suspended()
     }
 
-    /// Whoever submitted does not want any more what it asked for.
+    /// The caller abandoned its submission.
     pub(super) async fn abandon(&mut self, ticket: u64, leave: AbandonReason) -> Result<()> {
         let is_meant = |submission: &Submission| submission.ticket == ticket;
         let waiting = self.backlog.iter().position(|waits| is_meant(waits));
@@ -286,7 +286,7 @@ impl Actor {
         .await
     }
 
-    /// Takes back the submission whose turn is about to start, if it is the one that is meant.
+    /// Withdraws the submission whose turn is about to start, if it matches.
     fn take_starting(&mut self, is_meant: impl Fn(&Submission) -> bool) -> Option<Box<Submission>> {
         let starting = self
             .preparing
@@ -297,7 +297,7 @@ impl Actor {
         }
     }
 
-    /// Stops a turn, or an input that is on its way to become one.
+    /// Stops a turn, or an input that is about to become one.
     pub(super) async fn interrupt(
         &mut self,
         turn_id: Option<TurnId>,
@@ -318,7 +318,7 @@ impl Actor {
                 reason,
             })
             .await?;
-        // The context of a turn that is over is not needed, and may be impossible to make.
+        // The context of an ended turn is not needed, and may be impossible to assemble.
         if self.thread.turn().is_none() && self.is_recovering() {
             self.preparing = None;
             self.answer_asked();
@@ -356,7 +356,7 @@ impl Actor {
         self.answer_with_handle(outcome, reply);
     }
 
-    /// Answers with a handle on the turn that took an input.
+    /// Answers with a handle on the turn that accepted an input.
     pub(super) fn answer_with_handle(
         &mut self,
         outcome: Result<Accepted>,
@@ -368,7 +368,7 @@ impl Actor {
                 .turn_id
                 .ok_or(AgentLoopError::NoActiveTurn(session_id))?;
             let result = self.waiters.wait_for(turn_id);
-            // The input itself may have ended the turn, or left it waiting.
+            // The input itself may have ended the turn, or left it parked.
             self.waiters.settle(&self.thread, &accepted.events);
             let began = |event: &Arc<Event>| {
                 matches!(

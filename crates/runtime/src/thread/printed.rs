@@ -1,17 +1,17 @@
-//! What the calls of an agent print while they run: joined into chunks like text, and only so much of each call.
+//! Output of an agent's calls while they run: joined into chunks like text, with a limit per call.
 
 use std::collections::BTreeMap;
 
 use windlass_core::backend::BackendEvent;
 use windlass_core::error::Result;
 use windlass_core::typed_id::ExecId;
-use windlass_turn::Tail;
+use windlass_turn::UnflushedText;
 
 use super::actor::Actor;
 use crate::secrets::Mask;
 use crate::steps::stream_buffer::{CHUNK_BYTES, CHUNK_SPAN, pieces};
 
-/// How many bytes of one call are shown while it runs. A program may print without end.
+/// Maximum bytes of one call's output that are shown while it runs. A program may print without end.
 const MAX_PRINTED_BYTES: usize = 256 * 1024;
 const NO_MORE_SHOWN: &str = "\n[more output is not shown while the call runs]\n";
 
@@ -22,25 +22,25 @@ pub(super) enum Rest {
     Cannot,
 }
 
-/// What the open calls of a run have printed, by the agent's ids.
+/// Output of a run's open calls, by the agent's IDs.
 #[derive(Default)]
 pub(crate) struct Printed(BTreeMap<String, Print>);
 
 #[derive(Default)]
 struct Print {
-    /// What is not recorded yet.
+    /// Output that is not recorded yet.
     waiting: String,
     bytes: usize,
 }
 
 impl Printed {
-    /// Returns how many bytes more of a call are shown.
+    /// Returns how many more bytes of a call are shown.
     fn room(&self, call_id: &str) -> usize {
         let printed = self.0.get(call_id).map_or(0, |print| print.bytes);
         MAX_PRINTED_BYTES.saturating_sub(printed)
     }
 
-    /// Takes a piece; tells whether so much waits that it is to be recorded.
+    /// Adds a piece; returns whether the buffered output must be recorded now.
     fn add(&mut self, call_id: &str, text: &str) -> bool {
         let print = self.0.entry(call_id.to_owned()).or_default();
         let room = MAX_PRINTED_BYTES.saturating_sub(print.bytes);
@@ -57,7 +57,7 @@ impl Printed {
         print.waiting.len() >= CHUNK_BYTES
     }
 
-    /// Takes out what may be shown of a call. An end that may be the beginning of a secret waits for what follows.
+    /// Removes the output of a call that may be shown. An end that may be the start of a secret waits for the output that follows.
     fn take(&mut self, call_id: &str, mask: Option<&Mask>, rest: Rest) -> String {
         let Some(print) = self.0.get_mut(call_id) else {
             return String::new();
@@ -66,7 +66,7 @@ impl Printed {
         let shown = match (mask, rest) {
             (Some(mask), Rest::May) => {
                 let thinking = String::new();
-                let (shown, held) = mask.split_tail(&Tail { text, thinking });
+                let (shown, held) = mask.split_tail(&UnflushedText { text, thinking });
                 print.waiting = held.text;
                 shown.text
             }
@@ -81,7 +81,7 @@ impl Printed {
 }
 
 impl Actor {
-    /// Takes what a call prints. What is printed by no open call has no place.
+    /// Buffers output of a call. Output of a call that is not open is dropped.
     pub(super) async fn call_printed(
         &mut self,
         exec_id: ExecId,
@@ -102,12 +102,12 @@ impl Actor {
             return self.show_printed(exec_id, call_id, Rest::May).await;
         }
         if run.printed_due.is_none() {
-            run.printed_due = Some(self.inner.world.sleep(CHUNK_SPAN));
+            run.printed_due = Some(self.inner.clock.sleep(CHUNK_SPAN));
         }
         Ok(())
     }
 
-    /// Records what a call has printed so far.
+    /// Records the output of a call so far.
     pub(super) async fn show_printed(
         &mut self,
         exec_id: ExecId,
@@ -129,7 +129,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Records what waits before a run may be stopped.
+    /// Records the buffered output before a run may be stopped.
     pub(super) async fn keep_printed(&mut self) -> Result<()> {
         match self.backend.as_ref().map(|run| run.exec_id) {
             Some(exec_id) => self.show_all_printed(exec_id, Rest::May).await,
@@ -137,7 +137,7 @@ impl Actor {
         }
     }
 
-    /// Records what all calls have printed so far.
+    /// Records the output of all calls so far.
     pub(super) async fn show_all_printed(&mut self, exec_id: ExecId, rest: Rest) -> Result<()> {
         let printed = self.backend.as_ref().map(|run| &run.printed.0);
         let calls: Vec<String> = printed

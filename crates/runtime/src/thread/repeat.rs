@@ -1,4 +1,4 @@
-//! An answer from outside that comes again when its turn is over: it is answered as it was the first time.
+//! Repeated external answers after the end of their turn get the same reply as the first time.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use windlass_store::StreamKey;
 use windlass_turn::Thread;
 
 use super::actor::Actor;
+use super::command::Reply;
 use super::commit::Accepted;
-use super::mail::Reply;
 use super::waiters::ended;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::turn_result::{TurnHandle, TurnResult};
 
-/// How many events are looked at together.
+/// Number of events read at a time.
 const PAGE: u64 = 64;
 
 impl Actor {
-    /// Answers with a handle on the turn that took an answer, now or the first time.
+    /// Answers with a handle on the turn that accepted an answer, now or the first time.
     pub(super) async fn answer_or_repeat(
         &mut self,
         outcome: Result<Accepted>,
@@ -44,7 +44,7 @@ impl Actor {
 fn handle_on(thread: &Thread, ended: TurnResult) -> TurnHandle {
     let (tell, result) = oneshot::channel();
     let turn_id = ended.turn_id;
-    // Whoever listens is in the same function.
+    // The receiver is in the same function.
     let _ = tell.send(ended);
     TurnHandle {
         session_id: thread.session_id(),
@@ -56,8 +56,8 @@ fn handle_on(thread: &Thread, ended: TurnResult) -> TurnHandle {
     }
 }
 
-/// Looks for the end of the turn that took an answer, from the newest event on; `None` while that turn goes on. It is rarely asked
-/// for, so it is not kept.
+/// Finds the end of the turn that accepted an answer, from the newest event backwards; `None` while that turn is open. It is rarely requested, so it
+/// is not cached.
 async fn result_of_answer(
     inner: &Inner,
     thread: &Thread,
@@ -85,7 +85,7 @@ async fn result_of_answer(
     Ok(None)
 }
 
-/// Tells whether an event records the answer of this name: that of a step, of a call or of a question.
+/// Returns whether an event records the answer with this name: that of a step, of a call or of a question.
 fn is_answer(event: &Event, name: &str) -> bool {
     let own_name = match &event.data {
         EventData::ToolCallResolved(data) => &data.tool_call_id,

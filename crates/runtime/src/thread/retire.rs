@@ -1,4 +1,4 @@
-//! The end of a thread's life in a process that shuts down.
+//! The end of a thread in a process that shuts down.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_turn::Input;
 
 use super::actor::Actor;
+use super::command::{Reply, ThreadCommand};
 use super::fault::Fault;
-use super::mail::{Mail, Reply};
 
 impl Actor {
-    /// Begins nothing new, lets running tools come to their record, releases the turn and is gone. The turn stays open:
-    /// whoever is asked to next goes on with it, and this end is no crash of it.
+    /// Starts nothing new, waits until the results of running tools are recorded, releases the turn and ends. The turn stays open: the next process
+    /// that resumes it continues it, and does not count a crash.
     pub(super) async fn retire(
         mut self: Box<Self>,
         patience: Duration,
@@ -22,18 +22,18 @@ impl Actor {
         self.flush_chunk().await?;
         self.model = None;
         self.backend = None;
-        // They wait for other sessions, which stop too; the next process asks those again.
+        // These calls wait for other sessions, which stop too; the next process repeats the calls.
         self.stop_spawning();
-        let mut patience = self.inner.world.sleep(patience);
+        let mut patience = self.inner.clock.sleep(patience);
         while !self.tools.is_empty() {
             tokio::select! {
                 biased;
                 () = &mut patience => break,
                 joined = self.tools.join_next_with_id() => self.tool_joined(joined).await?,
-                () = self.slot.mail_arrived() => self.read_last_mail().await?,
+                () = self.slot.command_arrived() => self.read_last_commands().await?,
             }
         }
-        // A turn that this process has not taken up stays as the one before it left it.
+        // A turn that this process has not resumed is left unchanged.
         if self.is_at_work {
             self.decide(Input::Release).await?;
         }
@@ -42,12 +42,12 @@ impl Actor {
         Ok(())
     }
 
-    /// A running tool may still say how far it is. Everybody else comes too late.
-    async fn read_last_mail(&mut self) -> Result<()> {
-        while let Some(mail) = self.slot.next_mail() {
-            match mail {
-                mail @ Mail::Emit { .. } => self.read(mail).await?,
-                mail => mail.refuse(AgentLoopError::ShuttingDown),
+    /// A running tool may still report progress. All other commands are too late.
+    async fn read_last_commands(&mut self) -> Result<()> {
+        while let Some(command) = self.slot.next_command() {
+            match command {
+                command @ ThreadCommand::Emit { .. } => self.read(command).await?,
+                command => command.refuse(AgentLoopError::ShuttingDown),
             }
         }
         Ok(())

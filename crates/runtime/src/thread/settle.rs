@@ -1,4 +1,4 @@
-//! Settles what the steps of a thread have spent, with the record of their end.
+//! Settles the cost of a thread's steps with the record of their end.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use windlass_core::events::{Event, EventData};
 use windlass_store::Settlement;
 
 use super::actor::Actor;
-use crate::subagents::TreeSeat;
+use crate::subagents::SharedBudget;
 
 impl Actor {
-    /// Returns what the ledger is to charge with these events.
+    /// Returns the charges for the ledger that belong to these events.
     pub(super) fn settlements(&self, events: &[Arc<Event>]) -> Vec<Settlement> {
         let ends = |event: &&Arc<Event>| Charge::of(&event.data).is_some();
         let mut ended = events.iter().filter(ends).peekable();
@@ -23,7 +23,7 @@ impl Actor {
             .collect()
     }
 
-    /// A turn of an earlier process has no context until it goes on, and its input names its owner.
+    /// A turn of a previous process has no context until it is resumed; its input contains its owner.
     fn owner(&self) -> Option<String> {
         if let Some(context) = &self.context {
             return context.owner.clone();
@@ -34,17 +34,17 @@ impl Actor {
         message.turn_request()?.owner.clone()
     }
 
-    /// Settles the runs of external agents in the trees that they belong to.
+    /// Settles the runs of external agents in their trees.
     pub(super) fn settle_runs(&self, events: &[Arc<Event>]) {
         let Some(context) = &self.context else { return };
         for event in events {
             if let EventData::BackendCompleted(data) = &event.data
                 && let (Some(exec_id), Some(turn)) = (event.context.exec_id, event.context.turn_id)
             {
-                // The turn may be over in this very commit.
+                // The turn may end in this very commit.
                 let has_agents = !self.thread.children().is_empty();
                 let own = (self.slot.session_id, turn);
-                let seat = TreeSeat::of_run(&self.inner, context, has_agents, own);
+                let seat = SharedBudget::of_run(&self.inner, context, has_agents, own);
                 if let Some(seat) = seat {
                     let reserve = self.inner.settings.reserve;
                     seat.settle_run(exec_id, reserve, Charge::of_run(data));

@@ -1,4 +1,4 @@
-//! The place of a session's thread, whether it works or rests.
+//! The slot of a session's thread, active or idle.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,36 +11,36 @@ use windlass_core::typed_id::SessionId;
 use windlass_store::{Journal, JournalError};
 use windlass_turn::Thread;
 
-use super::actor::{Actor, Resting};
+use super::actor::{Actor, IdleThread};
+use super::command::{Reply, ThreadCommand};
 use super::fault::{Debt, Fault};
 use super::fold::catch_up;
-use super::mail::{Mail, Reply};
 use crate::inner::Inner;
-use crate::steps::backend::Seat;
+use crate::steps::backend::ProcessSlot;
 
-/// The place of a session's thread.
+/// The slot of a session's thread.
 pub(crate) struct Slot {
     pub(crate) session_id: SessionId,
     mailbox: Mutex<Mailbox>,
     bell: Notify,
     published: Mutex<Option<History>>,
-    /// Where the process of the thread's backend has its place.
-    pub(crate) seat: Arc<Seat>,
-    /// What somebody has read who only looked, before there was any actor.
+    /// The slot for the process of the thread's external agent.
+    pub(crate) process: Arc<ProcessSlot>,
+    /// The state that a reader loaded before there was any actor.
     looked: tokio::sync::Mutex<Option<Box<Thread>>>,
 }
 
 #[derive(Default)]
 struct Mailbox {
-    mail: VecDeque<Mail>,
+    commands: VecDeque<ThreadCommand>,
     state: SlotState,
-    /// Counts the actors. An earlier one cannot change the state of a later one.
+    /// Number of the current actor. An earlier one cannot change the state of a later one.
     life: u64,
 }
 
 enum SlotState {
-    /// There is no actor. The thread is in memory once one has worked on it.
-    Idle(Option<Box<Resting>>),
+    /// There is no actor. The thread is in memory once an actor has run.
+    Idle(Option<Box<IdleThread>>),
     Working,
     /// The last actor ended without parking its thread.
     Faulted(Fault),
@@ -61,10 +61,10 @@ impl Mailbox {
     }
 }
 
-/// What an actor starts with.
+/// The inputs that an actor starts with.
 pub(super) struct ActorStart {
     pub(super) life: u64,
-    pub(super) resting: Option<Box<Resting>>,
+    pub(super) resting: Option<Box<IdleThread>>,
     pub(super) debt: Debt,
 }
 
@@ -75,7 +75,7 @@ impl Slot {
             mailbox: Mutex::default(),
             bell: Notify::new(),
             published: Mutex::default(),
-            seat: Arc::default(),
+            process: Arc::default(),
             looked: tokio::sync::Mutex::default(),
         }
     }
@@ -84,8 +84,8 @@ impl Slot {
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts mail in the mailbox and makes sure that somebody works on it.
-    pub(crate) fn send(self: &Arc<Self>, inner: &Arc<Inner>, mail: Mail) -> Result<()> {
+    /// Puts a command in the mailbox and starts an actor if none is running.
+    pub(crate) fn send(self: &Arc<Self>, inner: &Arc<Inner>, command: ThreadCommand) -> Result<()> {
         let mut mailbox = self.mailbox();
         if matches!(mailbox.state, SlotState::Closed) {
             return Err(AgentLoopError::SessionNotFound(self.session_id));
@@ -93,7 +93,7 @@ impl Slot {
         if inner.is_stopping() {
             return Err(AgentLoopError::ShuttingDown);
         }
-        mailbox.mail.push_back(mail);
+        mailbox.commands.push_back(command);
         let (resting, debt) = match std::mem::replace(&mut mailbox.state, SlotState::Working) {
             SlotState::Idle(resting) => (resting, Debt::default()),
             SlotState::Faulted(fault) => (None, fault.debt),
@@ -114,19 +114,18 @@ impl Slot {
         Ok(())
     }
 
-    /// Puts mail in the mailbox of an actor that works. To one that rests it would say nothing, and this can be called
-    /// where nobody could be started: while a caller is dropped outside of the executor.
-    pub(crate) fn tell(&self, mail: Mail) {
+    /// Puts a command in the mailbox of a running actor. An idle thread does not need it. It is also called where no actor could be started: when a
+    /// caller is dropped outside of the executor.
+    pub(crate) fn tell(&self, command: ThreadCommand) {
         let mut mailbox = self.mailbox();
         if matches!(mailbox.state, SlotState::Working) {
-            mailbox.mail.push_back(mail);
+            mailbox.commands.push_back(command);
             drop(mailbox);
             self.bell.notify_one();
         }
     }
 
-    /// Tells an actor that works to come to an end; returns how to wait for it. One that starts later finds that the
-    /// runtime is stopping.
+    /// Makes a running actor end; returns how to wait for it. An actor that starts later finds that the runtime is stopping.
     pub(crate) fn retire(&self, patience: Duration) -> Option<oneshot::Receiver<Result<()>>> {
         let mut mailbox = self.mailbox();
         match &mut mailbox.state {
@@ -138,24 +137,26 @@ impl Slot {
             SlotState::Faulted(_) | SlotState::Closed => return None,
         }
         let (reply, retired) = oneshot::channel();
-        mailbox.mail.push_back(Mail::Retire { patience, reply });
+        mailbox
+            .commands
+            .push_back(ThreadCommand::Retire { patience, reply });
         drop(mailbox);
         self.bell.notify_one();
         Some(retired)
     }
 
-    /// Sends mail that is answered, and waits for the answer.
+    /// Sends a command and waits for its answer.
     pub(crate) async fn ask<T>(
         self: &Arc<Self>,
         inner: &Arc<Inner>,
-        mail: impl FnOnce(Reply<T>) -> Mail,
+        command: impl FnOnce(Reply<T>) -> ThreadCommand,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        self.send(inner, mail(reply))?;
+        self.send(inner, command(reply))?;
         answer.await.unwrap_or_else(|_| Err(self.faulted()))
     }
 
-    /// Why mail got no answer.
+    /// Returns why a command got no answer.
     fn faulted(&self) -> AgentLoopError {
         let (session_id, mailbox) = (self.session_id, self.mailbox());
         let cause = match &mailbox.state {
@@ -168,54 +169,59 @@ impl Slot {
         ))
     }
 
-    /// Takes the next mail.
-    pub(super) fn next_mail(&self) -> Option<Mail> {
-        self.mailbox().mail.pop_front()
+    /// Removes the next command from the mailbox.
+    pub(super) fn next_command(&self) -> Option<ThreadCommand> {
+        self.mailbox().commands.pop_front()
     }
 
-    /// Waits until there may be mail.
-    pub(super) async fn mail_arrived(&self) {
+    /// Waits until a command may have arrived.
+    pub(super) async fn command_arrived(&self) {
         self.bell.notified().await;
     }
 
-    /// Lays the thread to rest, unless mail came in the meantime.
-    pub(super) fn rest(&self, resting: Box<Resting>) -> std::result::Result<(), Box<Resting>> {
+    /// Parks the thread, unless a command arrived in the meantime.
+    pub(super) fn park(
+        &self,
+        resting: Box<IdleThread>,
+    ) -> std::result::Result<(), Box<IdleThread>> {
         let mut mailbox = self.mailbox();
-        if !mailbox.mail.is_empty() {
+        if !mailbox.commands.is_empty() {
             return Err(resting);
         }
         mailbox.end_life(SlotState::Idle(Some(resting)));
         Ok(())
     }
 
-    /// An actor ends without parking its thread: the journal has everything, the next one folds it again. Mail that it had
-    /// not taken is dropped, which its senders see as an error. Returns the actor's number; `None` for one that has ended
-    /// before.
+    /// An actor ends without parking its thread: the journal has everything, and the next actor folds it again. Commands that it had not read are
+    /// dropped, which their senders get as an error. Returns the actor's number; `None` if it has ended before.
     pub(super) fn fault(&self, life: u64, fault: Fault) -> Option<u64> {
-        let mail = {
+        let command = {
             let mut mailbox = self.mailbox();
             if mailbox.life != life {
                 return None;
             }
             mailbox.end_life(SlotState::Faulted(fault));
-            std::mem::take(&mut mailbox.mail)
+            std::mem::take(&mut mailbox.commands)
         };
-        drop(mail);
+        drop(command);
         Some(life + 1)
     }
 
-    /// Tells whether the slot is still in the fault that began with this number.
+    /// Returns whether the slot is still in the fault that began with this number.
     pub(super) fn is_faulted(&self, life: u64) -> bool {
         let mailbox = self.mailbox();
         mailbox.life == life && matches!(mailbox.state, SlotState::Faulted(_))
     }
 
-    /// Tells whether mail waits that asks for work.
+    /// Returns whether a waiting command requests work.
     pub(super) fn is_asked_for_work(&self) -> bool {
-        self.mailbox().mail.iter().any(Mail::takes_up)
+        self.mailbox()
+            .commands
+            .iter()
+            .any(ThreadCommand::resumes_turn)
     }
 
-    /// Reads the thread as it is recorded, from where the last look ended.
+    /// Reads the recorded thread, from where the previous read ended.
     pub(crate) async fn look(
         &self,
         journal: &dyn Journal,
@@ -226,13 +232,13 @@ impl Slot {
         Ok(Thread::clone(thread))
     }
 
-    /// Returns what was read by looking, for an actor that goes on from there.
+    /// Returns the state that a reader loaded, so that an actor continues from it.
     pub(super) async fn take_looked(&self) -> Thread {
         let looked = self.looked.lock().await.take();
         looked.map_or_else(|| Thread::new(self.session_id), |thread| *thread)
     }
 
-    /// Returns the approximate size of the conversation that the slot holds while no actor works on it.
+    /// Returns the approximate size of the conversation that the slot holds while no actor is running.
     pub(crate) fn idle_bytes(&self) -> usize {
         let looked = self.looked.try_lock().ok();
         let looked = looked.as_ref().and_then(|looked| looked.as_deref());
@@ -244,15 +250,15 @@ impl Slot {
     }
 
     pub(super) fn close(&self) {
-        let mail = {
+        let command = {
             let mut mailbox = self.mailbox();
             mailbox.end_life(SlotState::Closed);
-            std::mem::take(&mut mailbox.mail)
+            std::mem::take(&mut mailbox.commands)
         };
-        drop(mail);
+        drop(command);
     }
 
-    /// Shows readers the conversation as it is recorded.
+    /// Publishes the recorded conversation to readers.
     pub(super) fn publish(&self, history: &History) {
         *self
             .published
@@ -260,7 +266,7 @@ impl Slot {
             .unwrap_or_else(PoisonError::into_inner) = Some(history.clone());
     }
 
-    /// Returns the conversation as it is recorded; `None` before the thread was ever opened.
+    /// Returns the recorded conversation; `None` before the thread was first opened.
     pub(crate) fn published(&self) -> Option<History> {
         self.published
             .lock()

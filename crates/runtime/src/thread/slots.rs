@@ -1,8 +1,8 @@
-//! The places of all threads, and which of them leave memory.
+//! The slots of all threads, and their eviction from memory.
 //!
-//! A thread that rests costs its whole conversation. Where the journal is on disk, the ones that have rested longest are
-//! forgotten: the next caller gets a new place, whose thread folds the journal as it would after a restart. A place that
-//! anybody holds stays: a turn that runs or waits, an input in the queue and a caller on the way all hold theirs.
+//! An idle thread costs the memory of its whole conversation. With a journal on disk, the threads that were idle longest are evicted: the next caller
+//! gets a new slot, whose thread folds the journal as after a restart. A slot with other references stays: a running or parked turn, a queued input
+//! and a caller in flight each reference theirs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use windlass_core::typed_id::SessionId;
 use super::Slot;
 use crate::secrets::KnownSecrets;
 
-/// How many places that somebody holds one look for old ones passes over. The next look goes on behind them, so that none
-/// costs more with more threads at work.
+/// Maximum number of referenced slots that one eviction pass skips. The next pass continues after them, so the cost of a pass does not grow with the
+/// number of busy threads.
 const MAX_PASSED_OVER: usize = 16;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Slots(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     by_session: HashMap<SessionId, LoadedSlot>,
-    /// The sessions in the order in which they were used last.
+    /// The sessions in the order of their last use.
     by_use: BTreeMap<u64, SessionId>,
     uses: u64,
     /// Sum over `by_session`.
@@ -40,15 +40,15 @@ struct LoadedSlot {
     bytes: usize,
 }
 
-/// Which places may stay although nobody holds them.
+/// Limits on the slots that stay in memory without other references.
 pub(crate) struct IdleLimits {
-    /// How many there may be, those that somebody holds included.
+    /// Maximum number of slots in memory, including referenced ones.
     pub(crate) count: usize,
-    /// Those that were used later.
+    /// Slots that were used after this time.
     pub(crate) after: Option<DateTime<Utc>>,
-    /// How many bytes their conversations may take together.
+    /// Maximum bytes of their conversations together.
     pub(crate) bytes: usize,
-    /// While they take more, those that were used later still stay.
+    /// Above that maximum, slots that were used after this time still stay.
     pub(crate) unload_after: DateTime<Utc>,
 }
 
@@ -63,7 +63,7 @@ impl Slots {
         Some(Arc::clone(&place.slot))
     }
 
-    /// Returns the slot of a session. One that is not in memory is loaded, and its secrets are known from then on.
+    /// Returns the slot of a session. If it is not in memory, it is created, and its secrets are registered.
     pub(crate) fn get_or_make(
         &self,
         session_id: SessionId,
@@ -99,7 +99,7 @@ impl Slots {
         table.remove(session_id)
     }
 
-    /// Notes that a thread was just at work, and the size of its conversation.
+    /// Records that a thread was just active, and the size of its conversation.
     pub(crate) fn note_rest(&self, session_id: SessionId, now: DateTime<Utc>, bytes: usize) {
         let mut table = self.table();
         table.note_use(session_id, now);
@@ -110,7 +110,7 @@ impl Slots {
         table.bytes = table.bytes - before + bytes;
     }
 
-    /// Forgets places that nobody holds, those first that were used longest ago, and the secrets of their sessions.
+    /// Evicts unreferenced slots, least recently used first, together with the secrets of their sessions.
     pub(crate) fn trim(&self, keep: &IdleLimits, now: DateTime<Utc>, secrets: &KnownSecrets) {
         let mut gone = Vec::new();
         let mut passed_over = 0;
@@ -130,10 +130,10 @@ impl Slots {
                 if used > newest || !(is_old || is_too_many || is_too_much) {
                     break;
                 }
-                // Places are handed out under this lock alone, so nobody can get hold of one that only the table has.
+                // References are handed out only under this lock, so no caller can acquire a slot that only the table references.
                 if Arc::strong_count(&place.slot) == 1 {
                     gone.extend(table.remove(session_id));
-                    // Under the lock: a session that is loaded again knows its secrets.
+                    // Done under the lock, because a session that is loaded again registers its secrets.
                     secrets.forget_session(session_id);
                 } else {
                     table.note_use(session_id, now);
@@ -141,23 +141,23 @@ impl Slots {
                 }
             }
         }
-        // A conversation can be long: it is given back without the lock.
+        // A conversation can be long, so it is freed without the lock.
         drop(gone);
     }
 
-    /// Returns whether somebody must begin to look for old places, and notes that it does.
+    /// Returns whether the caller must start the periodic eviction, and records that it does.
     pub(crate) fn begin_sweep(&self) -> bool {
         !std::mem::replace(&mut self.table().is_swept, true)
     }
 
-    /// Ends the looking for old places if none is left.
+    /// Ends the periodic eviction if no slot is left.
     pub(crate) fn end_sweep(&self) -> bool {
         let mut table = self.table();
         table.is_swept = !table.by_session.is_empty();
         !table.is_swept
     }
 
-    /// Returns whether a task must begin to unload sessions, and notes that it does.
+    /// Returns whether the caller must start to unload sessions, and records that it does.
     pub(crate) fn begin_unloading(&self, idle_bytes: usize) -> bool {
         let mut table = self.table();
         table.bytes > idle_bytes && !std::mem::replace(&mut table.is_unloading, true)

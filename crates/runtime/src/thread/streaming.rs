@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::error::Result;
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::ExecId;
-use windlass_turn::{Answer, Input, Moment, Tail};
+use windlass_turn::{Answer, DecisionContext, Input, UnflushedText};
 
 use super::actor::Actor;
 use crate::errors::to_failure;
@@ -31,8 +31,8 @@ impl Actor {
         streaming(&mut self.model, &mut self.backend)
     }
 
-    /// Returns the text of the running step that is not recorded yet.
-    pub(super) fn running_tail(&self) -> Option<&Tail> {
+    /// Returns the unrecorded text of the running step.
+    pub(super) fn running_tail(&self) -> Option<&UnflushedText> {
         let buffer = match (&self.model, &self.backend) {
             (Some(model), _) => model.buffer.as_ref(),
             (None, run) => run.as_ref().map(|run| &run.buffer),
@@ -40,26 +40,26 @@ impl Actor {
         buffer.map(|buffer| &buffer.tail)
     }
 
-    /// Takes text of the model without recording any; `false` if there is no room for it.
+    /// Buffers text of the model without recording it; `false` if there is no room for it.
     pub(super) fn buffer_text(&mut self, text: &str) -> bool {
         match streaming(&mut self.model, &mut self.backend) {
             Some((_, buffer)) if !buffer.has_room_for(text) => false,
             Some((_, buffer)) => {
-                buffer.push(StreamKind::Answer, text, &*self.inner.world);
+                buffer.push(StreamKind::Answer, text, &*self.inner.clock);
                 true
             }
             None => true,
         }
     }
 
-    /// Joins streamed text into chunks and records those that are full.
+    /// Joins streamed text into chunks and records the full ones.
     pub(super) async fn stream(&mut self, kind: StreamKind, text: &str) -> Result<()> {
         for piece in pieces(text) {
             if (self.streaming()).is_some_and(|(_, buffer)| !buffer.has_room_for(piece)) {
                 self.flush_chunk().await?;
             }
             if let Some((_, buffer)) = streaming(&mut self.model, &mut self.backend) {
-                buffer.push(kind, piece, &*self.inner.world);
+                buffer.push(kind, piece, &*self.inner.clock);
             }
         }
         match self.streaming().is_some_and(|(_, buffer)| buffer.is_full()) {
@@ -78,7 +78,7 @@ impl Actor {
                 let Some(model) = self.model.take() else {
                     return Ok(());
                 };
-                self.inner.trouble.note(&error, self.inner.world.now());
+                self.inner.trouble.note(&error, self.inner.clock.now());
                 let input = Input::ModelFailed {
                     exec_id: model.exec_id,
                     failure: to_failure(&error),
@@ -95,12 +95,17 @@ impl Actor {
             return Ok(());
         };
         let check = |call| tool::preflight(&self.inner, context, call);
+        // An answer with calls is not the final one, and a summary is not an answer.
+        let is_answer = reply.calls.is_empty() && model.buffer.is_some();
+        let output = context.output.as_ref().filter(|_| is_answer);
+        let mismatch = output.map(|output| output.mismatch(&self.inner, &reply.text));
         let answer = Answer {
             text: reply.text,
             thinking: reply.thinking,
             thinking_signature: reply.thinking_signature,
             reasoning_items: reply.reasoning_items,
             calls: reply.calls.into_iter().map(check).collect(),
+            mismatch: mismatch.unwrap_or_default(),
             phase: reply.phase,
             metadata: reply.metadata,
             prompt: reply.prompt,
@@ -119,15 +124,15 @@ impl Actor {
             return Ok(());
         };
         let StreamBuffer { tail, .. } = std::mem::take(buffer);
-        // The end of the text may be the beginning of a secret: it is recorded with what follows.
+        // The end of the text may be the start of a secret, so it is recorded with the text that follows.
         let (shown, held) = match self.inner.secrets.mask(self.thread.session_id()) {
             Some(mask) => mask.split_tail(&tail),
-            None => (tail, Tail::default()),
+            None => (tail, UnflushedText::default()),
         };
         let decided = {
-            let moment = Moment {
-                now: self.inner.world.now(),
-                uuid: self.inner.world.uuid(),
+            let ctx = DecisionContext {
+                now: self.inner.clock.now(),
+                uuid: self.inner.clock.uuid(),
                 plan: self
                     .context
                     .as_ref()
@@ -135,7 +140,7 @@ impl Actor {
                 tail: Some(&shown),
                 mask: None,
             };
-            self.thread.chunk(exec_id, &moment)
+            self.thread.chunk(exec_id, &ctx)
         };
         if let Ok(decision) = decided {
             self.commit(decision).await?;

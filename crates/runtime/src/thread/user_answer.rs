@@ -6,12 +6,12 @@ use windlass_core::questions::{AnswerMisfit, check_answers};
 use windlass_turn::{CallState, Input, Turn};
 
 use super::actor::Actor;
-use super::mail::Reply;
+use super::command::Reply;
 use crate::turn_result::TurnHandle;
 
 impl Actor {
-    /// Takes an answer, unless it is outside of what the question allows: then the question waits on for another. What was
-    /// recorded before there were such rules stays as it is, so they are not the turn machine's.
+    /// Accepts an answer if the question allows it; otherwise the question keeps waiting. This check is not part of the turn machine, so answers that
+    /// were recorded before it existed stay valid.
     pub(super) async fn user_answer(
         &mut self,
         request: String,

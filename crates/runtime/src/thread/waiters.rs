@@ -1,37 +1,38 @@
-//! Who waits for a turn, and what they are told.
+//! The callers that wait for a turn, and their results.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
-use windlass_core::events::{Event, EventData};
+use windlass_core::events::{Event, EventData, TurnCompletedData};
 use windlass_core::typed_id::{MessageId, TurnId};
 use windlass_turn::{Thread, Turn};
 
 use super::commit::observe;
-use crate::turn_result::{EventObserver, StopReason, TurnResult};
+use crate::turn_result::{EventObserver, StopReason, TurnResult, output_value};
 
 struct Waiter {
     turn_id: TurnId,
     result: oneshot::Sender<TurnResult>,
 }
 
-/// What became of a submission.
+/// The state of a submission.
 pub(super) struct Ticket {
-    /// Names the submission.
+    /// Identifies the submission.
     pub(super) number: u64,
-    /// The turn that took it.
+    /// The turn that accepted it.
     pub(super) turn_id: TurnId,
-    /// Whether it made that turn, or only joined it.
+    /// Whether it started that turn, or only joined it.
     pub(super) owns_turn: bool,
-    /// How long each of its tool calls may take, where not as set for all.
+    /// Maximum duration of each tool call; `None` uses the runtime's setting.
     pub(super) tool_timeout: Option<Duration>,
     /// Held for as long as the turn is open.
     pub(super) _until_end: Option<DropGuard>,
 }
 
-/// Who waits for a turn of the thread.
+/// The callers that wait for turns of the thread.
 #[derive(Default)]
 pub(super) struct Waiters {
     waiting: Vec<Waiter>,
@@ -40,14 +41,14 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Returns where the result of a turn will arrive.
+    /// Returns a receiver for the result of a turn.
     pub(super) fn wait_for(&mut self, turn_id: TurnId) -> oneshot::Receiver<TurnResult> {
         let (result, receiver) = oneshot::channel();
         self.waiting.push(Waiter { turn_id, result });
         receiver
     }
 
-    /// Adds an observer, which has missed the events that its own input led to.
+    /// Adds an observer, which has missed the events of its own input.
     pub(super) fn add_observer(
         &mut self,
         turn_id: TurnId,
@@ -66,8 +67,8 @@ impl Waiters {
         self.tickets.push(ticket);
     }
 
-    /// Returns the tool timeout that a turn was submitted with. It is a wish of a caller in this process and not
-    /// recorded: after a restart the turn goes by what is set for all.
+    /// Returns the tool timeout that a turn was submitted with. It is an option of a caller in this process and not recorded: after a restart the
+    /// runtime's setting applies.
     pub(super) fn tool_timeout(&self, turn_id: TurnId) -> Option<Duration> {
         let mut of_turn = self
             .tickets
@@ -80,7 +81,7 @@ impl Waiters {
         self.tickets.iter().find(|ticket| ticket.number == number)
     }
 
-    /// Shows events to the observers of their turns.
+    /// Sends events to the observers of their turns.
     pub(super) fn observe(&self, events: &[Arc<Event>]) {
         for (turn_id, observer) in &self.observers {
             let of_turn = |event: &&Arc<Event>| event.context.turn_id == Some(*turn_id);
@@ -91,7 +92,7 @@ impl Waiters {
         }
     }
 
-    /// Tells everybody whose turn ended, or now waits for somebody outside.
+    /// Sends the result to every caller whose turn ended or is now parked.
     pub(super) fn settle(&mut self, thread: &Thread, events: &[Arc<Event>]) {
         for event in events.iter().filter(|event| event.data.ends_turn()) {
             let Some(result) = ended(thread, event) else {
@@ -113,13 +114,13 @@ impl Waiters {
             .waiting
             .extract_if(.., |waiter| waiter.turn_id == result.turn_id)
         {
-            // Whoever has gone away does not want to know.
+            // A caller that has gone away does not need the result.
             let _ = waiter.result.send(result.clone());
         }
     }
 }
 
-/// A turn that waits for somebody, as its callers see it.
+/// The result of a parked turn for its callers.
 pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Option<TurnResult> {
     let waiting_for = turn.waiting_for()?;
     let stop_reason = match waiting_for.approvals.is_empty() {
@@ -131,6 +132,7 @@ pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Opt
         .map(|event| (event.ts - turn.started_at).to_std().unwrap_or_default());
     Some(TurnResult {
         success: false,
+        output: None,
         response: text_of(thread, turn.last_message_id),
         iterations: turn.iterations,
         tool_calls_count: turn.tool_calls,
@@ -144,13 +146,14 @@ pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Opt
     })
 }
 
-/// A turn that has ended, as its callers see it.
+/// The result of an ended turn for its callers.
 pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
     let millis = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
     let count = |count: Option<usize>| count.unwrap_or(0);
     Some(match &event.data {
         EventData::TurnCompleted(data) => TurnResult {
             success: true,
+            output: output_of(thread, data),
             response: text_of(thread, data.final_message_id),
             iterations: data.iterations,
             tool_calls_count: count(data.tool_call_count),
@@ -164,6 +167,7 @@ pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
         },
         EventData::TurnFailed(data) => TurnResult {
             success: false,
+            output: None,
             response: text_of(thread, data.final_message_id),
             iterations: count(data.iterations),
             tool_calls_count: count(data.tool_call_count),
@@ -181,6 +185,7 @@ pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
         },
         EventData::TurnCancelled(data) => TurnResult {
             success: false,
+            output: None,
             response: text_of(thread, data.final_message_id),
             iterations: count(data.iterations),
             tool_calls_count: count(data.tool_call_count),
@@ -200,7 +205,14 @@ pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
     })
 }
 
-/// The message is one of the newest: at most the results of its calls stand behind it.
+/// Extracts the value of an answer whose turn has an output schema.
+fn output_of(thread: &Thread, data: &TurnCompletedData) -> Option<Value> {
+    let outline = data.outline.as_ref();
+    outline.filter(|outline| outline.has_output_schema)?;
+    output_value(&text_of(thread, data.final_message_id))
+}
+
+/// The message is one of the newest: at most the results of its calls follow it.
 fn text_of(thread: &Thread, id: Option<MessageId>) -> String {
     let message = thread
         .history()

@@ -1,4 +1,4 @@
-//! What the enabled capabilities bring into a turn.
+//! The contributions of the enabled capabilities to a turn.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::inner::Inner;
 use crate::panics::caught;
 use crate::settings::RuntimeSettings;
 
-/// Something that applies to messages, with its capability's configuration.
+/// A contribution that applies to messages, with its capability's configuration.
 pub(crate) struct Configured<T: ?Sized> {
     pub(crate) part: Arc<T>,
     pub(crate) config: serde_json::Value,
 }
 
-/// What the enabled capabilities bring into a turn.
+/// The contributions of the enabled capabilities to a turn.
 pub(crate) struct Contributions {
     pub(crate) capabilities: Vec<ResolvedCapability>,
     pub(crate) tools: Arc<ToolRegistry>,
@@ -42,16 +42,16 @@ pub(crate) struct Contributions {
     offered: Vec<ToolDefinition>,
 }
 
-/// The tools of a turn: what can be called, and what the model is offered of it.
+/// The tools of a turn: those that can be called, and those that are offered to the model.
 pub(crate) struct TurnTools {
     pub(crate) registry: Arc<ToolRegistry>,
     pub(crate) offer: Arc<Offer>,
-    /// Names what is offered.
+    /// Digest of the offered definitions.
     pub(crate) digest: Digest128,
 }
 
 impl Contributions {
-    /// Asks each capability once for everything but its tools.
+    /// Collects everything but the tools from each capability once.
     pub(crate) fn collect(
         inner: &Inner,
         overlay: &AgentConfigOverlay,
@@ -89,7 +89,7 @@ impl Contributions {
         Ok(parts)
     }
 
-    /// Asks each capability once for its tools.
+    /// Collects the tools from each capability once.
     pub(crate) fn ask_for_tools(&mut self) -> Result<()> {
         let mut registry = ToolRegistry::new();
         for ResolvedCapability { capability, config } in &self.capabilities {
@@ -108,7 +108,7 @@ impl Contributions {
         Ok(())
     }
 
-    /// Tells whether something changes which tools are offered, and may do so differently each time.
+    /// Returns whether a hook changes the offered tools, possibly differently each time.
     pub(crate) fn has_definition_hooks(&self) -> bool {
         !self.definition_hooks.is_empty()
     }
@@ -138,7 +138,7 @@ impl Contributions {
             .extend(capability.model_view_provider().map(configured));
     }
 
-    /// Offers what is on record of MCP servers. What has its name already stays.
+    /// Offers a recorded tool of an MCP server. An existing tool with the same name stays.
     pub(crate) fn offer_recorded(&mut self, tool: ToolDefinition) {
         let mut earlier = self.offered.iter();
         if !earlier.any(|earlier| earlier.name() == tool.name()) {
@@ -146,14 +146,15 @@ impl Contributions {
         }
     }
 
-    /// Adds a tool that can be called. What has its name already stays.
+    /// Adds a callable tool. An existing tool with the same name stays.
     pub(crate) fn add_tool(&mut self, name: &str, tool: Arc<dyn Tool>) {
         if !self.tools.has(name) {
             Arc::make_mut(&mut self.tools).register_arc(tool);
         }
     }
 
-    /// Returns the definitions that the model is offered: of capabilities, then of records. A later name replaces.
+    /// Returns the definitions that are offered to the model: first of capabilities, then of records. A later one replaces an earlier one of the same
+    /// name.
     pub(crate) fn take_definitions(
         &mut self,
         overlay: &AgentConfigOverlay,
@@ -181,7 +182,7 @@ impl Contributions {
         Ok(request.apply(offered))
     }
 
-    /// Leaves out of the offer what the model is to find first. Where the search is refused nothing is, for nothing could be found.
+    /// Removes deferred tools from the offer. If the search tool is refused, nothing is deferred, because nothing could be found.
     pub(crate) fn split(
         &self,
         definitions: Vec<ToolDefinition>,
@@ -217,7 +218,7 @@ fn labelled(mut tool: ToolDefinition, capability: &dyn Capability) -> ToolDefini
     }
 }
 
-/// A capability that panics is a configuration error of its own, not the end of the thread.
+/// A panic in a capability is a configuration error and does not end the thread.
 pub(crate) fn guarded<T>(capability: &dyn Capability, ask: impl FnOnce() -> T) -> Result<T> {
     caught(ask)
         .ok_or_else(|| AgentLoopError::config(format!("capability `{}` panicked", capability.id())))

@@ -1,4 +1,4 @@
-//! When the history of a turn is made shorter by itself.
+//! When the history of a turn is compacted automatically.
 
 use windlass_core::capabilities::{CompactionCapability, CompactionConfig};
 use windlass_core::error::{AgentLoopError, Result};
@@ -8,14 +8,14 @@ use windlass_turn::CompactionPlan;
 use super::Contributions;
 use crate::settings::CompactionSettings;
 
-/// The window of a model of which nobody knows it.
+/// Context window, in tokens, of a model whose window is unknown.
 const UNKNOWN_WINDOW: u64 = 64_000;
-/// How long an answer is expected to get at most, where nobody says.
+/// Default maximum length of an answer, in tokens.
 const MAX_ANSWER: u64 = 32_000;
-/// How many of the newest messages stay whole, where nobody says.
+/// Default number of tokens of the newest messages that stay whole.
 const KEEP_RECENT: u64 = 20_000;
 
-/// Returns what was set for a turn: by the runtime, and over it by a capability of its records.
+/// Returns the compaction settings of a turn: those of a capability override the runtime's.
 pub(super) fn settings(
     runtime: Option<CompactionSettings>,
     contributions: &Contributions,
@@ -35,7 +35,7 @@ pub(super) fn settings(
     }))
 }
 
-/// Fills in what was not set.
+/// Fills in the unset values.
 pub(super) fn plan(
     settings: CompactionSettings,
     driver: &dyn LlmDriver,
@@ -49,7 +49,7 @@ pub(super) fn plan(
     let answer = answer.unwrap_or_else(|| MAX_ANSWER.min(window_tokens / 5));
     let reserve = settings.reserve_tokens;
     let reserve = reserve.unwrap_or(answer + window_tokens / 20);
-    // More than half would leave nothing to talk about.
+    // A larger reserve would leave too little of the window for the conversation.
     let reserve_tokens = reserve.min(window_tokens / 2);
     let keep_recent = settings.keep_recent_tokens;
     let room = window_tokens - reserve_tokens;

@@ -1,4 +1,4 @@
-//! Which tools a model is offered at once, and which only when it has found them.
+//! Decides which tools are offered to a model at once, and which only after it has found them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -8,15 +8,15 @@ use windlass_core::tools::{
     BuiltinTool, DeferrablePolicy, SideEffectClass, TOOL_SEARCH, ToolDefinition, ToolHints,
 };
 
-/// How many groups of deferred tools the model is told of by name.
+/// Maximum number of groups of deferred tools that the prompt lists by name.
 const MAX_GROUPS: usize = 32;
 
-/// The tools of a turn.
+/// The offered and the deferred tools of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct SplitTools {
-    /// Those that the model is offered at once.
+    /// Tools that are offered at once.
     pub(crate) offered: Vec<ToolDefinition>,
-    /// Those that it is offered once they are found.
+    /// Tools that are offered after they are found.
     pub(crate) deferred: Vec<ToolDefinition>,
 }
 
@@ -29,7 +29,7 @@ impl SplitTools {
         }
     }
 
-    /// Defers what always is, and the tools of a capability that has more than so many. All MCP servers are one capability.
+    /// Defers tools that are always deferred, and those of a capability with more than `defer_above` tools. All MCP servers count as one capability.
     pub(super) fn of(definitions: Vec<ToolDefinition>, defer_above: Option<usize>) -> Self {
         let mut counts: HashMap<Option<&str>, usize> = HashMap::new();
         for tool in definitions.iter().filter(|tool| is_automatic(tool)) {
@@ -67,7 +67,7 @@ fn capability_of(tool: &ToolDefinition) -> Option<&str> {
     tool.hints().capability_id.as_deref()
 }
 
-/// Makes what the model knows of the search. It says the same however much was found, so that a provider's cache stays good.
+/// Returns the definition of the search tool. It does not depend on the tools found so far, so a provider's prompt cache stays valid.
 fn search_tool(deferred: &[ToolDefinition]) -> ToolDefinition {
     let hints = ToolHints::default()
         .with_readonly(true)
@@ -114,7 +114,7 @@ fn description(deferred: &[ToolDefinition]) -> String {
     text
 }
 
-/// The namespace or server of a tool, as people read it.
+/// The namespace or server of a tool, as displayed.
 fn group_of(tool: &ToolDefinition) -> &str {
     let shown = tool.display_name().and_then(|name| name.split_once("::"));
     let group = shown.map(|(group, _)| group).or_else(|| tool.category());

@@ -1,4 +1,4 @@
-//! The tools of MCP servers and the words of the environment: asked for before a turn begins, read from the record when one goes on.
+//! Tools of MCP servers and instructions of the environment: requested before a turn begins, read from the record when one is resumed.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::inner::Inner;
 use crate::panics::{caught, caught_in};
 use crate::secrets::{MIN_KEY_BYTES, Mask};
 
-/// Where the tools of MCP servers come from.
+/// The source of a turn's MCP tools.
 #[derive(Default)]
 pub(crate) enum Discovery {
-    /// From nowhere: the turn has none.
+    /// The turn has none.
     #[default]
     Skip,
-    /// From the servers.
+    /// The servers are queried.
     Ask,
-    /// From the record.
+    /// The recorded tools are used.
     Recorded(Arc<DiscoveredTools>),
 }
 
 impl Discovery {
-    /// Returns what the open turn of a thread began with. Only where that is no longer kept are the servers asked once more.
+    /// Returns the discovery that the open turn of a thread began with. The servers are queried again only if that record has been pruned.
     pub(crate) fn of_open_turn(thread: &Thread) -> Self {
         let named = thread.turn().and_then(|turn| turn.discovered.as_deref());
         let kept = thread.discovered();
@@ -40,16 +40,16 @@ impl Discovery {
     }
 }
 
-/// What was found, and how its tools are called.
+/// Discovered tools and instructions, and the keys to call the tools.
 pub(super) struct Discovered {
-    /// What servers offer and what the environment has to say; `None` where nobody asks.
+    /// Tools of the servers and instructions of the environment; `None` if there is no server and no environment to query.
     pub(super) found: Option<Arc<DiscoveredTools>>,
-    /// The keys that the servers were given.
+    /// The keys that were passed to the servers.
     keys: Option<Arc<Mask>>,
 }
 
 impl Discovered {
-    /// Asks the MCP servers of a turn, or reads what is on record of them.
+    /// Queries the MCP servers of a turn, or uses the record.
     pub(super) async fn ask(
         inner: &Inner,
         servers: &ScopedMcpServers,
@@ -99,12 +99,12 @@ impl Discovered {
         Self { found, keys }
     }
 
-    /// Tells whether its tools may be used by later turns: not where they hold keys, which are to be forgotten with their session.
+    /// Returns whether later turns may reuse the tools: not if they contain keys, which must be dropped with their session.
     pub(super) fn may_be_kept(&self) -> bool {
         self.with_tools().is_none() || self.keys.is_none()
     }
 
-    /// Names the tools of servers, if they offer any.
+    /// Returns a key for the tools of the servers, if they offer any.
     pub(super) fn named(&self, servers: &ScopedMcpServers, scope: &McpScope) -> Option<FoundTools> {
         self.with_tools().map(|found| FoundTools {
             found: Arc::clone(found),
@@ -137,7 +137,7 @@ impl Discovered {
                 contributions.offer_recorded(definition);
                 continue;
             };
-            // A turn that goes on asks where the operator wants that now.
+            // A resumed turn requires approval if the operator requires it now.
             if policy == ToolPolicy::RequiresApproval
                 && let ToolDefinition::Builtin(tool) = &mut definition
             {
@@ -153,7 +153,7 @@ impl Discovered {
     }
 }
 
-/// Takes secrets out of what servers say of themselves, which is recorded and logged.
+/// Masks secrets in the servers' descriptions, which are recorded and logged.
 fn masked(keys: &Mask, found: &DiscoveredTools) -> DiscoveredTools {
     let mut failures = found.failures.clone();
     for failure in &mut failures {
@@ -172,7 +172,7 @@ fn masked(keys: &Mask, found: &DiscoveredTools) -> DiscoveredTools {
     DiscoveredTools::new(tools, failures)
 }
 
-/// Returns the definition without keys; `None` if the name shows one, for under another the tool could not be called.
+/// Returns the definition without keys; `None` if the name contains one, because the tool cannot be called under another name.
 fn masked_definition(keys: &Mask, tool: &DiscoveredTool) -> Option<ToolDefinition> {
     if keys.text(&mut tool.tool.clone()) {
         return None;
@@ -185,8 +185,8 @@ fn masked_definition(keys: &Mask, tool: &DiscoveredTool) -> Option<ToolDefinitio
     (definition.name() == tool.definition.name()).then_some(definition)
 }
 
-/// Asks the capabilities what the environment of the turn has to say. One that panics says nothing. A secret that a command left in a file
-/// there is shown to nobody.
+/// Collects the instructions that capabilities have for the turn's environment. A capability that panics contributes none. Secrets in them are
+/// masked, for example one that a command wrote to a file.
 async fn instructions(
     inner: &Inner,
     contributions: &Contributions,

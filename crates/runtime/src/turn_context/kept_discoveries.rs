@@ -1,7 +1,7 @@
-//! What was found for turns, kept for the turns after them.
+//! A cache of the discoveries of recent turns.
 //!
-//! Where a connector returns the very same value again, nothing has changed, and what was made of it stays as it is too: without secrets, and with what
-//! the environment has to say. So it is one value for all turns that find it, by which they also know that their tools are the same.
+//! If a connector returns the same `Arc` again, nothing has changed, and the value derived from it is reused: with secrets masked, and with the
+//! instructions of the environment. All turns with the same discovery share one value, so comparing pointers shows that their tools are equal.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,13 +10,13 @@ use windlass_core::mcp::DiscoveredTools;
 
 use crate::secrets::{Mask, Secret};
 
-/// How many are kept: about one for each set of servers in use.
+/// Maximum number of cached discoveries: about one for each set of servers in use.
 const MAX_KEPT: usize = 32;
 
-/// What was found, and what is made of it.
+/// A discovery and the inputs of the value derived from it.
 pub(crate) struct Asked {
     pub(super) found: Arc<DiscoveredTools>,
-    /// What is taken out of it. Named alone: what is kept here must not keep a secret.
+    /// The secrets that are masked in it. The references are weak, so that the cache does not retain a secret.
     secrets: Vec<Weak<Secret>>,
     pub(super) words: Option<String>,
 }
@@ -45,12 +45,13 @@ impl PartialEq for Asked {
     }
 }
 
-/// What was found of late.
+/// The cache, most recently used first.
 #[derive(Default)]
 pub(crate) struct KeptDiscoveries(Mutex<VecDeque<(Asked, Arc<DiscoveredTools>)>>);
 
 impl KeptDiscoveries {
-    /// Returns what was made of the same before, or makes it. What has no tools is made as quickly as it is found.
+    /// Returns the cached value for an equal discovery, or derives a new one. A discovery without tools is not cached, because deriving it costs as
+    /// little as finding it.
     pub(super) fn of(
         &self,
         asked: Asked,

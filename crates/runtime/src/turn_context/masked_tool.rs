@@ -1,4 +1,4 @@
-//! A tool that is given keys, and may show them.
+//! A tool that receives keys, and may return them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_core::traits::ToolContext;
 
 use crate::secrets::Mask;
 
-/// A tool of an MCP server: the keys that the servers were given are taken out of what it returns.
+/// A tool of an MCP server: the keys that the servers received are masked in its results.
 pub(super) struct MaskedTool {
     tool: Arc<dyn Tool>,
     keys: Arc<Mask>,
@@ -37,7 +37,7 @@ impl MaskedTool {
             ToolExecutionResult::ToolError(text) => {
                 self.keys.text(text);
             }
-            // What is logged is masked there.
+            // The log masks this text itself.
             ToolExecutionResult::InternalError(_)
             | ToolExecutionResult::ConnectionRequired { .. } => {}
         }

@@ -1,4 +1,4 @@
-//! What a turn works with: records, layers, capabilities and model, resolved once.
+//! The context of a turn: records, layers, capabilities and model, resolved once.
 
 mod capabilities;
 mod compaction;
@@ -7,6 +7,7 @@ mod discovered;
 mod kept_discoveries;
 mod masked_tool;
 mod offer;
+mod output;
 mod prompt;
 mod records;
 mod tool_search;
@@ -44,33 +45,37 @@ use discovered::Discovered;
 pub(crate) use discovered::Discovery;
 pub(crate) use kept_discoveries::KeptDiscoveries;
 pub(crate) use offer::{Offer, Offers};
+pub(crate) use output::TurnOutput;
+pub use output::check_output_schema;
 pub(crate) use records::Records;
 pub(crate) use turn_tools::KeptTools;
 use turn_tools::{ToolsAsked, ToolsKey};
 
-/// Everything that a turn works with. Made once per turn and shared by its steps.
+/// The context of a turn. Assembled once per turn and shared by its steps.
 pub(crate) struct TurnContext {
     pub(crate) plan: TurnPlan,
     pub(crate) system_prompt: Arc<str>,
     pub(crate) model: ModelWithProvider,
     pub(crate) driver: Arc<dyn LlmDriver>,
     pub(crate) offer: Arc<Offer>,
-    /// The settings of the newest model call that was offered tools that had been found, and their names.
+    /// The schema that the final answer must match.
+    pub(crate) output: Option<TurnOutput>,
+    /// Settings of the newest model call that differ from the shared ones, and the names of the tools that had been found.
     widened: Mutex<Option<(Vec<String>, Arc<LlmCallConfig>)>>,
     pub(crate) contributions: Contributions,
     pub(crate) locale: Option<String>,
     pub(crate) network_access: Option<NetworkAccessList>,
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) environment: Option<TurnEnvironment>,
-    /// The whole agent that carries the turn.
+    /// The external agent that executes the turn.
     pub(crate) backend: Option<RegisteredBackend>,
-    /// The model that the turn itself asks for, by name.
+    /// The model that the turn itself requests, by name.
     pub(crate) asked_model: Option<String>,
-    /// Whose work it is, where it is not the operator's.
+    /// Owner of the turn; `None` is the operator.
     pub(crate) owner: Option<String>,
-    /// The turn that it works for.
+    /// The parent's turn, if this is a subagent's.
     pub(crate) parent: Option<ParentTurn>,
-    /// Whether its model can start agents.
+    /// Whether its model can start subagents.
     pub(crate) starts_agents: bool,
 }
 
@@ -91,7 +96,13 @@ impl TurnContext {
         }
     }
 
-    /// Returns how the model's window is used, also where the history is not compacted automatically.
+    /// Returns the system prompt of a call whose answer is not the turn's.
+    pub(crate) fn plain_prompt(&self) -> &Arc<str> {
+        let output = self.output.as_ref();
+        output.map_or(&self.system_prompt, |output| &output.plain_prompt)
+    }
+
+    /// Returns how the model's window is used, even if the history is not compacted automatically.
     pub(crate) fn window_plan(&self) -> CompactionPlan {
         self.plan.compaction.unwrap_or_else(|| {
             let (prompt, config) = (&self.system_prompt, &self.offer.config);
@@ -99,18 +110,21 @@ impl TurnContext {
         })
     }
 
-    /// Returns the settings of the next model call of a thread: deferred tools are in it when the thread has found them. Definitions are
-    /// copied only when it has found more.
+    /// Returns the settings of the next model call of a thread, including the deferred tools that the thread has found. Definitions are copied only
+    /// when it has found more.
     pub(crate) fn call_config(&self, thread: &Thread) -> Arc<LlmCallConfig> {
-        let found = thread.found_tools(&self.plan);
-        if found.is_empty() {
+        let found = thread.discovered_tools(&self.plan);
+        if found.is_empty() && self.output.is_none() {
             return Arc::clone(&self.offer.config);
         }
         let mut widened = self.widened.lock().unwrap_or_else(PoisonError::into_inner);
         match &*widened {
             Some((names, config)) if *names == found => Arc::clone(config),
             _ => {
-                let config = Arc::new(self.offer.with_found(&found));
+                let config = Arc::new(LlmCallConfig {
+                    output_schema: self.output.as_ref().map(|output| output.schema.clone()),
+                    ..self.offer.with_found(&found)
+                });
                 *widened = Some((found, Arc::clone(&config)));
                 config
             }
@@ -118,7 +132,7 @@ impl TurnContext {
     }
 }
 
-/// What a caller asks of one turn: what its input says, and what it said beside it.
+/// The options of one turn, from its input and from its caller.
 #[derive(Default)]
 pub(crate) struct ContextRequest {
     pub(crate) controls: Option<Controls>,
@@ -126,7 +140,7 @@ pub(crate) struct ContextRequest {
     pub(crate) discovery: Discovery,
 }
 
-/// A context with what only people look at.
+/// A context, with the parts that only previews show.
 pub(crate) struct Assembled {
     pub(crate) records: Records,
     pub(crate) context: TurnContext,
@@ -134,7 +148,7 @@ pub(crate) struct Assembled {
 }
 
 impl Assembled {
-    /// Puts everything on view.
+    /// Converts the context to its public view.
     pub(crate) fn into_view(self, messages: Vec<Message>) -> AssembledTurnContext {
         let Self {
             records,
@@ -174,7 +188,7 @@ fn config_of(resolved: &ResolvedCapability) -> AgentCapabilityConfig {
     AgentCapabilityConfig::with_config(resolved.capability.id(), resolved.config.clone())
 }
 
-/// Resolves what a turn of a session works with. Capabilities and stores are the application's, so they may panic.
+/// Resolves the context of a session's turn. Capabilities and stores belong to the application, so they may panic.
 pub(crate) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
@@ -187,13 +201,14 @@ pub(crate) async fn assemble(
     .await
 }
 
-/// Resolves what a turn of a session would work with that is kept nowhere.
+/// Resolves the context of a turn without storing anything.
 pub(crate) async fn assemble_unkept(inner: &Inner, session: Session) -> Result<Assembled> {
-    guard(inner, session.id, async {
+    let session_id = session.id;
+    let resolved = async {
         let records = Records::of_session(inner, session).await?;
         resolve(inner, records, ContextRequest::default()).await
-    })
-    .await
+    };
+    guard(inner, session_id, Box::pin(resolved)).await
 }
 
 async fn guard(
@@ -251,7 +266,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         environment: environment.clone(),
         network_access: records.overlay.network_access.clone(),
     };
-    // A whole agent brings its own tools.
+    // An external agent brings its own tools.
     let discovery = match request.backend {
         Some(_) => Discovery::Skip,
         None => asked.discovery,
@@ -259,7 +274,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     let discovered = Discovered::ask(inner, &servers, &scope, discovery, &contributions).await;
     let instructions = discovered.found.as_ref();
     let instructions = instructions.and_then(|found| found.instructions.as_deref());
-    let system_prompt = prompt::assemble(
+    let mut system_prompt = prompt::assemble(
         inner,
         session_id,
         &records.overlay,
@@ -271,6 +286,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         },
     )
     .await?;
+    let output = TurnOutput::take(&mut request, &mut system_prompt)?;
     let settings = &inner.settings;
     let effort = controls.reasoning.and_then(|reasoning| reasoning.effort);
     let asked_for = ToolsAsked {
@@ -283,7 +299,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         true => None,
         false => asked_for.key(&contributions, discovered.named(&servers, &scope))?,
     };
-    // Apart, so that many sessions with servers of their own do not drive out what all others share.
+    // A separate cache, so that many sessions with their own servers do not evict the tools that all others share.
     let kept_tools = match key.as_ref().is_some_and(ToolsKey::is_of_session) {
         true => &inner.kept_session_tools,
         false => &inner.kept_tools,
@@ -306,7 +322,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     let compaction = compaction::settings(settings.compaction, &contributions)?;
     let compaction = compaction
         .map(|settings| compaction::plan(settings, driver.as_ref(), &system_prompt, &offer.config));
-    // What a person allowed holds for work of people: an agent that owns a thread is asked about.
+    // Remembered approvals apply to the operator's turns only; a thread that an agent owns always needs approval.
     let remembered = match (&inner.remembered, &environment, &request.owner) {
         (Some(calls), Some(environment), None) => {
             let (calls, environment) = (Arc::clone(calls), environment.clone());
@@ -328,7 +344,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             (&settings.approvals, &remembered),
             compaction.as_ref(),
         ),
-        // A backend says which model it works with once it runs.
+        // An external agent reports its model once it runs.
         model: match &carrier {
             Some(carrier) => request.model.as_ref().unwrap_or(&carrier.name).clone(),
             None => model.model.clone(),
@@ -366,6 +382,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         system_prompt: system_prompt.into(),
         driver,
         offer,
+        output,
         widened: Mutex::default(),
         contributions,
         locale,
@@ -386,8 +403,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     })
 }
 
-/// Names the configuration: what the model is told and offered, which model it is, who carries the turn in its place, what is allowed, and when the
-/// history is made shorter. Never the key.
+/// Returns a digest of the configuration: prompt, tools, model, external agent, permissions and compaction limits. It never includes the API key.
 fn digest(
     system_prompt: &str,
     tools: Digest128,

@@ -1,7 +1,7 @@
-//! What a model is offered, shared by all turns that offer the same.
+//! The tools and settings that a model is offered, shared by all turns with an equal offer.
 //!
-//! The schemas of tools are the heaviest part of a turn's context, and a thousand sessions of one agent offer the same
-//! tools. So equal offers are one value, which goes when the last turn that uses it has ended.
+//! The schemas of tools are the largest part of a turn's context, and a thousand sessions of one agent offer the same tools. So equal offers share
+//! one value, which is dropped when the last turn that uses it has ended.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,17 +17,17 @@ use super::SplitTools;
 
 /// The settings of model calls, and the tools by name.
 pub(crate) struct Offer {
-    /// What each model call has, with the tools that are offered at once.
+    /// Settings of every model call, with the tools that are offered at once.
     pub(crate) config: Arc<LlmCallConfig>,
-    /// The tools that are offered once they are found.
+    /// Tools that are offered after they are found.
     pub(crate) deferred: Vec<ToolDefinition>,
-    /// What all tools are called.
+    /// Names of all tools.
     pub(crate) names: Arc<HashSet<String>>,
-    /// The names of those that are offered at once, in order.
+    /// Names of the tools that are offered at once, in order.
     pub(crate) names_in_order: Arc<[String]>,
-    /// The names of the others, and how many tokens each takes.
+    /// Names of the deferred tools, with their size in tokens.
     pub(crate) deferred_tokens: Arc<HashMap<String, u64>>,
-    /// What the machine must know of all tools.
+    /// Properties of all tools that the turn machine needs.
     pub(crate) specs: Arc<HashMap<String, ToolSpec>>,
     places: HashMap<String, usize>,
 }
@@ -68,7 +68,7 @@ impl Offer {
         self.config.tools.iter().chain(&self.deferred)
     }
 
-    /// Returns the tool of this name, whether it was found yet or not.
+    /// Returns the tool with this name, whether it has been found yet or not.
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolDefinition> {
         let place = *self.places.get(name)?;
         match place.checked_sub(self.config.tools.len()) {
@@ -77,8 +77,8 @@ impl Offer {
         }
     }
 
-    /// Returns the settings of a model call that is offered some of the deferred tools too. They come last, so that a provider's cache of
-    /// the others stays good.
+    /// Returns the settings of a model call that also offers some deferred tools. They come last, so that a provider's prompt cache of the others
+    /// stays valid.
     pub(super) fn with_found(&self, found: &[String]) -> LlmCallConfig {
         let mut config = (*self.config).clone();
         let found = found.iter().filter_map(|name| self.tool(name));
@@ -114,7 +114,7 @@ struct OfferTable {
 }
 
 impl Offers {
-    /// Returns the equal offer that is in use, or makes a new one. The settings must not name the session.
+    /// Returns the equal offer in use, or creates a new one. The settings must not contain the session's ID.
     pub(crate) fn shared(
         &self,
         tools: Digest128,
@@ -138,7 +138,7 @@ impl Offers {
 
 impl OfferTable {
     fn insert(&mut self, key: Digest128, offer: &Arc<Offer>) {
-        // Those that nobody uses any more are swept out each time their number may have doubled.
+        // Unused offers are removed each time their number may have doubled.
         if self.offers.len() >= self.sweep_at {
             self.offers.retain(|_, offer| offer.strong_count() > 0);
             self.sweep_at = (self.offers.len() * 2).max(64);

@@ -11,11 +11,11 @@ use super::Contributions;
 use crate::inner::Inner;
 use crate::panics::caught_in;
 
-/// What a prompt tells beside what records and capabilities say.
+/// Inputs of a prompt apart from records and capabilities.
 pub(super) struct Told<'a> {
     pub(super) locale: Option<&'a str>,
     pub(super) model: &'a str,
-    /// What the environment has to say.
+    /// Instructions of the environment.
     pub(super) instructions: Option<&'a str>,
 }
 

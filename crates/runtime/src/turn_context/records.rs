@@ -1,4 +1,4 @@
-//! The records of a session and the sum of their layers.
+//! The records of a session and their merged layers.
 
 use windlass_core::agent::{Agent, AgentStatus};
 use windlass_core::config_layer::AgentConfigOverlay;
@@ -9,7 +9,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::inner::Inner;
 
-/// Session, agent and harness chain, and what they add up to.
+/// Session, agent and harness chain, and their merged settings.
 pub(crate) struct Records {
     pub(crate) harness_chain: Vec<Harness>,
     pub(crate) agent: Option<Agent>,
@@ -26,7 +26,7 @@ impl Records {
         Self::of_session(inner, session).await
     }
 
-    /// Loads what a session builds on.
+    /// Loads the records that a session depends on.
     pub(crate) async fn of_session(inner: &Inner, session: Session) -> Result<Self> {
         let backends = &inner.backends;
         let harness_chain = backends
@@ -74,7 +74,7 @@ impl Records {
     }
 }
 
-/// A store of an embedder's may not follow parents; a chain that is not one must not pass for it.
+/// An embedder's store may not follow parents; an incomplete chain must be an error.
 fn check_chain(chain: &[Harness], session: &Session) -> Result<()> {
     let Some(leaf) = chain.last() else {
         return Err(AgentLoopError::HarnessNotFound(session.harness_id));

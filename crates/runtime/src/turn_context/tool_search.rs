@@ -1,4 +1,4 @@
-//! The search for deferred tools: words over names and descriptions.
+//! The search for deferred tools: a word search in names and descriptions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use windlass_core::tools::{TOOL_SEARCH, Tool, ToolDefinition, ToolExecutionResul
 
 use super::{Offer, deferred};
 
-/// How many tools are returned where nobody says, and at most.
+/// Default number of returned tools; the maximum is `MAX_LIMIT`.
 const LIMIT: u64 = 8;
 const MAX_LIMIT: u64 = 20;
-/// How much of a query is read.
+/// Maximum length of the part of a query that is read, in characters.
 const MAX_QUERY_CHARS: usize = 500;
 const MAX_WORDS: usize = 16;
-/// How much of a description is searched, and how much of it is returned.
+/// Maximum length of the searched and of the returned part of a description, in characters.
 const SEARCHED_CHARS: usize = 2_000;
 const SHOWN_CHARS: usize = 300;
 
-/// Finds deferred tools. What it returned is on record, and the conversation is offered it from then on.
+/// Finds deferred tools. Its results are recorded, and the tools are offered to the conversation from then on.
 pub(crate) struct ToolSearch {
     pub(super) offer: Arc<Offer>,
-    /// A result over this would be cut, and nobody could read the names in it.
+    /// Maximum size of a result in bytes. A longer one would be truncated, and its tool names lost.
     pub(super) max_bytes: usize,
 }
 
@@ -71,7 +71,7 @@ fn answer(tools: &[ToolDefinition], query: &str, limit: usize, max_bytes: usize)
     }
 }
 
-/// Returns the tools that fit, the best first. Those that fit half as well as the best, or less, are left out.
+/// Returns the matching tools, best first. Tools that score half of the best or less are omitted.
 fn matches<'a>(tools: &'a [ToolDefinition], query: &str) -> Vec<&'a ToolDefinition> {
     let query = first(query, MAX_QUERY_CHARS).trim().to_lowercase();
     let mut seen = HashSet::new();
@@ -95,7 +95,7 @@ fn score(tool: &ToolDefinition, query: &str, words: &[&str]) -> u32 {
     let described: HashSet<&str> = words_of(&description).collect();
     let is_name = !words.is_empty() && (name == query || shown == query);
     let of_word = |word: &&str| {
-        // A letter or two are a part of nearly everything, so they count as a word of a name alone.
+        // One or two characters occur in nearly every text, so they match only a complete word of a name.
         let is_short = word.len() < 3;
         if names.contains(word) {
             8

@@ -1,8 +1,8 @@
-//! The tools of a turn, kept for the turns after it.
+//! A cache of the tools of recent turns.
 //!
-//! Defining a hundred tools takes longer than all the rest of a turn, and the next turn has the same. So a turn whose capabilities say that their
-//! tools stay as they are, and whose MCP servers offer what they did, takes what an earlier turn made. What hooks make of tools may differ each time,
-//! and tools of servers that were given keys are not to outlive them: these are made anew.
+//! Defining a hundred tools takes longer than the rest of a turn's setup, and the next turn usually has the same tools. So a turn reuses the tools of
+//! an earlier one if its capabilities declare their tools stable and its MCP servers offer the same tools. Two kinds are always built anew: tools
+//! that hooks may change, and tools of servers that were given keys, because the cache must not outlive the keys.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,17 +21,17 @@ use super::tool_search::ToolSearch;
 use super::{Contributions, SplitTools, TurnTools, guarded};
 use crate::inner::Inner;
 
-/// How many different sets of tools are kept: about one for each kind of agent at work, and one for each session at work with MCP servers.
+/// Maximum number of cached tool sets: about one for each kind of agent at work, and one for each session at work with MCP servers.
 const MAX_KEPT: usize = 32;
 
-/// What tools of MCP servers follow from.
+/// The inputs that determine the tools of MCP servers.
 pub(super) struct FoundTools {
     pub(super) found: Arc<DiscoveredTools>,
     pub(super) servers: ScopedMcpServers,
     pub(super) scope: McpScope,
 }
 
-/// What the tools of a turn follow from, beside its capabilities and the settings of the runtime.
+/// The inputs that determine a turn's tools, in addition to its capabilities and the runtime's settings.
 pub(super) struct ToolsAsked<'a> {
     pub(super) overlay: &'a AgentConfigOverlay,
     pub(super) request: &'a TurnRequest,
@@ -39,7 +39,7 @@ pub(super) struct ToolsAsked<'a> {
     pub(super) effort: Option<&'a str>,
 }
 
-/// The same, as it was for tools that are kept.
+/// The owned form of [`ToolsAsked`], used as the key of a cached tool set.
 pub(crate) struct ToolsKey {
     capabilities: Vec<(Arc<dyn Capability>, u64, Value)>,
     found: Option<FoundTools>,
@@ -54,7 +54,7 @@ pub(crate) struct ToolsKey {
 }
 
 impl ToolsAsked<'_> {
-    /// Returns what names the tools; `None` where a capability wants to be asked for them.
+    /// Returns the cache key of the tools; `None` if a capability does not allow caching.
     pub(super) fn key(
         &self,
         contributions: &Contributions,
@@ -82,7 +82,7 @@ impl ToolsAsked<'_> {
         }))
     }
 
-    /// Makes them of what was contributed.
+    /// Builds the tools from the contributions.
     pub(super) fn make(
         &self,
         inner: &Inner,
@@ -123,7 +123,7 @@ impl ToolsAsked<'_> {
 }
 
 impl ToolsKey {
-    /// Tells whether only turns of one session can have these tools.
+    /// Returns whether only turns of one session can have these tools.
     pub(super) fn is_of_session(&self) -> bool {
         self.found.is_some()
     }
@@ -131,7 +131,7 @@ impl ToolsKey {
 
 impl PartialEq for FoundTools {
     fn eq(&self, other: &Self) -> bool {
-        // The same value is what says that nothing has changed.
+        // Pointer equality means that nothing has changed.
         Arc::ptr_eq(&self.found, &other.found)
             && self.scope == other.scope
             && self.servers == other.servers
@@ -159,7 +159,7 @@ impl PartialEq for ToolsKey {
     }
 }
 
-/// The tools that turns had of late.
+/// The cache, most recently used first.
 #[derive(Default)]
 pub(crate) struct KeptTools(Mutex<VecDeque<(ToolsKey, Arc<TurnTools>)>>);
 
@@ -175,7 +175,7 @@ impl KeptTools {
         kept.front().map(|(_, tools)| Arc::clone(tools))
     }
 
-    /// Keeps tools in place of those that were not used for the longest time.
+    /// Caches tools and evicts the least recently used.
     pub(super) fn keep(&self, key: ToolsKey, tools: &Arc<TurnTools>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.truncate(MAX_KEPT - 1);

@@ -1,4 +1,4 @@
-//! Whatever is put in: a typed error that names the thing, and a session that stays usable.
+//! Invalid input of any kind leads to a typed error that names the problem, and leaves the session usable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,8 +135,8 @@ async fn a_driver_that_falls_silent_is_named_as_such() {
             .build()
             .await;
         let turn = fixture.start("go");
-        fixture.world.asleep_for(limit).await;
-        fixture.world.advance(limit);
+        fixture.clock.asleep_for(limit).await;
+        fixture.clock.advance(limit);
         let turn = soon(turn).await.unwrap().unwrap();
         assert_eq!(turn.error_code.as_deref(), Some("timeout"));
         assert!(turn.error.unwrap().contains("33000 ms"));
@@ -212,7 +212,7 @@ async fn odd_answers_of_a_model_are_taken_as_far_as_they_go() {
     let turn = fixture.run("empty").await;
     assert_eq!((turn.success, turn.response.as_str()), (true, ""));
     fixture.assert_usable().await;
-    // Two calls of one id are two calls, each with its own result.
+    // Two calls with the same ID are two calls, each with its own result.
     fixture.model.then(Call::tools(vec![
         call("x", "hello", json!({"n": 1})),
         call("x", "hello", json!({"n": 2})),
@@ -232,7 +232,7 @@ async fn odd_answers_of_a_model_are_taken_as_far_as_they_go() {
         .then(Call::tools(vec![call("", "", json!({}))]));
     assert!(fixture.run("nameless").await.success);
     fixture.assert_usable().await;
-    // Null where an object is meant.
+    // Null instead of an object.
     fixture
         .model
         .then(Call::tools(vec![call("n", "hello", json!(null))]));
@@ -397,7 +397,7 @@ async fn commands_that_are_not_there_or_lack_arguments_are_errors() {
         run("btw", Some("what?")).await.unwrap().message,
         "a side remark"
     );
-    // Beside the conversation, with its history and without tools.
+    // A side call, with the conversation's history and without tools.
     assert_eq!(fixture.model.sent(0), ["User: what?"]);
     assert!(fixture.model.requests()[0].config.tools.is_empty());
     assert!(fixture.messages().await.is_empty());
@@ -428,8 +428,8 @@ async fn a_command_whose_model_falls_silent_ends() {
                 .await
         })
     };
-    fixture.world.asleep_for(limit).await;
-    fixture.world.advance(limit);
+    fixture.clock.asleep_for(limit).await;
+    fixture.clock.advance(limit);
     let error = soon(asking).await.unwrap().unwrap_err();
     assert!(error.to_string().contains("33000 ms"), "{error}");
     fixture.assert_usable().await;

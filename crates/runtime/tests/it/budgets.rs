@@ -1,4 +1,4 @@
-//! How much turns, threads and a day may use.
+//! Budgets of turns, threads and days.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use windlass_core::tools::ToolExecutionResult;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
-    DailyLimit, DayLimits, Journal, MemoryJournal, Replay, RuntimeBackends, SessionBuilder,
-    SpendingLedger, StopReason, TurnResult, World,
+    Clock, DailyLimit, DayLimits, Journal, MemoryJournal, Replay, RuntimeBackends, SessionBuilder,
+    SpendingLedger, StopReason, TurnResult,
 };
 
 use crate::durability::Life;
-use crate::support::{Call, Fixture, FnTool, Gate, Setup, TestWorld, call, soon, tool};
+use crate::support::{Call, Fixture, FnTool, Gate, Setup, TestClock, call, soon, tool};
 
-/// Ends a call that cost so much.
+/// Ends a call with this cost.
 fn costing(call: Call, usd: f64) -> Call {
     call.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
         prompt_tokens: Some(10),
@@ -28,7 +28,7 @@ fn costing(call: Call, usd: f64) -> Call {
     })))
 }
 
-/// Asks for a tool, at a price.
+/// A tool call with this cost.
 fn working(n: usize, usd: f64) -> Call {
     let calls = vec![call(&format!("c{n}"), "work", json!({}))];
     costing(Call::new().say(LlmStreamEvent::ToolCalls(calls)), usd)
@@ -58,7 +58,7 @@ fn is_over_budget(turn: &TurnResult) -> bool {
     turn.stop_reason == StopReason::Failed && turn.error_code.as_deref() == Some("budget_exceeded")
 }
 
-/// Returns what the model calls of a session cost, by its records, in millionths.
+/// Returns the recorded cost of a session's model calls, in millionths of a US dollar.
 async fn recorded(fixture: &Fixture) -> u64 {
     let events = fixture.events().await;
     let calls = events.iter().filter_map(|event| match &event.data {
@@ -93,7 +93,7 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
     assert!(is_over_budget(&turn), "{turn:?}");
     assert_eq!(fixture.model.calls(), 2);
     assert_eq!(recorded(&fixture).await, 40_000);
-    // It is still used up, also for a turn that would do little.
+    // The budget is still exhausted, even for a small turn.
     assert!(is_over_budget(&fixture.run("a little more").await));
     assert_eq!(fixture.model.calls(), 2);
     fixture.assert_sound().await;
@@ -103,7 +103,7 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
     assert!(is_over_budget(&raised.run("go on").await));
     assert_eq!(raised.model.calls(), 2);
     assert_eq!(recorded(&raised).await, 80_000);
-    // It goes on from what is there: the model reads the results of before.
+    // It continues with the existing history: the model reads the earlier results.
     let sent = raised.model.sent(0);
     assert_eq!(
         sent.iter().filter(|said| said.starts_with("Tool")).count(),
@@ -112,7 +112,7 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
     assert_eq!(sent.last().unwrap(), "User: go on");
     drop(raised);
 
-    // Turns are replayed with the budget that they had, whatever counts today.
+    // Turns are replayed with the budget that they had, whatever the current one is.
     for today in [1_000, 60_000, 900_000] {
         let later = process(&journal, Vec::new(), today).await;
         let report = soon(Replay::of(&later.runtime, later.session).run()).await;
@@ -181,8 +181,8 @@ fn limited(journal: &Arc<MemoryJournal>, usd: u64) -> RuntimeBackends {
 }
 
 /// Returns what is settled and what is reserved today, in millionths of a US dollar.
-async fn spent_today(journal: &MemoryJournal, world: &TestWorld) -> (u64, u64) {
-    let spending = journal.ledger().spending(world.now().date_naive()).await;
+async fn spent_today(journal: &MemoryJournal, clock: &TestClock) -> (u64, u64) {
+    let spending = journal.ledger().spending(clock.now().date_naive()).await;
     let spending = spending.unwrap().into_iter();
     spending.fold((0, 0), |(settled, reserved), owner| {
         let of_owner = (owner.settled.micro_usd, owner.reserved.micro_usd);
@@ -194,14 +194,14 @@ async fn spent_today(journal: &MemoryJournal, world: &TestWorld) -> (u64, u64) {
 async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
     const RESERVE: u64 = 30_000;
     let journal = Arc::new(MemoryJournal::new());
-    let world = TestWorld::default();
+    let clock = TestClock::default();
     let backends = limited(&journal, 1_000_000);
-    // Every call costs a little more than was set aside for the first ones.
+    // Every call costs slightly more than was reserved for the first ones.
     let mut setup = Setup::new((0..500).map(|n| working(n, 0.031)))
         .tool(&work())
         .backends(backends)
         .settings(|settings| settings.reserve = micro_usd(RESERVE));
-    setup.world = world.clone();
+    setup.clock = clock.clone();
     let fixture = setup.build().await;
     let first = fixture.runtime.session(fixture.session).await.unwrap();
     let mut sessions = vec![fixture.session];
@@ -234,7 +234,7 @@ async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
         };
         spent += recorded(&of_session).await;
     }
-    assert_eq!(spent_today(&journal, &world).await, (spent, 0));
+    assert_eq!(spent_today(&journal, &clock).await, (spent, 0));
     assert_eq!(
         spent,
         31_000 * u64::try_from(fixture.model.calls()).unwrap()
@@ -246,7 +246,7 @@ async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
 #[tokio::test]
 async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_died_with_it() {
     let journal = Arc::new(MemoryJournal::new());
-    let world = TestWorld::default();
+    let clock = TestClock::default();
     let gate = Gate::shut();
     let calls = vec![
         costing(Call::new().text("one"), 0.1),
@@ -256,29 +256,29 @@ async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_
     let backends = limited(&journal, 1_000_000);
     let mut setup = Setup::new(calls).tool(&work()).backends(backends);
     setup.settings.reserve = micro_usd(1_000);
-    setup.world = world.clone();
+    setup.clock = clock.clone();
     let first = setup.build().await;
     assert!(first.run("first").await.success);
     let turn = first.start("second");
     gate.reached(1).await;
     // As much is reserved for the open call as the one before it has used. It stays charged if its process is gone.
-    assert_eq!(spent_today(&journal, &world).await, (300_000, 200_000));
+    assert_eq!(spent_today(&journal, &clock).await, (300_000, 200_000));
     assert_eq!(recorded(&first).await, 300_000);
     assert!(journal.open(None, 9).await.unwrap().len() == 1);
     turn.abort();
-    // Tomorrow is another day.
-    world.advance(std::time::Duration::from_secs(48 * 3600));
-    assert_eq!(spent_today(&journal, &world).await, (0, 0));
+    // The next day has a new budget.
+    clock.advance(std::time::Duration::from_secs(48 * 3600));
+    assert_eq!(spent_today(&journal, &clock).await, (0, 0));
 }
 
 #[tokio::test]
 async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
     let journal = Arc::new(MemoryJournal::new());
-    let (world, gate) = (TestWorld::default(), Gate::shut());
+    let (clock, gate) = (TestClock::default(), Gate::shut());
     let second = std::time::Duration::from_secs(1);
-    let tomorrow = (world.now() + chrono::Days::new(1)).date_naive();
+    let tomorrow = (clock.now() + chrono::Days::new(1)).date_naive();
     let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
-    world.advance((midnight - world.now()).to_std().unwrap() - second);
+    clock.advance((midnight - clock.now()).to_std().unwrap() - second);
     let calls = vec![
         costing(Call::new().text("late").wait(&gate), 0.1),
         costing(Call::new().text("early"), 0.2),
@@ -286,46 +286,46 @@ async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
     let backends = limited(&journal, 1_000_000);
     let mut setup = Setup::new(calls).backends(backends);
     setup.settings.reserve = micro_usd(1_000);
-    setup.world = world.clone();
+    setup.clock = clock.clone();
     let fixture = setup.build().await;
     let turn = fixture.start("first");
     gate.reached(1).await;
-    world.advance(2 * second);
+    clock.advance(2 * second);
     gate.open();
     assert!(soon(turn).await.unwrap().unwrap().success);
     assert!(fixture.run("second").await.success);
-    assert_eq!(spent_today(&journal, &world).await, (300_000, 0));
+    assert_eq!(spent_today(&journal, &clock).await, (300_000, 0));
 }
 
 #[tokio::test]
 async fn a_used_up_day_names_the_time_at_which_it_renews() {
     let journal = Arc::new(MemoryJournal::new());
-    let world = TestWorld::default();
+    let clock = TestClock::default();
     let backends = limited(&journal, 100_000);
     let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]).backends(backends);
     setup.settings.reserve = micro_usd(1_000);
-    setup.world = world.clone();
+    setup.clock = clock.clone();
     let fixture = setup.build().await;
     let refusal = async || fixture.runtime.day_budget_refusal(None).await.unwrap();
     assert_eq!(refusal().await, None);
     assert!(fixture.run("go").await.success);
     let refused = refusal().await.unwrap();
-    let tomorrow = (world.now() + chrono::Days::new(1)).date_naive();
+    let tomorrow = (clock.now() + chrono::Days::new(1)).date_naive();
     let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
     assert_eq!((refused.name, refused.renews_at), ("day_usd", midnight));
     assert!(is_over_budget(&fixture.run("more").await));
-    world.advance((midnight - world.now()).to_std().unwrap());
+    clock.advance((midnight - clock.now()).to_std().unwrap());
     assert_eq!(refusal().await, None);
 }
 
 #[tokio::test]
 async fn a_removed_session_gives_nothing_of_the_day_back() {
     let journal = Arc::new(MemoryJournal::new());
-    let world = TestWorld::default();
+    let clock = TestClock::default();
     let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]);
     setup = setup.backends(limited(&journal, 100_000));
     setup.settings.reserve = micro_usd(1_000);
-    setup.world = world.clone();
+    setup.clock = clock.clone();
     let fixture = setup.build().await;
     assert!(fixture.run("go").await.success);
     fixture
@@ -333,7 +333,7 @@ async fn a_removed_session_gives_nothing_of_the_day_back() {
         .remove_session(fixture.session)
         .await
         .unwrap();
-    assert_eq!(spent_today(&journal, &world).await, (100_000, 0));
+    assert_eq!(spent_today(&journal, &clock).await, (100_000, 0));
     let refused = fixture.runtime.day_budget_refusal(None).await.unwrap();
     assert_eq!(refused.map(|refusal| refusal.name), Some("day_usd"));
 }

@@ -1,4 +1,4 @@
-//! R8 to R15: stopping, timing out, limits.
+//! R8 to R15: cancellation, timeouts, limits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -225,7 +225,7 @@ async fn r08_a_token_that_nobody_uses_does_not_keep_the_runtime_alive() {
         .await
         .unwrap();
     assert!(soon(handle.wait()).await.unwrap().success);
-    // What waits for the token is gone with the turn: only the tasks of the test are left.
+    // The task that waits for the token ends with the turn: only the test's own tasks are left.
     soon(async {
         while tokio::runtime::Handle::current()
             .metrics()
@@ -275,7 +275,7 @@ async fn r08_a_queued_turn_can_be_cancelled_by_its_id() {
 async fn r08_a_cancel_that_follows_a_submission_stops_it_although_its_turn_has_not_begun() {
     let fixture = Setup::new([]).build().await;
     let mut turn = pin!(fixture.runtime.run_text_turn(fixture.session, "go"));
-    // The submission is in the mailbox, and nobody has looked at it.
+    // The submission is still unread in the mailbox.
     assert!(poll(turn.as_mut()).is_pending());
     soon(fixture.runtime.cancel_turn(fixture.session))
         .await
@@ -332,7 +332,7 @@ async fn r09_a_turn_can_be_dropped_at_every_await_point() {
                 tokio::task::yield_now().await;
             }
         }
-        // What the dropped turn did not use of its script must not speak in the next one.
+        // Unused script of the dropped turn must not appear in the next one.
         let turn = fixture.run("next").await;
         assert!(turn.success, "after {polls} polls: {:?}", turn.error);
         fixture.assert_sound().await;
@@ -446,7 +446,7 @@ fn r09_a_turn_can_be_dropped_outside_of_the_executor() {
     executor.block_on(async {
         let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
         assert!(poll(turn.as_mut()).is_pending());
-        // The turn ends, and its caller has not heard of it.
+        // The turn ends before its caller is notified.
         event(&mut events, "session.idled").await;
         tokio::task::yield_now().await;
     });
@@ -507,8 +507,8 @@ async fn r11_a_tool_that_takes_too_long_is_an_error_and_the_turn_goes_on() {
         .await;
     let turn = fixture.start("go");
     gate.reached(1).await;
-    fixture.world.asleep_for(Duration::from_secs(77)).await;
-    fixture.world.advance(Duration::from_secs(77));
+    fixture.clock.asleep_for(Duration::from_secs(77)).await;
+    fixture.clock.advance(Duration::from_secs(77));
     assert!(soon(turn).await.unwrap().unwrap().success);
     let told = fixture.model.sent(1).pop().unwrap();
     assert!(
@@ -528,8 +528,8 @@ async fn r11_a_tool_has_its_own_timeout() {
         .await;
     let turn = fixture.start("go");
     gate.reached(1).await;
-    fixture.world.asleep_for(Duration::from_millis(5)).await;
-    fixture.world.advance(Duration::from_millis(5));
+    fixture.clock.asleep_for(Duration::from_millis(5)).await;
+    fixture.clock.advance(Duration::from_millis(5));
     assert!(soon(turn).await.unwrap().unwrap().success);
     fixture.assert_usable().await;
 }
@@ -552,8 +552,8 @@ async fn r11_a_turn_that_takes_too_long_times_out() {
         })
     };
     gate.reached(1).await;
-    fixture.world.asleep_for(limit).await;
-    fixture.world.advance(limit);
+    fixture.clock.asleep_for(limit).await;
+    fixture.clock.advance(limit);
     let turn = soon(turn).await.unwrap().unwrap();
     assert_eq!(
         (turn.success, turn.stop_reason),

@@ -1,5 +1,4 @@
-//! A history that is made shorter by itself: what the model is sent always fits, calls stay with their results, and what was said early is not
-//! forgotten.
+//! Automatic compaction: every request fits the model's window, calls stay with their results, and early messages stay in the summary.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -26,18 +25,18 @@ const WINDOW: usize = 4_000;
 
 #[derive(Default)]
 struct State {
-    /// The calls that the model makes before it answers, round by round, each a number of bytes to read.
+    /// Sizes in bytes of the results that the model requests before it answers, round by round.
     rounds: VecDeque<Vec<usize>>,
-    /// What was said and must not be forgotten.
+    /// Facts of the conversation that must not be lost.
     facts: BTreeSet<String>,
-    /// Where the next summary stops.
+    /// Blocks the next summary.
     hold: Option<Gate>,
     made: usize,
     summaries: usize,
     wrong: Vec<String>,
 }
 
-/// A model with a small window that looks at what it is sent.
+/// A model with a small window that checks every request.
 #[derive(Clone, Default)]
 struct Narrow(Arc<Mutex<State>>);
 
@@ -78,7 +77,7 @@ impl LlmDriver for Narrow {
             if let Some(why) = orphan(&messages) {
                 state.wrong.push(format!("request {n}: {why}"));
             }
-            // Only half of the time does the provider say what it counted.
+            // The provider reports token counts only half of the time.
             let done = LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
                 prompt_tokens: n.is_multiple_of(2).then(|| u32::try_from(tokens).unwrap()),
                 completion_tokens: Some(5),
@@ -129,7 +128,7 @@ impl futures_core::Stream for Said {
     }
 }
 
-/// Counts three bytes for a token, of all that is sent.
+/// Estimates the tokens of a request: three bytes per token.
 fn tokens_of(request: &LlmRequest) -> usize {
     let messages = request.to_llm_messages();
     let words = messages.iter().map(|message| {
@@ -147,7 +146,7 @@ fn facts_in(text: &str) -> Vec<String> {
     facts.into_iter().map(str::to_owned).collect()
 }
 
-/// Says which call has no result after it, or which result no call before it.
+/// Returns a call without a later result, or a result without an earlier call.
 fn orphan(messages: &[Message]) -> Option<String> {
     let mut open: HashSet<String> = HashSet::new();
     for message in messages {
@@ -173,7 +172,7 @@ fn reader() -> FnTool {
     })
 }
 
-/// A process on the journal. Nobody stops an earlier one in order, and what that still does is refused.
+/// A new process on the journal. The previous one is not shut down, and its later writes are refused.
 async fn life(journal: &Arc<MemoryJournal>, model: &Narrow) -> (InProcessRuntime, SessionId) {
     let mut drivers = DriverRegistry::new();
     let model = model.clone();
@@ -215,7 +214,7 @@ async fn five_hundred_turns_fit_a_small_window_and_forget_nothing() {
         model.with(|state| {
             state.rounds = rounds.into();
             state.facts.extend(fact.clone());
-            // Twice the process dies while a summary is made.
+            // The process crashes twice during a summary.
             state.hold = (crashes < 2 && n > 200).then(|| gate.clone());
         });
         let text = format!("{} {n} {}", fact.unwrap_or_default(), "and on ".repeat(30));
@@ -267,7 +266,7 @@ fn count(events: &[Arc<windlass_core::events::Event>], name: &str) -> usize {
 
 async fn three_long_turns(setup: Setup) -> Fixture {
     let fixture = setup.build().await;
-    // Nobody counts, so all is estimated.
+    // The provider reports no token counts, so all are estimated.
     let uncounted = || {
         let end = LlmStreamEvent::Done(Box::default());
         Call::new().text("ok").say(end)
@@ -364,7 +363,7 @@ async fn a_summary_that_is_cut_off_is_on_record_and_replayed() {
                 let stopped = fixture.runtime.interrupt(fixture.session, None, None);
                 stopped.await.unwrap();
             }
-            false => fixture.world.advance(minute),
+            false => fixture.clock.advance(minute),
         }
         soon(turn).await.unwrap().unwrap();
         let events = fixture.events().await;
@@ -380,7 +379,7 @@ async fn a_summary_that_is_cut_off_is_on_record_and_replayed() {
     }
 }
 
-/// A turn whose history is shortened before its answer, which says `SUMMARY` only in the summary.
+/// A turn whose history is compacted before its answer; only the summary contains `SUMMARY`.
 async fn shortened_before(answer: Call) -> Fixture {
     let calls = [
         Call::answer(&said(3_000)),

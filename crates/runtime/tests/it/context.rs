@@ -127,7 +127,7 @@ async fn r30_a_missing_parent_or_a_cycle_is_a_configuration_error_that_names_it(
             other => panic!("{other:?}"),
         }
     }
-    // The same at run time: the session is refused, and the runtime goes on.
+    // The same at run time: the session is refused, and the runtime continues.
     let fixture = Setup::new([]).build().await;
     fixture.runtime.add_harness(harness(a, b)).await.unwrap();
     let orphan = SessionBuilder::new(a).build();

@@ -1,4 +1,4 @@
-//! What is recorded before anybody hears of it, and what goes on after a failure of the journal or the process.
+//! Records are durable before they are visible, and work continues after a failure of the journal or the process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use windlass_runtime::{
 use windlass_store::StreamKey;
 
 use crate::support::{
-    Call, Fixture, FnTool, Gate, Setup, SpyJournal, TestWorld, call, event, roles, soon, tool,
+    Call, Fixture, FnTool, Gate, Setup, SpyJournal, TestClock, call, event, roles, soon, tool,
     types,
 };
 
@@ -77,9 +77,9 @@ async fn a_subscriber_outlasts_a_journal_that_cannot_be_read_for_a_while() {
     });
     for _ in 0..2 {
         let pause = Duration::from_millis(250);
-        fixture.world.asleep_for(pause).await;
-        fixture.world.forget();
-        fixture.world.advance(pause);
+        fixture.clock.asleep_for(pause).await;
+        fixture.clock.forget();
+        fixture.clock.advance(pause);
     }
     soon(reading).await.unwrap();
 }
@@ -113,7 +113,7 @@ async fn a_journal_that_fails_at_any_commit_loses_nothing_and_the_turn_goes_on()
             matches!(heard, Err(AgentLoopError::StoreUnavailable(_))),
             "{failing}: {heard:?}"
         );
-        // The next call wakes the thread: first the old turn comes to its end, then the new one.
+        // The next call wakes the thread: the old turn completes before the new one.
         fixture.model.rewrite([]);
         assert!(fixture.run("next").await.success, "{failing}");
         fixture.assert_sound().await;
@@ -154,7 +154,7 @@ async fn a_session_that_somebody_else_has_claimed_is_refused_once_and_then_taken
     fixture.assert_usable().await;
 }
 
-/// One life of a process: what runs in it is gone when it ends.
+/// One process: everything that runs in it ends with it.
 pub(crate) struct Life(Option<tokio::runtime::Runtime>);
 
 impl Life {
@@ -179,22 +179,22 @@ impl Drop for Life {
     }
 }
 
-/// What outlives a process.
+/// State that outlives a process.
 #[derive(Clone)]
 struct Disk {
     journal: Arc<MemoryJournal>,
-    world: TestWorld,
+    clock: TestClock,
 }
 
 impl Disk {
     fn new() -> Self {
         Self {
             journal: Arc::new(MemoryJournal::new()),
-            world: TestWorld::default(),
+            clock: TestClock::default(),
         }
     }
     async fn start(&self, mut setup: Setup, tools: &[FnTool]) -> Fixture {
-        setup.world = self.world.clone();
+        setup.clock = self.clock.clone();
         let setup = tools.iter().fold(setup, Setup::tool);
         let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
         setup
@@ -229,7 +229,7 @@ fn a_conversation_goes_on_in_another_process() {
     });
 }
 
-/// A tool that says how often it ran and, in its first life, never ends.
+/// A tool that counts its runs and, in the first process, never ends.
 fn stuck(gate: &Gate, side_effects: SideEffectClass) -> FnTool {
     let gate = gate.clone();
     tool("stuck", move |_, _| {
@@ -321,7 +321,7 @@ fn a_turn_that_brings_the_process_down_again_and_again_fails() {
 #[test]
 fn what_waits_still_waits_in_another_process_and_can_be_answered_at_once() {
     let disk = Disk::new();
-    // The second call is of the same class: it waits behind the answer to the first, and needs an approval.
+    // The second call is of the same class: it waits for the first one's approval, and needs its own.
     let risky = tool("risky", |_, _| async {
         ToolExecutionResult::success("done")
     })
@@ -339,7 +339,7 @@ fn what_waits_still_waits_in_another_process_and_can_be_answered_at_once() {
     });
     Life::new().run(async {
         let fixture = disk.start(Setup::new([]), &tools).await;
-        // The first thing that this process hears.
+        // The first request that this process gets.
         let half = fixture
             .runtime
             .submit_tool_results(fixture.session, vec![ToolResult::success("a", 1)]);
@@ -426,7 +426,7 @@ fn queued_input_has_its_turn_in_another_process() {
     });
 }
 
-/// Messages and events as an embedder might keep them.
+/// An embedder's own stores of messages and events.
 #[derive(Default)]
 struct Copies {
     messages: Mutex<Vec<Message>>,
@@ -531,16 +531,16 @@ async fn a_store_of_the_embedder_that_hangs_stalls_no_turn() {
     *copies.trouble.lock().unwrap() = Some(Trouble::Hangs);
     let patience = Duration::from_secs(1);
     let turn = fixture.start("go");
-    fixture.world.asleep_for(patience).await;
-    fixture.world.advance(patience);
+    fixture.clock.asleep_for(patience).await;
+    fixture.clock.advance(patience);
     assert!(turn.await.unwrap().unwrap().success);
     assert!(copies.messages.lock().unwrap().is_empty());
 
-    // It is asked again after a while, and goes on from there.
+    // The store is tried again after a pause, and copying continues from there.
     *copies.trouble.lock().unwrap() = None;
     fixture.run("still alone").await;
     assert!(copies.messages.lock().unwrap().is_empty());
-    fixture.world.advance(Duration::from_secs(60));
+    fixture.clock.advance(Duration::from_secs(60));
     fixture.assert_usable().await;
     assert_eq!(copies.messages.lock().unwrap().len(), 2);
 }
@@ -610,7 +610,7 @@ async fn an_answer_to_an_earlier_turn_that_is_repeated_is_answered_with_that_tur
 #[tokio::test]
 async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
     let (fixture, journal) = on_spy([hello_call()]).await;
-    // Room for the input and its turn, and none for what comes then; nor for the first that is tried again.
+    // The journal accepts the input and its turn, and fails after that; it also fails the first retry.
     journal.fail_after(2);
     let heard = fixture.try_run("go").await;
     assert!(matches!(heard, Err(AgentLoopError::StoreUnavailable(_))));
@@ -619,9 +619,9 @@ async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
             journal.fail_after(0);
         }
         let pause = Duration::from_secs(5 << again);
-        fixture.world.asleep_for(pause).await;
-        fixture.world.forget();
-        fixture.world.advance(pause);
+        fixture.clock.asleep_for(pause).await;
+        fixture.clock.forget();
+        fixture.clock.advance(pause);
     }
     let mut events = fixture
         .runtime
@@ -638,16 +638,16 @@ async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
     };
     soon(ended).await;
     fixture.assert_sound().await;
-    // Nobody died.
+    // No process has crashed.
     let events = fixture.events().await;
     assert!(!types(&events).contains(&"turn.failed"));
 }
 
 /// Lets the next retry of a faulted thread begin.
 async fn let_it_retry(fixture: &Fixture, pause: Duration) {
-    fixture.world.asleep_for(pause).await;
-    fixture.world.forget();
-    fixture.world.advance(pause);
+    fixture.clock.asleep_for(pause).await;
+    fixture.clock.forget();
+    fixture.clock.advance(pause);
 }
 
 #[tokio::test]
@@ -660,7 +660,7 @@ async fn a_queued_input_resumes_after_a_store_failure_without_another_message() 
     queued.unwrap();
     let events = fixture.runtime.subscribe_after(fixture.session, 0);
     let mut events = events.await.unwrap();
-    // Room for the end of the first turn, and none for the beginning of the second.
+    // The journal accepts the end of the first turn, but not the beginning of the second.
     journal.fail_after(1);
     gate.open();
     soon(first).await.unwrap().unwrap();
@@ -694,7 +694,7 @@ async fn a_store_that_cannot_be_read_in_between_is_no_crash_of_the_turn() {
     fixture.assert_usable().await;
 }
 
-/// Agents whose store fails when it is told to.
+/// A store of agents that fails on demand.
 struct FailingAgents {
     agents: Arc<dyn RuntimeAgentStore>,
     failures: AtomicUsize,

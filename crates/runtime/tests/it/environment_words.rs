@@ -1,4 +1,4 @@
-//! What the environment has to say: asked for once, recorded when it changes, and kept by a turn that goes on.
+//! Instructions of the environment: requested once per turn, recorded when they change, and reused by a resumed turn.
 
 use serde_json::json;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ fn saying(bundle: &Bundle, words: Option<&str>) {
     *bundle.environment_says.lock().unwrap() = words.map(str::to_owned);
 }
 
-/// What was recorded, turn by turn where it changed.
+/// The recorded instructions, one entry per change.
 async fn recorded(fixture: &Fixture) -> Vec<Option<String>> {
     let events = fixture.events().await;
     let said = events.iter().filter_map(|event| match &event.data {

@@ -1,4 +1,4 @@
-//! R24 to R29: what goes wrong with a model, and what is told of it.
+//! R24 to R29: model errors and how they are reported.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ fn retries(max_retries: u32) -> RetryPolicy {
     }
 }
 
-/// Runs a turn and moves the clock on whenever something waits.
+/// Runs a turn and advances the clock whenever a task sleeps.
 async fn run_through(fixture: &Fixture, text: &str) -> windlass_runtime::TurnResult {
     let turn = fixture.start(text);
     soon(async {
         while !turn.is_finished() {
-            fixture.world.advance(Duration::from_secs(60));
+            fixture.clock.advance(Duration::from_secs(60));
             tokio::task::yield_now().await;
         }
     })
@@ -102,9 +102,9 @@ async fn r25_a_wish_of_the_provider_is_honoured_up_to_a_limit() {
             .build()
             .await;
         let turn = fixture.start("go");
-        fixture.world.asleep_for(Duration::from_secs(wait)).await;
+        fixture.clock.asleep_for(Duration::from_secs(wait)).await;
         assert_eq!(fixture.model.calls(), 1);
-        fixture.world.advance(Duration::from_secs(wait));
+        fixture.clock.advance(Duration::from_secs(wait));
         assert!(soon(turn).await.unwrap().unwrap().success);
         assert_eq!(
             retry_of(&fixture.events().await).unwrap().waited_ms,
@@ -121,14 +121,14 @@ async fn r25_waits_double_with_jitter() {
         .await;
     let turn = fixture.start("go");
     for base in [500, 1000, 2000] {
-        // A random half of the wait is kept, so that many callers spread out.
+        // Half of the wait is random, so that many callers spread out.
         let (least, most) = (Duration::from_millis(base / 2), Duration::from_millis(base));
         let wait = fixture
-            .world
+            .clock
             .asleep(|span| (least..=most).contains(&span))
             .await;
-        fixture.world.forget();
-        fixture.world.advance(wait);
+        fixture.clock.forget();
+        fixture.clock.advance(wait);
     }
     assert!(soon(turn).await.unwrap().unwrap().success);
     assert_eq!(retry_of(&fixture.events().await).unwrap().retries, 3);
@@ -155,7 +155,7 @@ async fn r25_a_wait_between_attempts_can_be_cancelled() {
     let fixture = Setup::new([Call::refused(status(503))]).build().await;
     let turn = fixture.start("go");
     fixture
-        .world
+        .clock
         .asleep(|span| span <= Duration::from_millis(500) && span >= Duration::from_millis(250))
         .await;
     fixture.runtime.cancel_turn(fixture.session).await.unwrap();
@@ -176,7 +176,7 @@ async fn r25_a_model_that_falls_silent_is_tried_again() {
         .build()
         .await;
     let turn = fixture.start("go");
-    fixture.world.asleep_for(silence).await;
+    fixture.clock.asleep_for(silence).await;
     let turn_ended = run_out(&fixture, turn).await;
     assert!(turn_ended.success);
     let retry = retry_of(&fixture.events().await).unwrap();
@@ -193,7 +193,7 @@ async fn run_out(
 ) -> windlass_runtime::TurnResult {
     soon(async {
         while !turn.is_finished() {
-            fixture.world.advance(Duration::from_secs(60));
+            fixture.clock.advance(Duration::from_secs(60));
             tokio::task::yield_now().await;
         }
     })
@@ -292,7 +292,7 @@ async fn r28_a_failed_turn_stores_the_same_whatever_the_error() {
         assert_eq!(roles(&messages), ["user", "agent"]);
         assert!(messages[1].is_error());
         fixture.assert_usable().await;
-        // The report is for people: the model never said it.
+        // The report is for users and is not part of the model's history.
         assert_eq!(fixture.model.sent(1), ["User: go", "User: are you there?"]);
     }
 }
@@ -343,14 +343,14 @@ async fn r29_each_session_hears_the_simulator_from_its_start() {
 
 #[tokio::test]
 async fn r29_the_simulator_fails_as_its_script_says() {
-    let world = crate::support::TestWorld::default();
+    let clock = crate::support::TestClock::default();
     let runtime = InProcessRuntimeBuilder::new()
         .llm_sim(LlmSimConfig::scripted(vec![
             SimTurn::Error(SimError::InvalidResponse),
             SimTurn::Error(SimError::RateLimit),
             SimTurn::Assistant("fine".into()),
         ]))
-        .world(std::sync::Arc::new(world.clone()))
+        .clock(std::sync::Arc::new(clock.clone()))
         .single_session(|session| session)
         .build()
         .await
@@ -368,9 +368,9 @@ async fn r29_the_simulator_fails_as_its_script_says() {
         let runtime = runtime.clone();
         tokio::spawn(async move { runtime.run_text_turn(session, "b").await })
     };
-    world
+    clock
         .asleep(|span| span <= Duration::from_millis(500) && span >= Duration::from_millis(250))
         .await;
-    world.advance(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(1));
     assert_eq!(soon(again).await.unwrap().unwrap().response, "fine");
 }

@@ -1,4 +1,4 @@
-//! R36 to R41: what is recorded, and how it is read.
+//! R36 to R41: recorded events, and reading them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -56,9 +56,9 @@ async fn r37_a_subscriber_sees_text_while_the_turn_runs() {
     let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
     let turn = fixture.start("go");
     gate.reached(1).await;
-    // Text is recorded at the latest 32 ms after it came.
-    fixture.world.asleep_for(Duration::from_millis(32)).await;
-    fixture.world.advance(Duration::from_millis(32));
+    // Text is recorded at most 32 ms after it arrived.
+    fixture.clock.asleep_for(Duration::from_millis(32)).await;
+    fixture.clock.advance(Duration::from_millis(32));
     let delta = event(&mut events, "output.message.delta").await;
     assert!(matches!(&delta.data, EventData::OutputMessageDelta(data) if data.delta == "one "));
     assert!(!turn.is_finished());
@@ -251,7 +251,7 @@ async fn r39_a_parked_turn_ends_once_and_only_after_it_was_resumed() {
     fixture.assert_sound().await;
 }
 
-/// A session that has seen most kinds of events.
+/// A session with most kinds of events.
 async fn varied() -> Fixture {
     let gate = Gate::shut();
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
@@ -360,7 +360,7 @@ async fn r41_retention_is_bounded_and_older_events_go_to_the_sink() {
     let last = kept.last().unwrap().seq();
     let archived = archive.0.lock().unwrap().clone();
     assert_eq!(archived, (1..=last - 15).collect::<Vec<_>>());
-    // A reader from the start finds a gap with its range, and then what is kept.
+    // A reader from the start gets a gap with its range, and then the retained events.
     let gap = soon(from_start.next()).await.unwrap();
     let EventData::JournalPruned(range) = &gap.data else {
         panic!("{gap:?}")
@@ -373,7 +373,7 @@ async fn r41_retention_is_bounded_and_older_events_go_to_the_sink() {
             expected.sequence
         );
     }
-    // The conversation itself is still whole.
+    // The conversation itself is still complete.
     assert_eq!(fixture.messages().await.len(), 20);
     assert!(fixture.run("again").await.success);
 }

@@ -1,4 +1,4 @@
-//! Forks: another way from somewhere in a conversation.
+//! Forks and rewinds of conversations.
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::EventData;
@@ -13,7 +13,7 @@ use crate::support::{
     Call, Fixture, Gate, Setup, SpyJournal, assert_sound, each_store, soon, types,
 };
 
-/// What was said, in order.
+/// The texts of a conversation, in order.
 async fn said(runtime: &InProcessRuntime, session: SessionId) -> Vec<String> {
     let messages = runtime.messages(session).await.unwrap();
     let texts = messages.iter().filter_map(|message| message.text());
@@ -77,7 +77,7 @@ async fn a_fork_at_a_turn_knows_what_was_said_until_then_and_goes_on_alone() {
         assert_eq!(fixture.events().await, before);
         assert_eq!(said(runtime, parent).await, ["one", "ok", "two", "ok"]);
 
-        // Without its parent it goes on, and can be forked and rewound.
+        // After its parent is removed, it can still run turns, be forked and be rewound.
         runtime.remove_session(parent).await.unwrap();
         let gone = runtime.session(parent).await;
         assert!(
@@ -375,7 +375,7 @@ async fn a_session_that_is_rewound_goes_on_from_the_earlier_turn() {
             "nothing is forgotten"
         );
 
-        // What was gone back over can still be forked.
+        // Rewound turns can still be forked.
         let child = fork(&fixture, ForkAt::Turn(second.turn_id)).await.unwrap();
         assert_eq!(said(runtime, child).await, ["one", "ok", "two", "ok"]);
         let latest = fork(&fixture, ForkAt::Latest).await.unwrap();
@@ -385,7 +385,7 @@ async fn a_session_that_is_rewound_goes_on_from_the_earlier_turn() {
             .unwrap();
         assert_eq!(said(runtime, latest).await, ["one", "ok"]);
 
-        // Another life comes to the same.
+        // A new process has the same result.
         let Some(backends) = backends else { return };
         let again = Setup::default().backends(backends).build().await;
         assert_eq!(
@@ -435,7 +435,7 @@ async fn a_fork_takes_the_place_of_what_a_killed_one_left_and_of_nothing_else() 
         let fixture = setup.build().await;
         fixture.run("one").await;
         let (runtime, parent) = (&fixture.runtime, fixture.session);
-        // It was killed before it shared the conversation: there is a session, and nothing was recorded.
+        // The process was killed before the fork shared the conversation: the session exists, but has no events.
         let left = SessionId::from_seed(0xf0);
         let mut record = runtime.session(parent).await.unwrap();
         record.id = left;

@@ -190,7 +190,7 @@ async fn r16_a_guardrail_that_panics_fails_the_turn_and_nothing_unguarded_is_sho
         );
         let events = serde_json::to_string(&fixture.runtime.events().await.unwrap()).unwrap();
         assert!(!events.contains("unguarded"));
-        // The thread lives: it can say so again.
+        // The thread still works: it can run another turn.
         assert_eq!(fixture.run("again").await.stop_reason, StopReason::Failed);
         fixture.assert_sound().await;
     }
@@ -297,10 +297,10 @@ async fn r16_a_hook_that_hangs_is_bounded_like_its_tool() {
             .build()
             .await;
         let turn = fixture.start("go");
-        fixture.world.asleep_for(limit).await;
+        fixture.clock.asleep_for(limit).await;
         // The tool itself takes no time; at most its hook still waits.
         while !turn.is_finished() {
-            fixture.world.advance(limit);
+            fixture.clock.advance(limit);
             tokio::task::yield_now().await;
         }
         assert!(turn.await.unwrap().unwrap().success);
@@ -383,7 +383,7 @@ fn rule(path: Option<&str>, action: ApprovalAction) -> ApprovalRule {
     }
 }
 
-/// A tool `save` under some rules, with a hook that lets it write to `secret/key`.
+/// A tool `save` under some rules, with a hook that redirects it to `secret/key`.
 async fn redirected(rules: Vec<ApprovalRule>) -> (Fixture, FnTool) {
     let save = tool("save", |_, _| async {
         ToolExecutionResult::success("saved")

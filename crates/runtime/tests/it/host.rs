@@ -1,4 +1,4 @@
-//! What a host adds to a session and to a turn: records, tools, wishes, answers.
+//! The host's additions to a session and a turn: records, tools, options, answers.
 
 use std::time::Duration;
 
@@ -204,8 +204,8 @@ async fn a_tool_of_the_client_waits_as_long_as_it_says() {
         .subscribe_after(fixture.session, 0)
         .await
         .unwrap();
-    fixture.world.asleep_for(Duration::from_secs(5)).await;
-    fixture.world.advance(Duration::from_secs(6));
+    fixture.clock.asleep_for(Duration::from_secs(5)).await;
+    fixture.clock.advance(Duration::from_secs(6));
     let timeout = soon(async {
         loop {
             match &events.next().await.expect("the session is there").data {

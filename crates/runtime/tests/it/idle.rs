@@ -1,4 +1,4 @@
-//! Sessions that rest leave memory where the journal is on disk, and lose nothing by it.
+//! With a journal on disk, idle sessions are evicted from memory without any loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use windlass_runtime::{
     RuntimeSettings, SessionBuilder, SqliteOptions, SqliteStore, StopReason, ThreadQuery,
 };
 
-use super::support::{TestWorld, soon};
+use super::support::{TestClock, soon};
 
 struct Idle {
     runtime: InProcessRuntime,
     store: SqliteStore,
-    world: TestWorld,
+    clock: TestClock,
     sessions: Vec<SessionId>,
     _directory: tempfile::TempDir,
 }
 
-/// Makes a runtime on disk with so many sessions; `calls` is what the model asks for, turn by turn.
+/// Creates a runtime on disk with this many sessions; `calls` are the model's calls, turn by turn.
 async fn idle(sessions: usize, settings: RuntimeSettings, calls: Vec<Vec<ToolCall>>) -> Idle {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new(directory.path().join("data"));
@@ -30,7 +30,7 @@ async fn idle(sessions: usize, settings: RuntimeSettings, calls: Vec<Vec<ToolCal
     let harness = HarnessBuilder::new("h", "prompt").build();
     let ask = ToolDefinition::client_side("ask", "Asks.", serde_json::json!({"type": "object"}));
     let agent = AgentBuilder::new("a", "agent").tool(ask).build();
-    let world = TestWorld::default();
+    let clock = TestClock::default();
     let sessions: Vec<_> = (0..sessions)
         .map(|n| {
             let session = SessionBuilder::new(harness.id).agent(agent.public_id);
@@ -44,20 +44,20 @@ async fn idle(sessions: usize, settings: RuntimeSettings, calls: Vec<Vec<ToolCal
         .harness(harness)
         .agent(agent)
         .settings(settings)
-        .world(Arc::new(world.clone()));
+        .clock(Arc::new(clock.clone()));
     let runtime = sessions
         .into_iter()
         .fold(runtime, |runtime, session| runtime.session(session));
     Idle {
         runtime: runtime.build().await.unwrap(),
         store,
-        world,
+        clock,
         sessions: ids,
         _directory: directory,
     }
 }
 
-/// Waits until at most so many sessions are in memory.
+/// Waits until at most this many sessions are in memory.
 #[track_caller]
 fn at_most(idle: &Idle, count: usize) -> impl Future<Output = ()> {
     let runtime = idle.runtime.clone();
@@ -107,7 +107,7 @@ async fn a_list_brings_no_session_into_memory() {
     let idle = idle(6, keep(0, Some(Duration::from_secs(60))), Vec::new()).await;
     for id in &idle.sessions[..5] {
         idle.runtime.run_text_turn(*id, "first").await.unwrap();
-        idle.world.advance(Duration::from_secs(1));
+        idle.clock.advance(Duration::from_secs(1));
     }
     idle.runtime
         .run_text_turn(idle.sessions[1], "again")
@@ -164,9 +164,9 @@ async fn what_nobody_uses_goes_after_a_while() {
     for id in &idle.sessions {
         idle.runtime.run_text_turn(*id, "first").await.unwrap();
     }
-    idle.world.asleep_for(span).await;
+    idle.clock.asleep_for(span).await;
     assert_eq!(idle.runtime.loaded_sessions(), 3);
-    idle.world.advance(span);
+    idle.clock.advance(span);
     at_most(&idle, 0).await;
     let turn = idle.runtime.run_text_turn(idle.sessions[2], "again").await;
     assert!(turn.unwrap().success);
@@ -191,9 +191,9 @@ async fn long_conversations_are_unloaded_soon_and_load_again_whole() {
     let short = idle.sessions[2];
     idle.runtime.run_text_turn(short, "short").await.unwrap();
     let unload_after = Duration::from_secs(2);
-    idle.world.asleep_for(unload_after).await;
+    idle.clock.asleep_for(unload_after).await;
     assert_eq!(idle.runtime.loaded_sessions(), 3);
-    idle.world.advance(unload_after);
+    idle.clock.advance(unload_after);
     at_most(&idle, 2).await;
     let messages = idle.runtime.messages(idle.sessions[0]).await.unwrap();
     let texts: Vec<_> = messages.iter().filter_map(|it| it.text()).collect();
@@ -221,8 +221,8 @@ async fn a_turn_that_waits_stays_and_its_deadline_comes() {
         let turn = idle.runtime.run_text_turn(*id, "first").await;
         assert!(turn.unwrap().success);
     }
-    idle.world.asleep_for(span).await;
-    idle.world.advance(span);
+    idle.clock.asleep_for(span).await;
+    idle.clock.advance(span);
     at_most(&idle, 1).await;
     assert_eq!(
         idle.runtime.loaded_sessions(),
@@ -230,7 +230,7 @@ async fn a_turn_that_waits_stays_and_its_deadline_comes() {
         "the one that waits is there"
     );
     let mut events = idle.runtime.subscribe(waits).await.unwrap();
-    idle.world.advance(Duration::from_secs(900));
+    idle.clock.advance(Duration::from_secs(900));
     let timeout = soon(async {
         loop {
             let event = events.next().await.unwrap();

@@ -1,4 +1,4 @@
-//! Tools that stay as they are, are defined once and serve the turns after; whatever they follow from changes them at the next turn.
+//! Stable tools are defined once and reused by later turns; a change of their inputs takes effect at the next turn.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use windlass_runtime::{ForkAt, ForkOptions};
 
 use crate::support::{Call, Fixture, Setup, call, soon, tool};
 
-/// A capability with a tool that is named after what it follows from.
+/// A capability with a tool that is named after its inputs.
 #[derive(Clone, Default)]
 struct Steady {
     revision: Arc<AtomicU64>,
     asked: Arc<AtomicUsize>,
-    /// It says nothing about what its tools follow from.
+    /// It does not declare the inputs of its tools.
     is_silent: bool,
 }
 
@@ -63,7 +63,7 @@ impl Capability for Steady {
 
 async fn process(capability: &Steady, calls: Vec<Call>) -> Fixture {
     let setup = Setup::new(calls);
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let setup = setup.session(|session| session.with_capability("steady"));
     let runtime = setup.builder().capability(capability.clone()).build().await;
     let runtime = runtime.unwrap();
@@ -71,11 +71,11 @@ async fn process(capability: &Steady, calls: Vec<Call>) -> Fixture {
         session: runtime.default_session_id().unwrap(),
         runtime,
         model,
-        world,
+        clock,
     }
 }
 
-/// What the newest model call was offered.
+/// The tools that were offered in the newest model call.
 fn offered(fixture: &Fixture) -> Vec<String> {
     let requests = fixture.model.requests();
     let tools = requests.last().unwrap().config.tools.iter();
@@ -130,7 +130,7 @@ async fn a_capability_that_changes_brings_its_new_tools_to_the_next_turn() {
         .iter()
         .filter_map(|message| message.tool_result_content()?.result.clone());
     assert_eq!(results.next().unwrap(), "tool_1");
-    // What was is known yet.
+    // The earlier tools are still cached.
     capability.revision.store(0, Ordering::SeqCst);
     fixture.run("go").await;
     assert_eq!(offered(&fixture), ["tool_0", "other_0"]);
@@ -191,12 +191,12 @@ async fn the_configuration_and_the_tools_of_a_session_count() {
     assert_eq!(capability.asked(), 2);
 }
 
-/// A server whose list stays the very same value until somebody says otherwise.
+/// A server whose tool list stays the same `Arc` until the test changes it.
 #[derive(Default)]
 struct Ship {
     found: Mutex<Arc<DiscoveredTools>>,
     made: AtomicUsize,
-    /// What it is given, if anything.
+    /// The key that it receives, if any.
     key: Option<&'static str>,
 }
 
@@ -253,7 +253,7 @@ fn hauls(times: usize, name: &str) -> Vec<Call> {
     (0..times).flat_map(each).collect()
 }
 
-/// What its calls returned.
+/// The results of its calls.
 async fn results(fixture: &Fixture) -> Vec<Value> {
     let messages = fixture.messages().await;
     let results = messages

@@ -1,4 +1,4 @@
-//! The runtime as an application meets it: scripted models and tools, real stores, every promise by its number.
+//! Tests of the runtime as an application uses it: scripted models and tools, real stores, every requirement by its number.
 //!
 //! R48 (what the crates depend on) is checked by `cargo xtask slim`; the figures of R43, R47 and R49 by `bench/`.
 #![expect(
@@ -30,6 +30,7 @@ mod network;
 #[cfg(feature = "sqlite")]
 mod on_disk;
 mod open_turns;
+mod output_schema;
 mod queue;
 mod replay;
 mod secrets;

@@ -1,4 +1,4 @@
-//! Tools of MCP servers in turns: asked for once, recorded when they change, and kept by a turn that goes on.
+//! Tools of MCP servers in turns: discovered once, recorded when they change, and reused by a resumed turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use windlass_runtime::{Replay, RuntimeBackends, StopReason};
 
 use crate::support::{Bundle, Call, Fixture, Setup, call, soon, tool};
 
-/// Servers that offer what a test says.
+/// Servers whose tools a test sets.
 #[derive(Default)]
 struct Servers {
     offers: Mutex<Vec<&'static str>>,
@@ -23,11 +23,11 @@ struct Servers {
     asked: AtomicUsize,
     seen: Mutex<Vec<String>>,
     is_closed: AtomicUsize,
-    /// The operator wants to be asked about everything.
+    /// The operator requires approval for everything.
     is_strict: bool,
 }
 
-/// What the servers are given, and must not be seen.
+/// The servers' key, which must not appear anywhere.
 const KEY: &str = "rope-and-tar-7391";
 
 impl Servers {
@@ -112,7 +112,7 @@ fn with(servers: &Arc<Servers>) -> Setup {
     Setup::default().mcp(Arc::clone(servers) as _)
 }
 
-/// The names of what was recorded, list by list.
+/// The recorded tool names, list by list.
 async fn recorded(fixture: &Fixture) -> Vec<Vec<String>> {
     let events = fixture.events().await;
     let lists = events.iter().filter_map(|event| match &event.data {
@@ -154,7 +154,7 @@ async fn what_servers_offer_is_recorded_when_it_changes_and_replays() {
     ]);
     assert!(fixture.run("go").await.success);
     fixture.run("go").await;
-    // An empty list is news as well.
+    // An empty list is a change as well.
     servers.offer(&[]);
     fixture.run("go").await;
     fixture.run("go").await;
@@ -196,7 +196,7 @@ async fn a_turn_that_goes_on_has_the_tools_it_began_with() {
     assert_eq!(after.asked(), 0, "what it began with is on record");
     assert_eq!(offered(&later, 0), ["mcp__ship__asks", "mcp__ship__haul"]);
     assert!(later.model.sent(0).join("\n").contains("asks of asks"));
-    // The next turn sees what there is now.
+    // The next turn gets the current tools.
     later.run("and now").await;
     assert_eq!(offered(&later, 1), ["mcp__ship__other"]);
     assert_eq!(recorded(&later).await.len(), 2);

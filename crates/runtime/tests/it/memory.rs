@@ -1,6 +1,6 @@
-//! R42 to R49: how much is kept, how often things are asked for, and that nothing is left behind.
+//! R42 to R49: how much is retained, how often stores and drivers are called, and that nothing leaks.
 //!
-//! The figures of R43, R47 and R49 are those of `bench/`; here only work is counted, never time.
+//! The measurements of R43, R47 and R49 are in `bench/`; these tests only count operations and never measure time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ async fn r42_the_log_grows_linearly_with_the_turns() {
     assert!(bytes[1] * 10 <= bytes[0] * 22, "{bytes:?}");
 }
 
-/// Sessions in memory, counting how often somebody looks.
+/// Sessions in memory; counts the reads.
 #[derive(Default)]
 struct CountingSessions {
     inner: InMemorySessionStore,
@@ -197,7 +197,7 @@ async fn r46_a_driver_is_made_once_per_model_configuration() {
 
 #[tokio::test]
 async fn r47_other_sessions_add_nothing_to_what_one_sees() {
-    // The cost is the bench's. Here: what belongs to others is neither seen nor touched.
+    // The cost is measured by the bench. This test checks that other sessions are neither read nor changed.
     let fixture = Setup::new([]).build().await;
     let (files, storage) = (
         fixture.runtime.file_store(),

@@ -7,8 +7,8 @@ use windlass_core::tools::{ToolCall, ToolDefinition, ToolResult};
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
     AgentBuilder, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy,
-    RuntimeBackends, RuntimeHostAdapter, RuntimeSettings, SecretsKey, SessionBuilder,
-    SqliteOptions, SqliteStore, StopReason, TakesUp,
+    ResumePolicy, RuntimeBackends, RuntimeHostAdapter, RuntimeSettings, SecretsKey, SessionBuilder,
+    SqliteOptions, SqliteStore, StopReason,
 };
 
 struct Disk(tempfile::TempDir);
@@ -31,7 +31,7 @@ async fn open(store: &SqliteStore, recovery: RecoveryPolicy) -> InProcessRuntime
         .llm_sim(script())
         .settings(RuntimeSettings {
             recovery,
-            takes_up: TakesUp::AtBuild,
+            resume_policy: ResumePolicy::AtStartup,
             ..RuntimeSettings::default()
         })
         .build()

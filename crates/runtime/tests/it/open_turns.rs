@@ -1,4 +1,4 @@
-//! Turns that an earlier process left open: looking at them, and going on with them.
+//! Turns that a previous process left open: reading and resuming them.
 
 use std::sync::Arc;
 
@@ -8,11 +8,13 @@ use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
 use windlass_core::tools::{ToolDefinition, ToolExecutionResult, ToolPolicy};
 use windlass_core::typed_id::SessionId;
-use windlass_runtime::{MemoryJournal, Need, RecoveryPolicy, RuntimeBackends, StopReason, TakesUp};
+use windlass_runtime::{
+    MemoryJournal, Need, RecoveryPolicy, ResumePolicy, RuntimeBackends, StopReason,
+};
 
 use crate::support::{Call, Fixture, Gate, Setup, SpyJournal, call, soon, tool, types};
 
-/// Another process on the journal of earlier ones. Nobody stops those in order, and what they still do is refused.
+/// A new process on an existing journal. The previous ones are not shut down, and their later writes are refused.
 async fn life(journal: &Arc<MemoryJournal>, setup: Setup) -> Fixture {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let risky = tool("risky", |_, _| async { ToolExecutionResult::success(1) })
@@ -149,20 +151,24 @@ async fn an_open_turn_can_be_removed_with_its_session() {
 
 #[tokio::test]
 async fn all_open_turns_go_on_when_somebody_asks_or_at_the_build() {
-    for takes_up in [TakesUp::WhenAsked, TakesUp::AtBuild] {
+    for resume_policy in [ResumePolicy::OnDemand, ResumePolicy::AtStartup] {
         let journal = Arc::new(MemoryJournal::new());
         with_open_turn(&journal).await;
         let setup = Setup::new([Call::answer("whole")]);
-        let setup = setup.settings(|settings| settings.takes_up = takes_up);
+        let setup = setup.settings(|settings| settings.resume_policy = resume_policy);
         let second = life(&journal, setup).await;
         let events = second.events().await;
         let is_taken_up = types(&events).contains(&"turn.resumed");
-        assert_eq!(is_taken_up, takes_up == TakesUp::AtBuild, "{takes_up:?}");
+        assert_eq!(
+            is_taken_up,
+            resume_policy == ResumePolicy::AtStartup,
+            "{resume_policy:?}"
+        );
         let mut turns = soon(second.runtime.resume_open_turns()).await.unwrap();
-        // At the build it may have ended before anybody asked.
+        // With `AtStartup` it may have ended before the test asks for it.
         match turns.pop() {
             Some(turn) => assert_eq!(soon(turn.wait()).await.unwrap().response, "whole"),
-            None => assert_eq!(takes_up, TakesUp::AtBuild),
+            None => assert_eq!(resume_policy, ResumePolicy::AtStartup),
         }
         second.assert_usable().await;
     }
@@ -217,7 +223,7 @@ async fn a_journal_that_fails_again_and_again_is_no_crash_of_the_turn() {
     journal.fail_after(1);
     assert!(fixture.try_run("go").await.is_err());
     for _ in 0..5 {
-        // The release, that it goes on, and then the answer is lost.
+        // The release and the resumption are recorded, and then the journal fails.
         journal.fail_after(2);
         let turn = fixture.resume().await.unwrap();
         assert!(soon(turn.wait()).await.is_err());

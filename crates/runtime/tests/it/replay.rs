@@ -1,4 +1,4 @@
-//! Replay: a recorded session decided again, and another way from somewhere in it.
+//! Replay: decisions of a recorded session are repeated, also up to a fork.
 
 use std::time::Duration;
 
@@ -204,10 +204,10 @@ async fn a_turn_that_ran_out_of_time_comes_out_as_it_was_recorded() {
     let running = fixture.start("one");
     gate.reached(1).await;
     fixture
-        .world
+        .clock
         .asleep(|span| span > Duration::from_secs(1))
         .await;
-    fixture.world.advance(limit);
+    fixture.clock.advance(limit);
     assert!(!soon(running).await.unwrap().unwrap().success);
     assert_faithful(&fixture).await;
 }
@@ -350,7 +350,7 @@ async fn a_turn_that_went_on_in_another_life_comes_out_as_it_was_recorded() {
     }
 }
 
-/// What was allowed for good, as long as the test says so.
+/// Remembered approvals, under the control of the test.
 #[derive(Default)]
 struct Allowed(std::sync::Mutex<Vec<String>>);
 
@@ -375,7 +375,7 @@ async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() 
     ];
     let allowed = std::sync::Arc::new(Allowed::default());
     let setup = with_tools(Setup::new(calls));
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let builder = setup.builder().remembered_calls(allowed.clone());
     let runtime = builder.build().await.unwrap();
     let session = runtime.list_sessions().await.unwrap()[0].id;
@@ -383,7 +383,7 @@ async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() 
         runtime,
         session,
         model,
-        world,
+        clock,
     };
     let input = |text: &str| {
         InputMessage::user(text).with_turn_request(TurnRequest {
@@ -404,7 +404,7 @@ async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() 
     assert!(turn.success, "{turn:?}");
     let report = replayed(&fixture).await;
     assert_eq!(report.divergence, None);
-    // Neither does it that nobody remembers it any more.
+    // Nor does it matter that the approval is no longer remembered.
     allowed.0.lock().unwrap().clear();
     let report = replayed(&fixture).await;
     assert_eq!(report.divergence, None);

@@ -1,4 +1,4 @@
-//! R71: secrets and keys reach who needs them, and no record.
+//! R71: secrets and keys reach the tools and servers that need them, and no record.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ const KEY: &str = "sk-0123456789abcdef";
 
 type Got = Arc<Mutex<Vec<Value>>>;
 
-/// A tool that remembers its arguments.
+/// A tool that stores its arguments.
 fn keeper(name: &str) -> (FnTool, Got) {
     let got = Got::default();
     let seen = Arc::clone(&got);
@@ -45,7 +45,7 @@ fn with_storage(setup: Setup) -> Setup {
     setup.session(|session| session.with_capability("session_storage"))
 }
 
-/// Everything that is recorded of a session, as text. JSON inside of JSON is searched as well.
+/// All records of a session, as text. JSON inside of JSON is included.
 async fn records(fixture: &Fixture) -> String {
     let events = fixture.events().await;
     let events: Vec<&windlass_core::events::Event> = events.iter().map(|event| &**event).collect();
@@ -89,7 +89,7 @@ async fn r71_a_stored_secret_reaches_the_tools_and_no_record() {
     ] {
         assert!(records.contains(shown), "{shown} is not in {records}");
     }
-    // The model reads what is recorded.
+    // The model reads the recorded form.
     let told = fixture.model.requests().pop().unwrap().to_llm_messages();
     assert!(!shows(&format!("{told:?}"), SECRET), "{told:?}");
     fixture.assert_sound().await;
@@ -163,7 +163,7 @@ async fn r71_a_secret_that_streams_in_pieces_is_masked() {
     .backends(RuntimeBackends::in_memory().with_storage_store(Arc::new(storage.clone())))
     .build()
     .await;
-    // The host sets it behind the runtime's back, before there is a thread.
+    // The host sets it directly in the store, before there is a thread.
     storage
         .set_secret(fixture.session, "db", SECRET)
         .await
@@ -172,8 +172,8 @@ async fn r71_a_secret_that_streams_in_pieces_is_masked() {
     let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
     let turn = fixture.start("What is it?");
     gate.reached(1).await;
-    fixture.world.asleep_for(Duration::from_millis(32)).await;
-    fixture.world.advance(Duration::from_millis(32));
+    fixture.clock.asleep_for(Duration::from_millis(32)).await;
+    fixture.clock.advance(Duration::from_millis(32));
     let delta = event(&mut events, "output.message.delta").await;
     assert!(
         matches!(&delta.data, EventData::OutputMessageDelta(data) if data.delta == "It is "),
@@ -208,8 +208,8 @@ async fn r71_an_interrupted_answer_keeps_its_end() {
         .unwrap();
     let turn = fixture.start("What now?");
     gate.reached(1).await;
-    fixture.world.asleep_for(Duration::from_millis(32)).await;
-    fixture.world.advance(Duration::from_millis(32));
+    fixture.clock.asleep_for(Duration::from_millis(32)).await;
+    fixture.clock.advance(Duration::from_millis(32));
     fixture.runtime.cancel_turn(fixture.session).await.unwrap();
     let turn = soon(turn).await.unwrap().unwrap();
     assert_eq!(turn.response, "Let us go for a hunt");
@@ -270,7 +270,7 @@ async fn r71_a_key_that_a_provider_repeats_is_in_no_error_event_or_log() {
     .tool(&broken)
     .session(|session| session.with_capability("btw"));
     let model = setup.model.clone();
-    let world = setup.world.clone();
+    let clock = setup.clock.clone();
     let keyed = ModelWithProvider {
         api_key: Some(KEY.to_owned()),
         ..scripted_model()
@@ -281,7 +281,7 @@ async fn r71_a_key_that_a_provider_repeats_is_in_no_error_event_or_log() {
         runtime,
         session,
         model,
-        world,
+        clock,
     };
 
     let turn = fixture.run(&format!("Is {KEY} my key?")).await;
@@ -302,7 +302,7 @@ async fn r71_a_key_that_a_provider_repeats_is_in_no_error_event_or_log() {
     }
 }
 
-/// Keeps everything that is logged.
+/// Collects the log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 

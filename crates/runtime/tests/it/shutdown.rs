@@ -1,4 +1,4 @@
-//! The orderly end of a process, and what the next one finds.
+//! The orderly end of a process, and the state that the next one finds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::{Call, Fixture, FnTool, Gate, Setup, call, event, soon, tool
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A runtime on a journal that others have used before.
+/// A runtime on a journal that previous processes have used.
 async fn life(journal: &Arc<MemoryJournal>, setup: Setup, tool: &FnTool) -> Fixture {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     setup
@@ -45,7 +45,7 @@ async fn shut_down(fixture: &Fixture) {
     soon(fixture.runtime.shutdown(PATIENCE)).await;
 }
 
-/// Lets the next process go on, and returns what it records up to an event.
+/// Resumes the turn in the next process, and returns its events up to `last`.
 async fn go_on_to(fixture: &Fixture, last: &str) {
     let events = fixture.runtime.subscribe_after(fixture.session, 0);
     let mut events = events.await.unwrap();
@@ -64,7 +64,7 @@ async fn a_tool_that_runs_comes_to_its_record_and_nothing_more_begins() {
         let first = first.clone();
         async move { shut_down(&first).await }
     });
-    first.world.asleep_for(PATIENCE).await;
+    first.clock.asleep_for(PATIENCE).await;
     gate.open();
     stopping.await.unwrap();
 
@@ -92,8 +92,8 @@ async fn a_tool_that_does_not_end_is_left_behind_when_patience_ends() {
         let first = first.clone();
         async move { shut_down(&first).await }
     });
-    first.world.asleep_for(PATIENCE).await;
-    first.world.advance(PATIENCE);
+    first.clock.asleep_for(PATIENCE).await;
+    first.clock.advance(PATIENCE);
     stopping.await.unwrap();
     assert!(turn.await.unwrap().is_err());
 
@@ -174,7 +174,7 @@ async fn a_turn_that_comes_further_in_every_life_may_have_many() {
     gate.open();
     let lives: u32 = 5;
     for number in 0..lives {
-        // The tool has come to its end; the next model call never does.
+        // The tool has finished; the next model call never does.
         let stuck = Gate::shut();
         let setup = Setup::new([work(), Call::new().wait(&stuck)]);
         let fixture = life(&journal, setup, &tool).await;
@@ -223,7 +223,7 @@ async fn who_stops_before_a_turn_was_taken_up_does_not_release_it() {
     drop(first.runtime.submit(first.session, "go").await.unwrap());
     stuck.reached(1).await;
 
-    // Beside the first, which is as good as dead: nobody tells it to stop.
+    // The first process is not shut down, as if it had crashed.
     let second = life(&journal, Setup::new([]), &tool).await;
     second.messages().await;
     let before = second.events().await;

@@ -55,7 +55,7 @@ fn offered(fixture: &Fixture, request: usize) -> Vec<String> {
     tools.map(|tool| tool.name().to_owned()).collect()
 }
 
-/// What the journal says that the model was offered, call by call.
+/// The offered tools by the journal, call by call.
 async fn recorded(fixture: &Fixture) -> Vec<Vec<String>> {
     let events = fixture.events().await;
     let tools = events.iter().filter_map(|event| match &event.data {

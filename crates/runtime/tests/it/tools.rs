@@ -1,4 +1,4 @@
-//! R17 to R23: tools, approvals, and calls that somebody outside answers.
+//! R17 to R23: tools, approvals, and calls that are answered externally.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -147,7 +147,7 @@ async fn r19_a_client_side_tool_parks_the_turn_until_every_call_is_answered() {
     );
     assert!(!types(&events).contains(&"session.idled"));
     assert_eq!(fixture.model.calls(), 1);
-    // Answers may come in any order; the conversation keeps that of the calls.
+    // Answers may come in any order; the conversation retains the order of the calls.
     let half = answer(&fixture, vec![ToolResult::success("b", "second")])
         .await
         .unwrap();
@@ -197,7 +197,7 @@ async fn r19_the_first_answer_wins_an_equal_one_changes_nothing_another_is_refus
     for (id, results) in [
         ("a", vec![ToolResult::success("a", 2)]),
         ("zzz", vec![ToolResult::success("zzz", 1)]),
-        // All or none: the good one is not taken either.
+        // All or none: the valid one is not accepted either.
         (
             "zzz",
             vec![ToolResult::success("b", 1), ToolResult::success("zzz", 1)],
@@ -272,8 +272,8 @@ async fn r19_a_wait_that_nobody_ends_ends_by_itself() {
         fixture.run("go").await.stop_reason,
         StopReason::WaitingForToolResults
     );
-    fixture.world.asleep_for(limit).await;
-    fixture.world.advance(limit);
+    fixture.clock.asleep_for(limit).await;
+    fixture.clock.advance(limit);
     event(&mut events, "turn.completed").await;
     assert!(fixture.model.sent(1)[2].contains("in time"));
     fixture.assert_usable().await;
@@ -508,7 +508,7 @@ async fn r22_a_tool_can_record_only_its_own_and_only_while_it_runs() {
     fixture.assert_usable().await;
 }
 
-/// A tool that notes how many of its calls run at once.
+/// A tool that records how many of its calls run at once.
 fn counting(name: &str, now: &Arc<AtomicUsize>, most: &Arc<AtomicUsize>) -> FnTool {
     let (now, most) = (Arc::clone(now), Arc::clone(most));
     tool(name, move |arguments, _| {
@@ -544,7 +544,7 @@ async fn r23_calls_of_one_class_never_overlap_and_results_keep_the_order_of_call
 
 #[tokio::test]
 async fn r23_calls_without_a_class_run_at_once_and_results_keep_the_order_of_calls() {
-    // Nobody gets through before all three are there, and the last one comes back first.
+    // All three must be running before any continues, and the last one finishes first.
     let (barrier, gate) = (Arc::new(Barrier::new(3)), Gate::shut());
     let free = {
         let (barrier, gate) = (Arc::clone(&barrier), gate.clone());

@@ -1,4 +1,4 @@
-//! R1 to R7: turns, their order, and what is left of them.
+//! R1 to R7: turns, their order, and their records.
 
 use std::sync::Arc;
 
@@ -250,8 +250,8 @@ async fn r01_a_queued_turn_keeps_its_own_tool_timeout() {
     gate.open();
     soon(first.wait()).await.unwrap();
     never.reached(1).await;
-    fixture.world.asleep_for(limit).await;
-    fixture.world.advance(limit);
+    fixture.clock.asleep_for(limit).await;
+    fixture.clock.advance(limit);
     assert!(soon(second.wait()).await.unwrap().success);
     assert!(
         fixture.model.sent(2).last().unwrap().contains("1234 ms"),
@@ -388,7 +388,7 @@ async fn r04_the_session_shows_what_it_is_doing() {
     let active = record().await;
     assert_eq!(active.status, SessionStatus::Active);
     assert!(active.started_at.is_some());
-    fixture.world.advance(std::time::Duration::from_secs(1));
+    fixture.clock.advance(std::time::Duration::from_secs(1));
     gate.open();
     soon(turn).await.unwrap().unwrap();
     let idle = record().await;
@@ -548,7 +548,7 @@ async fn r06_removing_a_session_ends_its_turn_and_frees_everybody_who_waits() {
 
 #[tokio::test]
 async fn r06_a_turn_that_meets_the_removal_hears_that_the_session_is_gone() {
-    // Many interleavings: the turn is before, inside or behind the removal.
+    // Many interleavings: the turn runs before, during or after the removal.
     for polls in 0..8 {
         let fixture = Setup::new([]).build().await;
         let barrier = Arc::new(Barrier::new(2));
@@ -605,7 +605,7 @@ async fn a_session_with_a_turn_is_not_removed_as_an_idle_one() {
 
 #[tokio::test]
 async fn no_turn_is_ended_by_the_removal_of_an_idle_session() {
-    // Many interleavings: the turn is before, inside or behind the removal.
+    // Many interleavings: the turn runs before, during or after the removal.
     for polls in 0..24 {
         let fixture = Setup::new([]).build().await;
         let turn = {
@@ -815,7 +815,7 @@ async fn r03_a_storm_of_submits_cancels_drops_and_failures_leaves_the_session_so
         }
         soon(callers.join_all()).await;
     }
-    // Whatever a failure of the journal left behind comes to its end with the next turn.
+    // Work left over from a journal failure completes with the next turn.
     journal.fail_after(usize::MAX);
     fixture.model.rewrite([]);
     assert!(fixture.run("settle").await.success);

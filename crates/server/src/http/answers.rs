@@ -1,30 +1,31 @@
-//! How much one token has of answers that are not read yet.
+//! Limits on the unread responses of one token.
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use windlass_service::{ApiError, Caller, PIECE_BYTES, Quota, Share};
 
 use crate::app::Shared;
 use crate::error::{Refusal, Result};
 
-/// Answers up to this many bytes are not counted: a connection holds one at a time.
+/// Responses up to this many bytes are not counted: a connection holds one at a time.
 const SMALL_BYTES: u64 = 16 * 1024;
-/// How long a request waits for one of the large answers of its token to end.
+/// How long a request waits for one of its token's large responses to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many answers are composed at once. A chunk may need a few copies of its largest item, and hundreds of requests can come
-/// at the same time. Nobody waits for a client while it composes, so the others wait for a short time.
+/// How many responses are composed at once. A chunk may need a few copies of its largest item, and hundreds of requests can arrive at once. Composing
+/// never waits for a client, so the other requests wait only briefly.
 const COMPOSED_AT_ONCE: usize = 4;
 
-/// The answers of each token that are written while they are read from the journal.
+/// Large responses of each token, produced while they are read from the journal.
 pub(crate) struct LargeAnswers {
     tokens: Mutex<HashMap<Option<String>, Arc<Semaphore>>>,
     composing: Semaphore,
@@ -40,13 +41,13 @@ impl Default for LargeAnswers {
 }
 
 impl LargeAnswers {
-    /// Waits for the right to compose an answer or a chunk of one.
+    /// Waits for a permit to compose a response or a chunk of one.
     pub(crate) async fn compose(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.composing.acquire().await.ok()
     }
 
-    /// Takes one of the places of a token; requests wait for it in the order of their arrival.
+    /// Takes one of the token's permits; requests wait in order of arrival.
     pub(crate) async fn take(&self, app: &Shared, caller: &Caller) -> Result<OwnedSemaphorePermit> {
         let limit = app.service.settings.limits.large_answers_of_token;
         let places = self.places(caller.token_id.clone(), limit);
@@ -57,15 +58,15 @@ impl LargeAnswers {
     }
 
     fn places(&self, token_id: Option<String>, limit: usize) -> Arc<Semaphore> {
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody waits for or holds are made again when they are needed.
+        let mut tokens = self.tokens.lock();
+        // Unused semaphores are created again on demand.
         tokens.retain(|_, places| Arc::strong_count(places) > 1);
         let places = tokens.entry(token_id);
         Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(limit))))
     }
 }
 
-/// Counts the bytes of an answer for its token until they are written or given up.
+/// Charges the bytes of a response to its token until they are written or dropped.
 pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Response {
     let bytes = response.body().size_hint().exact();
     let Some(bytes) = bytes.filter(|bytes| *bytes > SMALL_BYTES) else {
@@ -73,7 +74,7 @@ pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Respon
     };
     let limit = app.service.settings.limits.answer_bytes_of_token;
     let mut share = Share::none(&app.service, caller.token_id.as_deref(), Quota::AnswerBytes);
-    // One that is larger than the limit is sent alone.
+    // A response larger than the limit is sent alone.
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(limit);
     if let Err(refusal) = share.grow(bytes) {
         return Refusal(refusal).into_response();
@@ -87,8 +88,8 @@ pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Respon
     })
 }
 
-/// A body that takes a part of a quota until it is written. A connection is given pieces of it: with the whole it would be done
-/// with the body at once and hold the bytes uncounted.
+/// A body that occupies a part of a quota until it is written. The connection gets it in pieces: given the whole body, hyper would drop it at once
+/// and buffer the bytes uncounted.
 struct Counted {
     body: Body,
     rest: Bytes,

@@ -1,4 +1,4 @@
-//! Who may use the API.
+//! Authentication and authorization of requests.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use windlass_service::{Access, ApiError, Caller, TokensUnknown, tokens_unavailab
 use super::{answers, query};
 use crate::app::Shared;
 use crate::error::Refusal;
+use crate::pending_connections::PendingConnection;
 use crate::routes::required_scope;
-use crate::visitors::Visitor;
 
-/// Headers that carry a token as it is.
+/// Headers that contain a bare token.
 pub(crate) const TOKEN_HEADERS: [&str; 3] = [
     "x-windlass-runtime-token",
     "x-codewhale-runtime-token",
@@ -24,7 +24,7 @@ pub(crate) const TOKEN_HEADERS: [&str; 3] = [
 ];
 const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
 
-/// What is said to a token that is nobody's.
+/// The message for an unknown token.
 const UNKNOWN_TOKEN: &str = "the token is wrong: the daemon knows none like it";
 
 /// Passes requests whose token has the scope that the route requires.
@@ -32,7 +32,7 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
     let route = request.extensions().get::<MatchedPath>();
     let required = match route {
         Some(route) => required_scope(route.as_str(), request.method()),
-        // Any token may learn that there is no such route.
+        // Any valid token may learn that the route does not exist.
         None => RequiredScope::Agent,
     };
     if required == RequiredScope::Anyone {
@@ -42,8 +42,8 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
         Ok(caller) => caller,
         Err(refusal) => return Refusal(refusal).into_response(),
     };
-    if let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
-        && let Err(refusal) = visitor.admit(caller.token_id.as_deref())
+    if let Some(pending) = request.extensions().get::<Arc<PendingConnection>>()
+        && let Err(refusal) = pending.admit(caller.token_id.as_deref())
     {
         return Refusal(refusal).into_response();
     }
@@ -86,7 +86,7 @@ pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<Caller, Api
     })
 }
 
-/// Returns everything that a request shows as a token. A header that is no text is shown to nobody as one.
+/// Returns every token that a request presents. A header that is not text is not a token.
 fn carried(headers: &HeaderMap) -> Vec<Vec<u8>> {
     let bearers = headers
         .get_all(header::AUTHORIZATION)
@@ -121,7 +121,7 @@ fn cookies(headers: &HeaderMap) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A browser sends cookies along with whatever a foreign page asks for, so they count only for the daemon's own.
+/// Browsers send cookies with requests from any page, so cookies are accepted only from the daemon's own pages.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     if text("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {

@@ -1,4 +1,4 @@
-//! Reading bodies: their size, their media type and their JSON.
+//! Reads request bodies: size limits, media type and JSON.
 
 use std::error::Error;
 
@@ -14,8 +14,8 @@ use super::auth;
 use crate::app::Shared;
 use crate::error::Result;
 
-/// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs. A body
-/// may take minutes, so the caller's token is checked again when it is complete.
+/// Reads a body up to the limit, within the caller's quota for concurrently read bodies. A body may take minutes, so the caller's token is checked
+/// again once the body is complete.
 pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> Result<Bytes> {
     let token = caller.and_then(|caller| caller.token_id.as_deref());
     let share = Share::none(&app.service, token, Quota::BodyBytes);

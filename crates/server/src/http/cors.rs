@@ -1,4 +1,4 @@
-//! Which web pages may use the API.
+//! Origins of web pages that may use the API.
 
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -7,8 +7,8 @@ use windlass_service::Settings;
 use super::auth::TOKEN_HEADERS;
 use super::request;
 
-/// Where web clients of the API run by default. They are trusted only with a token: without one, every program that serves a page
-/// on such a port would control the daemon.
+/// Default origins of web clients. They are trusted only if a token is required: otherwise any program that serves a page on such a port would
+/// control the daemon.
 const USUAL: [&str; 7] = [
     "http://localhost:3000",
     "http://127.0.0.1:3000",
@@ -19,7 +19,7 @@ const USUAL: [&str; 7] = [
     "https://tauri.localhost",
 ];
 
-/// The configured origins, and with a token the usual ones; never all.
+/// The configured origins and, if a token is required, the default ones; never a wildcard.
 fn allowed(settings: &Settings) -> impl Iterator<Item = &str> {
     let usual = USUAL.iter().filter(|_| !settings.access.is_open());
     let configured = settings.cors_origins.iter();
@@ -28,12 +28,12 @@ fn allowed(settings: &Settings) -> impl Iterator<Item = &str> {
     origins.filter(|origin| *origin != "*")
 }
 
-/// Tells whether a web page of that origin may connect.
+/// Returns whether a web page of that origin may connect.
 pub(crate) fn is_allowed(origin: &[u8], settings: &Settings) -> bool {
     allowed(settings).any(|allowed| allowed.as_bytes() == origin)
 }
 
-/// Allows the origins what web pages need.
+/// Builds the CORS layer.
 pub(crate) fn layer(settings: &Settings) -> CorsLayer {
     let origins: Vec<HeaderValue> = allowed(settings)
         .filter_map(|origin| HeaderValue::from_str(origin).ok())

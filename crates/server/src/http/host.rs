@@ -1,8 +1,7 @@
-//! What a web page may not do: reach the daemon under a name of its own, change something from another origin, or call a
-//! daemon without tokens at all.
+//! Protection from web pages: DNS rebinding, cross-origin changes, and any cross-origin request to a daemon without tokens.
 //!
-//! A page can let its own name point to this machine, and a browser then sends requests here as if they were for that page. It cannot choose
-//! the `Host` that goes with them, so names that are not ours are refused before anything else.
+//! A page can resolve its own name to this machine, and the browser then sends requests here as if they were for that page. The page cannot choose
+//! their `Host` header, so unknown host names are refused before any other processing.
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, header};
@@ -12,7 +11,7 @@ use windlass_service::{ApiError, Settings};
 use super::cors;
 use crate::error::Result;
 
-/// Refuses what only a foreign web page would send.
+/// Refuses requests that only a web page of another origin would send.
 pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -> Result<()> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().map(|host| host.to_str().unwrap_or_default());
@@ -22,8 +21,8 @@ pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -
             "the Host of the request is no name of this daemon; an operator can add it with --allow-host",
         ));
     }
-    // A page cannot send a token that it does not know, so with tokens a read from elsewhere is harmless. Without tokens the
-    // origin is all there is. A preflight has no effect, and its answer lists no such origin.
+    // A page cannot send a token that it does not know, so with tokens a cross-origin read is harmless. Without tokens the origin is the only
+    // protection. A preflight has no effect, and its response lists no such origin.
     let is_checked = match *method {
         Method::OPTIONS => false,
         Method::GET | Method::HEAD => settings.access.is_open(),
@@ -38,8 +37,7 @@ pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -
     Ok(())
 }
 
-/// Addresses are ours, because nobody can let them point elsewhere; so are names of this machine for itself, and those that the
-/// operator says.
+/// IP addresses are accepted, because DNS cannot redirect them. So are local names of this machine and the names in the settings.
 fn is_ours(settings: &Settings, host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
@@ -53,7 +51,7 @@ fn is_ours(settings: &Settings, host: &str) -> bool {
         || named.any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
-/// A browser says from which page a change comes. Programs say nothing.
+/// Browsers send the origin of a change; other programs send none.
 fn is_foreign_page(settings: &Settings, host: Option<&str>, headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
         let site = headers.get("sec-fetch-site");

@@ -1,4 +1,4 @@
-//! Repeating a request safely: the same key and body give the first answer again.
+//! Idempotent requests: the same key and body return the first response again.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -16,12 +16,12 @@ use crate::error::{Refusal, Result};
 
 /// The header with the key.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Says that an answer was given before.
+/// Marks a replayed response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// How long a key may be.
+/// Maximum length of a key in bytes.
 const MAX_KEY: usize = 255;
 
-/// Answers a repeated request as the first one.
+/// Returns the stored response for a repeated request.
 pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let is_stream = request.uri().path() == "/v1/stream";
     let key = request.headers().get(KEY).cloned();
@@ -66,7 +66,7 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
     let response = next
         .run(Request::from_parts(head, Body::from(content)))
         .await;
-    // What was refused changed nothing and may be tried again.
+    // A refused request changed nothing and may be retried.
     if !response.status().is_success() {
         return Ok(response);
     }

@@ -1,9 +1,10 @@
-//! What every request passes on its way in and out.
+//! Layers that every request and response passes through.
 
 pub(crate) mod answers;
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod cors;
+pub(crate) mod detach;
 pub(crate) mod host;
 pub(crate) mod idempotency;
 pub(crate) mod operation;
@@ -11,4 +12,3 @@ pub(crate) mod outflow;
 pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod stall;
-pub(crate) mod whole;

@@ -1,4 +1,4 @@
-//! Reads a request for an operation of the contract.
+//! Extracts the request of an operation of the contract.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -88,7 +88,7 @@ async fn body<E: Endpoint>(
     }
 }
 
-/// The request of an operation without a body.
+/// Returns the empty body of an operation without one.
 fn nothing<T: serde::de::DeserializeOwned>() -> Result<(T, UnknownFields)> {
     let request = serde_json::from_value(Value::Null).map_err(ApiError::internal)?;
     Ok((request, UnknownFields::default()))

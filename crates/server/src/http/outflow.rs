@@ -1,4 +1,4 @@
-//! What a connection was given to send and has not written yet.
+//! Tracks data that was passed to a connection but is not written yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use windlass_service::{ApiError, PIECE_BYTES};
 
 use crate::error::{Refusal, Result};
 
-/// Counts what a connection has not written. Whoever feeds a stream waits for room before it makes the next piece, so a
-/// connection that nobody reads holds about two pieces.
+/// Counts unwritten bytes of a connection. A stream's producer waits for room before it makes the next piece, so a connection that is not read holds
+/// about two pieces.
 #[derive(Clone, Default)]
 pub(crate) struct Outflow(Arc<State>);
 
@@ -22,19 +22,19 @@ struct State {
 }
 
 impl Outflow {
-    /// Notes bytes that are on their way.
+    /// Adds bytes that were passed to the connection.
     pub(crate) fn add(&self, bytes: usize) {
         self.0.unwritten.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Waits until the connection can take more.
+    /// Waits until the connection can accept more.
     pub(crate) async fn room(&self) {
         while self.0.unwritten.load(Ordering::Relaxed) >= PIECE_BYTES {
             self.0.flushed.notified().await;
         }
     }
 
-    /// The socket has accepted everything.
+    /// Records that the socket has accepted all bytes.
     pub(super) fn flushed(&self) {
         if self.0.unwritten.swap(0, Ordering::Relaxed) > 0 {
             self.0.flushed.notify_one();

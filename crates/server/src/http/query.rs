@@ -16,7 +16,7 @@ pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>> {
         .ok_or_else(|| ApiError::query("the query is not percent-encoded UTF-8"))
 }
 
-/// Undoes percent-encoding; `None` if the text is not encoded well.
+/// Decodes percent-encoding; `None` if the encoding is invalid.
 pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

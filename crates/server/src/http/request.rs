@@ -1,12 +1,13 @@
-//! What belongs to one request: its id, who sent it, and the names of fields that nobody read.
+//! Per-request data: its ID, its caller, and the names of unknown fields.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -15,38 +16,38 @@ use windlass_service::ApiError;
 use crate::app::Shared;
 use crate::error::Refusal;
 
-/// Names the request in answers and in the log.
+/// Identifies the request in responses and in the log.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Names the fields of the request that nobody read.
+/// Lists the request's unknown fields.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-windlass-ignored");
 
-/// How many of them are named, and how long a name may be.
+/// Limits on the number of listed names and on their length.
 const MAX_IGNORED: usize = 16;
 const MAX_IGNORED_BYTES: usize = 64;
 
-/// Which request it is, of those that may come again.
+/// Identifies a request that may be repeated.
 #[derive(Clone)]
 pub(super) struct Repeatable(pub(super) String);
 
-/// Fields that nobody reads. Whoever reads the body notes them, and the answer names them.
+/// Unknown fields. Body parsing records them, and the response lists them.
 #[derive(Clone, Default)]
 pub(super) struct Ignored(Arc<Mutex<Vec<String>>>);
 
 impl Ignored {
     pub(super) fn add(&self, fields: impl Iterator<Item = String>) {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.0.lock();
         let short = fields.filter(|name| name.len() <= MAX_IGNORED_BYTES);
         noted.extend(short.take(MAX_IGNORED));
     }
 
     fn header(&self) -> Option<HeaderValue> {
-        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = self.0.lock();
         let names = (!noted.is_empty()).then(|| noted.join(","))?;
         HeaderValue::from_str(&names).ok()
     }
 }
 
-/// Gives a request its id and the answer what was noted.
+/// Assigns a request ID and adds the recorded names to the response.
 pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let id = format!("req_{}", Uuid::now_v7().as_simple());
     let ignored = Ignored::default();

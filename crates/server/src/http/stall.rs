@@ -1,4 +1,4 @@
-//! A connection whose client takes nothing is closed after a while, so that it holds nothing for ever.
+//! Closes a connection whose client stops reading, so that it does not hold resources indefinitely.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! Threads and turns with their items, written while they are read.
+//! Threads and turns with their items, produced while they are read.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -12,16 +12,16 @@ use crate::app::Shared;
 use crate::error::Result;
 use crate::http::operation::Operation;
 
-/// The longest answer with items that is made in memory, in bytes.
+/// Maximum bytes of a response with items that is composed in memory.
 const SHORT_BYTES: usize = 64 * 1024;
 
 pub(super) async fn thread(State(app): State<Shared>, request: Operation<op::GetThread>) -> Answer {
     let Operation { context, call } = request;
     let newest = call.query.turns.unwrap_or(u64::MAX);
     let newest = usize::try_from(newest).unwrap_or(usize::MAX);
-    let id = &call.path.id;
+    let (id, items) = (&call.path.id, call.query.items);
     with_items(&app, &context.caller, || {
-        app.service.thread_json(id, newest)
+        app.service.thread_json(id, newest, items)
     })
     .await
 }
@@ -32,8 +32,8 @@ pub(super) async fn turn(State(app): State<Shared>, request: Operation<op::GetTu
     with_items(&app, &context.caller, || app.service.turn_json(id, turn)).await
 }
 
-/// Answers with something that has items. What is short is made in memory; what is long takes one of the places of its token
-/// and is written as fast as the client reads.
+/// Responds with an object that has items. A short response is composed in memory. A long one takes one of its token's permits and is produced as
+/// fast as the client reads.
 async fn with_items<F, M>(app: &Shared, caller: &Caller, make: M) -> Answer
 where
     M: Fn() -> F,

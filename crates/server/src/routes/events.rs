@@ -29,7 +29,7 @@ pub(super) async fn of_thread(
     Ok(response)
 }
 
-/// Reads the header that a browser sends when it reconnects.
+/// Reads the `Last-Event-ID` header, which browsers send when they reconnect.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);

@@ -16,13 +16,13 @@ use windlass_service::ApiError;
 
 use crate::app::Shared;
 use crate::error::{Refusal, Result};
-use crate::http::{auth, cors, idempotency, request, whole};
+use crate::http::{auth, cors, detach, idempotency, request};
 
 pub(crate) use respond::NEXT_CURSOR;
 use table::Routes;
 pub(crate) use table::required_scope;
 
-/// What a handler answers.
+/// Result of a handler.
 type Answer<T = Response> = Result<T, Refusal>;
 
 /// The handler of an operation.
@@ -75,7 +75,7 @@ windlass_protocol::for_each_operation!(routes);
 /// Builds the router with the layers that every request passes.
 pub(crate) fn router(app: &Shared) -> Router {
     let routes = routes().into_router();
-    // The last one is passed first.
+    // The last layer runs first.
     routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
@@ -84,7 +84,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.service.settings))
         .layer(from_fn_with_state(Shared::clone(app), request::enter))
-        .layer(from_fn_with_state(Shared::clone(app), whole::carry))
+        .layer(from_fn_with_state(Shared::clone(app), detach::detach))
         .with_state(Shared::clone(app))
 }
 

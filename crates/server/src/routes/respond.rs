@@ -14,7 +14,7 @@ use super::Answer;
 use crate::app::Shared;
 use crate::http::operation::Operation;
 
-/// Names where the next page begins; absent after the last entry.
+/// Cursor of the next page; absent on the last page.
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-windlass-next-cursor");
 
 fn status<E: Endpoint>() -> StatusCode {
@@ -76,7 +76,7 @@ where
     Ok((status::<E>(), [(header::CONTENT_TYPE, media)], text).into_response())
 }
 
-/// Writes lines as fast as the client reads them. An error breaks the response off.
+/// Streams lines as fast as the client reads them. An error aborts the response.
 pub(super) async fn lines<E>(State(app): State<Shared>, request: Operation<E>) -> Answer
 where
     E: Endpoint<Response = Stream<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! Connects the operations of the contract with their handlers.
+//! Connects the operations of the contract to their handlers.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use windlass_protocol::operations::{self, Endpoint, OPERATIONS, Operation, Requi
 
 use crate::app::Shared;
 
-/// Routes on their way into a router.
+/// Routes collected for a router.
 #[derive(Default)]
 pub(super) struct Routes {
     router: Router<Shared>,
@@ -49,8 +49,7 @@ static BY_PATH: LazyLock<HashMap<&str, Vec<&Operation>>> = LazyLock::new(|| {
     by_path
 });
 
-/// Returns the scope that a call needs. An unknown path needs an admin; a method that the path does not have is refused by
-/// the router, whatever the scope.
+/// Returns the scope that a call requires. An unknown path requires admin; the router rejects an unsupported method regardless of scope.
 pub(crate) fn required_scope(path: &str, method: &Method) -> RequiredScope {
     let method = match *method {
         Method::HEAD => "GET",

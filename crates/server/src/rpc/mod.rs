@@ -9,14 +9,14 @@ use windlass_service::rpc::Rpc;
 
 use crate::app::Shared;
 
-/// What a socket needs.
+/// State of the WebSocket routes.
 #[derive(Clone)]
 struct Sockets {
     app: Shared,
     rpc: Rpc,
 }
 
-/// Returns the routes. A socket shows its token itself, so nothing is asked of the request.
+/// Returns the routes. A socket presents its token in its own protocol, so the upgrade request needs none.
 pub(crate) fn router(app: &Shared, rpc: &Rpc) -> Router {
     let sockets = Sockets {
         app: Shared::clone(app),

@@ -1,7 +1,6 @@
-//! One socket: a reader, a worker that does what was read in order, and a writer.
+//! One WebSocket: a reader, a worker that handles frames in order, and a writer.
 //!
-//! What was read is done to its end, whatever becomes of the socket. The close of a client is answered at once, while the
-//! worker still works.
+//! Every frame that was read is fully handled, even if the socket closes. A client's close frame is answered at once, while the worker continues.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,25 +18,25 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
-use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing, Queued, TextSource};
+use windlass_runs::rpc::{Closing, Connection, Next, Outbox, Outgoing, Queued, TextSource};
 use windlass_service::Caller;
 
 use super::Sockets;
-use crate::visitors::Visitor;
+use crate::pending_connections::PendingConnection;
 
-/// How many frames are read ahead of the worker.
+/// Frames read ahead of the worker.
 const AHEAD: usize = 64;
-/// How many bytes are read at a time. Most messages are shorter, and the room is filled with zeros before each.
+/// Read buffer in bytes. Most messages are shorter, and the buffer is zeroed before each read.
 const READ_BYTES: usize = 8 * 1024;
-/// How many bytes are collected before they are written.
+/// Write buffer in bytes.
 const WRITE_BYTES: usize = 8 * 1024;
-/// How long a client may take to hear why it is closed, and how much of what it still sends is thrown away.
+/// How long a client may take to receive the close reason, and how much of its further input is discarded.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 const THROWN_AWAY: u64 = 64 * 1024 * 1024;
-/// The longest reason that a close frame can carry.
+/// Maximum bytes of the reason in a close frame.
 const MAX_REASON: usize = 123;
 
-/// What the worker gets.
+/// Input of the worker.
 enum Received {
     Text(Utf8Bytes),
     TooBig(usize),
@@ -46,8 +45,12 @@ enum Received {
 
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
-pub(super) async fn serve<S>(rpc: &Sockets, io: S, shown: Option<Caller>, visitor: Arc<Visitor>)
-where
+pub(super) async fn serve<S>(
+    rpc: &Sockets,
+    io: S,
+    shown: Option<Caller>,
+    pending: Arc<PendingConnection>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &rpc.rpc.hub.limits;
@@ -64,14 +67,14 @@ where
     if let Some(caller) = shown {
         connection.admit(windlass_service::rpc::known(caller));
     }
-    let worker = work(connection, received, outbox, Arc::clone(&visitor));
+    let worker = work(connection, received, outbox, Arc::clone(&pending));
     rpc.app.service.working.spawn(worker);
     let hurry = Arc::new(Notify::new());
     let ping = rpc.app.service.settings.rpc.ping;
     let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&hurry), ping));
 
     let sink = tokio::select! {
-        is_gone = read(rpc, &visitor, &mut stream, frames) => {
+        is_gone = read(rpc, &pending, &mut stream, frames) => {
             if is_gone {
                 hurry.notify_one();
             }
@@ -86,10 +89,10 @@ where
     }
 }
 
-/// Reads until the client is gone or must go; tells whether it is gone.
+/// Reads until the client disconnects or must be closed; returns whether it disconnected.
 async fn read<S>(
     rpc: &Sockets,
-    visitor: &Visitor,
+    pending: &PendingConnection,
     stream: &mut SplitStream<WebSocketStream<S>>,
     frames: mpsc::Sender<Received>,
 ) -> bool
@@ -98,9 +101,9 @@ where
 {
     let idle = rpc.app.service.settings.rpc.idle;
     let mut stopping = pin!(rpc.app.service.stopping.cancelled());
-    let mut dismissed = pin!(visitor.dismissed());
-    let mut revoked = pin!(visitor.revoked());
-    // The alarm is set anew only when it rings, not for each message.
+    let mut dismissed = pin!(pending.dismissed());
+    let mut revoked = pin!(pending.revoked());
+    // The timer is reset only when it fires, not for each message.
     let mut heard = Instant::now();
     let mut alarm = pin!(sleep_until(heard + idle));
     let last = loop {
@@ -121,7 +124,7 @@ where
         match message {
             Some(Ok(Message::Text(text))) => {
                 if frames.send(Received::Text(text)).await.is_err() {
-                    // The worker has closed the connection, and the writer says so.
+                    // The worker has closed the connection, and the writer sends the close frame.
                     return false;
                 }
             }
@@ -141,24 +144,24 @@ where
             }
             Some(Err(_)) => return true,
         }
-        // Only now: the worker may have kept us from listening.
+        // Set only now: the full queue of the worker may have blocked reading.
         heard = Instant::now();
     };
-    // After everything that was read before it.
+    // Queued after all frames that were read before.
     let _ = frames.send(last).await;
     false
 }
 
-/// Does what was read, in order and to the end.
+/// Handles all frames in order.
 async fn work(
     mut connection: Connection,
     mut received: mpsc::Receiver<Received>,
     outbox: Outbox,
-    visitor: Arc<Visitor>,
+    pending: Arc<PendingConnection>,
 ) {
     loop {
         if connection.is_admitted()
-            && let Err(refusal) = visitor.admit(connection.token_id())
+            && let Err(refusal) = pending.admit(connection.token_id())
         {
             outbox.close(1013, refusal.to_string()).await;
             break;
@@ -179,7 +182,7 @@ async fn work(
     connection.disconnect().await;
 }
 
-/// Writes what is to be said, and now and then asks for a sign of life. Returns the sink when everything is said.
+/// Writes queued messages, and sends pings. Returns the sink when all messages are written.
 async fn write<S>(
     mut sink: Sink<S>,
     mut outgoing: mpsc::Receiver<Queued>,
@@ -193,7 +196,7 @@ where
     let mut hurry = pin!(hurry.notified());
     loop {
         let message = tokio::select! {
-            // The client is gone or going: nobody hears what is left.
+            // The client has disconnected or is closing, and would not read the rest.
             () = &mut hurry => {
                 let _ = sink.close().await;
                 return Some(sink);
@@ -204,7 +207,7 @@ where
                 continue;
             }
         };
-        // What waits goes out together.
+        // Queued messages are flushed together.
         let mut next = message;
         while let Some(queued) = next {
             match queued.message {
@@ -237,7 +240,7 @@ where
         let piece = source.next_piece().await?;
         let frame = Frame::message(piece.bytes, OpCode::Data(kind), piece.is_last);
         if piece.is_last {
-            // The caller flushes what waits together.
+            // The caller flushes queued messages together.
             return sink.feed(Message::Frame(frame)).await.ok();
         }
         let mut sending = pin!(sink.send(Message::Frame(frame)));
@@ -259,8 +262,7 @@ fn cut(mut reason: String) -> String {
     reason
 }
 
-/// Lets the client hear what was said last. Closing while it still sends would take that away from it, so what comes is
-/// thrown away for a while.
+/// Lets the client receive the last messages. Closing while it still sends would discard them, so its input is drained for a while.
 async fn say_goodbye<S>(stream: SplitStream<WebSocketStream<S>>, sink: Sink<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! From a request to a socket.
+//! Upgrades a request to a WebSocket.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -12,19 +12,19 @@ use windlass_service::{Access, ApiError};
 use super::{Sockets, socket};
 use crate::error::Refusal;
 use crate::http::{auth, cors};
-use crate::visitors::{Kind, Visitor};
+use crate::pending_connections::{Kind, PendingConnection};
 
-/// How long the name of a subprotocol may be.
+/// Maximum bytes of a subprotocol name.
 const MAX_SUBPROTOCOL_BYTES: usize = 256;
 
-/// Answers a request for a socket, and serves the socket.
+/// Answers an upgrade request and serves the socket.
 pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) -> Response<Body> {
     let headers = request.headers();
     if !asks_for_socket(headers) {
         let text = "this path speaks JSON-RPC over WebSocket; the HTTP API is under /v1";
         return Refusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
     }
-    // A browser lets any page connect anywhere and says which page it was; programs say nothing.
+    // Browsers let any page connect anywhere and send the page's origin; other programs send none.
     if let Some(origin) = headers.get(header::ORIGIN)
         && !cors::is_allowed(origin.as_bytes(), &rpc.app.service.settings)
     {
@@ -45,8 +45,8 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         let text = "sec-websocket-protocol is not a list of names\n";
         return (StatusCode::BAD_REQUEST, text).into_response();
     };
-    let visitor = match Visitor::enter(&rpc.app, Kind::Socket) {
-        Ok(visitor) => visitor,
+    let pending = match PendingConnection::enter(&rpc.app, Kind::Socket) {
+        Ok(pending) => pending,
         Err(refusal) => return Refusal(refusal).into_response(),
     };
     let shown = match &rpc.app.service.settings.access {
@@ -58,7 +58,7 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
-                Ok(io) => socket::serve(&rpc, TokioIo::new(io), shown, visitor).await,
+                Ok(io) => socket::serve(&rpc, TokioIo::new(io), shown, pending).await,
                 Err(error) => tracing::debug!(%error, "a connection did not become a socket"),
             }
         }
@@ -75,11 +75,10 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
     answer.unwrap_or_else(|error| Refusal(ApiError::internal(error)).into_response())
 }
 
-/// The client asked for something that is no name.
+/// The requested subprotocols are not valid names.
 struct NotNames;
 
-/// Chooses among the subprotocols that the client asks for: the first. What is spoken here is the same under every name,
-/// and clients that ask for one close the socket when they get none.
+/// Selects the first requested subprotocol. All names mean the same protocol here, and clients that request one close the socket if none is selected.
 fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, NotNames> {
     let mut first = None;
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
@@ -95,7 +94,7 @@ fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, NotNames> {
     Ok(first)
 }
 
-/// Tells whether HTTP lets a name have this letter.
+/// Returns whether the character is valid in an HTTP token.
 fn is_token(letter: u8) -> bool {
     letter.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&letter)
 }

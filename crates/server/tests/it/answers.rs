@@ -309,7 +309,7 @@ async fn an_approval_that_is_remembered_ends_the_asking() {
     assert_eq!(daemon.detail(&other).await["thread"]["auto_approve"], false);
 }
 
-/// Lets a call of a turn pass, and returns when the turn is over.
+/// Approves a call of a turn, and returns when the turn has ended.
 async fn allow(daemon: &Daemon, thread: &str, answer: Value) {
     let mut events = daemon.events(thread, 0).await;
     daemon.turn(thread, json!({"prompt": "SHELL now"})).await;
@@ -343,7 +343,7 @@ async fn what_is_remembered_in_a_thread_is_asked_again_in_its_forks() {
         assert_eq!(fork["auto_approve"], false, "{way}: {fork}");
         assert_eq!(fork.get("approvals_remembered"), None, "{way}");
     }
-    // What the operator has set is handed down.
+    // Children inherit the operator's settings.
     let set = json!({"auto_approve": true});
     let set = daemon.client.patch(&thread, set).await.expect(200);
     assert_eq!(set.get("approvals_remembered"), None);

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::message::ContentPart;
+use windlass_runtime::{ApprovalAction, ApprovalRule, ApprovalRules};
 
 use crate::support::{Daemon, Setup};
 
@@ -200,4 +201,41 @@ async fn the_prompt_of_a_queued_input_is_changed_without_its_images() {
     let parts = parts(&daemon);
     assert_eq!(parts[0], ContentPart::text("new"));
     assert!(parts[1].is_image());
+}
+
+#[tokio::test]
+async fn path_that_a_rule_denies_is_not_attached() {
+    let rules = ApprovalRules {
+        default: None,
+        rules: vec![ApprovalRule {
+            tool: "*".to_owned(),
+            arguments: [("path".to_owned(), "secret/**".to_owned())].into(),
+            command: None,
+            action: ApprovalAction::Deny,
+        }],
+    };
+    let setup = Setup {
+        runtime: Box::new(|settings| settings.approvals = rules.into()),
+        ..Setup::default()
+    };
+    let root = setup.workspace.path();
+    std::fs::create_dir(root.join("secret")).unwrap();
+    std::fs::write(root.join("secret/key.txt"), "key").unwrap();
+    std::fs::write(root.join("open.txt"), "open").unwrap();
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    let attach = async |path: &str| {
+        let body = json!({"prompt": "look", "input": [{"type": "file", "path": path}]});
+        daemon.client.post(&format!("{thread}/turns"), body).await
+    };
+    for path in ["secret/key.txt", "./secret/key.txt", "x/../secret/key.txt"] {
+        let refused = attach(path).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (422, "invalid_field"),
+            "{path}"
+        );
+    }
+    assert_eq!(daemon.detail(&thread).await["turns"], json!([]));
+    attach("open.txt").await.expect(201);
 }

@@ -1,4 +1,4 @@
-//! What web pages, clients with small tokens and hostile values have tried.
+//! Attacks by web pages, clients with limited tokens, and hostile values.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ async fn a12_streams_of_a_token_end_when_it_is_taken_back() {
     assert_eq!(agent.get("/v1/threads").await.status, 401);
 }
 
-/// Connections that say nothing.
+/// Connections that send nothing.
 async fn idle(home: &Home, count: usize) -> Vec<TcpStream> {
     let mut idle = Vec::new();
     for _ in 0..count {
@@ -128,10 +128,10 @@ async fn a13_connections_without_a_token_do_not_shut_the_operator_out() {
     soon(home.daemon.client.get("/v1/threads"))
         .await
         .expect(200);
-    // Whoever came first went first.
+    // The oldest connection was closed first.
     let mut byte = [0];
     assert_eq!(soon(strangers[0].read(&mut byte)).await.unwrap_or(0), 0);
-    // Who has shown a token stays, however many come.
+    // An authenticated connection stays open, however many others connect.
     let thread = home.daemon.thread(json!({})).await;
     let mut stream = home.daemon.events(&thread, 0).await;
     stream.until_comment("caught-up").await;
@@ -156,7 +156,7 @@ async fn a13_a_connection_has_little_time_to_show_a_token() {
     for mut stranger in idle(&home, 3).await {
         assert_eq!(soon(stranger.read(&mut byte)).await.unwrap_or(0), 0);
     }
-    // A wrong one is none, and neither is a question that anybody may ask.
+    // An invalid token does not count, and neither does a request that needs none.
     for (path, token) in [("/v1/threads", "wrong"), ("/health", "wrong")] {
         let mut stranger = idle(&home, 1).await.remove(0);
         let request = format!(
@@ -220,7 +220,7 @@ async fn a20_one_token_does_not_take_all_connections_and_no_memory_for_bodies() 
         (refused.status, refused.code().as_str()),
         (429, "limit_reached")
     );
-    // What one takes is nothing that others lack, and what is over is given back.
+    // One token's usage does not reduce another's quota, and quota is released afterwards.
     home.daemon
         .client
         .post("/v1/threads", large)

@@ -176,7 +176,7 @@ async fn an_agent_has_automations_of_its_own_and_a_repeat_makes_none() {
             (404, "automation_not_found")
         );
     }
-    // What it does is done for its owner, who cannot switch approvals off; nor can somebody else for it.
+    // It acts for its owner, who cannot switch approvals off; neither can another client on its behalf.
     let trusting = json!({"auto_approve": true});
     assert_eq!(one.patch(&path, trusting.clone()).await.status, 403);
     assert_eq!(home.daemon.client.patch(&path, trusting).await.status, 403);

@@ -1,4 +1,4 @@
-//! How much threads and turns may use, as clients say it.
+//! Limits of threads and turns set by clients.
 
 use serde_json::{Value, json};
 

@@ -49,7 +49,7 @@ async fn the_thread_of_an_agent_says_whom_it_works_for_and_may_do_what_its_paren
         assert_eq!(child["thread"][name], own[name], "{name}");
     }
     assert_eq!(child["turns"][0]["status"], "completed");
-    // Somebody can talk on in it.
+    // A client can continue the conversation in it.
     let path = format!("/v1/threads/{}", child["thread"]["id"].as_str().unwrap());
     let frames = daemon.say(&path, "more").await;
     let turn = &frames.last().expect("an end").data["payload"]["turn"];

@@ -1,4 +1,4 @@
-//! Making the history shorter on request.
+//! Compaction on request.
 
 use serde_json::json;
 
@@ -155,7 +155,7 @@ async fn a_fork_goes_on_from_the_summary_of_its_parent() {
     assert!(told.iter().all(|line| line != "user: hello"), "{told:?}");
     assert!(told.contains(&"user: after it".to_owned()), "{told:?}");
 
-    // Without its last turn it still goes on from there.
+    // It continues from there even without its last turn.
     let path = format!("{thread}/undo");
     let undone = daemon.client.post(&path, json!({"depth": 0})).await;
     let undone = undone.expect(201);

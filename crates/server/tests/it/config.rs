@@ -1,4 +1,4 @@
-//! What the daemon is set to, and its providers of models, over the API.
+//! The daemon's configuration and its model providers over the API.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass_protocol::config::ProviderEntry;
 use windlass_server::{
-    Access, ModelProvider, Models, Reload, Reloaded, Settings, TokenBook, TokenScope, UnknownModels,
+    Access, ModelProvider, Models, Reload, Reloaded, Settings, TokenFile, TokenScope, UnknownModels,
 };
 
 use crate::support::{Client, Daemon, Setup, other_model, soon, text};
 
-/// Two providers beside the demo's own, one of them without a key.
+/// Two providers in addition to the demo's own, one of them without a key.
 fn providers(settings: &mut Settings) {
     let entry = |id: &str, usable: bool| ProviderEntry {
         id: id.to_owned(),
@@ -137,7 +137,7 @@ async fn what_is_set_counts_for_new_threads_at_once_and_after_a_restart() {
         );
     };
     expected(&thread(&daemon).await);
-    // What a client says wins, and a thread that is there stays as it is.
+    // A client's setting takes precedence, and an existing thread is unchanged.
     let body = json!({"model": "demo-model", "mode": "agent", "allow_shell": true});
     let said = daemon.client.post("/v1/threads", body).await.expect(201);
     assert_eq!(
@@ -276,7 +276,7 @@ async fn a_bad_value_is_refused_and_changes_nothing() {
         assert_eq!((status, code.as_str()), (422, "invalid_field"), "{key}");
         assert_eq!(details["field"], "/value", "{key}");
     }
-    // Nobody's thread begins without approvals because somebody else chose so.
+    // No thread starts without approvals because another client chose so.
     for word in ["yolo", "4", "bypassPermissions"] {
         assert_eq!(refused(&daemon, "default_mode", word).await.0, 422);
     }
@@ -341,7 +341,7 @@ async fn providers_are_listed_without_keys_and_can_be_switched() {
         "other-model"
     );
 
-    // A bare name is one of the provider that is asked now.
+    // A bare name belongs to the provider that is called now.
     assert_eq!(
         set(&daemon, "model", "far-other").await["value"],
         "far/far-other"
@@ -392,7 +392,7 @@ async fn a_provider_that_is_not_there_or_has_no_key_is_refused() {
     assert_eq!(thread(&daemon).await["model"], "demo-model");
 }
 
-/// Says what it is told to say.
+/// A reloader with a scripted result.
 #[derive(Debug, Default)]
 struct Pages(Mutex<Vec<Result<Reloaded, String>>>);
 
@@ -449,7 +449,7 @@ async fn a_configuration_that_is_read_again_counts_and_one_that_cannot_be_change
             .contains("line 3")
     );
     assert_eq!(thread(&daemon).await["model"], "second");
-    // What somebody chose over the API stays chosen: clients read the file again after each choice.
+    // A choice made over the API is preserved: clients reload the file after each choice.
     set(&daemon, "model", "mine").await;
     reload().await.expect(200);
     assert_eq!(thread(&daemon).await["model"], "mine");
@@ -467,7 +467,7 @@ async fn a_configuration_that_is_read_again_counts_and_one_that_cannot_be_change
 #[tokio::test]
 async fn only_an_admin_changes_what_the_daemon_is_set_to() {
     let home = tempfile::tempdir().unwrap();
-    let book = Arc::new(TokenBook::new(home.path()));
+    let book = Arc::new(TokenFile::new(home.path()));
     let stored = Arc::clone(&book);
     let setup = Setup::settings(move |settings| {
         settings.access = Access::Tokens {

@@ -1,4 +1,4 @@
-//! How much of a model's window a conversation takes, and the models that a client can choose.
+//! Context window usage of a conversation, and the models that a client can select.
 
 use serde_json::{Value, json};
 

@@ -20,7 +20,7 @@ async fn r23_a_reader_that_comes_back_gets_each_event_once() {
     drop(stream);
     let cursor = seen.last().unwrap().id.unwrap();
     daemon.model.open();
-    // A browser repeats its old address and adds the header, which wins.
+    // A browser repeats its old address and adds the header, which takes precedence.
     let client = daemon.client.with("last-event-id", &cursor.to_string());
     let mut stream = client.stream(&format!("{thread}/events?since_seq=0")).await;
     seen.extend(stream.until("turn.completed").await);

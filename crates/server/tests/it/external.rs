@@ -1,4 +1,4 @@
-//! Tools that clients register and carry out.
+//! Tools that clients register and execute.
 
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ async fn r31_calls_with_one_provider_id_are_told_apart_and_r45_requested_togethe
     let second = events.until("tool_call.requested").await.pop().unwrap();
     let calls = [&first, &second].map(|frame| text(&frame.data["payload"]["call_id"]));
     assert_ne!(calls[0], calls[1]);
-    // Answered in the other order; the model reads them in the order of the calls.
+    // Answered in reverse order; the model reads the results in the order of the calls.
     for (call, said) in calls.iter().zip(["one", "two"]).rev() {
         let body = json!({"success": true, "content": [{"type": "input_text", "text": said}]});
         let reply = daemon

@@ -1,5 +1,4 @@
-//! The requests that programs of other people send first, as they send them. Each of these programs was once refused here
-//! at its first message.
+//! The first requests of third-party clients, verbatim. An earlier version refused the first message of each.
 
 use serde_json::{Value, json};
 use windlass_server::UnknownModels;

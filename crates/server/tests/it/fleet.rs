@@ -1,4 +1,4 @@
-//! Runs of the fleet over HTTP: many tasks, each a turn of a thread, over workers.
+//! Fleet runs over HTTP: many tasks, each a turn of a thread, over workers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ async fn until_ended(client: &Client, run: &str) -> Value {
     until(client, run, |run| !run["completed_at"].is_null()).await
 }
 
-/// Asks for tasks of these prompts; a run that begins at once.
+/// The body of a run with tasks for these prompts that starts at once.
 fn asked(prompts: &[&str], workers: usize) -> Value {
     let tasks = prompts.iter().enumerate();
     let tasks: Vec<_> = tasks
@@ -19,7 +19,7 @@ fn asked(prompts: &[&str], workers: usize) -> Value {
     json!({"name": "port", "tasks": tasks, "max_workers": workers, "start": true})
 }
 
-/// Makes a run and returns its path.
+/// Creates a run and returns its path.
 async fn make(client: &Client, body: Value) -> String {
     let made = client.post("/v1/fleet/runs", body).await.expect(201);
     format!("/v1/fleet/runs/{}", text(&made["run"]["id"]))
@@ -30,7 +30,7 @@ fn statuses(run: &Value) -> Vec<String> {
     tasks.map(|task| text(&task["status"])).collect()
 }
 
-/// Waits until a worker has a task whose turn is at work, and returns the path of the worker.
+/// Waits until a worker's task has a running turn, and returns the path of the worker.
 async fn busy(client: &Client, run: &str, task: &str) -> String {
     let path = format!("{run}/workers");
     let at_work = |worker: &&Value| {
@@ -145,7 +145,7 @@ async fn a_run_waits_for_its_start_and_then_its_tasks_are_done() {
         (late.status, late.code().as_str()),
         (409, "fleet_run_ended")
     );
-    // Nothing comes behind the end, and nobody is kept waiting for it.
+    // No event follows the end, and no reader waits for one.
     let last = frames.last().unwrap().data["cursor"].clone();
     let mut none = client
         .stream(&format!("{run}/events?after={}", text(&last)))
@@ -536,7 +536,7 @@ async fn a_field_that_nothing_would_obey_is_refused() {
     assert_eq!(listed["runs"], json!([]));
 }
 
-/// Returns the field that a refusal is about.
+/// Returns the field that a refusal names.
 fn pointer(answer: &Reply) -> String {
     text(&answer.json()["error"]["details"]["field"])
 }
@@ -597,7 +597,7 @@ async fn on(data: &Path) -> Daemon {
 async fn a_run_goes_on_after_a_restart_and_begins_nothing_twice() {
     let data = tempfile::tempdir().unwrap();
     let daemon = on(data.path()).await;
-    // A model that has said something already is told so when it is asked again, and answers otherwise.
+    // A model that has already answered is informed of that when it is called again, and answers differently.
     let run = make(&daemon.client, asked(&["SILENT", "SILENT", "hi"], 2)).await;
     let waits = make(&daemon.client, {
         let mut body = asked(&["hi"], 1);

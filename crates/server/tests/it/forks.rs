@@ -1,4 +1,4 @@
-//! Forks: going another way, going back, trying again.
+//! Forks, undo and retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,7 +212,7 @@ async fn a_fork_may_end_at_any_turn_and_have_another_model() {
         let told = daemon.model.told();
         assert_eq!((told.len(), told[2].as_str()), (5, "user: two"));
 
-        // Shared turns are named as the fork shows them, and can be forked at too.
+        // Shared turns have IDs of the fork, and the thread can be forked at them too.
         let body = json!({"turn_id": detail["turns"][0]["id"]});
         let again = forked(&daemon, &fork, body).await;
         assert_eq!(summaries(&daemon.detail(&again).await), ["one"]);
@@ -375,7 +375,7 @@ async fn what_a_fork_shares_has_lasting_names_and_can_no_longer_be_answered() {
         assert_eq!(answered.code(), "tool_call_not_pending");
     }
 
-    // Another life shows the same, also without the parent.
+    // After a restart the result is the same, even without the parent.
     let lists = daemon.client.get("/v1/threads/summary").await.expect(200);
     stopped(daemon).await;
     let daemon = on_disk(&data, None).await;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_server::TokenBook;
+use windlass_server::TokenFile;
 
 use crate::support::{self, Client, Daemon, Home, Setup, soon, text};
 use crate::tasks::until;
@@ -43,7 +43,7 @@ async fn start(data: &Path, with: Start) -> Daemon {
             settings.workspace = root;
             settings.models.known = BTreeMap::from([(OTHER.to_owned(), support::other_model())]);
             settings.resumes_open_turns = with.runs_jobs;
-            settings.work.as_mut().unwrap().carries_out = with.runs_jobs;
+            settings.jobs.as_mut().unwrap().runs_jobs = with.runs_jobs;
         })
     };
     setup.start().await
@@ -177,7 +177,7 @@ async fn a_held_task_can_be_cancelled_and_its_turn_ends() {
 
 #[tokio::test]
 async fn an_unreadable_token_file_admits_no_client_and_holds_its_tasks() {
-    let home = Home::with(|settings| settings.work.as_mut().unwrap().tasks.workers = 1).await;
+    let home = Home::with(|settings| settings.jobs.as_mut().unwrap().tasks.workers = 1).await;
     let (_, secret) = home.token("client");
     let (client, admin) = (home.client(&secret), &home.daemon.client);
     let busy = admin.post("/v1/tasks", json!({"prompt": "SILENT"})).await;
@@ -197,7 +197,7 @@ async fn an_unreadable_token_file_admits_no_client_and_holds_its_tasks() {
     assert_eq!(refused.code(), "tokens_unavailable");
 
     std::fs::write(&file, tokens).unwrap();
-    assert!(TokenBook::new(home.directory()).list().is_ok());
+    assert!(TokenFile::new(home.directory()).list().is_ok());
     until(&client, &queued, "completed").await;
 }
 

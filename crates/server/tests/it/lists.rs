@@ -1,4 +1,4 @@
-//! Threads: making, listing, changing.
+//! Creating, listing and changing threads.
 
 use serde_json::{Value, json};
 
@@ -204,7 +204,7 @@ async fn a_detail_shows_no_change_that_is_newer_than_its_number() {
     for _ in 0..5 {
         daemon.say(&parent, "hello").await;
     }
-    // The detail of a fork takes its time: it reads its parent too.
+    // The detail of a fork is slow, because it reads the parent too.
     let fork = daemon.client.post(&format!("{parent}/fork"), json!({}));
     let thread = format!("/v1/threads/{}", text(&fork.await.expect(201)["id"]));
     let (client, path) = (daemon.client.clone(), thread.clone());

@@ -1,18 +1,18 @@
-//! Background loops that panic are restarted, and `/ready` says so.
+//! Background loops that panic are restarted, and `/ready` reports it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_server::{Access, Token, TokenBook, TokenLookup, TokenScope, Tokens};
+use windlass_server::{Access, Token, TokenFile, TokenLookup, TokenScope, Tokens};
 
 use crate::support::{Client, Setup, TOKEN, soon, text};
 
 /// Tokens whose lookup by id panics on demand; only the loop that ends streams of revoked tokens makes one here.
 #[derive(Debug)]
 struct Faulty {
-    book: TokenBook,
+    book: TokenFile,
     panics: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ async fn until_ready_is(client: &Client, status: u16) {
 async fn a_loop_that_panics_is_reported_and_restarted() {
     let directory = tempfile::tempdir().unwrap();
     let tokens = Arc::new(Faulty {
-        book: TokenBook::new(directory.path()),
+        book: TokenFile::new(directory.path()),
         panics: AtomicBool::new(false),
     });
     let (record, secret) = tokens.book.create(TokenScope::Client, None).unwrap();

@@ -24,6 +24,7 @@ mod lists;
 mod loops;
 mod openapi;
 mod output;
+mod output_schema;
 mod queue;
 mod readers;
 mod reads;

@@ -1,4 +1,4 @@
-//! The API's own description.
+//! The OpenAPI document.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,7 @@ fn fields_of(schemas: &Value, schema: &Value) -> BTreeSet<String> {
     fields
 }
 
-/// Holds events against their description: each fits the schema of its name, and has no field that is not described.
+/// Checks events against the document: each matches the schema of its name, and has no undocumented field.
 fn assert_described(frames: &[Frame]) {
     let described = described();
     let schemas = &described["components"]["schemas"];

@@ -1,4 +1,4 @@
-//! What people see of a tool's result, and what the model reads of it.
+//! The visible output of a tool's result, and the text that the model reads.
 
 use serde_json::{Value, json};
 

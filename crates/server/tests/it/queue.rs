@@ -35,7 +35,7 @@ async fn prompts(daemon: &Daemon, thread: &str) -> Vec<String> {
     inputs.iter().map(|it| text(&it["prompt"])).collect()
 }
 
-/// Interrupts the open turn and returns what was said in the turns after it.
+/// Interrupts the open turn and returns the messages of the turns after it.
 async fn said_after(daemon: &Daemon, thread: &str, turns: usize) -> Vec<String> {
     let mut events = daemon.events(thread, 0).await;
     daemon.model.open();

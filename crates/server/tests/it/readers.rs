@@ -139,7 +139,7 @@ async fn large_answers_of_a_token_are_limited_and_say_when_to_come_back() {
         (refused.status, refused.code().as_str()),
         (429, "limit_reached")
     );
-    // Another token is not concerned, and a short answer needs no place.
+    // Another token is not affected, and a short response needs no permit.
     home.daemon.client.get(&thread).await.expect(200);
     client.get("/v1/threads/summary").await.expect(200);
     drop(stalled);

@@ -1,4 +1,4 @@
-//! How much is read for an answer, counted instead of timed.
+//! The number of reads for each response, counted instead of timed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::support::{Asked, Daemon, Setup, Tap, soon, text};
 
 const THREADS: usize = 40;
 
-/// What is read, and what is asked.
+/// Counts of reads and queries.
 #[derive(Default)]
 struct Counted {
     tap: Arc<Tap>,
@@ -16,7 +16,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Returns what was asked since the last time, and how many events were read beside it.
+    /// Returns the queries since the last call, and the number of other event reads.
     fn so_far(&self) -> (Vec<String>, usize) {
         (self.asked.questions(), self.tap.events_read())
     }
@@ -41,7 +41,7 @@ async fn stopped(daemon: Daemon) {
     soon(daemon.opened.unwrap().close()).await;
 }
 
-/// Leaves threads behind, each with two turns, and what lists showed of them.
+/// Creates threads with two turns each, and returns their list entries.
 async fn filled(data: &tempfile::TempDir) -> (Vec<String>, Value) {
     let (daemon, _) = started(data).await;
     let mut threads = Vec::new();
@@ -59,7 +59,7 @@ async fn filled(data: &tempfile::TempDir) -> (Vec<String>, Value) {
     (threads, list)
 }
 
-/// How many records a turn has that answers one input.
+/// Records of a turn that answers one input.
 const RECORDS_OF_TURN: usize = 10;
 
 #[tokio::test]

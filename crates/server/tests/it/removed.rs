@@ -1,4 +1,4 @@
-//! Threads that are removed, and what is written down of them before.
+//! Removed threads, and their export before the removal.
 
 use serde_json::{Value, json};
 use windlass_core::typed_id::{HarnessId, SessionId};

@@ -1,4 +1,4 @@
-//! What comes a second time is answered as it was the first time.
+//! A repeated request gets the first response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ async fn r37_an_equal_repeat_is_known_after_later_turns_too() {
     assert_eq!(requests, 7, "a repeat starts nothing");
 }
 
-/// A store that keeps an answer only when it is let.
+/// A store that stores a response only when the test permits it.
 struct Slow {
     store: HostWireStore,
     asked: Notify,
@@ -154,7 +154,7 @@ async fn r8_an_answer_is_kept_for_a_client_that_went_away_before_it_came() {
     assert_eq!(detail["turns"][0]["id"], answer["turn"]["id"]);
 }
 
-/// A store that cannot keep its first answer.
+/// A store that cannot store its first response.
 struct Forgetful {
     store: HostWireStore,
     has_forgotten: AtomicBool,
@@ -233,7 +233,7 @@ async fn a_queued_input_whose_answer_was_lost_is_found_again_by_its_key() {
     assert_eq!(queue[0]["turn_id"], found["turn"]["id"]);
 }
 
-/// Starts a daemon whose store loses the first answer that it is to keep.
+/// Starts a daemon whose store loses its first response.
 async fn forgetful() -> Daemon {
     let setup = Setup::default();
     let runs = Arc::new(MemoryRunLog::default());

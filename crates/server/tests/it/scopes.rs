@@ -1,4 +1,4 @@
-//! Who may call which route: the table, and that the daemon keeps to it.
+//! Required scopes of the routes: the table, and its enforcement by the daemon.
 
 use serde_json::json;
 use windlass_protocol::operations::{OPERATIONS, RequiredScope};
@@ -48,7 +48,7 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
                 Some(token) => of(token),
                 None => of("nobody"),
             };
-            // No body is what nobody can act on; who is refused for his token is, before it is read.
+            // The missing body is invalid everywhere; a token without the scope is refused before the body is read.
             client.raw(method, &path, None).await.status
         };
         let what = format!("{method} {path}");
@@ -57,7 +57,7 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
             required != RequiredScope::Anyone,
             "{what}"
         );
-        // What belongs to others does not exist for an agent.
+        // For an agent, threads of other owners do not exist.
         let expected: &[u16] = match required {
             RequiredScope::Admin | RequiredScope::Client => &[403],
             RequiredScope::Owner => &[404],

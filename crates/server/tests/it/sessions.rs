@@ -48,7 +48,7 @@ async fn listed(client: &Client, query: &str) -> Vec<String> {
     titles(&list.expect(200)["sessions"])
 }
 
-/// Returns what was said in a session, as `role: text`.
+/// Returns the messages of a session as `role: text`.
 fn messages(session: &Value) -> Vec<String> {
     let messages = session["messages"].as_array().unwrap().iter();
     let line = |message: &Value| {
@@ -175,7 +175,7 @@ async fn a_peek_and_a_title_show_no_credential_and_no_long_text() {
         text(&peek["title"]).starts_with("token=[redacted]"),
         "{peek:#}"
     );
-    // The session itself is what was said.
+    // The session contains only the messages.
     let whole = client.get(&session).await.expect(200);
     assert!(messages(&whole)[0].contains("token=hunter2"));
 }
@@ -240,7 +240,7 @@ async fn saving_again_keeps_the_name_and_moves_the_place() {
         assert_eq!(kept["message_count"], 4);
         assert_eq!(kept["created_at"], made["session"]["created_at"]);
     }
-    // What goes on from a session can be saved over it.
+    // A thread resumed from a session can be saved over it.
     let resumed = client.post(&format!("{session}/resume-thread"), json!({}));
     let fork = text(&resumed.await.expect(201)["thread_id"]);
     daemon.say(&format!("/v1/threads/{fork}"), "third").await;
@@ -357,7 +357,7 @@ async fn a_turn_at_work_or_an_empty_thread_is_not_saved() {
         "by what was said"
     );
 
-    // One that was saved goes on while the next turn of its thread is at work.
+    // A saved session can be resumed while the next turn of its thread is running.
     let mut events = daemon.events(&thread, 0).await;
     events.until("turn.completed").await;
     daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
@@ -405,7 +405,7 @@ async fn a_session_is_removed_alone_and_a_thread_with_its_sessions() {
     daemon.detail(&thread).await;
     client.get(&sessions[1]).await.expect(200);
 
-    // What went on from it lives on.
+    // Threads resumed from it remain.
     let resumed = client.post(&format!("{}/resume-thread", sessions[1]), json!({}));
     let fork = format!(
         "/v1/threads/{}",
@@ -647,7 +647,7 @@ async fn there_is_an_end_to_how_many_are_saved_and_a_damaged_one_hides_no_other(
         (refused.status, refused.code().as_str()),
         (429, "limit_reached")
     );
-    // What is there can still be saved over, and removed to make room.
+    // Existing sessions can still be saved over, and removed to free quota.
     let body = json!({ "session_id": id_of(&session) }).to_string();
     client
         .raw("PUT", "/v1/sessions", Some(&body))
@@ -686,7 +686,7 @@ async fn what_a_kill_in_the_middle_of_a_removal_leaves_is_not_found_and_can_be_r
     let again = put(client, json!({ "session_id": id_of(&session) })).await;
     assert_eq!(again.code(), "session_not_found");
     assert_eq!(client.raw("DELETE", &session, None).await.status, 204);
-    // Who finishes the removal of the thread removes the rest.
+    // Completing the removal of the thread removes the rest.
     assert_eq!(client.raw("DELETE", &thread, None).await.status, 204);
     assert!(listed(client, "").await.is_empty());
     assert_eq!(client.raw("DELETE", &other, None).await.status, 404);

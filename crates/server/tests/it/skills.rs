@@ -84,7 +84,7 @@ async fn skills_are_listed_and_switched_and_stay_so() {
 
     let daemon = setup(data.path(), workspace.path()).start().await;
     assert_eq!(enabled(&daemon).await, both);
-    // Also one that is gone can be switched on again.
+    // A skill that no longer exists can be enabled again.
     std::fs::remove_dir_all(workspace.path().join(".agents/skills/sail")).unwrap();
     let switched = daemon
         .client

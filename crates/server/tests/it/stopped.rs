@@ -1,4 +1,4 @@
-//! A daemon that is told to stop while a turn is at work.
+//! A daemon that is stopped while a turn is running.
 
 use std::time::Duration;
 

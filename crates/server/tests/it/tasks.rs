@@ -1,4 +1,4 @@
-//! Tasks over HTTP: each is a turn of a thread of its own.
+//! Tasks over HTTP: each is a turn of its own thread.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ async fn look(client: &Client, id: &str, is_wanted: impl Fn(&Value) -> bool) -> 
     support::until(client, &format!("/v1/tasks/{id}"), is_wanted).await
 }
 
-/// Waits until a task is somewhere, and returns it.
+/// Waits until a task has a status, and returns it.
 pub(crate) async fn until(client: &Client, id: &str, status: &str) -> Value {
     look(client, id, |task| task["status"] == status).await
 }
@@ -98,7 +98,7 @@ async fn calls_are_shown_and_approvals_work_as_in_any_thread() {
 #[tokio::test]
 async fn a_task_that_waits_for_somebody_keeps_no_other_from_working() {
     let daemon = Setup::settings(|settings| {
-        settings.work.as_mut().unwrap().tasks.workers = 1;
+        settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
     let daemon = daemon.start().await;
     let client = &daemon.client;
@@ -110,7 +110,7 @@ async fn a_task_that_waits_for_somebody_keeps_no_other_from_working() {
         (&counts["running"], &counts["queued"]),
         (&json!(2), &json!(0))
     );
-    // They go on as soon as they have what they wait for.
+    // They resume as soon as the input that they wait for arrives.
     for (id, event) in [
         (&approved, "approval.required"),
         (&asked, "user_input.required"),
@@ -184,7 +184,7 @@ async fn what_fails_says_why_and_is_tried_as_often_as_it_may() {
 #[tokio::test]
 async fn a_task_is_called_off_while_it_waits_and_while_it_runs() {
     let daemon = Setup::settings(|settings| {
-        settings.work.as_mut().unwrap().tasks.workers = 1;
+        settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
     let daemon = daemon.start().await;
     let client = &daemon.client;
@@ -324,7 +324,7 @@ async fn an_agent_sees_its_own_tasks_only_and_cannot_switch_approvals_off() {
 
 #[tokio::test]
 async fn what_a_revoked_token_asked_for_is_not_begun() {
-    let home = Home::with(|settings| settings.work.as_mut().unwrap().tasks.workers = 1).await;
+    let home = Home::with(|settings| settings.jobs.as_mut().unwrap().tasks.workers = 1).await;
     let (token_id, secret) = home.token("client");
     let (client, admin) = (home.client(&secret), &home.daemon.client);
     let running = queue(admin, json!({"prompt": "SLOW"})).await;
@@ -346,7 +346,7 @@ async fn a_turn_that_somebody_else_began_on_the_thread_is_let_end_first() {
     let client = &daemon.client;
     let body = json!({"prompt": "ERR500", "max_attempts": 2});
     let id = queue(client, body).await;
-    // The second attempt waits a second; meanwhile somebody talks on the thread.
+    // The second attempt waits a second; meanwhile a client starts a turn on the thread.
     let is_between = |task: &Value| task["attempt_count"] == 1 && task["status"] == "queued";
     let task = look(client, &id, is_between).await;
     let thread = format!("/v1/threads/{}", text(&task["thread_id"]));
@@ -382,7 +382,7 @@ async fn tasks_go_on_after_a_restart_with_the_same_thread_and_turn() {
             data: Some(directory.path().join("store")),
             ..Setup::settings(move |settings| {
                 settings.workspace = workspace;
-                settings.work.as_mut().unwrap().tasks.workers = workers;
+                settings.jobs.as_mut().unwrap().tasks.workers = workers;
             })
         }
     };
@@ -412,7 +412,7 @@ async fn tasks_go_on_after_a_restart_with_the_same_thread_and_turn() {
 #[tokio::test]
 async fn what_a_task_works_with_is_settled_when_it_is_queued() {
     let daemon = Setup::settings(|settings| {
-        settings.work.as_mut().unwrap().tasks.workers = 1;
+        settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
     let daemon = daemon.start().await;
     let client = &daemon.client;

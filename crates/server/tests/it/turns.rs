@@ -358,7 +358,7 @@ async fn an_interrupt_ends_a_turn_that_streams_stalls_or_has_a_tool_that_does_no
         assert_sound(&frames, 0);
         let end = &frames.last().unwrap().data["payload"]["turn"];
         assert_eq!(end["status"], "interrupted", "{prompt}");
-        // The thread is not held by what does not listen: the next turn is carried.
+        // A tool that ignores cancellation does not block the thread: the next turn runs.
         let next = daemon.say(&thread, "hello").await;
         let end = &next.last().unwrap().data["payload"]["turn"];
         assert_eq!(end["status"], "completed", "{prompt}");

@@ -8,7 +8,7 @@ use windlass_tools::{CheckpointLimits, Checkpoints};
 
 use crate::support::{Daemon, Setup, text};
 
-/// A daemon that keeps what its agent changes in files.
+/// A daemon that checkpoints its agent's file changes.
 async fn keeping(data: &Path) -> Daemon {
     let store = data.join("checkpoints");
     let setup = Setup {
@@ -71,7 +71,7 @@ async fn a_patch_undo_goes_back_with_the_files_or_not_at_all() {
         let path = format!("{thread}/patch-undo");
         daemon.client.post(&path, body).await
     };
-    // It has one meaning, whatever else is said.
+    // The option has the same meaning regardless of the other fields.
     let undone = undo(&talk.thread, json!({ "files": false })).await;
     let undone = undone.expect(201);
     assert_eq!(undone["files"], json!({ "restored": ["a"], "left": [] }));
@@ -163,7 +163,7 @@ async fn files_go_back_with_the_conversation_when_that_is_asked_for() {
     talk.write("a", "1").await;
     talk.write("a", "2").await;
     talk.write("b", "3").await;
-    // Without being asked it leaves them alone.
+    // Unless requested, the files are unchanged.
     let (status, undone) = talk.undo(json!({})).await;
     assert_eq!((status, undone.get("files")), (201, None));
     assert_eq!(talk.read("b").as_deref(), Some("3"));
@@ -207,7 +207,7 @@ async fn edits_of_others_keep_both_as_they_are() {
     assert_eq!(talk.read("a").as_deref(), Some("theirs"));
     assert_eq!(talk.read("b").as_deref(), Some("1"));
     assert_eq!((threads(&daemon).await, talk.turns().await), (1, 2));
-    // The last turn alone has nothing to do with it.
+    // The last turn alone does not concern the file.
     let (status, _) = talk.undo(json!({ "files": true })).await;
     assert_eq!((status, talk.read("b")), (201, None));
 }
@@ -240,11 +240,11 @@ async fn a_turn_is_tried_again_with_the_files_that_it_found() {
     talk.write("b", "2").await;
     let path = format!("{}/retry", talk.thread);
     let retry = async |body: Value| daemon.client.post(&path, body).await;
-    // Without being asked it leaves them alone.
+    // Unless requested, the files are unchanged.
     let answer = retry(json!({ "depth": 1, "prompt": "hello" })).await;
     assert_eq!(answer.expect(201).get("files"), None);
     assert_eq!(talk.read("b").as_deref(), Some("2"));
-    // Over an edit of somebody else neither happens.
+    // If the user has edited a file, neither happens.
     fs::write(daemon.workspace.path().join("a"), "theirs").unwrap();
     let before = threads(&daemon).await;
     let body = json!({ "depth": 1, "prompt": "hello", "files": true });

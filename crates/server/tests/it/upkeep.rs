@@ -82,7 +82,7 @@ async fn a_limit_that_retention_cannot_meet_is_a_metric() {
         daemon.thread(json!({"title": "never removed"})).await;
         let runs = metric(&daemon, "upkeeps_total").await;
         soon(async {
-            // One may have begun before there was a thread.
+            // One maintenance run may have started before the thread existed.
             while metric(&daemon, "upkeeps_total").await < runs + 2 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -138,7 +138,7 @@ async fn a_thread_outlives_its_records() {
     let daemon = setup.start().await;
     assert_eq!(daemon.client.get("/v1/threads").await.expect(200), list);
     assert_eq!(daemon.detail(&thread).await["thread"]["title"], "kept");
-    // Whoever follows is told what is missing, and whoever asks for it why.
+    // A follower learns which records are missing, and a direct request gets the reason.
     let mut events = daemon.events(&thread, 0).await;
     let told = events.until_comment("pruned ").await;
     assert!(told.starts_with("pruned 1-"), "{told}");
@@ -166,7 +166,7 @@ async fn a_daemon_whose_store_does_not_write_is_not_ready() {
     };
     let daemon = setup.start().await;
     daemon.client.get("/ready").await.expect(200);
-    // As long as somebody else holds the database, nothing can be written.
+    // While another process holds the database lock, no write succeeds.
     let disk = rusqlite::Connection::open(directory.join("windlass.db")).unwrap();
     disk.execute_batch("BEGIN IMMEDIATE").unwrap();
     let refused = loop {

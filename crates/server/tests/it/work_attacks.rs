@@ -1,4 +1,4 @@
-//! Tasks, automations and fleets against those who mean no good, or press two buttons at once.
+//! Tasks, automations and fleets with malicious clients and concurrent requests.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn nightly() -> Value {
     json!({"name": "n", "prompt": "hi", "rrule": "FREQ=HOURLY;INTERVAL=1", "status": "paused"})
 }
 
-/// Makes one of each, and returns the paths of them.
+/// Creates one of each, and returns their paths.
 async fn one_of_each(client: &Client) -> Vec<String> {
     let fleet = json!({"tasks": [{"id": "t", "instructions": "hi"}]});
     let mut paths = Vec::new();
@@ -50,7 +50,7 @@ async fn nobody_learns_from_a_refusal_whether_work_of_others_is_there() {
             error
         };
         assert_eq!(said(&path).await, said(&none).await, "{path}");
-        // Another spelling of an id is none.
+        // A non-canonical spelling of an ID is unknown.
         for spelt in [
             with_id(&path, |id| {
                 id.replace(&digits(id), &digits(id).to_uppercase())
@@ -105,7 +105,7 @@ async fn strange_cursors_and_numbers_are_refused_or_find_nothing() {
 #[tokio::test]
 async fn what_is_removed_or_paused_while_it_runs_lets_the_run_end() {
     let daemon = Setup::settings(|settings| {
-        settings.work.as_mut().unwrap().tasks.workers = 1;
+        settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
     let daemon = daemon.start().await;
     let client = &daemon.client;
@@ -139,20 +139,20 @@ async fn what_is_removed_or_paused_while_it_runs_lets_the_run_end() {
 #[tokio::test]
 async fn the_thread_of_a_task_can_be_removed_only_where_no_turn_is_open() {
     let daemon = Setup::settings(|settings| {
-        settings.work.as_mut().unwrap().tasks.workers = 1;
+        settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
     let daemon = daemon.start().await;
     let client = &daemon.client;
     let made = client.post("/v1/tasks", json!({"prompt": "ASK"})).await;
     let id = text(&made.expect(201)["id"]);
-    // Another one has the worker, so this one waits for its answer.
+    // Another task occupies the worker, so this one waits for it.
     let other = client.post("/v1/tasks", json!({"prompt": "hi"})).await;
     until(client, &text(&other.expect(201)["id"]), "completed").await;
     let task = until(client, &id, "running").await;
     let thread = format!("/v1/threads/{}", text(&task["thread_id"]));
     let refused = client.raw("DELETE", &thread, None).await;
     assert_eq!(refused.code(), "turn_active");
-    // Whoever interrupts the turn ends the task.
+    // Interrupting the turn ends the task.
     let turn = format!("{thread}/turns/{}", text(&task["turn_id"]));
     let interrupt = client.post(&format!("{turn}/interrupt"), json!({})).await;
     assert!(interrupt.status < 300, "{:?}", interrupt.body);

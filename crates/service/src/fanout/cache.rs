@@ -1,29 +1,30 @@
-//! Events in the form of the wire, encoded once for all readers.
+//! Events in wire form, encoded once for all readers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use windlass_core::events::Event;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::RuntimeEventEnvelope;
 
 use crate::view::{self, Include};
 
-/// How many bytes of events the cache holds.
+/// Capacity of the cache in bytes.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
-/// What an entry takes beside its text.
+/// Overhead of an entry in addition to its text.
 const ENTRY_BYTES: usize = 256;
 
 /// One record of a thread.
 pub(crate) struct WireRecord {
     pub(crate) seq: u64,
     pub(crate) turn_id: Option<TurnId>,
-    /// `None` for a record that the wire does not show.
+    /// `None` for a record that is not visible on the wire.
     pub(crate) shown: Option<WireEvent>,
 }
 
-/// An event as JSON, without its link to the event before it.
+/// An event as JSON, without its link to the previous event.
 pub(crate) struct WireEvent {
     pub(crate) name: String,
     /// The envelope up to its closing brace.
@@ -53,17 +54,17 @@ impl WireRecord {
 }
 
 impl WireEvent {
-    /// Reads the envelope again, for the few readers that want its fields.
+    /// Parses the envelope, for the few readers that need its fields.
     pub(crate) fn envelope(&self) -> Option<RuntimeEventEnvelope> {
         let json = [&self.json[..], b"}"].concat();
         serde_json::from_slice(&json).ok()
     }
 }
 
-/// Names an entry: the fan-out, the record, and what its readers asked for.
+/// Key of an entry: the fan-out, the record, and the event kinds that its readers include.
 type Key = (u64, u64, Include);
 
-/// The newest entries, within a number of bytes. The oldest goes first.
+/// The newest entries within a byte limit. The oldest is evicted first.
 #[derive(Default)]
 pub(crate) struct WireCache(Mutex<Entries>);
 
@@ -76,12 +77,11 @@ struct Entries {
 
 impl WireCache {
     pub(super) fn get(&self, key: Key) -> Option<Arc<WireRecord>> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.records.get(&key).cloned()
+        self.0.lock().records.get(&key).cloned()
     }
 
     pub(super) fn add(&self, key: Key, record: Arc<WireRecord>) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.0.lock();
         let entries = &mut *entries;
         entries.bytes += record.bytes();
         match entries.records.insert(key, record) {

@@ -1,17 +1,18 @@
-//! Events of threads on their way to many readers.
+//! Fan-out of a thread's events to many readers.
 //!
-//! A reader holds a cursor and no events. All readers of a thread share one [`Fanout`]: an event is read from the journal and
-//! encoded once, and a small cache serves those who want it at about the same time. A reader that falls behind reads
-//! the journal again, so its memory does not grow with what it has not read.
+//! A reader holds a cursor and no events. All readers of a thread share one [`Fanout`]: an event is read from the journal and encoded once, and a
+//! small cache serves readers that need it at about the same time. A reader that lags reads the journal again, so its memory does not grow with its
+//! lag.
 
 mod cache;
 mod text;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use windlass_core::typed_id::SessionId;
 use windlass_store::{Journal, JournalError, StreamKey};
@@ -22,10 +23,10 @@ pub use text::{EventText, PIECE_BYTES};
 use crate::error::Result;
 use crate::view::Include;
 
-/// How many records are read together, and about how many stored bytes.
+/// Records per read, and approximate stored bytes per read.
 const PAGE: usize = 64;
 const PAGE_BYTES: usize = 128 * 1024;
-/// How long a reader waits for a journal that cannot be read.
+/// Delay before a failed journal read is retried.
 const READ_AGAIN: Duration = Duration::from_millis(250);
 
 /// The threads that have readers.
@@ -38,18 +39,18 @@ pub(crate) struct Fanouts {
 
 /// The events of one thread, for all its readers.
 pub(crate) struct Fanout {
-    /// Names it in the cache. The id of a thread would not do: one that was removed can be made again.
+    /// Identifies it in the cache. A thread's ID is not sufficient, because a removed thread can be created again.
     id: u64,
     session_id: SessionId,
     key: StreamKey,
     journal: Arc<dyn Journal>,
     cache: Arc<WireCache>,
     head: watch::Receiver<u64>,
-    /// Lets one reader read what many want.
+    /// Lets one reader read a record that many need.
     reading: tokio::sync::Mutex<()>,
 }
 
-/// What comes next in a thread.
+/// The next step of a reader.
 pub(crate) enum Step {
     Record(Arc<WireRecord>),
     /// Retention has removed these records.
@@ -60,7 +61,7 @@ pub(crate) enum Step {
 }
 
 impl Fanouts {
-    /// Joins the readers of a thread.
+    /// Adds a reader to a thread.
     pub(crate) async fn join(
         &self,
         journal: Arc<dyn Journal>,
@@ -80,7 +81,7 @@ impl Fanouts {
             cache: Arc::clone(&self.cache),
             reading: tokio::sync::Mutex::default(),
         });
-        let mut open = self.table();
+        let mut open = self.open.lock();
         if open.len().is_power_of_two() {
             open.retain(|_, fanout| fanout.strong_count() > 0);
         }
@@ -89,21 +90,17 @@ impl Fanouts {
     }
 
     fn find(&self, session_id: SessionId) -> Option<Arc<Fanout>> {
-        let open = self.table().get(&session_id)?.upgrade()?;
-        // It is an error once the thread was removed.
+        let open = self.open.lock().get(&session_id)?.upgrade()?;
+        // This is an error once the thread is removed.
         open.head.has_changed().is_ok().then_some(open)
-    }
-
-    fn table(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Weak<Fanout>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where one reader of a thread is.
+/// The position of one reader in a thread.
 pub(crate) struct Cursor {
     pub(crate) fanout: Arc<Fanout>,
     pub(crate) include: Include,
-    /// The number of the last record that it was given.
+    /// Sequence number of the last record delivered.
     pub(crate) after: u64,
     head: watch::Receiver<u64>,
 }
@@ -118,7 +115,7 @@ impl Cursor {
         }
     }
 
-    /// Waits for what comes next; `None` when the thread is gone or damaged.
+    /// Waits for the next step; `None` if the thread is removed or damaged.
     pub(crate) async fn step(&mut self) -> Option<Step> {
         loop {
             let head = *self.head.borrow_and_update();
@@ -135,7 +132,7 @@ impl Cursor {
                     self.after = last;
                     return Some(Step::Pruned { first, last });
                 }
-                // The head was shown before the record could be read.
+                // The head was published before the record was readable.
                 Ok(None) => self.head.changed().await.ok()?,
                 Err(JournalError::Unavailable(cause)) => {
                     let session = self.fanout.session_id;
@@ -154,7 +151,7 @@ impl Cursor {
 }
 
 impl Fanout {
-    /// Returns the record with a number; `None` when it is no longer stored.
+    /// Returns the record with a sequence number; `None` if it is no longer stored.
     pub(crate) async fn record(&self, seq: u64, include: Include) -> Option<Arc<WireRecord>> {
         match self.after(seq.saturating_sub(1), include).await {
             Ok(Some(Step::Record(record))) => Some(record).filter(|record| record.seq == seq),
@@ -166,7 +163,7 @@ impl Fanout {
         }
     }
 
-    /// Returns what follows a record.
+    /// Returns the step after a record.
     async fn after(&self, after: u64, include: Include) -> Result<Option<Step>, JournalError> {
         let cached = || self.cache.get((self.id, after + 1, include));
         if let Some(record) = cached() {

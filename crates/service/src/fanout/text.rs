@@ -10,8 +10,8 @@ use crate::view::Include;
 /// The largest piece of an event that is sent at once, in bytes.
 pub const PIECE_BYTES: usize = 8 * 1024;
 
-/// An event between the text before and after it, taken piece by piece. It holds the event only while pieces are taken one after the
-/// other: once a reader has to be waited for, it is [released](Self::release) and read again for the next piece.
+/// An event with the text before and after it, read in pieces. It holds the event only while pieces are taken without a pause: before waiting for a
+/// reader it is [released](Self::release), and read again for the next piece.
 pub struct EventText {
     fanout: Arc<Fanout>,
     include: Include,
@@ -20,12 +20,12 @@ pub struct EventText {
     head: String,
     tail: String,
     json_len: usize,
-    /// How much was taken.
+    /// Bytes taken so far.
     at: usize,
 }
 
 impl EventText {
-    /// Makes the text of a record that is shown; `None` for another.
+    /// Creates the text of a visible record; `None` for any other.
     pub(crate) fn new(
         fanout: Arc<Fanout>,
         include: Include,
@@ -49,18 +49,18 @@ impl EventText {
         self.head.len() + self.json_len + self.tail.len()
     }
 
-    /// Tells whether all pieces were taken.
+    /// Returns whether all pieces were taken.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.at >= self.len()
     }
 
-    /// Gives the event back.
+    /// Drops the event until the next piece is needed.
     pub fn release(&mut self) {
         self.record = None;
     }
 
-    /// Takes the next piece; `None` when the event is no longer stored.
+    /// Returns the next piece; `None` if the event is no longer stored.
     pub async fn next(&mut self) -> Option<Bytes> {
         if self.record.is_none() {
             self.record = Some(self.fanout.record(self.seq, self.include).await?);

@@ -1,5 +1,4 @@
-//! Asking git, which does what a repository's configuration says: in a sandbox, and with everything turned off by which a
-//! repository has programs run.
+//! Runs git, which executes programs that a repository's configuration names: in a sandbox, and with all such settings disabled.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,15 +9,15 @@ use windlass_tools::{Environments, Look, LookError, LookOutput, ShellSettings};
 
 use super::parse::parsed;
 
-/// How long git may take.
+/// Time limit of a git command.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much git may say.
+/// Maximum output of a git command.
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
-/// How many settings of filters are turned off; a repository with more is not looked at.
+/// Maximum number of filter settings to disable; a repository with more is not inspected.
 const MAX_FILTER_SETTINGS: usize = 256;
-/// How much of a complaint is told.
+/// Maximum characters reported of an error message.
 const MAX_TOLD_CHARS: usize = 200;
-/// Where the program may be. The daemon's own `PATH` may lead into a workspace.
+/// Paths to search for the program. The daemon's own `PATH` may contain a workspace.
 const PLACES: &[&str] = &[
     "/usr/bin/git",
     "/usr/local/bin/git",
@@ -26,7 +25,7 @@ const PLACES: &[&str] = &[
     "/run/current-system/sw/bin/git",
     "/opt/homebrew/bin/git",
 ];
-/// Settings that win over the repository's.
+/// Settings that override the repository's.
 const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -44,7 +43,7 @@ const SETTINGS: &[&str] = &[
     "status.submoduleSummary=false",
     "submodule.recurse=false",
 ];
-/// All variables that git gets. Those of the daemon, its keys among them, stay behind.
+/// The complete environment of git. The daemon's variables, including its keys, are not passed on.
 const VARIABLES: &[(&str, &str)] = &[
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_ATTR_NOSYSTEM", "1"),
@@ -59,7 +58,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
 ];
 
-/// Why the state of git is not known.
+/// Why the git state is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unknown {
     #[error("git is not installed")]
@@ -93,11 +92,11 @@ pub(super) async fn ask(
     let filters = git.look(&list, &[]).run(environments, shell).await?;
     let filters = match (filters.exit_code, filters.errors.is_empty()) {
         (Some(0), _) => filter_settings(&filters.output)?,
-        // There are none.
+        // There are no filters.
         (Some(1), true) => Vec::new(),
         _ => return failed(workspace, &filters),
     };
-    // The state of a submodule would be asked of another git, by the submodule's own configuration.
+    // The state of a submodule would be read by another git process, with the submodule's own configuration.
     let status = [
         "status",
         "--porcelain=v2",
@@ -126,7 +125,7 @@ impl Git<'_> {
         let own = VARIABLES.iter();
         let own = own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut variables: BTreeMap<_, _> = own.collect();
-        // As variables, because a filter's name may hold what `-c` takes for the end of a name.
+        // Passed as variables, because a filter's name may contain characters that `-c` treats as the end of a name.
         variables.insert(
             "GIT_CONFIG_COUNT".to_owned(),
             empty_settings.len().to_string(),
@@ -146,8 +145,8 @@ impl Git<'_> {
     }
 }
 
-/// Names the settings by which the repository has files pass through programs, to be emptied. `required` goes with them: a
-/// filter that is required and does nothing is an error.
+/// Returns the settings by which the repository filters files through programs, to be cleared. `required` is cleared too: a required filter without a
+/// program is an error.
 fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
     let mut names: Vec<_> = listed
         .split('\0')
@@ -162,7 +161,7 @@ fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
     }
 }
 
-/// Tells a directory that is no repository, which is known, from a failure.
+/// Distinguishes a directory that is not a repository from a failure.
 fn failed(workspace: &str, seen: &LookOutput) -> Result<WorkspaceStatus, Unknown> {
     if seen.exit_code == Some(128) && seen.errors.contains("not a git repository") {
         return Ok(WorkspaceStatus {

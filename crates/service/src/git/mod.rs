@@ -1,25 +1,26 @@
-//! The state of directories under git, read beside requests and kept for a moment.
+//! The git state of directories, read in the background and cached briefly.
 
 mod ask;
 mod parse;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use windlass_protocol::WorkspaceStatus;
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::settings::Settings;
 
-/// How long a state is good.
+/// How long a cached state is fresh.
 const FRESH: Duration = Duration::from_secs(5);
-/// How long a first look at a directory is waited for.
+/// How long a request waits for the first reading of a directory.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// How many directories are known.
+/// Maximum number of cached directories.
 const MAX_KEPT: usize = 1024;
-/// How many directories are read at once.
+/// Maximum number of concurrent readings.
 const AT_ONCE: usize = 4;
 
 #[derive(Default)]
@@ -35,7 +36,7 @@ pub(crate) struct GitStates {
     environments: Environments,
     shell: ShellSettings,
     places: Arc<Semaphore>,
-    /// Says that a reading is done.
+    /// Notified when a reading completes.
     done: Arc<Notify>,
 }
 
@@ -50,13 +51,9 @@ impl GitStates {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, GitCache> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns what is known of a directory, and has it read again if that is old. Waits for nothing.
+    /// Returns the cached state of a directory, and refreshes it in the background if it is old. Does not wait.
     pub(crate) fn glance(&self, workspace: &str) -> WorkspaceStatus {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let state = known.states.get(workspace);
         let is_fresh = state.is_some_and(|(at, _)| at.elapsed() < FRESH);
         let state = state.map(|(_, state)| state.clone());
@@ -65,20 +62,20 @@ impl GitStates {
             let (states, workspace) = (self.clone(), workspace.to_owned());
             tokio::spawn(async move {
                 states.read(&workspace).await;
-                states.known().reading.remove(&workspace);
+                states.known.lock().reading.remove(&workspace);
                 states.done.notify_waiters();
             });
         }
         state.unwrap_or_else(|| unknown(workspace, "it was not looked at yet; ask again"))
     }
 
-    /// Has directories read of which nothing is known, and waits a moment for it, so that the first list that a client
-    /// asks for tells branches already.
+    /// Reads directories that are not cached and waits briefly, so that a client's first list already contains branches.
     pub(crate) async fn meet(&self, workspaces: &[&str]) {
         let all_known = async {
             loop {
                 let done = self.done.notified();
-                let is_new = |workspace: &&&str| !self.known().states.contains_key(**workspace);
+                let is_new =
+                    |workspace: &&&str| !self.known.lock().states.contains_key(**workspace);
                 let new: Vec<_> = workspaces.iter().filter(is_new).collect();
                 if new.is_empty() {
                     return;
@@ -92,13 +89,13 @@ impl GitStates {
         let _ = tokio::time::timeout(FIRST_LOOK, all_known).await;
     }
 
-    /// Returns the state of a directory as it is now.
+    /// Returns the current state of a directory.
     pub(crate) async fn read(&self, workspace: &str) -> WorkspaceStatus {
-        // It is never closed; without a place nothing would be lost but the limit.
+        // The semaphore is never closed; without a permit, only the limit would be lost.
         let _place = self.places.acquire().await.ok();
         let asked = ask::ask(workspace, &self.environments, &self.shell).await;
         let state = asked.unwrap_or_else(|why| unknown(workspace, &why.to_string()));
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.states.len() >= MAX_KEPT {
             known.states.clear();
         }

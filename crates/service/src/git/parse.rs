@@ -1,4 +1,4 @@
-//! What git says of a directory, counted.
+//! Parses and counts the output of `git status`.
 
 use windlass_protocol::WorkspaceStatus;
 

@@ -1,4 +1,4 @@
-//! Cancelling agents that a model started, and reminding the model of them.
+//! Cancels agents that a model started, and reminds the model of them.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use crate::ids;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// Agents that one nudge names.
+/// Maximum number of agents that one nudge names.
 const MAX_AGENTS: usize = 64;
-/// The name under which a message's metadata marks a nudge.
+/// The metadata key that marks a message as a nudge.
 const NUDGE: &str = "windlass.nudge";
 
-/// Stops the running turn of an agent that works for a thread, or for another agent of it.
+/// Interrupts the running turn of an agent that works for a thread, directly or through another agent.
 impl Handle<op::CancelAgentRun> for Service {
     async fn handle(
         &self,
@@ -50,7 +50,7 @@ impl Handle<op::CancelAgentRun> for Service {
     }
 }
 
-/// Reminds the running turn of a thread of agents that still run. Until its model has read one reminder, there is no second.
+/// Reminds the running turn of a thread of agents that still run. There is no second reminder until the model has read the first.
 impl Handle<op::NudgeAgentRuns> for Service {
     async fn handle(
         &self,
@@ -99,7 +99,7 @@ impl Handle<op::NudgeAgentRuns> for Service {
 }
 
 impl Service {
-    /// Returns those of some agents that still run, each once.
+    /// Returns which of the named agents still run, without duplicates.
     async fn running_agents(
         &self,
         context: &RequestContext,
@@ -122,7 +122,7 @@ impl Service {
         Ok(running)
     }
 
-    /// Finds an agent that works for a thread, or for another agent of it.
+    /// Finds an agent that works for a thread, directly or through another agent.
     async fn agent_of(
         &self,
         context: &RequestContext,

@@ -1,4 +1,4 @@
-//! Agents that models start: threads that work for another one.
+//! Agents that models start: threads that work for another thread.
 
 use windlass_core::items::TurnStatus;
 use windlass_core::typed_id::SessionId;
@@ -18,17 +18,17 @@ use crate::ids;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// How many agents are listed by default, and at most.
+/// Default and maximum number of listed agents.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 200;
 
-/// How many are looked up at a time.
+/// Number of agents that are read at a time.
 const PAGE: usize = 200;
-/// How many pages are looked through for one answer.
+/// Maximum number of pages that are read for one response.
 const PAGES: usize = 16;
-/// The most levels of agents that are counted.
+/// Maximum depth of nested agents that is counted.
 pub(super) const LEVELS: u32 = 16;
-/// The longest objective that is shown, in characters; the thread has it whole.
+/// Maximum length of a displayed objective, in characters; the thread contains the complete text.
 const OBJECTIVE: usize = 500;
 
 pub(super) fn not_found(id: &str) -> ApiError {
@@ -86,7 +86,6 @@ impl Handle<op::ListAgentRuns> for Service {
 }
 
 impl Service {
-    /// Returns one agent.
     pub(super) async fn agent_run(&self, context: &RequestContext, id: &str) -> Result<AgentRun> {
         let found = match ids::parse_thread(id) {
             Some(id) => self.look_up(id).await?,
@@ -99,13 +98,13 @@ impl Service {
         run.ok_or_else(|| not_found(id))
     }
 
-    /// What belongs to others does not exist for an agent.
+    /// For an agent, threads of other owners do not exist.
     pub(super) fn may_see_thread(&self, context: &RequestContext, found: &FoundThread) -> bool {
         let agent = context.caller.agent();
         agent.is_none() || agent == found.thread.agent.as_deref()
     }
 
-    /// Returns how many agents are above a thread.
+    /// Returns the number of threads above this one.
     async fn depth(&self, found: &FoundThread) -> Result<u32> {
         let mut depth = 0;
         let mut parent = parent_of(found);
@@ -118,14 +117,14 @@ impl Service {
         Ok(depth)
     }
 
-    /// Shows a thread as an agent's run; `None` of one that works for no other.
+    /// Returns the agent run of a thread; `None` if the thread does not work for another one.
     async fn shown_run(&self, found: &FoundThread) -> Result<Option<AgentRun>> {
         let (thread, row) = (&found.thread, &found.row);
         let Some(parent) = &thread.parent else {
             return Ok(None);
         };
         let depth = self.depth(found).await?;
-        // The agent above it is one too where it is not the first.
+        // Beyond the first level, the parent is an agent run too.
         let parent_run_id = (depth > 1).then(|| parent.thread_id.clone());
         let turn = match &row.latest {
             Some(latest) => self.queries.turn(&row.stream, latest.id).await?,

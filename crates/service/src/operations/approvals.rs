@@ -1,4 +1,4 @@
-//! Allowing or refusing a call.
+//! Decisions about calls that wait for an approval.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,9 @@ use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
 use crate::json_file::JsonFileError;
-use crate::remembered::RememberedBook;
+use crate::project_approvals::ProjectApprovals;
 use crate::service::Service;
 
-/// Allows or refuses a call that waits for that.
 impl Handle<op::DecideApproval> for Service {
     async fn handle(
         &self,
@@ -60,7 +59,8 @@ impl Handle<op::DecideApproval> for Service {
             (false, false) => runtime.decide_tool_call(session_id, call, allow).await,
         };
         check_taken(decided, not_pending)?;
-        // Behind the decision: one that was not taken allows nothing. Whoever is cut off here is asked once more.
+        // Stored after the decision, because a decision that was not accepted must not allow anything. If the process ends in between, the next such
+        // call needs an approval again.
         if let Some(kept) = to_keep {
             let keeping = tokio::task::spawn_blocking(move || kept.keep()).await;
             keeping
@@ -80,7 +80,7 @@ impl Handle<op::DecideApproval> for Service {
 }
 
 impl Service {
-    /// Finds what is to be kept of a call that waits.
+    /// Returns the record to store for a call that waits.
     async fn call_in_project(&self, session_id: SessionId, wait: &WaitRow) -> Result<ToKeep> {
         let refused = |why: &str| Err(ApiError::field("/remember_for", why));
         let Some(book) = self.settings.remembered.clone() else {
@@ -116,9 +116,9 @@ impl Service {
     }
 }
 
-/// A call that is to be remembered, and where.
+/// A call whose approval is to be stored, and its project.
 struct ToKeep {
-    book: RememberedBook,
+    book: ProjectApprovals,
     root: PathBuf,
     cwd: PathBuf,
     call: ToolCall,

@@ -1,25 +1,28 @@
-//! Text, images and files that come with a prompt.
+//! Text, images and files that are attached to a prompt.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use windlass_core::message::{ContentPart, ImageContentPart};
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_policy::ApprovalAction;
 use windlass_protocol::{ErrorCode, InputPart};
 use windlass_tools::ResolvedWorkspace;
 
 use crate::error::{ApiError, Result};
 use crate::service::Service;
 
+/// The tool whose approval rules apply to paths.
+const READ: &str = "read";
 const MAX_PARTS: usize = 32;
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 const MAX_FILE_BYTES: usize = 1024 * 1024;
-/// All parts of one input together.
+/// Maximum size of all parts of one input together.
 const MAX_TOTAL_BYTES: usize = 16 * 1024 * 1024;
 const MAX_NAME_BYTES: usize = 256;
 
 impl Service {
-    /// Returns the content of an input: its prompt, then its parts. Files are read by the rules of the turn's environment.
+    /// Returns the content of an input: its prompt, then its parts. Reading files is subject to the rules of the turn's environment.
     pub(super) async fn content(
         &self,
         thread: &ThreadRecord,
@@ -36,6 +39,7 @@ impl Service {
             let text = format!("an input has at most {MAX_PARTS} parts");
             return Err(ApiError::field("/input", text));
         }
+        self.check_rules(&parts)?;
         let at = self.turn_environment(thread, environment_id)?;
         let at = TurnEnvironment::new(&at.environment_id, &at.cwd);
         let environments = self.settings.environments.clone();
@@ -49,16 +53,36 @@ impl Service {
         content.extend(read.await.map_err(ApiError::internal)??);
         Ok(content)
     }
+
+    /// Rejects a path that the operator's rules deny to the tool that reads files. Otherwise, a client could give the model files that the model may
+    /// not read.
+    fn check_rules(&self, parts: &[InputPart]) -> Result<()> {
+        let rules = self.runtime.approval_rules();
+        for (n, part) in parts.iter().enumerate() {
+            let (InputPart::Image { path, .. } | InputPart::File { path, .. }) = part else {
+                continue;
+            };
+            let arguments = serde_json::json!({ "path": path });
+            if path.is_some() && rules.decide(READ, &arguments, false) == ApprovalAction::Deny {
+                let pointer = format!("/input/{n}/path");
+                return Err(ApiError::field(
+                    &pointer,
+                    "an approval rule denies this path",
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Where the bytes of a part come from.
+/// The source of a part's bytes.
 enum Source {
     Inline(Vec<u8>),
     Path(String),
 }
 
 struct PartReader<'a> {
-    /// `None` if the environment cannot be opened; parts with a path are then refused.
+    /// `None` if the environment cannot be opened; parts with a path are then rejected.
     workspace: Option<&'a ResolvedWorkspace>,
 }
 
@@ -78,7 +102,7 @@ impl PartReader<'_> {
         Ok(content)
     }
 
-    /// Returns the part with the number of its bytes.
+    /// Returns the part and its size in bytes.
     fn read(&self, pointer: &str, part: InputPart) -> Result<(ContentPart, usize)> {
         match part {
             InputPart::Text { text } => {
@@ -153,7 +177,7 @@ fn one_of(
 
 fn decoded(pointer: &str, data: &str) -> Result<Vec<u8>> {
     let pointer = format!("{pointer}/data");
-    // Four characters are three bytes.
+    // In base64, four characters encode three bytes.
     if data.len() / 4 > MAX_IMAGE_BYTES.div_ceil(3) {
         let text = format!("an image has at most {MAX_IMAGE_BYTES} bytes");
         return Err(ApiError::field(&pointer, text));
@@ -178,7 +202,7 @@ fn image(pointer: &str, bytes: &[u8], declared: Option<String>) -> Result<ImageC
     })
 }
 
-/// Reads the type of an image from its first bytes.
+/// Detects the type of an image from its first bytes.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -203,7 +227,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The name is put between quotes in what the model reads.
+/// The model reads the name in quotes, so it must not contain any.
 fn check_name(pointer: &str, name: &str) -> Result<()> {
     let is_plain = |c: char| !c.is_control() && !matches!(c, '"' | '<' | '>');
     if !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(is_plain) {

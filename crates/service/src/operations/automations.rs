@@ -1,11 +1,11 @@
-//! Automations: making, changing and running them.
+//! Creates, changes and runs automations.
 
+use windlass_jobs::{
+    Automation, AutomationId, AutomationStatus, JobError, JobSpec, MissedRuns, Plan,
+};
 use windlass_protocol::api::{Call, Page};
 use windlass_protocol::operations as op;
 use windlass_protocol::{AutomationRecord, AutomationRunRecord, ErrorCode, PatchAutomation};
-use windlass_work::{
-    Automation, AutomationId, AutomationStatus, MissedRuns, Plan, WorkError, WorkSpec,
-};
 
 use super::start::said;
 use super::tasks::{DEFAULT_LIMIT, MAX_LIMIT};
@@ -14,12 +14,12 @@ use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
+use crate::jobs::{automation_record, run_record, thread_for};
 use crate::service::Service;
-use crate::work::{automation_record, run_record, thread_for};
 
-/// How many are read at a time.
+/// Number of automations that are read at a time.
 const PAGE: usize = 32;
-/// How many bytes of prompts a list shows whole, and how much of each beyond.
+/// Maximum total size of complete prompts in a list, and the length of shortened prompts beyond it.
 pub(super) const LIST_BYTES: usize = 4 * 1024 * 1024;
 const SHORT_CHARS: usize = 200;
 
@@ -43,7 +43,6 @@ fn status(status: windlass_protocol::AutomationStatus) -> AutomationStatus {
     }
 }
 
-/// Makes an automation.
 impl Handle<op::CreateAutomation> for Service {
     async fn handle(
         &self,
@@ -52,12 +51,12 @@ impl Handle<op::CreateAutomation> for Service {
     ) -> Result<AutomationRecord> {
         context.unknown_fields.refuse_limits()?;
         let request = call.request;
-        let automations = &self.work()?.automations;
+        let automations = &self.jobs()?.automations;
         self.check_serving()?;
         let policy = stored_options(request.policy());
         let plan = Plan {
             name: request.name,
-            spec: WorkSpec {
+            spec: JobSpec {
                 policy,
                 prompt: request.prompt,
                 workspace: None,
@@ -88,7 +87,7 @@ impl Handle<op::ListAutomations> for Service {
         context: &RequestContext,
         _: Call<op::ListAutomations>,
     ) -> Result<Page<AutomationRecord>> {
-        let automations = &self.work()?.automations;
+        let automations = &self.jobs()?.automations;
         let mut listed: Vec<Automation> = Vec::new();
         let (mut before, mut bytes) = (None, 0);
         loop {
@@ -97,7 +96,7 @@ impl Handle<op::ListAutomations> for Service {
             let is_last = page.len() < PAGE;
             let mine = page.into_iter();
             for mut one in mine.filter(|one| context.caller.may_see(&one.owner)) {
-                // Whoever wants the whole of it asks for that one.
+                // The complete prompt is available from the automation itself.
                 if bytes > LIST_BYTES {
                     one.plan.spec.prompt = beginning(&one.plan.spec.prompt);
                 }
@@ -108,14 +107,13 @@ impl Handle<op::ListAutomations> for Service {
                 break;
             }
         }
-        // Ids that come from requests do not sort by time.
+        // IDs that derive from requests do not sort by time.
         listed.sort_by_key(|one| std::cmp::Reverse(one.created_at));
         let records: Result<Vec<_>> = listed.iter().map(automation_record).collect();
         Ok(records?.into())
     }
 }
 
-/// Returns an automation.
 impl Handle<op::GetAutomation> for Service {
     async fn handle(
         &self,
@@ -127,7 +125,7 @@ impl Handle<op::GetAutomation> for Service {
     }
 }
 
-/// Changes an automation. Its runs are begun for its owner, so that one must be allowed what it then does.
+/// Changes an automation. Its runs start with the rights of its owner, so the owner must be allowed everything that the changed automation does.
 impl Handle<op::PatchAutomation> for Service {
     async fn handle(
         &self,
@@ -137,7 +135,7 @@ impl Handle<op::PatchAutomation> for Service {
         context.unknown_fields.refuse_limits()?;
         let id = &call.path.id;
         let request = call.request;
-        let automations = &self.work()?.automations;
+        let automations = &self.jobs()?.automations;
         let before = self.find_changeable(context, id).await?;
         if request == PatchAutomation::default() {
             return Err(ApiError::new(
@@ -164,7 +162,7 @@ impl Handle<op::PatchAutomation> for Service {
     }
 }
 
-/// Removes an automation, and returns it as it was.
+/// Deletes an automation, and returns its last state.
 impl Handle<op::DeleteAutomation> for Service {
     async fn handle(
         &self,
@@ -173,12 +171,12 @@ impl Handle<op::DeleteAutomation> for Service {
     ) -> Result<AutomationRecord> {
         let id = &call.path.id;
         let found = self.find_changeable(context, id).await?;
-        self.work()?.automations.remove(found.id).await?;
+        self.jobs()?.automations.remove(found.id).await?;
         automation_record(&found)
     }
 }
 
-/// Runs an automation now.
+/// Runs an automation immediately.
 impl Handle<op::RunAutomation> for Service {
     async fn handle(
         &self,
@@ -187,14 +185,14 @@ impl Handle<op::RunAutomation> for Service {
     ) -> Result<AutomationRunRecord> {
         let id = &call.path.id;
         let found = self.find_automation(context, id).await?;
-        let automations = &self.work()?.automations;
+        let automations = &self.jobs()?.automations;
         let run = automations.run_now(found.id, context.repeatable.as_deref());
         let run = run.await?;
         Ok(run_record(self, &run))
     }
 }
 
-/// Lets an automation run by itself no more.
+/// Stops the schedule of an automation.
 impl Handle<op::PauseAutomation> for Service {
     async fn handle(
         &self,
@@ -203,11 +201,11 @@ impl Handle<op::PauseAutomation> for Service {
     ) -> Result<AutomationRecord> {
         let id = &call.path.id;
         let found = self.find_changeable(context, id).await?;
-        automation_record(&self.work()?.automations.pause(found.id).await?)
+        automation_record(&self.jobs()?.automations.pause(found.id).await?)
     }
 }
 
-/// Lets an automation run by itself again.
+/// Restarts the schedule of an automation.
 impl Handle<op::ResumeAutomation> for Service {
     async fn handle(
         &self,
@@ -216,7 +214,7 @@ impl Handle<op::ResumeAutomation> for Service {
     ) -> Result<AutomationRecord> {
         let id = &call.path.id;
         let found = self.find_changeable(context, id).await?;
-        automation_record(&self.work()?.automations.resume(found.id).await?)
+        automation_record(&self.jobs()?.automations.resume(found.id).await?)
     }
 }
 
@@ -230,21 +228,21 @@ impl Handle<op::ListAutomationRuns> for Service {
         let id = &call.path.id;
         let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
         let found = self.find_automation(context, id).await?;
-        let runs = self.work()?.automations.runs(found.id, None, limit).await?;
+        let runs = self.jobs()?.automations.runs(found.id, None, limit).await?;
         let runs: Vec<_> = runs.iter().map(|run| run_record(self, run)).collect();
         Ok(runs.into())
     }
 }
 
 impl Service {
-    /// Refuses what no run could begin with.
+    /// Rejects a plan with which no run could start.
     fn check_plan(&self, context: &RequestContext, plan: &Plan) -> Result<()> {
         said(&plan.spec.prompt)?;
         plan.check_bounds()?;
         for directory in &plan.cwds {
             self.workspace(directory)?;
         }
-        let spec = WorkSpec {
+        let spec = JobSpec {
             workspace: plan.cwds.first().cloned(),
             ..plan.spec.clone()
         };
@@ -252,19 +250,19 @@ impl Service {
         Ok(())
     }
 
-    /// Finds an automation; what belongs to others does not exist for an agent.
+    /// Finds an automation. For an agent, automations of other owners do not exist.
     async fn find_automation(&self, context: &RequestContext, id: &str) -> Result<Automation> {
-        let automations = &self.work()?.automations;
+        let automations = &self.jobs()?.automations;
         let parsed: AutomationId = ids::exact(id).ok_or_else(|| not_found(id))?;
         match automations.get(parsed).await {
             Ok(found) if context.caller.may_see(&found.owner) => Ok(found),
-            // In the same words, so that nobody learns whether there is one.
-            Ok(_) | Err(WorkError::NotFound { .. }) => Err(not_found(id)),
+            // The same error, so that it does not reveal whether the automation exists.
+            Ok(_) | Err(JobError::NotFound { .. }) => Err(not_found(id)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Finds an automation that clients can change.
+    /// Finds an automation that clients may change.
     async fn find_changeable(&self, context: &RequestContext, id: &str) -> Result<Automation> {
         let found = self.find_automation(context, id).await?;
         if found.is_declared() {
@@ -278,7 +276,7 @@ impl Service {
     }
 }
 
-/// Puts what a request names in the place of what was there.
+/// Applies the fields of a request to a plan.
 fn change(plan: &mut Plan, request: &PatchAutomation) {
     fn set<T: Clone>(place: &mut T, value: Option<&T>) {
         if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! How much a thread and its turns may use, as clients say it. The runtime takes the least of this and what the operator allows.
+//! Budgets that clients set for a thread and its turns. The runtime enforces the strictest of these and the operator's limits.
 
 use windlass_core::budget::{Budget as Limits, Budgets, micro_usd};
 use windlass_core::thread_record::ThreadRecord;
@@ -8,10 +8,10 @@ use super::thread_record::wire_budget;
 use crate::error::{ApiError, Result};
 use crate::tokens::Caller;
 
-/// The most that can be said in US dollars: more could not be counted.
+/// Maximum amount in US dollars; larger amounts would overflow.
 const MAX_USD: f64 = 1e9;
 
-/// Reads what a client says; returns `None` where it limits nothing.
+/// Validates a client's budget; `None` if it limits nothing.
 pub(super) fn checked(budget: Option<Budget>) -> Result<Option<Budget>> {
     let amounts = budget.iter().flat_map(|budget| {
         [
@@ -28,7 +28,7 @@ pub(super) fn checked(budget: Option<Budget>) -> Result<Option<Budget>> {
     Ok(budget.filter(|budget| *budget != Budget::default()))
 }
 
-/// Returns what a turn of a thread may use, of which its own wishes are a part.
+/// Returns the limits of a turn: those of the thread and those of the request.
 pub(super) fn of_turn(thread: &ThreadRecord, turn: Option<Budget>) -> Result<Option<Budgets>> {
     let turn = checked(turn)?.map(|budget| budgets(&budget));
     let thread = thread.budget.as_ref();
@@ -57,7 +57,7 @@ fn budgets(budget: &Budget) -> Budgets {
 }
 
 impl Caller {
-    /// An agent may give itself less, and not more.
+    /// An agent may lower its own budget, but not raise it.
     pub(super) fn check_raise(
         &self,
         before: Option<&Budget>,

@@ -1,4 +1,4 @@
-//! Making the history shorter for the model.
+//! Compacts the history that the model reads.
 
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// Why, when nobody says.
+/// The default reason.
 const REASON: &str = "Manual context compaction";
 
-/// Starts a turn that makes the history shorter.
+/// Starts a turn that compacts the history.
 impl Handle<op::CompactThread> for Service {
     async fn handle(
         &self,

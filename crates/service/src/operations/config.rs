@@ -1,4 +1,4 @@
-//! What the daemon is set to. What threads get whose clients say nothing can be changed at once; the rest is in the configuration file.
+//! The daemon's settings. Defaults for new threads can be changed at runtime; other settings are in the configuration file.
 
 use serde_json::json;
 use windlass_policy::ApprovalAction;
@@ -8,12 +8,12 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Mode};
 
 use super::RequestContext;
-use crate::chosen::{Choices, Chosen};
+use crate::effective_settings::{EffectiveSettings, Overrides};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// What can be set at once.
+/// Keys that can be changed at runtime.
 const SETTABLE: [&str; 6] = [
     "model",
     "default_model",
@@ -22,7 +22,7 @@ const SETTABLE: [&str; 6] = [
     "default_mode",
     "allow_shell",
 ];
-/// What clients know under another name and the configuration file holds.
+/// Keys under which clients know settings of the configuration file.
 const IN_FILE: [(&str, &str); 10] = [
     ("approval_mode", "approvals.default"),
     ("approval_policy", "approvals.default"),
@@ -35,19 +35,19 @@ const IN_FILE: [(&str, &str); 10] = [
     ("subagents_max_depth", "subagents.max_depth"),
     ("sandbox_mode", "shell.sandbox"),
 ];
-/// How long a word for the effort may be.
+/// Maximum length of a reasoning effort.
 const MAX_EFFORT_BYTES: usize = 32;
-/// What clients write for "as it is configured".
+/// The value that clients send to restore the configured setting.
 const AUTO: &str = "auto";
 
-/// A change that is checked and not made yet.
+/// A validated change that is not applied yet.
 struct Change {
     value: String,
-    make: Box<dyn FnOnce(&mut Choices) + Send>,
+    make: Box<dyn FnOnce(&mut Overrides) + Send>,
 }
 
 impl Change {
-    fn new(value: impl Into<String>, make: impl FnOnce(&mut Choices) + Send + 'static) -> Self {
+    fn new(value: impl Into<String>, make: impl FnOnce(&mut Overrides) + Send + 'static) -> Self {
         Self {
             value: value.into(),
             make: Box::new(make),
@@ -55,11 +55,10 @@ impl Change {
     }
 }
 
-/// Tells what the daemon is set to.
 impl Handle<op::GetConfig> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::GetConfig>) -> Result<RuntimeConfig> {
         let (chosen, host) = (self.chosen(), &self.settings.config);
-        let policy = &chosen.choices.policy;
+        let policy = &chosen.overrides.policy;
         let model = chosen.models.usual().to_owned();
         let provider = chosen.provider().to_owned();
         let entry = chosen.providers.iter().find(|entry| entry.id == provider);
@@ -98,7 +97,7 @@ impl Handle<op::GetConfig> for Service {
     }
 }
 
-/// Sets one thing, if it can be set while the daemon runs; or only checks it.
+/// Changes one setting if it can be changed at runtime, or only validates the change.
 impl Handle<op::SetConfig> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::SetConfig>) -> Result<ConfigSet> {
         let request = call.request;
@@ -121,7 +120,7 @@ impl Handle<op::SetConfig> for Service {
     }
 }
 
-/// Asks another provider when no model is named.
+/// Changes the provider of threads that name no model.
 impl Handle<op::SwitchProvider> for Service {
     async fn handle(
         &self,
@@ -132,7 +131,7 @@ impl Handle<op::SwitchProvider> for Service {
         let request = call.request;
         let model = self.model_of(&self.chosen(), id, request.model.as_deref())?;
         let chosen = self
-            .choose(|choices| choices.policy.model = Some(model))
+            .choose(|overrides| overrides.policy.model = Some(model))
             .await?;
         let model = chosen.models.usual().to_owned();
         Ok(SwitchedProvider {
@@ -144,7 +143,7 @@ impl Handle<op::SwitchProvider> for Service {
     }
 }
 
-/// Reads the configuration file again.
+/// Reloads the configuration file.
 impl Handle<op::ReloadConfig> for Service {
     async fn handle(
         &self,
@@ -154,17 +153,17 @@ impl Handle<op::ReloadConfig> for Service {
         let Some(reload) = &self.settings.config.reload else {
             return Err(ApiError::not_implemented("reading the configuration again"));
         };
-        // What was read last counts last.
+        // Reloads run one after the other, so that the last one read is the last one applied.
         let _alone = self.changing.lock("reading the configuration").await;
         let reloaded = reload.reload().await.map_err(|why| {
             let text =
                 format!("the configuration cannot be used, and everything stays as it was: {why}");
             ApiError::new(ErrorCode::ConfigInvalid, text)
         })?;
-        if self.carries_work_out()
-            && let Some(work) = &self.work
+        if self.runs_jobs()
+            && let Some(jobs) = &self.jobs
         {
-            work.automations.declare(reloaded.automations).await?;
+            jobs.automations.declare(reloaded.automations).await?;
         }
         self.configure(reloaded.models, reloaded.providers).await;
         self.retry_held_jobs().await;
@@ -195,8 +194,8 @@ impl Service {
             "model" | "default_model" => self.model_change(value),
             "provider" => {
                 let model = self.model_of(&self.chosen(), value, None)?;
-                Ok(Change::new(value, |choices| {
-                    choices.policy.model = Some(model)
+                Ok(Change::new(value, |overrides| {
+                    overrides.policy.model = Some(model)
                 }))
             }
             "reasoning_effort" => effort_change(value),
@@ -206,10 +205,10 @@ impl Service {
         }
     }
 
-    /// A bare name is one of the provider that is asked now.
+    /// A model name without a provider belongs to the current provider.
     fn model_change(&self, value: &str) -> Result<Change> {
         if value.is_empty() || value == AUTO {
-            return Ok(Change::new(AUTO, |choices| choices.policy.model = None));
+            return Ok(Change::new(AUTO, |overrides| overrides.policy.model = None));
         }
         let chosen = self.chosen();
         let models = &chosen.models;
@@ -219,13 +218,18 @@ impl Service {
             false => format!("{}/{value}", chosen.provider()),
         };
         let name = checked_model(&chosen, &name)?;
-        Ok(Change::new(name.clone(), |choices| {
-            choices.policy.model = Some(name)
+        Ok(Change::new(name.clone(), |overrides| {
+            overrides.policy.model = Some(name)
         }))
     }
 
-    /// Returns the name of a provider's model: the one that is wished, else its usual one.
-    fn model_of(&self, chosen: &Chosen, id: &str, wished: Option<&str>) -> Result<String> {
+    /// Returns the name of a provider's model: the requested one, else the provider's default.
+    fn model_of(
+        &self,
+        chosen: &EffectiveSettings,
+        id: &str,
+        wished: Option<&str>,
+    ) -> Result<String> {
         let provider = self.provider(chosen, id)?;
         if !provider.usable {
             let text = format!(
@@ -248,15 +252,15 @@ impl Service {
     }
 }
 
-fn checked_model(chosen: &Chosen, name: &str) -> Result<String> {
+fn checked_model(chosen: &EffectiveSettings, name: &str) -> Result<String> {
     let name = chosen.models.name(Some(name));
     name.map_err(|error| error.at("/value"))
 }
 
 fn effort_change(value: &str) -> Result<Change> {
     if value.is_empty() || value == AUTO {
-        return Ok(Change::new(AUTO, |choices| {
-            choices.policy.reasoning_effort = None
+        return Ok(Change::new(AUTO, |overrides| {
+            overrides.policy.reasoning_effort = None
         }));
     }
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -265,27 +269,27 @@ fn effort_change(value: &str) -> Result<Change> {
         return Err(ApiError::field("/value", text));
     }
     let effort = value.to_owned();
-    Ok(Change::new(value, |choices| {
-        choices.policy.reasoning_effort = Some(effort)
+    Ok(Change::new(value, |overrides| {
+        overrides.policy.reasoning_effort = Some(effort)
     }))
 }
 
 fn mode_change(value: &str) -> Result<Change> {
     if value.is_empty() {
-        return Ok(Change::new(Mode::default().as_str(), |choices| {
-            choices.policy.mode = None
+        return Ok(Change::new(Mode::default().as_str(), |overrides| {
+            overrides.policy.mode = None
         }));
     }
     let mode: Mode = value
         .parse()
         .map_err(|error| ApiError::field("/value", format!("{error}")))?;
-    // Threads of other people would begin without approvals, and nobody would have asked for it.
+    // It would disable approvals in threads of other clients, which did not ask for it.
     if mode == Mode::Yolo {
         let text = "no thread begins without approvals unless its client says so; name the mode when you make the thread";
         return Err(ApiError::field("/value", text));
     }
-    Ok(Change::new(mode.as_str(), move |choices| {
-        choices.policy.mode = Some(mode.to_string())
+    Ok(Change::new(mode.as_str(), move |overrides| {
+        overrides.policy.mode = Some(mode.to_string())
     }))
 }
 
@@ -297,8 +301,8 @@ fn shell_change(value: &str) -> Result<Change> {
         _ => return Err(ApiError::field("/value", "write true or false")),
     };
     let shown = allowed.unwrap_or(true).to_string();
-    Ok(Change::new(shown, move |choices| {
-        choices.policy.allow_shell = allowed
+    Ok(Change::new(shown, move |overrides| {
+        overrides.policy.allow_shell = allowed
     }))
 }
 
@@ -320,7 +324,7 @@ fn refused(key: &str, file_keys: &[String]) -> ApiError {
     ApiError::new(ErrorCode::UnknownSetting, text).with(json!({ "settable": SETTABLE }))
 }
 
-/// Tells whether a key is one that a file may have, or a table of such.
+/// Returns whether a key is valid in a configuration file, or a table of valid keys.
 fn is_part_of(key: &str, known: &str) -> bool {
     let mut known = known.split('.');
     key.split('.').all(|part| {

@@ -1,4 +1,4 @@
-//! How much of a model's window a conversation takes.
+//! Estimates how much of a model's context window a conversation uses.
 
 use windlass_core::message::Controls;
 use windlass_core::turn_request::TurnRequest;
@@ -27,7 +27,7 @@ impl Handle<op::GetThreadContext> for Service {
     }
 }
 
-/// Estimates the next model call of a thread that would begin with a saved session.
+/// Estimates the next model call of a thread that would be resumed from a saved session.
 impl Handle<op::GetSessionContext> for Service {
     async fn handle(
         &self,
@@ -55,7 +55,7 @@ impl Service {
             turn: Some(Box::new(turn)),
             ..Controls::default()
         };
-        // The context of a turn is assembled: its future is large.
+        // Assembling the context of a turn makes the future large.
         let usage = Box::pin(self.runtime.context_usage(found.id, controls, at)).await?;
         let window = usage.window_tokens;
         let used = usage.estimated_tokens.min(window);

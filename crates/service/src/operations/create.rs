@@ -1,4 +1,4 @@
-//! Making a thread.
+//! Creates threads.
 
 use std::path::Path;
 
@@ -22,16 +22,16 @@ use crate::settings::Access;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 
-/// An empty text is none.
+/// Treats a blank text as absent.
 pub(super) fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
 
-/// How long the title of a thread may be, in letters, and its other short texts, in bytes: every list has them.
+/// Maximum length of a thread's title, in characters, and of its other short texts, in bytes. Every list contains them.
 const TITLE_CHARS: usize = 1_000;
 const SHORT_BYTES: usize = 256;
 
-/// Refuses a title that is too long.
+/// Rejects a title that is too long.
 pub(super) fn check_title(title: Option<&str>) -> Result<()> {
     let count = title.map_or(0, |title| title.chars().count());
     match count > TITLE_CHARS {
@@ -43,7 +43,7 @@ pub(super) fn check_title(title: Option<&str>) -> Result<()> {
     }
 }
 
-/// Refuses a text that is too long for what it is.
+/// Rejects a short text that is too long.
 pub(super) fn check_short(name: &str, text: Option<&str>) -> Result<()> {
     let count = text.map_or(0, str::len);
     match count > SHORT_BYTES {
@@ -68,7 +68,6 @@ fn check_texts(request: &CreateThread) -> Result<()> {
     Ok(())
 }
 
-/// Makes a thread.
 impl Handle<op::CreateThread> for Service {
     async fn handle(
         &self,
@@ -85,7 +84,7 @@ impl Handle<op::CreateThread> for Service {
 }
 
 impl Service {
-    /// Checks everything that a client wants of a new thread; nothing is kept yet.
+    /// Validates a client's request for a new thread; nothing is stored yet.
     pub(crate) fn draft(
         &self,
         context: &RequestContext,
@@ -96,7 +95,7 @@ impl Service {
         context.caller.check_trust(&options)?;
         check_texts(&request)?;
         let chosen = self.chosen();
-        let (models, usual) = (&chosen.models, &chosen.choices);
+        let (models, usual) = (&chosen.models, &chosen.overrides);
         let backend = self.backend(filled(request.backend))?;
         options.backend.clone_from(&backend);
         options.reasoning_effort = filled(options.reasoning_effort);
@@ -144,10 +143,11 @@ impl Service {
         })
     }
 
-    /// Returns the agent of others that carries the turns of a thread with this backend. Names of APIs are the daemon's own loop.
+    /// Returns the external agent that runs the turns of a thread with this backend; `None` if it is an API backend, which uses the daemon's own
+    /// loop.
     pub(super) fn carrier<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
         let carrier = backend.filter(|_| self.is_external(backend));
-        // It works with the operator's login, and so not for everybody who can reach the port.
+        // An external agent uses the operator's login, so it must not run for unauthenticated clients.
         if carrier.is_some() && matches!(self.settings.access, Access::Open) {
             return Err(ApiError::field(
                 "/backend",
@@ -157,12 +157,12 @@ impl Service {
         Ok(carrier)
     }
 
-    /// Tells whether an external agent runs the turns of a thread with this backend.
+    /// Returns whether an external agent runs the turns of a thread with this backend.
     pub(super) fn is_external(&self, backend: Option<&str>) -> bool {
         backend.is_some_and(|name| !self.settings.api_backends.contains_key(name))
     }
 
-    /// Checks that a backend is one that can carry turns here.
+    /// Checks that a backend is available.
     fn backend(&self, named: Option<String>) -> Result<Option<String>> {
         let Some(name) = named else {
             return Ok(None);
@@ -185,14 +185,15 @@ impl Service {
         Ok(Some(name))
     }
 
-    /// Resolves a directory inside of the environment `local`.
+    /// Resolves a directory in the environment `local`.
     pub(super) fn workspace(&self, path: &str) -> Result<String> {
         let path = inside(&self.fixed.local, Path::new(path))?;
         self.refuse_hidden(&path)?;
         Ok(path.display().to_string())
     }
 
-    /// Finds the thread that the same request has made already: its id derives from the request, however old it is.
+    /// Finds the thread that an earlier attempt of the same request created. Its ID derives from the request, so the age of that attempt does not
+    /// matter.
     pub(super) async fn made_before(
         &self,
         context: &RequestContext,
@@ -203,24 +204,24 @@ impl Service {
         }
     }
 
-    /// Returns the id of a new thread: derived from the request if that has an idempotency key, else random. Call
-    /// [`made_before`](Self::made_before) first.
+    /// Returns the ID of a new thread: derived from the request if that has an idempotency key, else random. Call [`made_before`](Self::made_before)
+    /// first.
     pub(super) fn new_thread_id(&self, context: &RequestContext) -> SessionId {
         let derived = context.repeatable.as_deref().map(ids::made_by);
         derived.unwrap_or_default()
     }
 
-    /// Takes room for one more thread.
+    /// Reserves room for one more thread; fails if a limit on threads is reached.
     pub(super) async fn take_room(&self, context: &RequestContext) -> Result<()> {
         let (queries, limits) = (&*self.queries, &self.settings.limits);
         if let Some(agent) = context.caller.agent() {
             let of_agent = limits.threads_of_agent;
-            self.rooms.take_of(queries, agent, of_agent).await?;
+            self.thread_quota.take_of(queries, agent, of_agent).await?;
         }
-        self.rooms.take(queries, limits.threads).await
+        self.thread_quota.take(queries, limits.threads).await
     }
 
-    /// Keeps a thread, with its first record.
+    /// Stores a thread with its first record.
     pub(super) async fn open_thread(
         &self,
         context: &RequestContext,
@@ -230,7 +231,7 @@ impl Service {
         self.open_thread_as(context, id, record).await
     }
 
-    /// Keeps a thread under an id that no thread has.
+    /// Stores a thread under an unused ID.
     pub(crate) async fn open_thread_as(
         &self,
         context: &RequestContext,

@@ -1,7 +1,9 @@
-//! A whole thread, or one turn of it: a cut at one number, written while it is read.
+//! A thread or one of its turns: a consistent snapshot at one sequence number, serialized while it is read.
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::Value;
+use windlass_core::events::EventData;
 use windlass_core::items::{Wait, wait_change};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::api::Call;
@@ -9,6 +11,7 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{
     ErrorCode, PendingApproval, PendingToolCall, PendingUserInput, ThreadDetail, Turn, TurnDetail,
 };
+use windlass_runtime::output_value;
 use windlass_store::StreamKey;
 use windlass_store::queries::{ThreadOutline, TurnRow};
 
@@ -19,19 +22,22 @@ use crate::service::Service;
 use crate::threads::{FoundThread, ItemReader, turn_of};
 use crate::{ids, view};
 
-/// How many bytes of an answer are written together.
+/// Size of a chunk of a response, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// A longer chunk is written without spare capacity, and without its records in memory.
+/// A longer chunk is sent without spare capacity, and its records are released from memory.
 const LONG_CHUNK_BYTES: usize = 64 * 1024;
-/// How many records a thread may have whose answer is tried in memory first.
+/// Maximum number of records of a thread whose response may be built in memory.
 const FEW_RECORDS: u64 = 4_096;
+
+/// Among how many of a turn's last records its final answer is: one commit ends the answer and the turn.
+const LAST_RECORDS: usize = 16;
 
 /// A thread with its newest turns, without their items.
 pub(crate) struct OpenThread {
     pub(crate) found: FoundThread,
-    /// The turns that are shown, oldest first.
+    /// The turns in the response, oldest first.
     pub(crate) turns: Vec<TurnRow>,
-    /// All turns that may wait for something.
+    /// All turns that may wait for input.
     waiting: Vec<TurnRow>,
 }
 
@@ -42,7 +48,7 @@ impl OpenThread {
     }
 }
 
-/// What comes after the items of a thread, in the order of [`ThreadDetail`](windlass_protocol::ThreadDetail).
+/// The fields that follow the items of a thread, in the order of [`ThreadDetail`](windlass_protocol::ThreadDetail).
 #[derive(Serialize)]
 struct AfterItems {
     latest_seq: u64,
@@ -51,19 +57,19 @@ struct AfterItems {
     pending_dynamic_tool_calls: Vec<PendingToolCall>,
 }
 
-/// A part of an answer.
+/// A part of a response.
 enum Part {
     Text(Vec<u8>),
     Turns(SessionId, std::vec::IntoIter<TurnRow>),
     Items(Box<ItemReader>),
 }
 
-/// An answer with items. It is written chunk by chunk, and what comes later is not read before.
+/// A response with items. It is written chunk by chunk, and later parts are not read ahead.
 pub struct DetailJson {
     parts: std::vec::IntoIter<Part>,
     current: Option<Part>,
     needs_comma: bool,
-    /// How many records its thread has.
+    /// Number of records of the thread.
     records: u64,
 }
 
@@ -105,7 +111,7 @@ impl DetailJson {
             }
         }
         if chunk.len() > LONG_CHUNK_BYTES {
-            // The client may take its time to read it.
+            // A slow client may retain the chunk for a while.
             chunk.shrink_to_fit();
             if let Some(Part::Items(items)) = &mut self.current {
                 items.release();
@@ -114,7 +120,7 @@ impl DetailJson {
         Ok((!chunk.is_empty()).then(|| chunk.into()))
     }
 
-    /// Writes all of it, if its thread has few records and it has at most so many bytes.
+    /// Returns the complete response if its thread has few records and it has at most `most` bytes, else `None`.
     pub async fn whole(mut self, most: usize) -> Result<Option<Vec<u8>>> {
         if self.records > FEW_RECORDS {
             return Ok(None);
@@ -130,7 +136,7 @@ impl DetailJson {
     }
 }
 
-/// Adds an element of a list; tells that there may be more.
+/// Adds an element of a list; returns that there may be more.
 fn add(chunk: &mut Vec<u8>, needs_comma: &mut bool, value: &impl Serialize) -> Result<bool> {
     if std::mem::replace(needs_comma, true) {
         chunk.push(b',');
@@ -145,7 +151,8 @@ impl Handle<op::GetThread> for Service {
         let open = self.open_thread_turns(&call.path.id, newest).await?;
         let after = self.after_items(&open).await?;
         let turns = open.shown_turns().collect();
-        let items = self.read_items(open.found.id, open.turns, after.latest_seq);
+        let read = with_items(open.turns, call.query.items);
+        let items = self.read_items(open.found.id, read, after.latest_seq);
         Ok(ThreadDetail {
             thread: open.found.thread,
             turns,
@@ -160,25 +167,29 @@ impl Handle<op::GetThread> for Service {
 
 impl Handle<op::GetTurn> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::GetTurn>) -> Result<TurnDetail> {
-        let (turn, items) = self.turn_items(&call.path.id, &call.path.turn_id).await?;
+        let (turn, items, output) = self.turn_items(&call.path.id, &call.path.turn_id).await?;
         let items = items.collect().await?;
-        Ok(TurnDetail { turn, items })
+        Ok(TurnDetail {
+            turn,
+            items,
+            output,
+        })
     }
 }
 
 impl Service {
-    /// Opens a thread with its newest turns.
+    /// Reads a thread with its newest turns.
     pub(crate) async fn open_thread_turns(&self, id: &str, newest: usize) -> Result<OpenThread> {
         let not_found = || ApiError::thread_not_found(id);
         let stream = ids::parse_thread(id).ok_or_else(not_found)?.into();
-        // The newest is where something may wait.
+        // The newest turn is the one that may wait for input.
         let outline = self.queries.thread_outline(&stream, newest.max(1)).await?;
         let ThreadOutline { thread, turns, .. } = outline.ok_or_else(not_found)?;
         let mut found = FoundThread::read(thread).ok_or_else(not_found)?;
         self.check_readable_after(&stream, found.row.seq).await?;
         let waiting = turns.iter().filter(|turn| !turn.waits.is_empty());
         let waiting = waiting.cloned().collect();
-        // What nobody keeps any more is not shown.
+        // Pruned turns are not shown.
         let mut turns = turns;
         turns.retain(|turn| !turn.is_pruned);
         turns.drain(..turns.len().saturating_sub(newest));
@@ -191,21 +202,27 @@ impl Service {
         })
     }
 
-    /// Fails if the record after `seq` is damaged. Rows end before such a record, so a thread would look shorter than it is.
+    /// Fails if the record after `seq` is damaged. Rows end before such a record, so the thread would look shorter than it is.
     async fn check_readable_after(&self, stream: &StreamKey, seq: u64) -> Result<()> {
         self.runtime.journal().read(stream, seq, 1).await?;
         Ok(())
     }
 
-    /// Writes a thread with its newest turns.
-    pub async fn thread_json(&self, id: &str, newest: usize) -> Result<DetailJson> {
+    /// Serializes a thread with its newest turns.
+    pub async fn thread_json(
+        &self,
+        id: &str,
+        newest: usize,
+        items: Option<bool>,
+    ) -> Result<DetailJson> {
         let open = self.open_thread_turns(id, newest).await?;
         let (session_id, head) = (open.found.id, open.found.row.seq);
         let after = self.after_items(&open).await?;
         let mut after = serde_json::to_vec(&after).map_err(ApiError::internal)?;
-        // It goes on in the object that the thread begins.
+        // It continues the object that starts with the thread.
         after[0] = b',';
-        let items = self.read_items(session_id, open.turns.clone(), head);
+        let read = with_items(open.turns.clone(), items);
+        let items = self.read_items(session_id, read, head);
         Ok(DetailJson::new(
             head,
             vec![
@@ -219,15 +236,19 @@ impl Service {
         ))
     }
 
-    async fn turn_items(&self, id: &str, turn_id: &str) -> Result<(Turn, ItemReader)> {
+    async fn turn_items(
+        &self,
+        id: &str,
+        turn_id: &str,
+    ) -> Result<(Turn, ItemReader, Option<Value>)> {
         let found = self.find(id).await?;
         let row = match self.turn_named(&found, turn_id).await {
             Ok(row) => row,
             Err(error) if error.code() == ErrorCode::TurnNotFound => {
                 let turn = self.queued_turn_named(&found, turn_id).await?;
-                // It has neither a row nor items.
+                // A queued turn has neither a row nor items.
                 let items = self.read_items(found.id, Vec::new(), found.row.seq);
-                return Ok((turn.ok_or(error)?, items));
+                return Ok((turn.ok_or(error)?, items, None));
             }
             Err(error) => return Err(error),
         };
@@ -236,19 +257,42 @@ impl Service {
         }
         let (turn, head) = (turn_of(found.id, &row), found.row.seq.max(row.seq));
         self.check_readable_after(&found.id.into(), head).await?;
-        Ok((turn, self.read_items(found.id, vec![row], head)))
+        let output = self.output_of(&found, &row).await?;
+        Ok((turn, self.read_items(found.id, vec![row], head), output))
     }
 
-    /// Writes a turn with its items.
+    /// Reads the JSON value of a turn's final answer, which is recorded as text only.
+    async fn output_of(&self, found: &FoundThread, row: &TurnRow) -> Result<Option<Value>> {
+        let Some(end) = row.last_seq.filter(|_| view::has_output(&row.view)) else {
+            return Ok(None);
+        };
+        let before = end.saturating_sub(LAST_RECORDS as u64);
+        let last = self.runtime.events_since(found.id, before, LAST_RECORDS);
+        let last = last.await?;
+        let answers = last.iter().rev().filter(|event| event.seq() <= end);
+        let mut texts = answers.filter_map(|event| match &event.data {
+            EventData::OutputMessageCompleted(data) => data.message.text(),
+            _ => None,
+        });
+        Ok(texts.next().and_then(output_value))
+    }
+
+    /// Serializes a turn with its items.
     pub async fn turn_json(&self, id: &str, turn_id: &str) -> Result<DetailJson> {
-        let (turn, items) = self.turn_items(id, turn_id).await?;
+        let (turn, items, output) = self.turn_items(id, turn_id).await?;
+        let mut end = b"]".to_vec();
+        if let Some(output) = output {
+            end.extend_from_slice(b",\"output\":");
+            serde_json::to_writer(&mut end, &output).map_err(ApiError::internal)?;
+        }
+        end.push(b'}');
         Ok(DetailJson::new(
             items.head(),
             vec![
                 Part::Text(opening("turn", &turn)?),
                 Part::Text(b",\"items\":[".to_vec()),
                 Part::Items(Box::new(items)),
-                Part::Text(b"]}".to_vec()),
+                Part::Text(end),
             ],
         ))
     }
@@ -292,7 +336,15 @@ impl Service {
     }
 }
 
-/// Begins an object with its first field.
+/// Returns the turns whose items are read.
+fn with_items(turns: Vec<TurnRow>, items: Option<bool>) -> Vec<TurnRow> {
+    match items {
+        Some(false) => Vec::new(),
+        Some(true) | None => turns,
+    }
+}
+
+/// Returns the beginning of an object with its first field.
 fn opening(name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
     let mut text = format!("{{\"{name}\":").into_bytes();
     serde_json::to_writer(&mut text, value).map_err(ApiError::internal)?;

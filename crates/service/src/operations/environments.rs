@@ -32,7 +32,6 @@ impl Handle<op::GetEnvironment> for Service {
     }
 }
 
-/// Registers an environment.
 impl Handle<op::CreateEnvironment> for Service {
     async fn handle(
         &self,
@@ -45,7 +44,7 @@ impl Handle<op::CreateEnvironment> for Service {
         let is_new = !self.fixed.has(&environment.id)
             && self.store.add_environment(environment.clone()).await?;
         if !is_new {
-            // What the same request has made is what it asked for, though its answer was lost.
+            // If an equal environment exists, an earlier attempt of this request created it and its response was lost.
             let made = self.environment(&environment.id)?;
             let wanted = Environment {
                 created_at: made.created_at.clone(),
@@ -65,7 +64,7 @@ impl Handle<op::CreateEnvironment> for Service {
     }
 }
 
-/// Removes an environment in which no turn works.
+/// Removes an environment that no running turn uses.
 impl Handle<op::DeleteEnvironment> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::DeleteEnvironment>) -> Result<()> {
         let id = &call.path.id;

@@ -1,4 +1,4 @@
-//! A thread with all its events, to be kept elsewhere.
+//! Exports a thread with all its events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use windlass_protocol::{ErrorCode, Item, RuntimeEventEnvelope, Thread, Turn};
 use windlass_store::StreamKey;
 
 use super::RequestContext;
-use super::follow::{Wanted, included};
+use super::follow::{FollowOptions, included};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -20,16 +20,16 @@ use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
-/// How many records are read together, and about how many of their bytes.
+/// Maximum number of records per read, and their approximate size in bytes.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 128 * 1024;
 
 /// The first line of an export.
 #[derive(Serialize)]
 struct HeadLine {
-    /// The thread as it was at the beginning.
+    /// The thread at the start of the export.
     thread: Thread,
-    /// What a fork has of its parent: that is no event of it.
+    /// The turns that a fork shares with its parent; they are not events of the fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared: Option<SharedTurns>,
 }
@@ -41,8 +41,8 @@ struct SharedTurns {
     items: Vec<Item>,
 }
 
-/// The events of a thread up to the newest that there was at the beginning. It reads the next page when it is asked for it, so that a long
-/// thread takes no more memory than a short one.
+/// The events of a thread up to the newest at the start of the export. Pages are read on demand, so memory use does not depend on the length of the
+/// thread.
 struct Export {
     app: Service,
     /// The line before the events.
@@ -53,7 +53,7 @@ struct Export {
     /// The number of the last record that was read.
     read: u64,
     head: u64,
-    /// The number of the event that was shown before.
+    /// The number of the previous exported event.
     previous: u64,
     reader: Subscriber,
 }
@@ -64,7 +64,7 @@ impl Handle<op::ExportThread> for Service {
         context: &RequestContext,
         call: Call<op::ExportThread>,
     ) -> Result<Stream<Vec<u8>>> {
-        let wanted = Wanted {
+        let wanted = FollowOptions {
             since: call.query.since_seq.unwrap_or(0),
             newest: None,
             include: included(call.query.include.as_deref()),
@@ -97,8 +97,13 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 impl Service {
-    /// Begins to read a thread from one event on to its end.
-    async fn export(&self, context: &RequestContext, id: &str, wanted: Wanted) -> Result<Export> {
+    /// Starts an export of the events after a number.
+    async fn export(
+        &self,
+        context: &RequestContext,
+        id: &str,
+        wanted: FollowOptions,
+    ) -> Result<Export> {
         let found = self.find(id).await?;
         let shared = match wanted.since < found.shared() {
             true => Some(self.shared_part(&found).await?),
@@ -137,7 +142,7 @@ impl Service {
 }
 
 impl Export {
-    /// Returns the next event; `None` behind the last.
+    /// Returns the next event; `None` after the last.
     async fn next_event(&mut self) -> Result<Option<RuntimeEventEnvelope>> {
         loop {
             if self.page.is_empty() && !self.turn_page().await? {
@@ -154,7 +159,7 @@ impl Export {
         }
     }
 
-    /// Reads the next page; tells whether there was one.
+    /// Reads the next page; returns whether there was one.
     async fn turn_page(&mut self) -> Result<bool> {
         if self.read >= self.head {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Reads request bodies. An error names the field by its JSON pointer; fields that no type declares are returned.
+//! Parses request bodies. An error names the field by its JSON pointer; undeclared fields are returned.
 
 use super::thread_record::PERMISSION_FIELDS;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use crate::error::{ApiError, Result};
 pub struct UnknownFields(Vec<String>);
 
 impl UnknownFields {
-    /// Returns the names at the top of the body, as the client wrote them.
+    /// Returns the top-level names, as the client wrote them.
     pub fn top_level(&self) -> impl Iterator<Item = String> {
         let names = self
             .0
@@ -24,7 +24,7 @@ impl UnknownFields {
         names.map(|name| name.replace("~1", "/").replace("~0", "~"))
     }
 
-    /// Refuses a body with an unknown field, except below fields of these names.
+    /// Rejects a body with an unknown field, except below fields with these names.
     pub fn refuse(&self, open: &[&str]) -> Result<()> {
         let is_closed = |pointer: &&String| {
             let mut parents = pointer.split('/').rev().skip(1);
@@ -39,7 +39,7 @@ impl UnknownFields {
         }
     }
 
-    /// Refuses fields that look like a limit of a task, which is not limited by any.
+    /// Rejects unknown fields that look like a limit of a task: they would have no effect.
     pub fn refuse_limits(&self) -> Result<()> {
         match self
             .top_level()
@@ -56,7 +56,7 @@ impl UnknownFields {
     }
 }
 
-/// Limits that other programs have for a task.
+/// Limits of a task in other programs.
 const LIMITS: &[&str] = &[
     "allowed_tools",
     "budget",
@@ -69,10 +69,10 @@ const LIMITS: &[&str] = &[
     "writable_paths",
 ];
 
-/// Reads the JSON object of a body; returns with it the fields that its type does not declare.
+/// Parses the JSON object of a body; also returns the fields that its type does not declare.
 ///
 /// # Errors
-/// The body is not a JSON object, is nested too deep, or a field does not have its type.
+/// The body is not a JSON object, is nested too deep, or a field has the wrong type.
 pub fn read_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, UnknownFields)> {
     if !is_shallow_text(bytes) {
         let text = format!("the body is nested more than {MAX_JSON_DEPTH} deep");
@@ -88,7 +88,7 @@ pub fn read_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, UnknownFields)
     }
 }
 
-/// Reads an object; returns with it the fields that its type does not declare.
+/// Parses an object; also returns the fields that its type does not declare.
 pub(crate) fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<(T, UnknownFields)> {
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
@@ -102,7 +102,7 @@ pub(crate) fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<(T
             path => format!("/{}", path.replace(['.', '['], "/").replace(']', "")),
         };
         let text = error.to_string();
-        // serde names a missing field in its text only.
+        // serde names a missing field only in its message.
         let missing = text.strip_prefix("missing field `");
         if let Some(name) = missing.and_then(|rest| rest.split('`').next()) {
             pointer = format!("{pointer}/{name}");
@@ -112,7 +112,7 @@ pub(crate) fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<(T
     Ok((read, UnknownFields(unknown)))
 }
 
-/// Writes a path as a JSON pointer.
+/// Formats a path as a JSON pointer.
 fn pointer(path: &Path<'_>) -> String {
     match path {
         Path::Root => String::new(),

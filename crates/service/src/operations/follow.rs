@@ -1,4 +1,4 @@
-//! The events of a thread, from any number on, as they are recorded.
+//! Streams the events of a thread as they are recorded, starting at any number.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,54 +21,54 @@ use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
-/// How many records are looked at together, from the newest on, and about how many of their bytes.
+/// Maximum number of records per read when reading backwards, and their approximate size in bytes.
 const PAGE: u64 = 256;
 const PAGE_BYTES: usize = 128 * 1024;
-/// How long a follower waits in silence.
+/// Interval after which an idle follower gets a keep-alive.
 const QUIET: Duration = Duration::from_secs(15);
-/// How many recorded events a client may request at most.
+/// Maximum number of recorded events that a client may request.
 const MAX_REPLAY: usize = 4096;
-/// How far behind a follower is when it is told so.
+/// Number of records behind the head at which a follower gets a notice.
 const LAG: u64 = 1_000;
 
-/// Which events of a thread somebody wants.
+/// The events of a thread that a client requests.
 #[derive(Default)]
-pub(crate) struct Wanted {
-    /// Those after a number.
+pub(crate) struct FollowOptions {
+    /// Only events after this number.
     pub(crate) since: u64,
-    /// Of what is recorded already, only so many.
+    /// Maximum number of already recorded events.
     pub(crate) newest: Option<usize>,
-    /// Events that are sent on request only.
+    /// Events that are sent only on request.
     pub(crate) include: Include,
 }
 
-/// What a follower hears.
-pub enum Heard {
+/// One item of a stream of events.
+pub enum FollowItem {
     /// An event.
     Event(FollowedEvent),
-    /// It asked for what comes after a number that is not reached; it follows from the head.
+    /// The requested cursor is past the end; the stream follows from the head.
     PastEnd {
-        /// The number that it asked for.
+        /// The requested number.
         since: u64,
         /// The newest number.
         head: u64,
     },
-    /// Records between what it heard and what comes next are no longer kept.
+    /// Retention has removed the records between the previous item and the next.
     Pruned {
-        /// The first number.
+        /// The first removed number.
         first: u64,
-        /// The last number.
+        /// The last removed number.
         last: u64,
     },
-    /// It has heard all that was recorded when it came.
+    /// All events up to this number were sent: the head when the follower connected.
     CaughtUp(u64),
-    /// So many records are still before it.
+    /// The number of records that the follower is behind the head.
     Behind(u64),
-    /// Nothing happens.
+    /// A keep-alive: no event was recorded for 15 seconds.
     Quiet,
 }
 
-/// An event, and the number of the one before it on the same stream.
+/// An event, linked to the previous event of the same stream.
 pub struct FollowedEvent {
     pub(crate) record: Arc<WireRecord>,
     previous: u64,
@@ -77,20 +77,20 @@ pub struct FollowedEvent {
 }
 
 impl FollowedEvent {
-    /// Returns the number of the event.
+    /// Returns the sequence number of the event.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.record.seq
     }
 
-    /// Returns the name of the event.
+    /// Returns the name of the event, such as `turn.completed`.
     #[must_use]
     pub fn name(&self) -> &str {
         let shown = self.record.shown.as_ref();
         shown.map_or("", |shown| &shown.name)
     }
 
-    /// Reads the event, for a client in this process.
+    /// Deserializes the event, for a client in this process.
     fn envelope(&self) -> Result<RuntimeEventEnvelope, CallError> {
         let shown = self.record.shown.as_ref();
         let json = shown.map(|shown| [&shown.json[..], b"}"].concat());
@@ -99,7 +99,7 @@ impl FollowedEvent {
         Ok(envelope)
     }
 
-    /// Writes the event between texts, linked with the one before it.
+    /// Serializes the event between `head` and `tail`, linked to the previous event.
     pub fn text(self, head: String, tail: &str) -> Option<EventText> {
         let name = RuntimeEventEnvelope::PREVIOUS_SEQ;
         let tail = format!(",\"{name}\":{}}}{tail}", self.previous);
@@ -107,33 +107,33 @@ impl FollowedEvent {
     }
 }
 
-/// A reader of a thread. It has a cursor and no events: each is read when the reader wants it.
+/// A reader of a thread. It has a cursor but buffers no events: each is read on demand.
 pub struct Follower {
     app: Service,
     session_id: SessionId,
     cursor: Cursor,
-    /// The number of the event that was shown before.
+    /// The number of the previous event that was sent.
     previous: u64,
-    /// The newest number that was looked at.
+    /// The newest number that was read.
     seen: u64,
-    /// The number of the newest record when the follower came.
+    /// The number of the newest record when the follower connected.
     head: u64,
     past_end: Option<u64>,
     is_replaying: bool,
     told_lag: Option<Instant>,
-    /// The turn of the newest record that was looked at.
+    /// The turn of the newest record that was read.
     turn: Option<TurnId>,
-    /// Records before the next one that are no longer kept, and of which it was not told.
+    /// Removed records before the next one that were not reported yet.
     pruned: Option<(u64, u64)>,
     subscriber: Subscriber,
 }
 
 impl Follower {
-    /// Waits for what comes next; `None` when the thread is gone, or the token of who follows it is.
-    pub async fn hear(&mut self) -> Option<Heard> {
+    /// Waits for the next item; `None` when the thread is removed or the follower's token is revoked.
+    pub async fn hear(&mut self) -> Option<FollowItem> {
         if let Some(since) = self.past_end.take() {
             let head = self.head;
-            return Some(Heard::PastEnd { since, head });
+            return Some(FollowItem::PastEnd { since, head });
         }
         loop {
             if self.subscriber.revoked().is_cancelled() {
@@ -141,13 +141,13 @@ impl Follower {
             }
             if self.is_replaying && self.seen >= self.head {
                 self.is_replaying = false;
-                return Some(Heard::CaughtUp(self.head));
+                return Some(FollowItem::CaughtUp(self.head));
             }
             let step = tokio::select! {
                 biased;
                 step = self.cursor.step() => step?,
                 () = self.subscriber.revoked().cancelled() => return None,
-                () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
+                () = tokio::time::sleep(QUIET) => return Some(FollowItem::Quiet),
             };
             let record = match step {
                 Step::Record(record) => record,
@@ -157,7 +157,7 @@ impl Follower {
                     continue;
                 }
             };
-            // The record comes again after a notice, and after a caller that stops waiting for one.
+            // The record is read again after a notice, and if the caller drops this future.
             self.cursor.after = record.seq - 1;
             if let Some(notice) = self.notice(&record).await {
                 return Some(notice);
@@ -166,7 +166,7 @@ impl Follower {
             if record.shown.is_some() {
                 let previous = std::mem::replace(&mut self.previous, record.seq);
                 self.app.counters.frames.fetch_add(1, Ordering::Relaxed);
-                return Some(Heard::Event(FollowedEvent {
+                return Some(FollowItem::Event(FollowedEvent {
                     record,
                     previous,
                     fanout: Arc::clone(&self.cursor.fanout),
@@ -176,32 +176,32 @@ impl Follower {
         }
     }
 
-    /// Returns what the reader must hear before a record.
-    async fn notice(&mut self, record: &WireRecord) -> Option<Heard> {
+    /// Returns the notice that must precede a record, if any.
+    async fn notice(&mut self, record: &WireRecord) -> Option<FollowItem> {
         let turn = std::mem::replace(&mut self.turn, record.turn_id);
         if let Some((first, last)) = self.pruned.take() {
-            // Within a turn only pieces of texts are removed, and a later record has each text whole.
+            // Within a turn, retention removes only text chunks, and a later record contains the complete text.
             let is_within = turn.is_some() && turn == self.turn;
             if !is_within {
-                return Some(Heard::Pruned { first, last });
+                return Some(FollowItem::Pruned { first, last });
             }
         }
         if record.seq > self.seen {
             self.seen = record.seq;
             if self.seen.is_multiple_of(256) && self.lags().await {
-                return Some(Heard::Behind(self.head - self.seen));
+                return Some(FollowItem::Behind(self.head - self.seen));
             }
         }
         None
     }
 
-    /// Returns what is cancelled when the token of who follows is taken back.
+    /// Returns a token that is cancelled when the follower's token is revoked.
     #[must_use]
     pub fn revoked(&self) -> CancellationToken {
         self.subscriber.revoked().clone()
     }
 
-    /// Tells whether the follower should hear that it is behind: at most once a second.
+    /// Returns whether to report that the follower is behind: at most once per second.
     async fn lags(&mut self) -> bool {
         let told = self.told_lag;
         if told.is_some_and(|told| told.elapsed() < Duration::from_secs(1)) {
@@ -238,7 +238,7 @@ impl Parts<RuntimeEventEnvelope> for Follower {
                     () = stopping.cancelled() => None,
                 };
                 match heard {
-                    Some(Heard::Event(event)) => return event.envelope().map(Some),
+                    Some(FollowItem::Event(event)) => return event.envelope().map(Some),
                     Some(_) => {}
                     None => return Ok(None),
                 }
@@ -247,7 +247,7 @@ impl Parts<RuntimeEventEnvelope> for Follower {
     }
 }
 
-/// The optional events that a client wants.
+/// Parses the names of optional events.
 pub(super) fn included(names: Option<&str>) -> Include {
     let names = names.unwrap_or_default();
     let includes = |wanted| names.split(',').any(|name| name.trim() == wanted);
@@ -258,14 +258,14 @@ pub(super) fn included(names: Option<&str>) -> Include {
 }
 
 impl Service {
-    /// Begins to follow a thread as a client requests it.
+    /// Starts to follow a thread with the options of a request.
     pub async fn follow_call(
         &self,
         context: &RequestContext,
         call: Call<op::StreamEvents>,
     ) -> Result<Follower> {
         let query = call.query;
-        let wanted = Wanted {
+        let wanted = FollowOptions {
             since: query.since_seq.unwrap_or(0),
             newest: query.replay_limit.map(saturated),
             include: included(query.include.as_deref()),
@@ -276,14 +276,14 @@ impl Service {
         self.follow(context, &call.path.id, wanted).await
     }
 
-    /// Begins to follow a thread.
+    /// Starts to follow a thread.
     pub(crate) async fn follow(
         &self,
         context: &RequestContext,
         id: &str,
-        wanted: Wanted,
+        wanted: FollowOptions,
     ) -> Result<Follower> {
-        let Wanted {
+        let FollowOptions {
             since,
             newest,
             include,
@@ -294,7 +294,7 @@ impl Service {
         let (after, previous) = match newest {
             _ if since > head => (head, head),
             Some(newest) => self.left_out(&found, since, newest, include).await?,
-            // What a fork shares is no event of it.
+            // Shared turns of a fork are not events of the fork.
             None => (since.max(found.shared()), since),
         };
         let journal = self.runtime.journal();
@@ -317,8 +317,8 @@ impl Service {
 }
 
 impl Service {
-    /// Finds where to begin so that only the newest events are shown, from the newest on: it costs what is shown, however
-    /// much there is before. Returns the number to read from, and that of the newest event that is left out.
+    /// Finds the start for a follower that wants only the newest events. It reads backwards, so the cost depends on the number of events to send and
+    /// not on the length of the thread. Returns the number to read from, and that of the newest omitted event.
     async fn left_out(
         &self,
         found: &FoundThread,
@@ -340,7 +340,7 @@ impl Service {
             {
                 match left.checked_sub(1) {
                     Some(fewer) => left = fewer,
-                    // With nothing to show again, what is not shown anyway is skipped too.
+                    // If no recorded event is requested, hidden records are skipped too.
                     None => return Ok((if newest == 0 { head } else { last }, last)),
                 }
             }
@@ -349,7 +349,7 @@ impl Service {
         Ok((begin, since))
     }
 
-    /// Returns the numbers of the events that are shown after one record and up to another.
+    /// Returns the numbers of the visible events after one record and up to another.
     async fn shown_between(
         &self,
         id: SessionId,

@@ -1,7 +1,7 @@
-//! Forks: a new thread that begins with what another one said, whole or up to a turn.
+//! Forks: new threads that start with the history of another one, complete or up to a turn.
 //!
-//! The journal shares the records, so a fork costs the same however long the thread is. What is shared is not shown as events of
-//! the fork; its detail shows it under names of the fork.
+//! The journal shares the records, so the cost of a fork does not depend on the length of the thread. Shared records are not events of the fork; its
+//! detail shows them under IDs of the fork.
 
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
@@ -20,10 +20,10 @@ use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// Where a fork ends, and what is different in it.
+/// The end of the shared history, and the fork's own settings.
 pub(super) struct Cut {
     at: ForkAt,
-    /// The first turn that the fork does not have, as the thread shows it.
+    /// The ID of the first turn that is not shared, as the parent shows it.
     dropped: Option<TurnId>,
     depth: Option<u32>,
     model: Option<String>,
@@ -41,7 +41,7 @@ impl Cut {
         }
     }
 
-    /// Cuts before a turn that was found by going back.
+    /// Cuts before a turn that was found by its depth.
     pub(super) fn before(found: &FoundThread, turn: &TurnRow, depth: u32) -> Self {
         Self {
             dropped: Some(found.name_of(turn)),
@@ -51,7 +51,7 @@ impl Cut {
     }
 }
 
-/// Makes a thread that begins with another one.
+/// Creates a thread that starts with the history of another one.
 impl Handle<op::ForkThread> for Service {
     async fn handle(&self, context: &RequestContext, call: Call<op::ForkThread>) -> Result<Thread> {
         let id = &call.path.id;
@@ -62,7 +62,7 @@ impl Handle<op::ForkThread> for Service {
 }
 
 impl Service {
-    /// Makes a thread that begins with another one and may work in another mode.
+    /// Creates a fork, optionally with another mode.
     pub(super) async fn fork_found(
         &self,
         context: &RequestContext,
@@ -92,7 +92,7 @@ impl Service {
         Ok(self.make_fork(context, parent, cut).await?.thread)
     }
 
-    /// Finds the turn to go back to: one before which a fork was cut, or the one at a depth.
+    /// Finds the first turn to drop: the one of an earlier attempt, or the one at a depth.
     pub(super) async fn turn_to_drop(
         &self,
         found: &FoundThread,
@@ -104,7 +104,7 @@ impl Service {
         }
         let mut said: u32 = 0;
         let is_meant = |turn: &TurnRow| {
-            // One that makes the history shorter answers nobody.
+            // A compaction turn answers no prompt, so it is not counted.
             let is_said = turn.view.outline.compaction.is_none();
             let is_meant = is_said && said == depth;
             said += u32::from(is_said);
@@ -120,7 +120,7 @@ impl Service {
         Err(ApiError::new(ErrorCode::DepthOutOfRange, text))
     }
 
-    /// Makes a fork, for which there is room: one commit of the journal, and one of the session's record.
+    /// Creates a fork; the caller has checked the limits. It takes one commit of the journal and one of the session's record.
     pub(super) async fn make_fork(
         &self,
         context: &RequestContext,
@@ -156,7 +156,7 @@ impl Service {
             .runtime
             .fork_session(parent.id, cut.at, options.clone());
         match forking.await {
-            // A turn that is not at its end belongs to the parent alone.
+            // An open turn belongs only to the parent.
             Err(AgentLoopError::TurnBusy { turn_id, .. }) if cut.at == ForkAt::Latest => {
                 let (at, options) = (ForkAt::Before(turn_id), options.dropped_turn(turn_id));
                 self.runtime.fork_session(parent.id, at, options).await?;

@@ -1,4 +1,4 @@
-//! What the daemon says of itself, to anybody.
+//! Public information about the daemon.
 
 use windlass_protocol::api::Call;
 use windlass_protocol::info::Ready;
@@ -15,9 +15,9 @@ use crate::service::Service;
 use crate::settings::Access;
 
 const SERVICE: &str = "windlass";
-/// The version of the original whose API is matched.
+/// The version of the original program whose API this one matches.
 const MATCHED: &str = "0.9.3";
-/// What a client may rely on beside the original's API; names are only ever added.
+/// Features in addition to the original API that clients can rely on. Names are added, never removed.
 const FEATURES: [&str; 13] = [
     "sse_id",
     "last_event_id",
@@ -34,12 +34,12 @@ const FEATURES: [&str; 13] = [
     "thread_replay",
 ];
 
-/// What holds only where the process carries work out.
+/// Features that are present only if this process runs jobs.
 const WORK: [&str; 2] = ["tasks", "automations"];
 
 fn features(app: &Service) -> Vec<String> {
-    let work = app.settings.work.as_ref();
-    let runs_tasks = work.is_some_and(|work| work.carries_out);
+    let jobs = app.settings.jobs.as_ref();
+    let runs_tasks = jobs.is_some_and(|jobs| jobs.runs_jobs);
     let work = WORK.iter().filter(|_| runs_tasks);
     let names = FEATURES.iter().chain(work);
     names.map(ToString::to_string).collect()
@@ -56,7 +56,7 @@ impl Handle<op::GetHealth> for Service {
     }
 }
 
-/// Checks that the daemon accepts requests.
+/// Reports whether the daemon accepts requests.
 impl Handle<op::GetReady> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::GetReady>) -> Result<Ready> {
         if self.stopping.is_cancelled() {
@@ -95,7 +95,7 @@ impl Handle<op::GetRuntimeInfo> for Service {
                 event_replay: true,
                 external_tools: true,
                 environments: true,
-                worker_runtime: self.work.is_some(),
+                worker_runtime: self.jobs.is_some(),
             },
             experimental: RuntimeExperimentalCapabilities {
                 environments: true,

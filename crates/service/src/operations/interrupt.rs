@@ -1,4 +1,4 @@
-//! Stopping a turn.
+//! Interrupts turns.
 
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::Turn;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// Stops a turn, if it is the one that runs.
+/// Interrupts a turn if it is the running one.
 impl Handle<op::InterruptTurn> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::InterruptTurn>) -> Result<Turn> {
         let id = &call.path.id;

@@ -1,4 +1,4 @@
-//! Listing threads.
+//! Lists threads.
 
 use windlass_protocol::Thread;
 use windlass_protocol::api::{Call, Page};
@@ -12,7 +12,7 @@ use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// Which threads are listed, of archived ones and others.
+/// Converts the query parameters for archived threads.
 pub(super) fn included(include_archived: Option<bool>, archived_only: Option<bool>) -> Include {
     match (archived_only, include_archived) {
         (Some(true), _) => Include::Archived,
@@ -31,7 +31,7 @@ pub(super) fn states(wanted: Option<CommaList<op::ThreadState>>) -> Vec<ThreadSt
     wanted.into_iter().flatten().map(state).collect()
 }
 
-/// Lists threads, last updated first.
+/// Lists threads, most recently updated first.
 impl Handle<op::ListThreads> for Service {
     async fn handle(
         &self,
@@ -55,7 +55,7 @@ impl Handle<op::ListThreads> for Service {
         let mut bytes = 0;
         let entries = entries.into_iter().map(|found| {
             let mut thread = found.thread;
-            // Whoever wants the whole of it asks for that one.
+            // The complete system prompt is available from the thread itself.
             if bytes > LIST_BYTES {
                 thread.system_prompt = thread.system_prompt.as_deref().map(beginning);
             }
@@ -68,7 +68,7 @@ impl Handle<op::ListThreads> for Service {
 }
 
 impl Service {
-    /// Returns the threads that a query asks for; an agent's own only, where one asks.
+    /// Returns the threads that match a query; an agent gets only its own.
     pub(super) async fn listed(
         &self,
         context: &RequestContext,
@@ -82,7 +82,7 @@ impl Service {
             entries: rows,
             next,
         } = listed.await?;
-        // One that cannot be read is in the log, and hides no other.
+        // An unreadable thread is logged and does not hide the others.
         let mut entries = Vec::with_capacity(rows.len());
         for row in rows {
             match self.shown(row).await {

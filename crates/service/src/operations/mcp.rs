@@ -1,4 +1,4 @@
-//! The MCP servers that all threads have, and their tools.
+//! The MCP servers of all threads, and their tools.
 
 use windlass_core::mcp::{McpReach, McpScope};
 use windlass_core::typed_id::SessionId;
@@ -14,7 +14,6 @@ use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// Lists the servers.
 impl Handle<op::ListMcpServers> for Service {
     async fn handle(
         &self,
@@ -38,7 +37,7 @@ impl Handle<op::ListMcpServers> for Service {
     }
 }
 
-/// Lists the tools of one server or of all: of those that somebody is connected to already, or after reaching the others too.
+/// Lists the tools of one server or of all: of connected servers only, or after connecting to the others too.
 impl Handle<op::ListMcpTools> for Service {
     async fn handle(
         &self,
@@ -47,7 +46,7 @@ impl Handle<op::ListMcpTools> for Service {
     ) -> Result<McpToolList> {
         let server = call.query.server.as_deref();
         let reach = match call.query.connect.unwrap_or(false) {
-            // Any page can make a browser send a GET, so one that starts programs must prove more than that it arrived.
+            // A web page can make the browser send a GET request, so a request that starts programs must be authenticated.
             true if self.settings.access.is_open() => {
                 return Err(ApiError::query(
                     "connect=true starts programs, which a daemon without a token refuses; start it without --insecure",

@@ -1,12 +1,12 @@
-//! Figures for Prometheus.
+//! Metrics for Prometheus.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+use windlass_jobs::TaskCounts;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
-use windlass_runtime::TurnFigures;
-use windlass_work::TaskCounts;
+use windlass_runtime::TurnMetrics;
 
 use crate::error::Result;
 use crate::handle::Handle;
@@ -33,7 +33,7 @@ impl Handle<op::GetMetrics> for Service {
         ("unremovable_bytes_over_limit", "gauge", "Bytes by which rows that retention never removes exceed retention.max_bytes.", of.over_limit.load(Relaxed)),
         ("removed_records_total", "counter", "Records that the retention has removed.", of.removed.load(Relaxed)),
     ];
-    // A figure that is not known is left out: none would be wrong.
+    // An unknown metric is omitted, because a wrong value would be worse.
     match app.store.stored_bytes().await {
         Ok(bytes) => figures.extend(bytes.map(|bytes| ("stored_bytes", "gauge", "Bytes of the database in use.", bytes))),
         Err(error) => tracing::warn!(%error, "the size of the store is not known"),
@@ -54,8 +54,8 @@ impl Handle<op::GetMetrics> for Service {
     }
     of_turns(&mut text, &turns);
     of_loops(&mut text, app.loops.panics());
-    if let Some(work) = &app.work {
-        match work.tasks.counts().await {
+    if let Some(jobs) = &app.jobs {
+        match jobs.tasks.counts().await {
             Ok(counts) => of_tasks(&mut text, &counts),
             Err(error) => tracing::warn!(%error, "tasks cannot be counted"),
         }
@@ -101,8 +101,8 @@ fn of_tasks(text: &mut String, counts: &TaskCounts) {
     }
 }
 
-/// Writes what has several values under one name.
-fn of_turns(text: &mut String, turns: &TurnFigures) {
+/// Writes a metric with several labelled values.
+fn of_turns(text: &mut String, turns: &TurnMetrics) {
     let help = "Turns that ended, by how.";
     head(text, "turns_ended_total", "counter", help);
     for (status, count) in [

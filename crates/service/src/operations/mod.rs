@@ -1,7 +1,7 @@
-//! What can be asked of the daemon: one verb, one file.
+//! The operations of the daemon, one file each.
 //!
-//! HTTP and the socket both read a request, call one of these functions and write down what it returns. A function says
-//! what it needs to know of the request; whether the caller may ask at all is settled before, by [`rules`].
+//! HTTP and the socket both parse a request, call one of these functions and serialize the result. A function gets the part of the request that it
+//! needs; [`rules`] has checked the caller's rights before.
 
 mod agent_control;
 mod agent_runs;
@@ -53,17 +53,17 @@ mod workspace;
 pub use detail::DetailJson;
 pub use fields::UnknownFields;
 pub use fleet::FleetFollower;
-pub use follow::{FollowedEvent, Follower, Heard};
-pub use one_shot_frames::{OneTurn, frame};
+pub use follow::{FollowItem, FollowedEvent, Follower};
+pub use one_shot_frames::OneTurn;
 
 use crate::tokens::Caller;
 
-/// What an operation knows about its request besides the call.
+/// The caller and the metadata of a request, passed to an operation with its call.
 #[derive(Debug)]
 pub struct RequestContext {
     /// The client.
     pub caller: Caller,
-    /// Identifies the request across repetitions, if it has an idempotency key.
+    /// Identifies the request across retries, if it has an idempotency key.
     pub repeatable: Option<String>,
     /// Fields of the body that the request type does not declare.
     pub unknown_fields: UnknownFields,
@@ -81,7 +81,7 @@ impl RequestContext {
     }
 }
 
-/// Returns how many entries a list has: the number that the client wants, within limits.
+/// Returns the maximum number of entries of a list: the requested number, within limits.
 fn limit(wanted: Option<u64>, default: usize, most: usize) -> usize {
     wanted.map_or(default, saturated).clamp(1, most)
 }

@@ -1,4 +1,4 @@
-//! One input, one answer: an archived thread with a single turn.
+//! A single prompt with its answer: an archived thread with one turn.
 
 use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
 use windlass_protocol::operations as op;
@@ -31,9 +31,9 @@ impl Parts<Vec<u8>> for OneTurn {
 }
 
 impl Service {
-    /// Makes a thread for one turn, and starts that.
+    /// Creates a thread for one turn, and starts the turn.
     pub async fn one_shot(&self, context: &RequestContext, request: OneShot) -> Result<OneTurn> {
-        let prompt = said(&request.prompt)?;
+        let prompt = said(&request.prompt)?.to_owned();
         let place = Subscriber::take(self, &context.caller)?;
         let draft = CreateThread {
             workspace: request.workspace.clone(),
@@ -41,7 +41,11 @@ impl Service {
             ..CreateThread::default()
         };
         let draft = self.draft(context, draft.with_policy(&request.policy()))?;
-        let input = self.input(context, &draft, prompt, StartTurn::default())?;
+        let turn = StartTurn {
+            output_schema: request.output_schema,
+            ..StartTurn::default()
+        };
+        let input = self.input(context, &draft, &prompt, turn)?;
         let found = self.open_thread(context, draft).await?;
         let id = found.id;
         let (turn_id, begun) = self

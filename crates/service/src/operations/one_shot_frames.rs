@@ -1,4 +1,4 @@
-//! The frames of a stream with one input and one answer.
+//! The frames of a one-shot stream.
 
 use std::collections::VecDeque;
 
@@ -11,18 +11,12 @@ use windlass_protocol::stream::{
     OneShotCompleted, OneShotStarted, OneShotToolCompleted, OneShotToolStarted,
 };
 use windlass_protocol::{EventPayload, RuntimeEventEnvelope};
-use windlass_runtime::EventStream;
+use windlass_runtime::{EventStream, output_value};
 
 use crate::ids;
+use crate::sse_frame::frame;
 use crate::subscribers::Subscriber;
 use crate::view::{self, Include};
-
-/// Makes a server-sent event. With an id, a reader can continue after it.
-pub fn frame(id: Option<&str>, name: &str, data: &impl Serialize) -> Vec<u8> {
-    let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
-    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
-    format!("{id}event: {name}\ndata: {data}\n\n").into_bytes()
-}
 
 fn named(name: &str, data: &impl Serialize) -> Vec<u8> {
     frame(None, name, data)
@@ -34,6 +28,8 @@ pub struct OneTurn {
     events: EventStream,
     ready: VecDeque<Vec<u8>>,
     is_ended: bool,
+    /// The newest whole message of the agent.
+    answer: String,
     reader: Subscriber,
 }
 
@@ -49,6 +45,7 @@ impl OneTurn {
             events,
             ready: VecDeque::from([named("turn.started", started)]),
             is_ended: false,
+            answer: String::new(),
             reader,
         }
     }
@@ -76,7 +73,12 @@ impl OneTurn {
                 continue;
             };
             self.is_ended = matches!(change, Change::TurnEnded(_));
-            self.ready.extend(frames_of(&event, change));
+            if let Change::Item(ItemStep::Ended(item)) = &change
+                && item.kind == ItemKind::AgentMessage
+            {
+                self.answer = item.detail().into_owned();
+            }
+            self.ready.extend(frames_of(&event, change, &self.answer));
             if self.is_ended {
                 self.ready.push_back(named("done", &json!({})));
             }
@@ -84,7 +86,11 @@ impl OneTurn {
     }
 }
 
-fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<Vec<u8>> {
+fn frames_of(
+    event: &windlass_core::events::Event,
+    change: Change<'_>,
+    answer: &str,
+) -> Vec<Vec<u8>> {
     match change {
         Change::Item(step) => of_item(step).into_iter().collect(),
         Change::TurnEnded(view) => {
@@ -95,6 +101,9 @@ fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<Ve
                     usage: turn.usage.unwrap_or_default(),
                     status: turn.status,
                     error: turn.error,
+                    output: view::has_output(&view)
+                        .then(|| output_value(answer))
+                        .flatten(),
                 },
             )]
         }
@@ -106,7 +115,7 @@ fn frames_of(event: &windlass_core::events::Event, change: Change<'_>) -> Vec<Ve
     }
 }
 
-/// Calls of a client's tools have no frame here: this stream registers no tools.
+/// Client tool calls have no frame here: this stream registers no tools.
 fn of_wait(shown: RuntimeEventEnvelope) -> Option<Vec<u8>> {
     let (id, status) = match &shown.payload {
         EventPayload::ApprovalRequired(approval) => (&approval.id, None),

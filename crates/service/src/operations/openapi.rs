@@ -1,4 +1,4 @@
-//! The description of the API.
+//! The OpenAPI description of the API.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Changing a thread.
+//! Changes threads.
 
 use serde_json::{Map, Value};
 use windlass_core::events::SessionUpdatedData;
@@ -20,7 +20,6 @@ use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// Changes a thread.
 impl Handle<op::PatchThread> for Service {
     async fn handle(
         &self,
@@ -66,7 +65,7 @@ impl Service {
         self.keep_changes(id, before, after).await
     }
 
-    /// Nobody is asked in the thread any more, because an answer is to be remembered.
+    /// Disables approvals in the thread after an "always" decision.
     pub(super) async fn remember_approval(&self, id: SessionId) -> Result<()> {
         let _alone = self.changing.lock(&id.to_string()).await;
         let before = self.thread(id).await?.record;
@@ -77,7 +76,7 @@ impl Service {
         Ok(())
     }
 
-    /// Records what is different. What is as it was makes no event.
+    /// Records the changed fields. If nothing changed, there is no event.
     async fn keep_changes(
         &self,
         id: SessionId,
@@ -158,7 +157,7 @@ impl Service {
     }
 }
 
-/// An empty text clears.
+/// A blank text clears the field.
 fn set_text(field: &mut Option<String>, value: Option<String>) {
     if value.is_some() {
         *field = filled(value);

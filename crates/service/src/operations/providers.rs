@@ -1,4 +1,4 @@
-//! Who serves models.
+//! Model providers.
 
 use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
@@ -8,18 +8,17 @@ use windlass_protocol::config::{
 use windlass_protocol::operations as op;
 
 use super::RequestContext;
-use crate::chosen::Chosen;
+use crate::effective_settings::EffectiveSettings;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// Lists the providers that are known.
 impl Handle<op::ListProviders> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::ListProviders>) -> Result<ProviderList> {
         let chosen = self.chosen();
         let current = chosen.provider().to_owned();
         let mut providers = chosen.providers.clone();
-        // Its usual model is the one that is asked now.
+        // The current provider's default model is the current model.
         for entry in providers.iter_mut().filter(|entry| entry.id == current) {
             let usual = chosen.models.usual();
             let bare = usual.strip_prefix(&format!("{current}/"));
@@ -29,7 +28,7 @@ impl Handle<op::ListProviders> for Service {
     }
 }
 
-/// Lists the models of the provider that serves threads whose clients name no model.
+/// Lists the models of the provider that serves threads that name no model.
 impl Handle<op::ListModels> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::ListModels>) -> Result<ModelList> {
         let chosen = self.chosen();
@@ -54,7 +53,7 @@ impl Handle<op::ListProviderModels> for Service {
 }
 
 impl Service {
-    /// Lists the models of a provider that are configured, and its usual one.
+    /// Lists the configured models of a provider, and its default model.
     fn configured_models(&self, id: &str) -> Result<ProviderModelList> {
         let chosen = self.chosen();
         let provider = self.provider(&chosen, id)?;
@@ -68,8 +67,11 @@ impl Service {
         })
     }
 
-    /// Finds a provider.
-    pub(super) fn provider<'a>(&self, chosen: &'a Chosen, id: &str) -> Result<&'a ProviderEntry> {
+    pub(super) fn provider<'a>(
+        &self,
+        chosen: &'a EffectiveSettings,
+        id: &str,
+    ) -> Result<&'a ProviderEntry> {
         let found = chosen.providers.iter().find(|entry| entry.id == id);
         found.ok_or_else(|| {
             let known: Vec<_> = chosen

@@ -17,7 +17,7 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 
-/// Converts the policy of a request. An input that finds no turn to join waits for its own.
+/// Converts the policy of a request. An input that finds no turn to join is queued.
 pub(super) fn policy(on_busy: windlass_protocol::OnBusy) -> OnBusy {
     use windlass_protocol::OnBusy as Wire;
     match on_busy {
@@ -28,7 +28,7 @@ pub(super) fn policy(on_busy: windlass_protocol::OnBusy) -> OnBusy {
 }
 
 impl Service {
-    /// Shows a turn that waits in the queue.
+    /// Returns a queued turn.
     pub(crate) async fn queued_turn(
         &self,
         found: &FoundThread,
@@ -41,7 +41,7 @@ impl Service {
     }
 }
 
-/// Returns the inputs of a thread that wait for their turns.
+/// Returns the queued inputs of a thread.
 impl Handle<op::ListQueue> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::ListQueue>) -> Result<InputQueue> {
         let found = self.find(&call.path.id).await?;
@@ -87,7 +87,7 @@ impl Handle<op::EditQueuedInput> for Service {
     }
 }
 
-/// Removes a queued input. A turn that has begun is not stopped.
+/// Removes a queued input. A turn that has started is not interrupted.
 impl Handle<op::RemoveQueuedInput> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::RemoveQueuedInput>) -> Result<()> {
         let found = self.find(&call.path.id).await?;
@@ -98,8 +98,8 @@ impl Handle<op::RemoveQueuedInput> for Service {
 }
 
 impl Service {
-    /// Returns the turn that takes an input without a turn of its own starting now: the running one that it joins, or the
-    /// queued one of an earlier request with the same key.
+    /// Returns the turn of an input that does not start its own turn now: the running turn that it joins, or the turn that an earlier attempt of the
+    /// request queued.
     pub(super) async fn waits_or_joins(
         &self,
         context: &RequestContext,
@@ -126,7 +126,7 @@ impl Service {
         }
     }
 
-    /// Says something to the running turn; `None` if there is none.
+    /// Adds an input to the running turn; `None` if there is none.
     async fn join_running(
         &self,
         context: &RequestContext,
@@ -144,7 +144,7 @@ impl Service {
         let input = marked(context, input);
         match self.runtime.steer_turn(found.id, open, input).await {
             Ok(_) => self.shown_turn(found, &turn_id).await.map(Some),
-            // It ended in the meantime.
+            // The turn ended in the meantime.
             Err(AgentLoopError::NoActiveTurn(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -171,7 +171,7 @@ impl Service {
         }
     }
 
-    /// A turn that has begun or ended has a row; any other is unknown.
+    /// A turn that has started or ended has a row; any other is unknown.
     async fn not_queued(&self, found: &FoundThread, turn: TurnId) -> Result<ApiError> {
         let row = self.queries.turn(&found.row.stream, turn).await?;
         Ok(match row {
@@ -184,7 +184,7 @@ impl Service {
     }
 }
 
-/// An agent may not rewrite the input of a turn that another client queued without approvals, if its thread has them.
+/// In a thread with approvals, an agent may not rewrite the input of a turn that another client queued without approvals.
 fn check_queued_trust(
     context: &RequestContext,
     found: &FoundThread,
@@ -206,7 +206,7 @@ pub(super) fn user_message(content: Vec<ContentPart>) -> InputMessage {
     }
 }
 
-/// Replaces the prompt, which is the first text; images and files stay.
+/// Replaces the prompt, which is the first text; images and files are unchanged.
 fn with_prompt(content: &[ContentPart], prompt: String) -> Vec<ContentPart> {
     let mut content = content.to_vec();
     let mut texts = content.iter_mut();

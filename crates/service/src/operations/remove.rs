@@ -1,4 +1,4 @@
-//! Removing a thread with all that is recorded of it.
+//! Deletes a thread with all its records.
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::SessionId;
@@ -13,7 +13,7 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::tokens::TokenScope;
 
-/// Removes a thread in which nothing runs. What a fork shares with it stays until the last such fork goes.
+/// Deletes a thread without a running turn. Records that forks share remain until the last such fork is deleted.
 impl Handle<op::DeleteThread> for Service {
     async fn handle(&self, context: &RequestContext, call: Call<op::DeleteThread>) -> Result<()> {
         let id = &call.path.id;
@@ -28,7 +28,7 @@ impl Handle<op::DeleteThread> for Service {
                 Ok(())
             }
             None => {
-                // A process that ended between the two left its saved sessions behind.
+                // If a process ended after the thread was deleted, its saved sessions may remain.
                 if context.caller.scope == TokenScope::Admin {
                     self.forget_sessions(context, &ids::thread(session_id))
                         .await?;
@@ -43,23 +43,23 @@ impl Service {
     async fn remove_found(&self, context: &RequestContext, found: FoundThread) -> Result<()> {
         self.runtime.remove_idle_session(found.id).await?;
         if let Some(agent) = found.thread.agent.filter(|_| !found.thread.archived) {
-            self.rooms.give_back(&agent);
+            self.thread_quota.give_back(&agent);
         }
         self.forget_rest(context, found.id).await;
         Ok(())
     }
 
-    /// Removes what is kept beside a thread. The thread is gone, so what goes wrong is told in the log.
+    /// Deletes data that belongs to a thread. The thread is already gone, so errors are only logged.
     async fn forget_rest(&self, context: &RequestContext, id: SessionId) {
         self.forget_files(id).await;
-        // One that stays is not found any more, because its thread is not; removing the thread again clears it away.
+        // A session that remains is never found, because its thread is gone. Deleting the thread again removes it.
         if let Err(error) = self.forget_sessions(context, &ids::thread(id)).await {
             tracing::warn!(%error, "saved sessions of a removed thread are still kept");
         }
     }
 
-    /// Tells whether the process ended in the middle of a removal: the conversation is gone, and the session's record is not. Whose
-    /// it was is gone too, so only an admin may finish it.
+    /// Returns whether a process ended in the middle of a deletion: the conversation is gone, but the session's record is not. Its owner is unknown
+    /// by then, so only an admin may complete the deletion.
     async fn is_half_removed(&self, context: &RequestContext, id: SessionId) -> Result<bool> {
         if context.caller.scope != TokenScope::Admin {
             return Ok(false);
@@ -71,7 +71,7 @@ impl Service {
         Ok(is_ours && self.runtime.events_since(id, 0, 1).await?.is_empty())
     }
 
-    /// Removes what was kept of the files that its turns changed.
+    /// Deletes the checkpoints of the files that its turns changed.
     async fn forget_files(&self, id: SessionId) {
         let Some(checkpoints) = self.settings.environments.checkpoints() else {
             return;

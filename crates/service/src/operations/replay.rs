@@ -1,4 +1,4 @@
-//! Deciding again what is recorded of a thread.
+//! Replays the decisions recorded in a thread.
 
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// Asks the turn machine again for everything that is recorded of a thread. Nothing is called, run or recorded.
+/// Replays all records of a thread in the turn machine. It makes no calls and records nothing.
 impl Handle<op::ReplayThread> for Service {
     async fn handle(
         &self,

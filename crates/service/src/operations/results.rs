@@ -1,4 +1,4 @@
-//! Results of calls that clients carry out.
+//! Results of calls that clients execute.
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{ToolResult, ToolResultImage};
@@ -13,7 +13,7 @@ use crate::ids;
 use crate::operations::RequestContext;
 use crate::service::Service;
 
-/// What the model reads of a failure that says nothing.
+/// The model's text for a failure without a message.
 const FAILED: &str = "external tool failed";
 
 impl Handle<op::SubmitToolResult> for Service {
@@ -25,7 +25,7 @@ impl Handle<op::SubmitToolResult> for Service {
         let (path, result) = (call.path, call.request);
         let mut unknown = context.unknown_fields.top_level();
         if let Some(other) = unknown.next().filter(|_| result.content.is_empty()) {
-            // A call takes one result: one in an unknown field must not use the call up.
+            // A call accepts one result, so a result in an unknown field must be an error rather than an empty result.
             let text = format!(
                 "`{other}` is not read; put the result into `content`: [{{\"type\":\"input_text\",\"text\":\"…\"}}]"
             );
@@ -37,7 +37,7 @@ impl Handle<op::SubmitToolResult> for Service {
 }
 
 impl Service {
-    /// Takes the result of a call.
+    /// Records the result of a call.
     pub(crate) async fn submit_result(
         &self,
         id: &str,
@@ -61,7 +61,7 @@ impl Service {
     }
 }
 
-/// Tells whether what a turn waits for was taken. An equal repeat after the turn's end is, and has no turn to go on with.
+/// Returns an error unless the turn accepted the answer. An equal repeat after the end of the turn counts as accepted.
 pub(super) fn check_taken<T>(
     outcome: Result<T, AgentLoopError>,
     not_pending: impl Fn() -> ApiError,
@@ -103,7 +103,7 @@ fn read(exec_id: ExecId, result: DynamicToolCallResult) -> Result<ToolResult> {
     })
 }
 
-/// Reads the address of an image; nothing is fetched.
+/// Parses the URL of an image; nothing is fetched.
 fn image(url: &str) -> Option<ToolResultImage> {
     if url.starts_with("http://") || url.starts_with("https://") {
         return Some(ToolResultImage::at(url));

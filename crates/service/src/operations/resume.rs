@@ -1,4 +1,4 @@
-//! Resuming a thread.
+//! Resumes threads.
 
 use windlass_protocol::Thread;
 use windlass_protocol::api::Call;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// Returns a thread. A turn that a previous server left open, and that this one did not resume at its start, is resumed.
+/// Returns a thread, and resumes an open turn that an earlier server left and that this one did not resume at its start.
 impl Handle<op::ResumeThread> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::ResumeThread>) -> Result<Thread> {
         let id = &call.path.id;

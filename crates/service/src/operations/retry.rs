@@ -1,4 +1,4 @@
-//! Trying a turn again: a fork without it, and a turn that works with the same.
+//! Retries a turn: creates a fork without it, and starts a turn with the same input there.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// Among how many of a turn's first records its input is.
+/// The input of a turn is among this number of its first records.
 const FIRST_RECORDS: usize = 16;
 
-/// Returns what an input says.
+/// Returns the text of an input.
 pub(super) fn said_in(input: Option<&Event>) -> String {
     match input.and_then(change) {
         Some(Change::Item(ItemStep::Started(item) | ItemStep::Ended(item))) => {
@@ -38,7 +38,7 @@ pub(super) fn said_in(input: Option<&Event>) -> String {
     }
 }
 
-/// What a turn was started with.
+/// The options with which a turn was started.
 struct Recorded {
     controls: Controls,
     request: TurnRequest,
@@ -46,8 +46,8 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Reads it from the record of the turn's input; `None` for a turn that no client of this API has started, which was not
-    /// narrowed either.
+    /// Reads the options from the record of the turn's input; `None` if the turn was not started through this API, so that it had no restrictions
+    /// either.
     fn of(input: Option<&Event>) -> Result<Option<Self>> {
         let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
             return Err(unreadable(
@@ -74,7 +74,7 @@ fn unreadable(why: &str) -> ApiError {
     ApiError::new(ErrorCode::NotForkable, text)
 }
 
-/// Makes a thread without the last turns of another one, and says again what the first of them was told.
+/// Creates a thread without the last turns of another one, and sends the input of the first dropped turn again.
 impl Handle<op::RetryThread> for Service {
     async fn handle(
         &self,
@@ -92,7 +92,7 @@ impl Handle<op::RetryThread> for Service {
         }
         let depth = request.depth;
         let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
-        // All that can be refused is, before there is a fork that nobody asked for.
+        // All checks come before the fork, so that a rejected request leaves no fork behind.
         self.check_serving()?;
         let input = self.input_again(context, &parent, &turn, &request).await?;
         if let Some(fork) = made {
@@ -113,7 +113,7 @@ impl Handle<op::RetryThread> for Service {
         let begun = self
             .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
             .await;
-        // One that was made before may have been used since; this one was not.
+        // This fork is new and therefore unused, unlike one that an earlier attempt created.
         if begun.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;
         }
@@ -125,7 +125,7 @@ impl Handle<op::RetryThread> for Service {
 }
 
 impl Service {
-    /// Returns the record of what a turn was told first; `None` where it is no longer kept.
+    /// Returns the record of a turn's first input; `None` if retention removed it.
     pub(super) async fn first_input(
         &self,
         found: &FoundThread,
@@ -140,7 +140,7 @@ impl Service {
         Ok(events.await?.into_iter().find(is_its))
     }
 
-    /// Returns where a turn works, as its record says.
+    /// Returns the environment of a turn from its record.
     pub(super) async fn environment_of(
         &self,
         found: &FoundThread,
@@ -150,8 +150,8 @@ impl Service {
         Ok(Recorded::of(input.as_deref())?.map(|recorded| recorded.environment))
     }
 
-    /// Makes the input of a turn that is tried again. What the turn was allowed comes from its own record; what the agent
-    /// is told beside is that of the thread as it is now.
+    /// Builds the input of a retried turn. Its permissions come from its own record; the agent's other instructions are those of the thread as it is
+    /// now.
     async fn input_again(
         &self,
         context: &RequestContext,
@@ -175,7 +175,7 @@ impl Service {
         let named = request.model.as_deref();
         let named = named.and_then(|name| self.chosen().models.qualified(name));
         let narrowed = self.environment_again(recorded.environment)?;
-        // A summary of other words would be a wrong one.
+        // A summary of a different prompt would be wrong.
         let summary = recorded.request.input_summary.clone();
         let input_summary = summary.filter(|_| request.prompt.is_none());
         let turn = TurnRequest {
@@ -196,8 +196,7 @@ impl Service {
         })
     }
 
-    /// Chooses the model: the one that is asked for, else the turn's, which must still be there. Returns its id, and its name
-    /// where it is not configured.
+    /// Selects the model: the requested one, else the turn's, which must still be available. Returns its ID, and its name if it is not configured.
     fn model_again(
         &self,
         thread: &TurnPolicy,
@@ -231,7 +230,7 @@ impl Service {
         }
     }
 
-    /// Makes sure that the turn can work where it did.
+    /// Checks that the turn's environment is still available.
     fn environment_again(&self, recorded: TurnEnvironment) -> Result<TurnTools> {
         let id = &recorded.environment_id;
         let environment = self.environment(id).map_err(|error| {
@@ -245,7 +244,7 @@ impl Service {
         self.with_idle_tools(TurnEnvironment { cwd, ..recorded })
     }
 
-    /// What the turn was allowed, and the rest as the thread has it now.
+    /// Returns the permissions of the turn, with all other options of the thread as it is now.
     fn allowed_again(
         &self,
         context: &RequestContext,
@@ -262,7 +261,7 @@ impl Service {
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             owner: thread.owner.clone(),
             budgets: budget::of_turn(thread, None)?,
-            // Whoever it worked for does not wait for this one.
+            // The turn that the original worked for does not wait for the retry.
             parent: None,
             ..recorded
         };

@@ -1,4 +1,4 @@
-//! What each scope of a token may do. Who may call a route or a method is said where that is; `docs/tokens.md` says it to people.
+//! Permissions of token scopes. The required scope is declared at each route and method; `docs/tokens.md` documents it.
 
 use windlass_protocol::operations::RequiredScope;
 use windlass_protocol::{ErrorCode, Mode, TurnPolicyParams};
@@ -11,7 +11,7 @@ fn forbidden(text: &str) -> ApiError {
     ApiError::new(ErrorCode::Forbidden, text)
 }
 
-/// Says what an agent may not do, as it asked for it.
+/// Returns the error message for a path or method that agents may not use.
 fn closed_to_agents(what: &str) -> &'static str {
     let words = [
         (
@@ -43,7 +43,7 @@ fn closed_to_agents(what: &str) -> &'static str {
 }
 
 impl Service {
-    /// Checks that a caller may ask for something, of a thread if one is named; `what` is the path or the method.
+    /// Checks that a caller may make a request, for a thread if one is named; `what` is the path or the method.
     pub async fn check_scope(
         &self,
         caller: &Caller,
@@ -67,7 +67,7 @@ impl Service {
         }
     }
 
-    /// What belongs to others does not exist for an agent.
+    /// For an agent, threads of other owners do not exist.
     async fn check_owner(&self, agent: &str, id: &str) -> Result<()> {
         match self.find(id).await?.thread.agent.as_deref() {
             Some(owner) if owner == agent => Ok(()),
@@ -77,7 +77,7 @@ impl Service {
 }
 
 impl Caller {
-    /// Returns the agent that it speaks for.
+    /// Returns the agent of the token, if it is limited to one.
     pub(crate) fn agent(&self) -> Option<&str> {
         match &self.scope {
             TokenScope::Agent(agent) => Some(agent),
@@ -85,7 +85,7 @@ impl Caller {
         }
     }
 
-    /// Refuses an agent that would run calls without an approval.
+    /// Rejects an agent's request to run calls without approval.
     pub(super) fn check_approves_all(&self) -> Result<()> {
         self.check_trust(&TurnPolicyParams {
             auto_approve: Some(true),
@@ -93,7 +93,7 @@ impl Caller {
         })
     }
 
-    /// Refuses options with which an agent would switch its own approvals off.
+    /// Rejects options with which an agent would disable its own approvals.
     pub(super) fn check_trust(&self, policy: &TurnPolicyParams) -> Result<()> {
         let trusts = policy.auto_approve == Some(true)
             || policy.trust_mode == Some(true)

@@ -1,4 +1,4 @@
-//! The skills of the workspace, and which of them models are told of.
+//! The skills of the workspace, and which of them are enabled.
 
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_protocol::ErrorCode;
@@ -12,16 +12,15 @@ use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
 
-/// How many may be off.
+/// Maximum number of disabled skills.
 const MAX_OFF: usize = 1_000;
 
-/// Lists the skills of the workspace.
 impl Handle<op::ListSkills> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::ListSkills>) -> Result<SkillList> {
         let found = self.found_skills().await?;
         let root = &self.fixed.local.root;
         let shown = |path: &std::path::Path| root.join(path).display().to_string();
-        let off = &self.chosen().choices.skills_off;
+        let off = &self.chosen().overrides.skills_off;
         let directories: Vec<String> = found.places.iter().map(|place| shown(place)).collect();
         let mut warnings = found.unusable;
         if !self.settings.config.reads_repository {
@@ -46,7 +45,7 @@ impl Handle<op::ListSkills> for Service {
     }
 }
 
-/// Says whether models are told of a skill. Turns that run keep what they were told.
+/// Enables or disables a skill. Running turns are not affected.
 impl Handle<op::SwitchSkill> for Service {
     async fn handle(
         &self,
@@ -55,7 +54,7 @@ impl Handle<op::SwitchSkill> for Service {
     ) -> Result<SwitchedSkill> {
         let name = &call.path.name;
         let request = call.request;
-        let off = &self.chosen().choices.skills_off;
+        let off = &self.chosen().overrides.skills_off;
         let is_known = off.contains(name) || {
             let found = self.found_skills().await?;
             found.skills.iter().any(|skill| skill.name == *name)
@@ -68,10 +67,10 @@ impl Handle<op::SwitchSkill> for Service {
             return Err(ApiError::limit("skills that are off", MAX_OFF));
         }
         let switched = name.to_owned();
-        self.choose(|choices| {
+        self.choose(|overrides| {
             match request.enabled {
-                true => choices.skills_off.remove(&switched),
-                false => choices.skills_off.insert(switched),
+                true => overrides.skills_off.remove(&switched),
+                false => overrides.skills_off.insert(switched),
             };
         })
         .await?;
@@ -93,7 +92,7 @@ impl Service {
         found.map_err(ApiError::internal)
     }
 
-    /// Returns the root of the workspace, as turns have it.
+    /// Returns the root of the workspace as an environment of turns.
     pub(super) fn local(&self) -> TurnEnvironment {
         let local = &self.fixed.local;
         TurnEnvironment::new(local.id.clone(), local.root.clone())

@@ -1,4 +1,4 @@
-//! Files as they were before turns: which are kept, and bringing them back without touching a conversation.
+//! Checkpoints of files: lists them, and restores files without changing a conversation.
 
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::ErrorCode;
@@ -16,11 +16,11 @@ use crate::ids;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// How many snapshots are listed by default, and at most.
+/// Default and maximum number of listed snapshots.
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 100;
 
-/// Takes back what a turn and those after it in its thread did to files.
+/// Reverts the file changes of a turn and of all later turns in its thread.
 impl Handle<op::RestoreSnapshot> for Service {
     async fn handle(
         &self,
@@ -49,7 +49,7 @@ impl Handle<op::RestoreSnapshot> for Service {
     }
 }
 
-/// Lists the newest turns of which is kept what they changed.
+/// Lists the newest turns that have checkpoints of their file changes.
 impl Handle<op::ListSnapshots> for Service {
     async fn handle(
         &self,
@@ -76,7 +76,7 @@ impl Handle<op::ListSnapshots> for Service {
 }
 
 impl Service {
-    /// Asks what is kept of files; `None` where nothing is.
+    /// Queries the checkpoints; `None` if they are disabled.
     async fn kept<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Checkpoints) -> Result<T, CheckpointError> + Send + 'static,
@@ -89,7 +89,7 @@ impl Service {
         answer.map(Some).map_err(refused)
     }
 
-    /// Finds a turn in its thread; `None` where the one or the other is no longer kept.
+    /// Finds a turn in its thread; `None` if retention removed either.
     async fn changed_in(
         &self,
         session_id: SessionId,

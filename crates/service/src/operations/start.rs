@@ -1,8 +1,11 @@
-//! Starting a turn.
+//! Starts turns.
 
 use chrono::{DateTime, SubsecRound, Utc};
+use serde_json::Value;
+use windlass_core::error::AgentLoopError;
 use windlass_core::events::Event;
 use windlass_core::items::{Change, change};
+use windlass_core::llm_driver_registry::OutputSchema;
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::thread_record::{OnRestart, ThreadRecord};
 use windlass_core::turn_policy::TurnPolicy;
@@ -11,7 +14,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, StartTurn, ThreadAndTurn, Turn};
-use windlass_runtime::{OnBusy, TurnOptions};
+use windlass_runtime::{OnBusy, TurnOptions, check_output_schema};
 use windlass_store::queries::TurnRow;
 
 use super::thread_record::{permit, wire_tool};
@@ -24,16 +27,35 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::view;
 
-/// What a turn is for.
+/// The purpose of a turn.
 #[derive(Clone, Copy)]
 pub(super) enum TurnPurpose {
-    /// To answer its input, which meets a busy thread by this policy.
+    /// Answers its input; the policy applies if the thread is busy.
     Answer(OnBusy),
-    /// To make the history shorter.
+    /// Compacts the history.
     Compact,
 }
 
-/// Refuses a blank prompt.
+/// Where a request has the schema of the final answer.
+const OUTPUT_SCHEMA: &str = "/output_schema";
+
+/// Checks the schema of the final answer. External agents do not take one.
+fn output_schema(carrier: Option<&str>, schema: Option<Value>) -> Result<Option<OutputSchema>> {
+    let Some(schema) = schema else {
+        return Ok(None);
+    };
+    if let Some(agent) = carrier {
+        let refused = AgentLoopError::UnsupportedInput {
+            model: agent.to_owned(),
+            input: "output schemas",
+        };
+        return Err(refused.into());
+    }
+    check_output_schema(&schema).map_err(|why| ApiError::field(OUTPUT_SCHEMA, why))?;
+    Ok(Some(OutputSchema::new(schema)))
+}
+
+/// Rejects a blank prompt.
 pub(super) fn said(prompt: &str) -> Result<&str> {
     let blank = || ApiError::new(ErrorCode::PromptRequired, "prompt is required");
     let is_said = !prompt.trim().is_empty();
@@ -54,6 +76,13 @@ impl Handle<op::StartTurn> for Service {
         let on_busy = request.on_busy.unwrap_or_default();
         if let Some(answer) = self.started_before(context, &found).await? {
             return Ok(answer);
+        }
+        let joins = on_busy == windlass_protocol::OnBusy::Steer && found.row.open_turn().is_some();
+        if joins && request.output_schema.is_some() {
+            return Err(ApiError::field(
+                OUTPUT_SCHEMA,
+                "the input joins the running turn, whose schema cannot be changed; use another `on_busy`",
+            ));
         }
         let (parts, at) = (request.input.take(), request.environment_id.clone());
         let content = self
@@ -81,8 +110,8 @@ impl Handle<op::StartTurn> for Service {
 }
 
 impl Service {
-    /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
-    /// here, and travels with the input, so that a resumed turn works with the same.
+    /// Builds the input of a turn: the prompt and all options. The options are validated here and recorded with the input, so that a resumed turn
+    /// uses the same ones.
     pub(crate) fn input(
         &self,
         context: &RequestContext,
@@ -125,6 +154,7 @@ impl Service {
             backend: carrier.map(str::to_owned),
             owner: thread.owner.clone(),
             budgets: budget::of_turn(thread, request.budget)?,
+            output_schema: output_schema(carrier, request.output_schema)?,
             parent: None,
         };
         let effort = request
@@ -144,7 +174,8 @@ impl Service {
         })
     }
 
-    /// Returns what is recorded with a turn that this model answers. A client's own word for the thread's provider stands for it here too.
+    /// Returns the labels that are recorded with a turn of this model. If the client gave the thread's provider another name, that name is used here
+    /// too.
     pub(super) fn labels(&self, thread: &TurnPolicy, model: Option<String>) -> Option<TurnLabels> {
         let provider = |name: &Option<String>| {
             let name = name.as_deref()?.split('/').next();
@@ -160,7 +191,8 @@ impl Service {
         })
     }
 
-    /// Finds the turn that the same request has started already: its id derives from the request, however old it is.
+    /// Finds the turn that an earlier attempt of the same request started. Its ID derives from the request, so the age of that attempt does not
+    /// matter.
     pub(super) async fn started_before(
         &self,
         context: &RequestContext,
@@ -180,7 +212,7 @@ impl Service {
         }))
     }
 
-    /// Refuses to resume the open turn of a thread whose provider this daemon cannot reach.
+    /// Rejects resuming the open turn of a thread whose provider this daemon cannot reach.
     pub(crate) fn check_open_turn(&self, found: &FoundThread) -> Result<()> {
         let Some(open) = found.row.open_turn() else {
             return Ok(());
@@ -195,7 +227,7 @@ impl Service {
             .check_open_turn(&found.record.policy, provider)
     }
 
-    /// Refuses turns once the daemon stops.
+    /// Rejects turns once the daemon is shutting down.
     pub(crate) fn check_serving(&self) -> Result<()> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
@@ -206,7 +238,7 @@ impl Service {
         Ok(())
     }
 
-    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    /// Starts a turn; returns when its input is durable. The turn continues even if no client waits for it.
     pub(super) async fn begin(
         &self,
         context: &RequestContext,
@@ -248,8 +280,7 @@ impl Service {
         Ok((handle.turn_id(), begun))
     }
 
-    /// Shows a turn as its first record does, however far it has come meanwhile; as it is now where retention has removed
-    /// that record.
+    /// Returns a turn in the state of its first record, whatever its state is now; in its current state if retention removed that record.
     async fn as_started(&self, id: SessionId, row: &TurnRow) -> Result<Turn> {
         let before = row.first_seq.saturating_sub(1);
         let events = self.runtime.events_since(id, before, 1).await?;
@@ -259,7 +290,7 @@ impl Service {
     }
 }
 
-/// Reads from the record of a queued input how its turn is shown then.
+/// Returns the turn of a queued input in its initial state.
 fn queued(event: &Event) -> Option<Turn> {
     match change(event)? {
         Change::InputQueued(data) => Some(view::queued_turn(
@@ -271,7 +302,7 @@ fn queued(event: &Event) -> Option<Turn> {
     }
 }
 
-/// Reads from the first record of a turn how the turn is shown then, and when that was.
+/// Returns a turn in the state of its first record, with the time of that record.
 fn started(event: &Event) -> Option<(Turn, DateTime<Utc>)> {
     match change(event)? {
         Change::TurnStarted(turn) => Some((view::turn(&turn), event.ts)),

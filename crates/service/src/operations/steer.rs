@@ -1,4 +1,4 @@
-//! Saying something to a running turn.
+//! Adds input to a running turn.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 
-/// The name under which a message's metadata holds the digest of the request that brought it.
+/// The metadata key with the digest of the request that added a message.
 const REQUEST: &str = "windlass.request";
 
 pub(super) fn no_active_turn(found: &FoundThread) -> ApiError {
@@ -34,7 +34,7 @@ pub(super) fn not_active(found: &FoundThread, turn_id: &str) -> ApiError {
     ApiError::new(ErrorCode::TurnNotActive, text)
 }
 
-/// Says something to a turn, if it is the one that runs.
+/// Adds input to a turn if it is the running one.
 impl Handle<op::SteerTurn> for Service {
     async fn handle(&self, context: &RequestContext, call: Call<op::SteerTurn>) -> Result<Turn> {
         let id = &call.path.id;
@@ -53,14 +53,14 @@ impl Handle<op::SteerTurn> for Service {
         let input = marked(context, user_message(content));
         match self.runtime.steer_turn(found.id, active, input).await {
             Ok(_) => self.shown_turn(&found, turn_id).await,
-            // It ended between the look and the word.
+            // The turn ended after the check.
             Err(AgentLoopError::NoActiveTurn(_)) => Err(no_active_turn(&found)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Records the request with its message, so that a repeat of the request is found.
+/// Records the request with its message, so that a repeated request is detected.
 pub(super) fn marked(context: &RequestContext, mut input: InputMessage) -> InputMessage {
     if let Some(request) = context.repeatable.clone() {
         input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
@@ -69,7 +69,7 @@ pub(super) fn marked(context: &RequestContext, mut input: InputMessage) -> Input
 }
 
 impl Service {
-    /// Checks that a turn is the one that runs.
+    /// Checks that a turn is the running one.
     fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId> {
         match &found.row.latest {
             Some(latest) if latest.id.to_string() == turn_id => match latest.status {
@@ -85,7 +85,7 @@ impl Service {
         }
     }
 
-    /// An agent may not tell a turn what to do that somebody else has begun without approvals, where its thread has them.
+    /// In a thread with approvals, an agent may not add input to a turn that another client started without approvals.
     pub(super) async fn check_trusted(
         &self,
         context: &RequestContext,
@@ -106,7 +106,7 @@ impl Service {
                 let request = data.message.turn_request();
                 request.is_none_or(|request| !request.approve_all)
             }
-            // What cannot be known is not allowed.
+            // Denied if it cannot be determined.
             _ => false,
         };
         match asks {
@@ -115,7 +115,7 @@ impl Service {
         }
     }
 
-    /// Tells whether the same request was said to the turn already, though its answer was lost.
+    /// Returns whether an earlier attempt of the request added its message and only its response was lost.
     pub(super) async fn steered_before(
         &self,
         context: &RequestContext,
@@ -140,7 +140,7 @@ impl Service {
         }))
     }
 
-    /// Shows a turn of the thread's own as it is now.
+    /// Returns the current state of one of the thread's turns.
     pub(super) async fn shown_turn(&self, found: &FoundThread, turn_id: &str) -> Result<Turn> {
         let turn = match ids::parse_turn(turn_id) {
             Some(id) => self.queries.turn(&found.row.stream, id).await?,

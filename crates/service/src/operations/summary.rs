@@ -1,4 +1,4 @@
-//! One line per thread.
+//! Lists threads with one line each.
 
 use windlass_protocol::api::{Call, Page};
 use windlass_protocol::operations as op;
@@ -14,13 +14,13 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::view;
 
-/// How many lines there are by default, and at most.
+/// Default and maximum number of lines.
 const DEFAULT_LINES: usize = 50;
 const MAX_LINES: usize = 1_000;
 const TITLE_CHARS: usize = 72;
 const UNTITLED: &str = "New Thread";
 
-/// Lists threads, one line each, with what git says of their directories where that is wanted.
+/// Lists threads, one line each, optionally with the git status of their directories.
 impl Handle<op::SummarizeThreads> for Service {
     async fn handle(
         &self,

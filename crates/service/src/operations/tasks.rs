@@ -1,10 +1,10 @@
-//! Queueing tasks, looking at them, and calling them off.
+//! Adds, lists and cancels tasks.
 
 use windlass_core::turn_policy::TurnPolicyOptions;
+use windlass_jobs::{JobError, JobSpec, NewTask, Task, TaskId};
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
-use windlass_work::{NewTask, Task, TaskId, WorkError, WorkSpec};
 
 use super::start::said;
 use super::thread_record::{params_of_thread, stored_options};
@@ -12,21 +12,21 @@ use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
+use crate::jobs::{Jobs, task_status, thread_for};
 use crate::service::Service;
-use crate::work::{Work, task_status, thread_for};
 
-/// How many tasks are read at a time, and how often, before the answer says where to go on.
+/// Number of tasks per read, and of reads per response; beyond that, the response contains a cursor.
 const PAGE: usize = 250;
 const PAGES: usize = 8;
 
-/// How many entries are listed by default, and at most.
+/// Default and maximum number of listed entries.
 pub(super) const DEFAULT_LIMIT: usize = 50;
 pub(super) const MAX_LIMIT: usize = 500;
 
 impl Service {
-    /// Returns what carries work out that nobody sits beside.
-    pub(crate) fn work(&self) -> Result<&Work> {
-        self.work.as_ref().ok_or_else(|| {
+    /// Returns the job queue.
+    pub(crate) fn jobs(&self) -> Result<&Jobs> {
+        self.jobs.as_ref().ok_or_else(|| {
             ApiError::new(
                 ErrorCode::NotConfigured,
                 "this process carries no tasks and automations out; start `windlass serve`",
@@ -42,7 +42,7 @@ fn not_found(id: &str) -> ApiError {
     )
 }
 
-/// Queues a task. What it works with is settled here: it is shown, and stays.
+/// Queues a task. Its options are fixed here: they are shown to clients and do not change later.
 impl Handle<op::CreateTask> for Service {
     async fn handle(
         &self,
@@ -51,10 +51,10 @@ impl Handle<op::CreateTask> for Service {
     ) -> Result<TaskRecord> {
         context.unknown_fields.refuse_limits()?;
         let request = call.request;
-        let work = self.work()?;
+        let jobs = self.jobs()?;
         self.check_serving()?;
         said(&request.prompt)?;
-        let mut spec = WorkSpec {
+        let mut spec = JobSpec {
             policy: stored_options(request.policy()),
             prompt: request.prompt,
             workspace: request.workspace,
@@ -62,8 +62,8 @@ impl Handle<op::CreateTask> for Service {
         };
         spec.check()?;
         let draft = self.draft(context, thread_for(&spec)?)?;
-        // What is usual where it will be carried out, only that server knows.
-        if self.carries_work_out() {
+        // Defaults depend on the server that runs the task, so another server leaves them open.
+        if self.runs_jobs() {
             let settled = stored_options(params_of_thread(&draft.policy));
             let reasoning_effort = spec.policy.reasoning_effort;
             spec.policy = TurnPolicyOptions {
@@ -73,19 +73,18 @@ impl Handle<op::CreateTask> for Service {
         } else if spec.policy.model.is_some() {
             spec.policy.model = Some(draft.policy.model);
         }
-        // One that names no directory works in the daemon's, whichever that is by then.
+        // A task without a directory works in the directory of the daemon that runs it.
         spec.workspace = spec.workspace.map(|_| draft.workspace);
         spec.policy.backend = draft.policy.backend;
         let task = NewTask {
             request: context.repeatable.clone(),
             ..NewTask::new(spec)
         };
-        let task = work.tasks.submit(&context.caller.owner(), task).await?;
+        let task = jobs.tasks.submit(&context.caller.owner(), task).await?;
         self.task_record(&task).await
     }
 }
 
-/// Returns a task.
 impl Handle<op::GetTask> for Service {
     async fn handle(
         &self,
@@ -98,7 +97,6 @@ impl Handle<op::GetTask> for Service {
     }
 }
 
-/// Calls a task off.
 impl Handle<op::CancelTask> for Service {
     async fn handle(
         &self,
@@ -107,12 +105,12 @@ impl Handle<op::CancelTask> for Service {
     ) -> Result<TaskRecord> {
         let id = &call.path.id;
         let task = self.find_task(context, id).await?;
-        let task = self.work()?.tasks.cancel(task.id).await?;
+        let task = self.jobs()?.tasks.cancel(task.id).await?;
         self.task_record(&task).await
     }
 }
 
-/// Lists tasks, newest first, and says where to go on.
+/// Lists tasks, newest first, with a cursor for the next page.
 impl Handle<op::ListTasks> for Service {
     async fn handle(
         &self,
@@ -122,7 +120,7 @@ impl Handle<op::ListTasks> for Service {
         let query = call.query;
         let limit = limit(query.limit, DEFAULT_LIMIT, MAX_LIMIT);
         let statuses = query.status.map(|list| list.0).unwrap_or_default();
-        let tasks = &self.work()?.tasks;
+        let tasks = &self.jobs()?.tasks;
         let owner = context.caller.agent().map(|_| context.caller.owner());
         let cursor = query.cursor.as_deref().map(str::parse::<TaskId>);
         let mut before = cursor
@@ -155,7 +153,7 @@ impl Handle<op::ListTasks> for Service {
             summaries.push(self.task_summary(task).await?);
         }
         let counts = match owner {
-            // How busy others are is not an agent's business.
+            // An agent must not learn the workload of other owners.
             Some(_) => counted(&listed),
             None => counts(tasks.counts().await?),
         };
@@ -168,20 +166,20 @@ impl Handle<op::ListTasks> for Service {
 }
 
 impl Service {
-    /// Finds a task; what belongs to others does not exist for an agent.
+    /// Finds a task. For an agent, tasks of other owners do not exist.
     async fn find_task(&self, context: &RequestContext, id: &str) -> Result<Task> {
-        let tasks = &self.work()?.tasks;
+        let tasks = &self.jobs()?.tasks;
         let parsed: TaskId = ids::exact(id).ok_or_else(|| not_found(id))?;
         match tasks.get(parsed).await {
             Ok(task) if context.caller.may_see(&task.owner) => Ok(task),
-            // In the same words, so that nobody learns whether there is one.
-            Ok(_) | Err(WorkError::NotFound { .. }) => Err(not_found(id)),
+            // The same error, so that it does not reveal whether the task exists.
+            Ok(_) | Err(JobError::NotFound { .. }) => Err(not_found(id)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn counts(counts: windlass_work::TaskCounts) -> TaskCounts {
+fn counts(counts: windlass_jobs::TaskCounts) -> TaskCounts {
     TaskCounts {
         queued: counts.queued as u64,
         running: counts.running as u64,
@@ -191,7 +189,7 @@ fn counts(counts: windlass_work::TaskCounts) -> TaskCounts {
     }
 }
 
-/// Counts the tasks of a list.
+/// Counts the tasks of a list by status.
 fn counted(tasks: &[Task]) -> TaskCounts {
     let mut counts = TaskCounts::default();
     for task in tasks {

@@ -1,4 +1,4 @@
-//! Maps thread records to the wire and back; nothing else does.
+//! The only conversion between thread records and their wire format.
 
 use windlass_core::thread_record::{
     ClientTool, OnRestart as StoredOnRestart, ThreadBudget, ThreadEnvironment, ThreadRecord,
@@ -13,7 +13,7 @@ use windlass_protocol::{
 
 use crate::ids;
 
-/// Shows a record as the thread of a session.
+/// Converts a session's record to a thread.
 pub(crate) fn thread(id: SessionId, record: &ThreadRecord) -> Thread {
     let policy = &record.policy;
     let environments = record.environments.iter().map(wire_environment);
@@ -51,7 +51,7 @@ pub(crate) fn thread(id: SessionId, record: &ThreadRecord) -> Thread {
     }
 }
 
-/// Returns the record of a new thread with the fields that need no check.
+/// Returns the record of a new thread with the fields that need no validation.
 pub(crate) fn copied_fields(request: &CreateThread) -> ThreadRecord {
     let text = |text: &Option<String>| super::create::filled(text.clone());
     ThreadRecord {
@@ -69,7 +69,7 @@ fn filled<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }
 
-/// Returns the policy of a new thread: the defaults fill the options that are open. The model is set by its caller.
+/// Returns the policy of a new thread, with defaults for unset options. The caller sets the model.
 pub(crate) fn new_policy(params: TurnPolicyParams) -> TurnPolicy {
     TurnPolicy {
         mode: stored_mode(params.mode.unwrap_or_default()),
@@ -82,7 +82,7 @@ pub(crate) fn new_policy(params: TurnPolicyParams) -> TurnPolicy {
     }
 }
 
-/// Sets the permissions that a request names.
+/// Applies the permissions of a request.
 pub(crate) fn permit(policy: &mut TurnPolicy, params: &TurnPolicyParams) {
     policy.mode = params.mode.map_or(policy.mode, stored_mode);
     policy.allow_shell = params.allow_shell.unwrap_or(policy.allow_shell);
@@ -106,12 +106,12 @@ pub(crate) fn params_of_thread(policy: &TurnPolicy) -> TurnPolicyParams {
     }
 }
 
-/// Returns whether the options decide what a job works with, whatever the daemon's settings are later.
+/// Returns whether the options are complete, so that later settings of the daemon do not affect a job.
 pub(crate) fn is_settled(params: &TurnPolicyParams) -> bool {
     params.model.is_some() && params.mode.is_some() && params.allow_shell.is_some()
 }
 
-/// Returns stored options as a request would set them, without their mode, which is a word of the client.
+/// Returns stored options as a request would set them, without the mode.
 pub(crate) fn params_without_mode(options: &TurnPolicyOptions) -> TurnPolicyParams {
     TurnPolicyParams {
         model: options.model.clone(),

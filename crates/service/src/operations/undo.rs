@@ -1,4 +1,4 @@
-//! Going back: a fork without the last turns, and the files as they were before them.
+//! Undoes turns: a fork without the last turns, and the files in the state before them.
 
 use std::path::PathBuf;
 
@@ -20,9 +20,9 @@ use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// How many paths a refusal names.
+/// Maximum number of paths in an error.
 const NAMED: usize = 1000;
-/// How many files a summary names.
+/// Maximum number of files in a summary.
 const MAX_SHOWN: usize = 20;
 
 impl Handle<op::UndoThread> for Service {
@@ -74,7 +74,7 @@ fn patch_result(files: Option<&RestoredFiles>) -> PatchResult {
 }
 
 impl Service {
-    /// Makes a thread without the last turns of another one.
+    /// Creates a thread without the last turns of another one.
     async fn undo_turns(
         &self,
         context: &RequestContext,
@@ -91,7 +91,7 @@ impl Service {
         let original_user_text = said_in(self.first_input(&parent, &turn).await?.as_deref());
         let mut restored = None;
         let fork = match made {
-            // Its files came before it.
+            // Its files were restored before the fork was created.
             Some(made) => made,
             None => {
                 self.take_room(context).await?;
@@ -109,8 +109,8 @@ impl Service {
         })
     }
 
-    /// Brings the files back to where they were before a turn. It comes when there is room for the fork, and before it, because
-    /// what can still be refused is this; who is cut off in between asks again and finds them restored.
+    /// Restores the files to their state before a turn. It runs after the limits are checked and before the fork is created, because it is the last
+    /// step that can be rejected. A client that is interrupted in between repeats its request and finds the files restored.
     pub(super) async fn restore_files(
         &self,
         parent: &FoundThread,

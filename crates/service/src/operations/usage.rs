@@ -1,4 +1,4 @@
-//! What turns used.
+//! Usage of turns: tokens and cost.
 
 use chrono::{DateTime, Utc};
 use windlass_protocol::api::Call;
@@ -37,7 +37,7 @@ fn time(name: &str, text: Option<&str>) -> Result<Option<DateTime<Utc>>> {
     })
 }
 
-/// Sums up what turns used.
+/// Sums up the usage of turns.
 impl Handle<op::GetUsage> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::GetUsage>) -> Result<UsageReport> {
         let query = selected(&call.query)?;

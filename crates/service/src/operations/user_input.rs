@@ -1,4 +1,4 @@
-//! Answering a question of the agent.
+//! Answers questions of the agent.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +15,6 @@ use crate::operations::RequestContext;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// Answers a question that waits for that.
 impl Handle<op::AnswerUserInput> for Service {
     async fn handle(
         &self,
@@ -45,7 +44,7 @@ impl Handle<op::AnswerUserInput> for Service {
 }
 
 impl Service {
-    /// Returns what a question asks, while it waits.
+    /// Returns the prompt of a question while it waits.
     async fn asked(&self, found: &FoundThread, input_id: &str) -> Result<Option<Value>> {
         let Some(open) = found.row.open_turn() else {
             return Ok(None);
@@ -79,9 +78,9 @@ struct Question {
     id: String,
 }
 
-/// Refuses answers that leave a question out or are to none, so that the right ones can still come.
+/// Rejects answers that omit a question or belong to none, so that correct answers can still be sent.
 fn check(asked: &Value, answers: &UserInputAnswers) -> Result<()> {
-    // A tool of the host may ask in a shape of its own, which only it can read.
+    // A tool of the host may use its own format, which only it can validate.
     let Questions { questions } = Questions::deserialize(asked).unwrap_or_default();
     let ids: Vec<&str> = questions.iter().map(|it| it.id.as_str()).collect();
     if ids.is_empty() {

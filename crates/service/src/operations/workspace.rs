@@ -9,7 +9,6 @@ use crate::handle::Handle;
 use crate::operations::RequestContext;
 use crate::service::Service;
 
-/// Returns the state of the daemon's directory.
 impl Handle<op::GetWorkspaceStatus> for Service {
     async fn handle(
         &self,

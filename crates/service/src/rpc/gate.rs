@@ -1,7 +1,6 @@
-//! The tokens of the daemon, as sockets show them: the operator's and those for everything are the host's, those of
-//! agents bind to their agent.
+//! The daemon's tokens as roles of a socket: the operator's and admin tokens are the host's; an agent's token binds the socket to the agent.
 
-use windlass_rpc::{Gate, Known, TokenRole};
+use windlass_runs::rpc::{Gate, Known, TokenRole};
 
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope, who_shows};

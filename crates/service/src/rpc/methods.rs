@@ -1,5 +1,5 @@
-//! Threads and turns over the socket: who may call each method, and functions that read the parameters, call the service
-//! and return its answer.
+//! Threads and turns over the socket: the required scope of each method, and functions that parse parameters, call the service and return its
+//! response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,25 +12,25 @@ use tracing::Instrument;
 use windlass_protocol::api;
 use windlass_protocol::operations::RequiredScope::{self, Agent, Owner};
 use windlass_protocol::operations::{self as op, Endpoint, IdPath, TurnPath};
-use windlass_rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
 use windlass_runs::Role;
+use windlass_runs::rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
 
 use super::tools::{self, ToolExecutors};
 use crate::error::{ApiError, Result};
 use crate::fanout::EventText;
 use crate::handle::Handle;
-use crate::operations::follow::{FollowedEvent, Heard, Wanted};
+use crate::operations::follow::{FollowItem, FollowOptions, FollowedEvent};
 use crate::operations::{RequestContext, fields};
 use crate::service::Service;
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope};
 
-/// A method, and who may call it.
+/// A method and its required scope.
 struct Method(&'static str, RequiredScope, fn(Call) -> Answering);
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// All methods, each with who may call it. One for the owner of a thread names the thread as `thread_id`.
+/// All methods with their required scopes. A method for a thread's owner takes the thread as `thread_id`.
 const METHODS: &[Method] = &[
     Method("threads.create", Agent, |call| Box::pin(create(call))),
     Method("turns.start", Owner, |call| Box::pin(start(call))),
@@ -42,7 +42,7 @@ const METHODS: &[Method] = &[
     }),
 ];
 
-/// Lists the methods for threads and turns, each with who may call it.
+/// Lists the methods for threads and turns with their required scopes.
 #[must_use]
 pub fn socket_methods() -> Vec<(&'static str, RequiredScope)> {
     let rows = METHODS.iter();
@@ -94,7 +94,7 @@ async fn answer(Method(_, required, answer): &Method, mut call: Call) -> Answer 
     answer(call).await
 }
 
-/// What a connection may do: as much as its token allows.
+/// Returns the caller of a connection, with the scope of its token.
 fn caller(app: &Service, peer: &Peer) -> Caller {
     let scope = match &peer.caller.role {
         Role::Bound(agent) => TokenScope::Agent(agent.clone()),
@@ -114,7 +114,7 @@ pub(super) struct Call {
     pub(super) service: Service,
     pub(super) context: RequestContext,
     pub(super) method: &'static str,
-    /// The thread that it is about; empty where it is about none.
+    /// ID of the thread; empty if the call concerns none.
     pub(super) thread: String,
     pub(super) params: Map<String, Value>,
     /// The tools that connections execute.
@@ -142,14 +142,14 @@ impl Call {
         })
     }
 
-    /// Reads what is left of the parameters as the body of the route that does the same. What nobody reads is ignored.
+    /// Parses the remaining parameters as the body of the equivalent route. Unknown fields are ignored.
     fn take_body<T: DeserializeOwned>(&mut self) -> Result<T> {
         let (body, _) = fields::read(std::mem::take(&mut self.params))?;
         Ok(body)
     }
 }
 
-/// Executes the operation that does the same over HTTP; its body is what is left of the parameters.
+/// Executes the equivalent HTTP operation; its body is the remaining parameters.
 async fn execute<E>(mut call: Call, path: E::Path) -> Answer
 where
     E: Endpoint<Query = (), Response: Serialize>,
@@ -181,7 +181,7 @@ async fn interrupt(mut call: Call) -> Answer {
     Ok(serde_json::to_value(turn).map_err(ApiError::internal)?)
 }
 
-/// Tells the connection of each event of a thread as `threads.event`.
+/// Sends each event of a thread to the connection as `threads.event`.
 async fn subscribe(mut call: Call) -> Answer {
     let since = match call.params.remove("since_seq") {
         None | Some(Value::Null) => 0,
@@ -191,15 +191,15 @@ async fn subscribe(mut call: Call) -> Answer {
         })?,
     };
     let (peer, thread) = (call.peer, call.thread);
-    let wanted = Wanted {
+    let wanted = FollowOptions {
         since,
-        ..Wanted::default()
+        ..FollowOptions::default()
     };
     let mut events = call.service.follow(&call.context, &thread, wanted).await?;
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.hear()).await {
-            if let Heard::Event(event) = heard
+            if let FollowItem::Event(event) = heard
                 && let Some(text) = event_notification(&thread, event)
                 && !peer.send_pieces(Box::new(text)).await
             {
@@ -210,12 +210,12 @@ async fn subscribe(mut call: Call) -> Answer {
     Ok(answer)
 }
 
-/// Writes `threads.event` around an event. The id of a thread needs no escapes.
+/// Wraps an event in `threads.event`. A thread ID needs no escaping.
 fn event_notification(thread: &str, event: FollowedEvent) -> Option<NotifiedEvent> {
     let head = r#"{"jsonrpc":"2.0","method":"threads.event","params":{"event":"#.to_owned();
     let tail = format!(r#","thread_id":"{thread}"}}}}"#);
     let mut text = event.text(head, &tail)?;
-    // It may wait for its turn.
+    // It may wait in the queue.
     text.release();
     Some(NotifiedEvent(text))
 }
@@ -237,11 +237,11 @@ impl TextSource for NotifiedEvent {
     }
 }
 
-/// Waits for what comes next; `None` when the connection is gone, or nothing comes any more.
+/// Waits for the next event; `None` if the connection is gone, or there are no more events.
 pub(super) async fn heard_by(
     peer: &Peer,
-    next: impl Future<Output = Option<Heard>>,
-) -> Option<Heard> {
+    next: impl Future<Output = Option<FollowItem>>,
+) -> Option<FollowItem> {
     tokio::select! {
         () = peer.gone() => None,
         heard = next => heard,

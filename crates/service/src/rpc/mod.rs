@@ -8,8 +8,8 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_rpc::Hub;
-use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs, SystemClock};
+use windlass_runs::rpc::Hub;
+use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs};
 
 use crate::open::OpenError;
 use crate::service::Service;
@@ -19,12 +19,12 @@ use crate::supervise::{LoopFailed, supervise};
 pub use gate::known;
 pub use methods::socket_methods;
 
-/// How long to wait after ends that could not be written.
+/// Delay after run ends that could not be written.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often old runs are looked for.
+/// Interval between searches for old runs.
 const TIDY: Duration = Duration::from_secs(600);
 
-/// What all sockets share.
+/// State shared by all sockets.
 #[derive(Clone)]
 pub struct Rpc {
     app: Service,
@@ -33,7 +33,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Takes up the runs that are kept.
+    /// Loads the stored runs.
     pub async fn open(app: &Service) -> Result<Self, OpenError> {
         let settings = &app.settings.rpc;
         let access = app.settings.access.clone();
@@ -54,7 +54,7 @@ impl Rpc {
             },
             reads,
         };
-        let clock = Arc::new(SystemClock::default());
+        let clock = Arc::new(windlass_core::SystemClock);
         let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
         let turns = Arc::new(turns::OwnTurns(app.runtime.clone()));
         let own = OwnTurns {

@@ -1,5 +1,5 @@
-//! `tools.register`: tools that a connection executes. The thread knows them as tools of a client, and each call goes
-//! out as `tools.execute` and comes back as a result, as it would over HTTP.
+//! `tools.register`: tools that a connection executes. The thread treats them as client tools: each call is sent as `tools.execute`, and its result
+//! is submitted as over HTTP.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,19 +12,19 @@ use windlass_protocol::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, EventName, EventPayload,
     PatchThread,
 };
-use windlass_rpc::{Answer, Peer, RpcError};
 use windlass_runs::ClientId;
+use windlass_runs::rpc::{Answer, Peer, RpcError};
 
 use super::methods::{Call, heard_by};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::ids;
-use crate::operations::follow::{Follower, Heard, Wanted};
+use crate::operations::follow::{FollowItem, FollowOptions, Follower};
 use crate::operations::{RequestContext, fields};
 use crate::service::Service;
 use crate::threads::FoundThread;
 
-/// How long a client may take; the wait of the turn itself ends earlier.
+/// Time limit for a client; the wait of the turn itself ends earlier.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// The followers that deliver calls: at most one per connection and thread, so that no call is delivered twice.
@@ -51,10 +51,10 @@ impl ToolExecutors {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to deliver calls, in place of an earlier registration for the same thread.
+    /// Starts delivering calls, and replaces an earlier registration for the same thread.
     fn replace(self: &Arc<Self>, peer: Peer, app: Service, calls: DueCalls) {
         let key = (peer.caller.client_id.clone(), calls.thread.clone());
-        // The lock is held until the entry is there, so that a follower that ends at once removes its own.
+        // The lock is held until the entry exists, so that a follower that ends at once removes its own entry.
         let mut table = self.table();
         let before = table.remove(&key);
         let running = before.map_or_else(RunningCalls::default, |before| {
@@ -104,9 +104,9 @@ impl DueCalls {
             .map(|wait| (wait.seq, ids::call(wait.exec_id)))
             .unzip();
         let oldest = seqs.into_iter().min();
-        let wanted = Wanted {
+        let wanted = FollowOptions {
             since: oldest.map_or(head, |oldest| head.min(oldest.saturating_sub(1))),
-            ..Wanted::default()
+            ..FollowOptions::default()
         };
         Ok(Self {
             events: service.follow(context, &thread, wanted).await?,
@@ -123,7 +123,7 @@ impl DueCalls {
 
     async fn deliver(mut self, app: &Service, peer: &Peer, running: &RunningCalls) {
         while let Some(heard) = heard_by(peer, self.events.hear()).await {
-            if let Heard::Event(event) = heard
+            if let FollowItem::Event(event) = heard
                 && let Some(shown) = &event.record.shown
                 && shown.name == EventName::ToolCallRequested.as_str()
                 && let Some(event) = shown.envelope()

@@ -1,4 +1,4 @@
-//! Turns of our own sessions, as those who call their runs off reach them.
+//! Cancellation of turns through the run RPC.
 
 use async_trait::async_trait;
 use windlass_core::error::AgentLoopError;
@@ -18,7 +18,7 @@ impl Turns for OwnTurns {
     ) -> Result<(), RunError> {
         let stopped = self.0.interrupt(session_id, Some(turn_id), Some(reason));
         match stopped.await {
-            // One that came to its end meanwhile, or went with its session, needs no stopping.
+            // A turn that has ended meanwhile, or was removed with its thread, needs no interrupt.
             Ok(()) | Err(AgentLoopError::NoActiveTurn(_) | AgentLoopError::SessionNotFound(_)) => {
                 Ok(())
             }

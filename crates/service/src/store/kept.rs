@@ -1,4 +1,4 @@
-//! What only the API knows, among the records that a host keeps beside its threads.
+//! The API's own data, stored among the host's records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,29 +8,30 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_protocol::{Environment, ErrorCode};
 use windlass_store::{
-    HostRecord, HostRecords, MemoryHostRecords, MemoryRunLog, RunLog, Upkeep, Upkept,
+    HostRecord, HostRecords, Maintenance, MaintenanceReport, MemoryHostRecords, MemoryRunLog,
+    RunLog,
 };
 
-use super::{KEPT_FOR, StoredAnswer, WireStore};
+use super::{KEPT_FOR, StoredAnswer, WireStore, records};
 use crate::error::{ApiError, Result};
 
 const ANSWER: &str = "answer";
 const ENVIRONMENT: &str = "environment";
-/// After how many answers the old ones are removed.
+/// Number of stored responses between removals of old ones.
 const TRIM_EVERY: usize = 256;
 
-/// The record that is written to see whether one can be.
+/// The record that a write check writes.
 const PROBE: &str = "probe";
-/// How long writing it may take.
+/// Time limit of a write check.
 const WRITING: std::time::Duration = std::time::Duration::from_secs(2);
-/// With less room on the disk than this, the next turn may not be recorded to its end.
+/// Minimum free disk space in bytes; with less, the next turn may not be recorded completely.
 const LEAST_ROOM: u64 = 4 * 1024 * 1024;
 
-/// Keeps everything as records of the host.
+/// Stores everything as host records.
 pub struct HostWireStore {
     records: Arc<dyn HostRecords>,
     runs: Arc<dyn RunLog>,
-    upkeep: Option<Arc<dyn Upkeep>>,
+    upkeep: Option<Arc<dyn Maintenance>>,
     max_answers: usize,
     kept: AtomicUsize,
 }
@@ -42,7 +43,7 @@ impl std::fmt::Debug for HostWireStore {
 }
 
 impl HostWireStore {
-    /// Keeps at most so many answers; the oldest make room.
+    /// Sets the maximum number of stored responses; the oldest are removed first.
     #[must_use]
     pub fn new(records: Arc<dyn HostRecords>, runs: Arc<dyn RunLog>, max_answers: usize) -> Self {
         Self {
@@ -54,16 +55,16 @@ impl HostWireStore {
         }
     }
 
-    /// Keeps everything in memory.
+    /// Stores everything in memory.
     #[must_use]
     pub fn in_memory(max_answers: usize) -> Self {
         let records = Arc::new(MemoryHostRecords::default());
         Self::new(records, Arc::new(MemoryRunLog::default()), max_answers)
     }
 
-    /// Looks after the store that holds it all, too.
+    /// Also maintains the underlying store.
     #[must_use]
-    pub fn with_upkeep(mut self, upkeep: Arc<dyn Upkeep>) -> Self {
+    pub fn with_upkeep(mut self, upkeep: Arc<dyn Maintenance>) -> Self {
         self.upkeep = Some(upkeep);
         self
     }
@@ -75,7 +76,7 @@ impl HostWireStore {
     }
 }
 
-/// An answer without its body, which follows it in the record after a line feed.
+/// A response without its body, which follows in the record after a line feed.
 #[derive(Serialize, Deserialize)]
 struct Head {
     request: String,
@@ -143,11 +144,11 @@ impl WireStore for HostWireStore {
         }
     }
 
-    async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept> {
+    async fn maintain(&self, now: DateTime<Utc>) -> Result<MaintenanceReport> {
         self.trim(now).await?;
         match &self.upkeep {
-            Some(upkeep) => Ok(upkeep.keep_up(now).await?),
-            None => Ok(Upkept::default()),
+            Some(upkeep) => Ok(upkeep.maintain_store(now).await?),
+            None => Ok(MaintenanceReport::default()),
         }
     }
 
@@ -181,13 +182,13 @@ impl WireStore for HostWireStore {
 
     async fn environments(&self) -> Result<Vec<Environment>> {
         let records = self.records.list(ENVIRONMENT).await?;
-        let read = |record: HostRecord| serde_json::from_slice(&record.body);
+        let read = |record: HostRecord| records::environment(&record.body);
         let environments: Result<_, _> = records.into_iter().map(read).collect();
         environments.map_err(ApiError::internal)
     }
 
     async fn add_environment(&self, environment: Environment) -> Result<bool> {
-        let body = serde_json::to_vec(&environment).map_err(ApiError::internal)?;
+        let body = records::stored_environment(&environment).map_err(ApiError::internal)?;
         let record = HostRecord {
             body: body.into(),
             name: environment.id,

@@ -1,63 +1,64 @@
-//! What only the API knows, and the library does not.
+//! Storage of data that only the API has.
 
 mod kept;
+pub(crate) mod records;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use windlass_protocol::Environment;
-use windlass_store::{HostRecords, RunLog, Upkept};
+use windlass_store::{HostRecords, MaintenanceReport, RunLog};
 
 use crate::error::ApiError;
 
 pub use kept::HostWireStore;
 
-/// How long an answer is kept for a repeated request.
+/// Retention of responses for repeated requests.
 pub(crate) const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
 
-/// The answer to a request that carried an idempotency key.
+/// The response to a request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAnswer {
     /// The digest of the request: method, path and body.
     pub request: String,
-    /// The status.
+    /// HTTP status.
     pub status: u16,
     /// The media type of the body.
     pub content_type: Option<String>,
-    /// The body.
+    /// Complete response body.
     pub body: Vec<u8>,
-    /// When it was given.
+    /// When the response was created.
     pub at: DateTime<Utc>,
 }
 
-/// Keeps what only the API knows. A durable one makes it survive restarts.
+/// Stores data that only the API has. With a durable implementation, the data survives restarts.
 #[async_trait]
 pub trait WireStore: Send + Sync {
-    /// Returns the answer that was given under a key, if it is not too old.
+    /// Returns the response stored under a key, if it has not expired.
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError>;
-    /// Keeps an answer under a key.
+    /// Stores a response under a key.
     async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError>;
     /// Returns all environments by id.
     async fn environments(&self) -> Result<Vec<Environment>, ApiError>;
-    /// Adds an environment; tells whether the id was free.
+    /// Adds an environment; returns whether the ID was free.
     async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError>;
-    /// Removes an environment; tells whether it was there.
+    /// Removes an environment; returns whether it existed.
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError>;
-    /// Removes what is not to be kept any more, and writes back what waits to be.
-    async fn maintain(&self, _now: DateTime<Utc>) -> Result<Upkept, ApiError> {
-        Ok(Upkept::default())
+    /// Removes expired data and flushes pending writes.
+    async fn maintain(&self, _now: DateTime<Utc>) -> Result<MaintenanceReport, ApiError> {
+        Ok(MaintenanceReport::default())
     }
-    /// Returns how many bytes are in use; `None` where that is not known.
+    /// Returns the number of bytes in use; `None` if unknown.
     async fn stored_bytes(&self) -> Result<Option<u64>, ApiError> {
         Ok(None)
     }
-    /// Tells whether what is to be kept can be.
+    /// Checks that the store accepts writes.
     async fn check_writes(&self) -> Result<(), ApiError> {
         Ok(())
     }
-    /// Returns where records of other kinds are kept, such as saved sessions.
+    /// Returns the store of other records, such as saved sessions.
     fn records(&self) -> Arc<dyn HostRecords>;
-    /// Returns where runs are kept.
+    /// Returns the store of runs.
     fn runs(&self) -> Arc<dyn RunLog>;
 }

@@ -1,4 +1,4 @@
-//! The turns that a thread shows, those that a fork shares with its parent under names of its own.
+//! The visible turns of a thread. Turns that a fork shares with its parent have IDs of the fork.
 
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::{Item, Turn};
@@ -6,14 +6,14 @@ use windlass_store::queries::{Order, TurnDetail, TurnQuery, TurnRow};
 
 use super::FoundThread;
 use crate::error::{ApiError, Result};
-use crate::ids::{self, Renamed};
+use crate::ids::{self, ForkIds};
 use crate::service::Service;
 use crate::view;
 
-/// How many turns are looked at together in search of one.
+/// Turns read at a time in a search.
 const PAGE: usize = 64;
 
-/// One turn with its items, as the thread shows it.
+/// Returns a turn with its items, as visible in the thread.
 pub(crate) fn told(id: SessionId, TurnDetail { row, log, .. }: &TurnDetail) -> (Turn, Vec<Item>) {
     let items = log.items_of(row.view.id);
     let mut items: Vec<Item> = items.map(|item| view::item(&item)).collect();
@@ -25,30 +25,30 @@ pub(crate) fn told(id: SessionId, TurnDetail { row, log, .. }: &TurnDetail) -> (
 }
 
 impl FoundThread {
-    /// Returns the number of the newest record that a fork shares with its parent.
+    /// Returns the sequence number of the newest record that a fork shares with its parent.
     pub(crate) fn shared(&self) -> u64 {
         self.row.origin.map_or(0, |origin| origin.sequence)
     }
 
-    /// Returns the id of a turn as the thread shows it.
+    /// Returns the visible ID of a turn in the thread.
     pub(crate) fn name_of(&self, turn: &TurnRow) -> TurnId {
         match turn.is_shared {
-            true => Renamed(self.id).turn(turn.view.id),
+            true => ForkIds(self.id).turn(turn.view.id),
             false => turn.view.id,
         }
     }
 
-    /// Returns the ids under which a turn may be recorded that the thread shows under a name.
+    /// Returns the recorded IDs that a visible turn ID may have.
     pub(crate) fn recorded(&self, name: &str) -> impl Iterator<Item = TurnId> + use<> {
         let name = ids::parse_turn(name);
-        let shared = name.map(|name| Renamed(self.id).turn(name));
+        let shared = name.map(|name| ForkIds(self.id).turn(name));
         let shared = shared.filter(|_| self.row.origin.is_some());
         name.into_iter().chain(shared)
     }
 }
 
 impl Service {
-    /// Finds a turn by the id under which the thread shows it, also where its records are no longer kept.
+    /// Finds a turn by its visible ID, even if its records were pruned.
     pub(crate) async fn turn_named(&self, found: &FoundThread, name: &str) -> Result<TurnRow> {
         for id in found.recorded(name) {
             let turn = self.queries.turn(&found.row.stream, id).await?;
@@ -60,7 +60,7 @@ impl Service {
         Err(ApiError::turn_not_found())
     }
 
-    /// Tells whether retention has removed turns of a thread. The oldest go first.
+    /// Returns whether retention has removed turns of a thread. The oldest are removed first.
     pub(crate) async fn has_pruned_turns(&self, found: &FoundThread) -> Result<bool> {
         let oldest = TurnQuery {
             stream: found.row.stream.clone(),
@@ -72,7 +72,7 @@ impl Service {
         Ok(oldest.entries.first().is_some_and(|turn| turn.is_pruned))
     }
 
-    /// Finds the newest turn of a thread that fits and is still kept, and looks at few that are older.
+    /// Finds the newest stored turn of a thread that matches; reads few older ones.
     pub(crate) async fn turn_back(
         &self,
         found: &FoundThread,

@@ -1,5 +1,5 @@
-//! The items of turns, read one after the other. However long the turns are, a page of records is in memory, and of each item of one
-//! turn the numbers of its records.
+//! Reads the items of turns one after the other. Regardless of the turns' length, memory contains one page of records and, for each item of one turn,
+//! its record numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::error::{ApiError, Result};
 use crate::service::Service;
 use crate::{ids, view};
 
-/// How many records are read together, and about how many of their bytes.
+/// Records per read, and approximate bytes per read.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 128 * 1024;
 
-/// Shows a turn of a thread without its items.
+/// Converts a turn of a thread, without its items.
 pub(crate) fn turn_of(id: SessionId, row: &TurnRow) -> Turn {
     let mut turn = view::turn(&row.view);
     if row.is_shared {
@@ -33,16 +33,16 @@ struct ItemSpan {
     id: ItemId,
     opened: u64,
     closed: Option<u64>,
-    /// Whether it has begun and not ended.
+    /// Whether the item has started and not ended.
     is_open: bool,
 }
 
-/// The items of one turn that were not read yet.
+/// The items of one turn that are not read yet.
 struct TurnItems {
     row: TurnRow,
-    /// The id under which the thread shows the turn.
+    /// The visible ID of the turn.
     turn_id: String,
-    /// The turn without items, as its first record began it. That record has the whole input, so it is not held itself.
+    /// The turn without items, as of its first record. That record contains the complete input, so it is not held itself.
     log: TurnLog,
     upto: u64,
     left: std::vec::IntoIter<ItemSpan>,
@@ -53,7 +53,7 @@ pub(crate) struct ItemReader {
     journal: Arc<dyn Journal>,
     key: StreamKey,
     session_id: SessionId,
-    /// The newest record that counts, and the last one of any of the turns.
+    /// Sequence numbers of the newest record to include and of the last record of the turns.
     head: u64,
     last: u64,
     turns: std::vec::IntoIter<TurnRow>,
@@ -62,7 +62,7 @@ pub(crate) struct ItemReader {
 }
 
 impl Service {
-    /// Reads the items of turns as of a record of their thread.
+    /// Creates a reader for the items of turns, as of a record of their thread.
     pub(crate) fn read_items(
         &self,
         session_id: SessionId,
@@ -104,7 +104,7 @@ impl ItemReader {
         }
     }
 
-    /// Returns the newest record that counts.
+    /// Returns the sequence number of the newest record to include.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
@@ -135,12 +135,12 @@ impl ItemReader {
         Ok(event.max(gap).unwrap_or(u64::MAX))
     }
 
-    /// Drops the records that were read. They are read again where they are needed.
+    /// Drops the cached records. They are read again on demand.
     pub(crate) fn release(&mut self) {
         self.page = Vec::new();
     }
 
-    /// Returns a record; `None` when it is no longer stored.
+    /// Returns a record; `None` if it is no longer stored.
     pub(crate) async fn event(&mut self, seq: u64) -> Result<Option<Arc<Event>>> {
         if let Ok(place) = self.page.binary_search_by_key(&seq, |event| event.seq()) {
             return Ok(Some(Arc::clone(&self.page[place])));
@@ -150,7 +150,7 @@ impl ItemReader {
         Ok(first.map(Arc::clone))
     }
 
-    /// Finds the records of the items of a turn, in the order in which the items began; `None` when the turn is no longer stored.
+    /// Finds the records of a turn's items, in the order in which the items started; `None` if the turn is no longer stored.
     async fn index(&mut self, row: TurnRow) -> Result<Option<TurnItems>> {
         let upto = row.last_seq.unwrap_or(self.head);
         let Some(first) = self.event(row.first_seq).await? else {
@@ -185,7 +185,7 @@ impl ItemReader {
         }))
     }
 
-    /// Shows an item as the records of its turn do.
+    /// Reconstructs an item from the records of its turn.
     async fn item(&mut self, span: &ItemSpan) -> Result<Option<Item>> {
         let Some(turn) = &self.current else {
             return Ok(None);
@@ -209,7 +209,7 @@ impl ItemReader {
         Ok(item)
     }
 
-    /// Adds the text that an open item has so far.
+    /// Adds the text of an open item so far.
     async fn join_deltas(&mut self, log: &mut TurnLog, span: &ItemSpan, upto: u64) -> Result<()> {
         let mut after = span.opened;
         while after < upto {
@@ -227,7 +227,7 @@ impl ItemReader {
     }
 }
 
-/// Notes what a record says of an item, by the rules of [`TurnLog`].
+/// Records an item's record number, by the rules of [`TurnLog`].
 fn note(
     event: &Event,
     row: &TurnRow,

@@ -1,4 +1,4 @@
-//! Threads as the read model has them when a request asks. Nothing of them stays in memory.
+//! Threads, read from the read model for each request. Nothing is cached.
 
 mod conversation;
 mod items;
@@ -9,25 +9,25 @@ use windlass_protocol::Thread;
 use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuery};
 
 use crate::error::{ApiError, Result};
-use crate::ids::{self, Renamed};
+use crate::ids::{self, ForkIds};
 use crate::operations::thread_record;
 use crate::service::Service;
 
 pub(crate) use conversation::told;
 pub(crate) use items::{ItemReader, turn_of};
 
-/// A thread as it was recorded at one moment.
+/// A thread as recorded at one moment.
 pub(crate) struct FoundThread {
     pub(crate) id: SessionId,
     pub(crate) row: ThreadRow,
     /// Its record, with the newest turn and time of the row.
     pub(crate) record: ThreadRecord,
-    /// The thread as the wire shows it.
+    /// The thread in wire form.
     pub(crate) thread: Thread,
 }
 
 impl FoundThread {
-    /// Reads a row; `None` for a session that no client made.
+    /// Converts a row; `None` for a session that no client created.
     pub(crate) fn read(row: ThreadRow) -> Option<Self> {
         let (recorded, id) = (row.record.as_ref()?, row.stream.as_str().parse().ok()?);
         let mut record = recorded.record.clone();
@@ -46,7 +46,7 @@ impl FoundThread {
 }
 
 impl Service {
-    /// Finds a thread by the id of the wire.
+    /// Finds a thread by its wire ID.
     pub(crate) async fn find(&self, id: &str) -> Result<FoundThread> {
         let found = match ids::parse_thread(id) {
             Some(id) => self.look_up(id).await?,
@@ -55,13 +55,13 @@ impl Service {
         found.ok_or_else(|| ApiError::thread_not_found(id))
     }
 
-    /// Finds a thread that was there before.
+    /// Returns a thread that is known to exist.
     pub(crate) async fn thread(&self, id: SessionId) -> Result<FoundThread> {
         let found = self.look_up(id).await?;
         found.ok_or_else(|| ApiError::thread_not_found(&ids::thread(id)))
     }
 
-    /// Looks a thread up; `None` where no client has made one.
+    /// Looks up a thread; `None` if no client created one with this ID.
     pub(crate) async fn look_up(&self, id: SessionId) -> Result<Option<FoundThread>> {
         match self.queries.thread(&id.into()).await? {
             Some(row) => self.shown(row).await,
@@ -69,8 +69,7 @@ impl Service {
         }
     }
 
-    /// Shows a row; `None` for a session that no client made. The newest turn of a fork that has none of its own yet is one
-    /// that it shares.
+    /// Converts a row; `None` for a session that no client created. The newest turn of a fork without own turns is a shared one.
     pub(crate) async fn shown(&self, mut row: ThreadRow) -> Result<Option<FoundThread>> {
         if row.latest.is_none() && row.origin.is_some() {
             let shared = self.queries.turns(TurnQuery {
@@ -86,12 +85,12 @@ impl Service {
             let shared = shared.entries.into_iter().next();
             let fork: Option<SessionId> = row.stream.as_str().parse().ok();
             row.latest = fork.zip(shared).map(|(fork, turn)| LatestTurn {
-                id: Renamed(fork).turn(turn.view.id),
+                id: ForkIds(fork).turn(turn.view.id),
                 first_seq: turn.first_seq,
                 status: turn.view.status,
                 input_summary: turn.view.outline.input_summary,
                 environment: turn.view.outline.environment,
-                // The request that began it was not for this thread.
+                // The request that started it was not for this thread.
                 labels: None,
             });
         }

@@ -1,16 +1,16 @@
-//! Who may use the API, and for what.
+//! Authentication and scopes of the API.
 
-mod book;
+mod file;
 mod scope;
 
-pub use book::{TokenBook, TokenRecord};
+pub use file::{TokenFile, TokenRecord};
 pub use scope::{BadScope, TokenScope};
 use windlass_protocol::ErrorCode;
 
 use crate::error::ApiError;
 use crate::settings::Access;
 
-/// Tokens that are stored somewhere. Whoever looks sees at once what was made or revoked, also by others.
+/// Stored tokens. Lookups immediately reflect tokens created or revoked by any process.
 pub trait Tokens: std::fmt::Debug + Send + Sync {
     /// Finds the token of a secret.
     fn find(&self, secret: &[u8]) -> TokenLookup;
@@ -22,14 +22,14 @@ pub trait Tokens: std::fmt::Debug + Send + Sync {
     fn by_agent(&self, agent_id: &str) -> TokenLookup;
 }
 
-/// The answer to a question about a token.
+/// Result of a token lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenLookup {
-    /// It is valid.
+    /// The token is valid.
     Present(TokenRecord),
-    /// There is no such token, or it was revoked.
+    /// The token does not exist or was revoked.
     Absent,
-    /// The tokens cannot be read now. Such a token admits no request; work of its owner is held and not refused.
+    /// The tokens cannot be read now. Such a token authenticates no request; its owner's work is held and not refused.
     Unknown,
 }
 
@@ -41,17 +41,17 @@ impl TokenLookup {
     }
 }
 
-/// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.
+/// A client secret. `Debug` does not print it, and comparison takes constant time.
 #[derive(Clone)]
 pub struct Token(blake3::Hash);
 
 impl Token {
-    /// Keeps the digest of a secret; the secret itself is not kept.
+    /// Stores the digest of a secret; the secret itself is dropped.
     pub fn new(secret: impl AsRef<[u8]>) -> Self {
         Self(blake3::hash(secret.as_ref()))
     }
 
-    /// Tells whether a secret is the one. Digests are compared, in constant time.
+    /// Compares a secret by digest, in constant time.
     #[must_use]
     pub fn is(&self, secret: &[u8]) -> bool {
         self.0 == blake3::hash(secret)
@@ -64,12 +64,12 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The record of its token; `None` for the operator's own.
+    /// ID of its token; `None` for the operator's own.
     pub token_id: Option<String>,
-    /// What the token may be used for.
+    /// Scope of its rights.
     pub scope: TokenScope,
 }
 
@@ -83,7 +83,7 @@ impl Caller {
         }
     }
 
-    /// Whoever started the daemon.
+    /// The operator.
     #[must_use]
     pub fn operator() -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Caller {
     }
 }
 
-/// The tokens cannot be read, so no token can be judged.
+/// The error if tokens cannot be read, so that no token can be validated.
 pub fn tokens_unavailable() -> ApiError {
     ApiError::new(
         ErrorCode::TokensUnavailable,
@@ -105,7 +105,7 @@ pub fn tokens_unavailable() -> ApiError {
 #[derive(Debug)]
 pub struct TokensUnknown;
 
-/// Returns the client that a token belongs to; `None` where it is not valid, or the daemon requires none.
+/// Returns the client that a token belongs to; `None` if it is invalid, or the daemon requires none.
 pub fn who_shows(access: &Access, secret: &[u8]) -> Result<Option<Caller>, TokensUnknown> {
     let (operator, stored) = match access {
         Access::Open => return Ok(None),

@@ -1,23 +1,23 @@
-//! What a token may be used for.
+//! Scopes of tokens.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a token may be used for. Who may call a route is said where the route is.
+/// Scope of a token. Each route declares its required scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TokenScope {
-    /// Everything.
+    /// Full access.
     Admin,
-    /// All threads, but not what the machine is opened to.
+    /// All threads, but not settings that widen access to the machine.
     Client,
-    /// The threads of one agent, which cannot allow its own calls.
+    /// The threads of one agent, which cannot approve its own calls.
     Agent(String),
 }
 
-/// A text that names no scope.
+/// The text is not a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"

@@ -34,7 +34,7 @@ fn status(status: ItemStatus) -> Status {
     }
 }
 
-/// Shows an item. What a user said is whole from its beginning.
+/// Converts an item. A user's message is complete from its start.
 pub(crate) fn item(item: &CoreItem<'_>) -> Item {
     let is_said = item.kind == CoreKind::UserMessage;
     let started_at = item.started_at.or(item.ended_at);
@@ -61,7 +61,7 @@ pub(crate) fn item(item: &CoreItem<'_>) -> Item {
     }
 }
 
-/// Shows what an event contains about an item.
+/// Converts an event's data about an item.
 pub(super) fn payload(shown: &CoreItem<'_>) -> ItemPayload {
     let mut payload = ItemPayload {
         auto: None,
@@ -99,7 +99,7 @@ fn call(tool: &ToolItem<'_>, exec_id: ExecId) -> EventToolCall {
     }
 }
 
-/// What the runtime itself says of a call. A result that uses one of these names does not speak in its place.
+/// Names of values that the runtime itself reports about a call. A result's values with these names do not replace them.
 const OWN_NAMES: [&str; 10] = [
     "approval",
     "duration_ms",
@@ -113,7 +113,7 @@ const OWN_NAMES: [&str; 10] = [
     "tool_name",
 ];
 
-/// Puts what a result says beside its text among the values; what would stand in another's place is put under `result`.
+/// Adds the result's structured values; values whose names are taken are added under `result`.
 fn add_figures(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
     let mut apart = Map::new();
     for (name, value) in tool.figures() {

@@ -1,7 +1,7 @@
-//! From one event of the library to at most one event of the wire, with the same number.
+//! Conversion of one library event to at most one wire event with the same number.
 //!
-//! The functions here are pure: they know one event and nothing else, so that any reader can start anywhere. What
-//! clients do not know gives `None`; whoever sends the events links what is shown by `previous_seq`.
+//! The functions here are pure: each sees a single event, so that a reader can start anywhere. Events without a wire form give `None`; the sender
+//! links visible events by `previous_seq`.
 
 mod item;
 mod queue;
@@ -14,8 +14,8 @@ use windlass_core::events::Event;
 use windlass_core::items::{Change, Item, ItemKind, ItemStatus, ItemStep, change};
 use windlass_core::typed_id::{ItemId, TurnId};
 use windlass_protocol::events::{
-    DeltaKind, ItemDeltaPayload, ItemPayload, TurnCompletedPayload, TurnInterruptRequestedPayload,
-    TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload,
+    DeltaKind, ItemDeltaPayload, ItemPayload, OutputRejectedPayload, TurnCompletedPayload,
+    TurnInterruptRequestedPayload, TurnLifecyclePayload, TurnStartedPayload, TurnSteeredPayload,
 };
 use windlass_protocol::{EventPayload, RuntimeEventEnvelope, Status};
 
@@ -24,19 +24,19 @@ use crate::ids;
 pub(crate) use item::item;
 pub(crate) use queue::{queued_input, queued_turn};
 pub(crate) use shared::{rename, rename_item};
-pub(crate) use turn::{status, turn, unapproved, waiting_for};
+pub(crate) use turn::{has_output, status, turn, unapproved, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
-/// Numbered events that a stream shows only when it is asked to.
+/// Numbered events that a stream contains only on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Include {
-    /// Output of tools while they run.
+    /// Output of running tools.
     pub tool_output: bool,
-    /// Inputs that wait for their turns.
+    /// Queued inputs.
     pub queue: bool,
 }
 
-/// One event on the wire, without the fields that every event has.
+/// One wire event, without the fields that every event has.
 struct Shown {
     turn_id: Option<TurnId>,
     item_id: Option<ItemId>,
@@ -61,7 +61,7 @@ impl Shown {
     }
 }
 
-/// Shows one event, not yet linked with the one before it.
+/// Converts one event, not yet linked to the previous one.
 #[must_use]
 pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
     let Shown {
@@ -129,6 +129,19 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::TurnSteered(Box::new(payload));
+            Some(Shown::of_item(turn_id, item_id, payload))
+        }
+        Change::OutputRejected {
+            turn_id,
+            item_id,
+            errors,
+        } => {
+            let payload = OutputRejectedPayload {
+                errors: errors.to_vec(),
+                thread_id: thread_id(),
+                turn_id: turn_id.to_string(),
+            };
+            let payload = EventPayload::OutputRejected(Box::new(payload));
             Some(Shown::of_item(turn_id, item_id, payload))
         }
         Change::InterruptRequested { turn_id, .. } => {

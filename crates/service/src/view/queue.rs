@@ -1,4 +1,4 @@
-//! Inputs that wait for their turns, on the wire.
+//! Queued inputs on the wire.
 
 use windlass_core::events::{InputEditedData, InputQueuedData};
 use windlass_core::items::input_summary;
@@ -28,7 +28,7 @@ fn prompt(content: &[ContentPart]) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// Shows a turn that has not begun.
+/// Converts a turn that has not started.
 pub(crate) fn queued_turn(session_id: SessionId, turn_id: TurnId, message: &Message) -> Turn {
     let request = message.turn_request();
     let labels = request.and_then(|request| request.labels.as_ref());

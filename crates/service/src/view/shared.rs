@@ -1,13 +1,13 @@
-//! What a fork shares with its parent, under names of the fork.
+//! Turns and items that a fork shares with its parent, with IDs of the fork.
 
 use windlass_core::typed_id::{ItemId, SessionId};
 use windlass_protocol::{Item, Turn};
 
-use crate::ids::{self, Renamed};
+use crate::ids::{self, ForkIds};
 
-/// Gives a shared turn and its items the names that they have in a fork. Those of its calls stay: nobody can answer them.
+/// Gives a shared turn and its items their IDs in a fork. Call IDs are unchanged: the calls can no longer be answered.
 pub(crate) fn rename(turn: &mut Turn, items: &mut [Item], fork: SessionId) {
-    let names = Renamed(fork);
+    let names = ForkIds(fork);
     if let Some(id) = ids::parse_turn(&turn.id) {
         turn.id = names.turn(id).to_string();
     }
@@ -20,13 +20,13 @@ pub(crate) fn rename(turn: &mut Turn, items: &mut [Item], fork: SessionId) {
     }
 }
 
-/// Gives an item of a shared turn the names that it has in a fork.
+/// Gives an item of a shared turn its IDs in a fork.
 pub(crate) fn rename_item(item: &mut Item, turn_id: &str, fork: SessionId) {
-    item.id = item_name(&item.id, Renamed(fork));
+    item.id = item_name(&item.id, ForkIds(fork));
     turn_id.clone_into(&mut item.turn_id);
 }
 
-fn item_name(id: &str, names: Renamed) -> String {
+fn item_name(id: &str, names: ForkIds) -> String {
     let id = ItemId::parse(id).map(|id| names.item(id));
     id.map(|id| id.to_string()).unwrap_or_default()
 }

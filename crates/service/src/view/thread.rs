@@ -1,4 +1,4 @@
-//! What happens to a thread itself. Its record is part of the event.
+//! Events about a thread itself. They contain its record.
 
 use serde_json::json;
 use windlass_core::events::{Event, EventData};
@@ -9,7 +9,7 @@ use windlass_protocol::{EventPayload, Thread};
 use crate::ids;
 use crate::operations::thread_record;
 
-/// Returns the thread that an event contains the record of.
+/// Returns the thread whose record an event contains.
 fn thread_in(event: &Event) -> Option<Thread> {
     let record = match &event.data {
         EventData::SessionStarted(data) => data.record.as_ref(),

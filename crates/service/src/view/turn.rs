@@ -33,7 +33,7 @@ fn usage(usage: &core::TokenUsage) -> TokenUsage {
     }
 }
 
-/// Shows a turn.
+/// Converts a turn.
 pub(crate) fn turn(view: &TurnView) -> Turn {
     let outline = &view.outline;
     let labels = outline.labels.as_ref();
@@ -70,7 +70,7 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
     }
 }
 
-/// Shows calls that did not run for want of an approval, where there are any.
+/// Converts calls that did not run because they were not approved, if there are any.
 pub(crate) fn unapproved(calls: windlass_core::items::UnapprovedCalls) -> Option<UnapprovedCalls> {
     (!calls.is_empty()).then_some(UnapprovedCalls {
         refused: calls.refused,
@@ -78,7 +78,7 @@ pub(crate) fn unapproved(calls: windlass_core::items::UnapprovedCalls) -> Option
     })
 }
 
-/// Tells whom a turn waits for.
+/// Returns the kinds of input that a turn waits for.
 pub(crate) fn waiting_for(view: &TurnView) -> Option<Vec<WaitKind>> {
     let kinds: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
     (!kinds.is_empty()).then_some(kinds)
@@ -91,12 +91,17 @@ pub(super) fn environment(at: &TurnEnvironment) -> TurnEnvironmentParams {
     }
 }
 
-/// Tells whether a turn was ended because the process was gone meanwhile.
+/// Returns whether a turn was ended because its process was gone.
 pub(super) fn is_end_of_process(view: &TurnView) -> bool {
     view.status == TurnStatus::Interrupted && view.error.as_deref() == Some(PROCESS_STOPPED)
 }
 
-/// The wire has its own word for a turn that brought the process down again and again.
+/// Returns whether the final answer of a turn is a JSON value that matches its schema.
+pub(crate) fn has_output(view: &TurnView) -> bool {
+    view.outline.has_output_schema && view.status == TurnStatus::Completed
+}
+
+/// The wire has a separate code for a turn that crashed the process repeatedly.
 fn error_code(code: &str) -> String {
     match code {
         "crashed" => "crash_loop",

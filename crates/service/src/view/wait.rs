@@ -1,4 +1,4 @@
-//! What waits for somebody, and how the wait ends.
+//! Requests that wait for a client or user, and how the wait ends.
 
 use windlass_core::events::{
     ApprovalRequiredData, Decision, Event, ToolCallRequestedData, UserInputRequiredData,
@@ -19,7 +19,7 @@ use windlass_runtime::PROCESS_RESTART;
 use crate::external;
 use crate::ids;
 
-/// Shows a call that a client must carry out.
+/// Converts a call that a client must execute.
 pub(crate) fn pending_call(
     session_id: SessionId,
     change: &WaitChange<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn pending_call(
     })
 }
 
-/// Shows a call that somebody must allow.
+/// Converts a call that needs an approval.
 pub(crate) fn pending_approval(
     change: &WaitChange<'_>,
     data: &ApprovalRequiredData,
@@ -63,7 +63,7 @@ pub(crate) fn pending_approval(
     }
 }
 
-/// Shows a question that somebody must answer.
+/// Converts a question that needs an answer.
 pub(crate) fn pending_input(
     change: &WaitChange<'_>,
     data: &UserInputRequiredData,

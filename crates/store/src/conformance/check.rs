@@ -1,4 +1,4 @@
-//! One rule, and what breaks it.
+//! A rule, and the violations of it.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::queries::QueryError;
 pub(super) type Outcome = Result<(), Violation>;
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// One rule that a store of the kind `S` must keep.
+/// A rule for stores of the kind `S`.
 pub struct Check<S: ?Sized + 'static> {
     /// The name of the rule.
     pub name: &'static str,
@@ -34,12 +34,12 @@ impl<S: ?Sized> fmt::Debug for Check<S> {
     }
 }
 
-/// What a store did against a rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(pub(super) String);
 
-/// Returns the outcome of a check that found something wrong.
+/// Returns the outcome of a failed check.
 pub(super) fn broken(what: impl Into<String>) -> Outcome {
     Err(Violation(what.into()))
 }

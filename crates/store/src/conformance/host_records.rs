@@ -1,4 +1,4 @@
-//! The rules of what a host keeps beside its sessions.
+//! The rules of records that a host stores next to its sessions.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use windlass_core::events::{CustomData, EventContext, EventRequest};
 use windlass_core::typed_id::{EventId, SessionId};
 
 use super::check::{Check, Outcome, Violation};
-use crate::host_records::{HostRecord, HostRecords, Put};
+use crate::host_records::{HostRecord, HostRecords, RowWrite};
 use crate::journal::{Batch, Journal, StreamKey};
 
-/// A store: the records of the host, and the journal whose appends may write some.
+/// The records of the host, and the journal whose appends may write some.
 pub struct Hosted {
-    /// The sessions.
+    /// Stores the streams of the sessions.
     pub journal: Arc<dyn Journal>,
-    /// What the host keeps.
+    /// The records of the host.
     pub records: Arc<dyn HostRecords>,
 }
 
 type Store = Arc<Hosted>;
 
-/// The rules that records of the host keep.
+/// The rules of host records.
 pub const HOST_RECORD_CHECKS: &[Check<Hosted>] = checks![
     rules::each_kind_is_for_itself,
     rules::only_one_adds_a_name,
@@ -126,7 +126,7 @@ mod rules {
     pub(super) async fn puts_come_with_their_records_or_not_at_all(store: Store) -> Outcome {
         let key = StreamKey::new("s");
         let first = store.journal.claim(&key).await?;
-        let put = |name: &str, value: Option<&'static str>| Put {
+        let put = |name: &str, value: Option<&'static str>| RowWrite {
             kind: "k",
             key: name.to_owned(),
             value: value.map(|body| Bytes::from_static(body.as_bytes())),

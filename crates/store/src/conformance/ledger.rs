@@ -10,17 +10,16 @@ use super::check::{Check, Outcome, Violation};
 use crate::journal::{Batch, Claim, Journal, JournalError, StreamKey};
 use crate::ledger::{LedgerError, OwnerSpending, Reservation, Settlement, SpendingLedger};
 
-/// A store: the ledger, and the journal whose appends settle.
+/// The ledger, and the journal whose appends settle.
 pub struct Settled {
-    /// The sessions.
+    /// Stores the streams of the sessions.
     pub journal: Arc<dyn Journal>,
-    /// The ledger.
     pub ledger: Arc<dyn SpendingLedger>,
 }
 
 type Store = Arc<Settled>;
 
-/// The rules that every ledger keeps.
+/// The rules of every ledger.
 pub const LEDGER_CHECKS: &[Check<Settled>] = checks![
     rules::a_reservation_counts_until_it_is_settled,
     rules::an_unknown_amount_is_charged_as_reserved,
@@ -86,7 +85,7 @@ async fn claim(store: &Store) -> Result<Claim, Violation> {
     Ok(store.journal.claim(&StreamKey::new("s")).await?)
 }
 
-/// Returns what the operator has spent and reserved on a day, in millionths.
+/// Returns the operator's spent and reserved amounts of a day, in millionths.
 async fn spent(store: &Store, hours: i64) -> Result<(u64, u64), Violation> {
     let spending = store.ledger.spending(at(hours).date_naive()).await?;
     let own = spending.iter().find(|it| it.owner.is_none());

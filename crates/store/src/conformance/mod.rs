@@ -16,6 +16,7 @@
 #[macro_use]
 mod check;
 mod files;
+mod hooked_journal;
 mod host_records;
 mod journal;
 mod ledger;
@@ -32,6 +33,7 @@ use crate::runs::RunLog;
 
 pub use check::{Check, Violation, Violations};
 pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
+pub use hooked_journal::{HookedJournal, JournalCall, JournalFaults, JournalHooks, JournalSuccess};
 pub use host_records::{HOST_RECORD_CHECKS, Hosted};
 pub use journal::{JOURNAL_CHECKS, gaps};
 pub use ledger::{LEDGER_CHECKS, Settled};
@@ -42,7 +44,7 @@ pub use storage::STORAGE_CHECKS;
 /// Whether sessions see the same files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// Each session has files of its own.
+    /// Each session has separate files.
     EachSessionItsOwn,
     /// All sessions see one tree.
     OneForAll,
@@ -71,7 +73,7 @@ pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Vio
     check::all_of(JOURNAL_CHECKS.iter(), make).await
 }
 
-/// Checks what a host keeps beside its sessions; `make` gives an empty store for each rule. Run it inside a tokio runtime.
+/// Checks host records; `make` returns an empty store for each rule. Run it inside a tokio runtime.
 pub async fn host_records(make: impl AsyncFn() -> Arc<Hosted>) -> Result<(), Violations> {
     check::all_of(HOST_RECORD_CHECKS.iter(), make).await
 }
@@ -86,8 +88,7 @@ pub async fn runs(make: impl AsyncFn() -> Arc<dyn RunLog>) -> Result<(), Violati
     check::all_of(RUN_CHECKS.iter(), make).await
 }
 
-/// Checks what a store answers about threads, turns and runs; `make` gives an empty one for each rule. Run it inside a
-/// tokio runtime.
+/// Checks a store's queries for threads, turns and runs; `make` returns an empty one for each rule. Run it inside a tokio runtime.
 pub async fn queries(make: impl AsyncFn() -> Arc<Stored>) -> Result<(), Violations> {
     check::all_of(QUERY_CHECKS.iter(), make).await
 }

@@ -10,11 +10,11 @@ use windlass_core::runs::{
 
 use super::check::{Check, Outcome};
 use crate::journal::JournalError;
-use crate::runs::{Begun, KeptRun, RunFilter, RunLog};
+use crate::runs::{BeginOutcome, RunFilter, RunLog, StoredRun};
 
 type Log = Arc<dyn RunLog>;
 
-/// The rules that every log of runs keeps.
+/// The rules of every run log.
 pub const RUN_CHECKS: &[Check<dyn RunLog>] = checks![
     self::a_start_is_kept_and_its_id_is_taken,
     self::of_starts_at_a_time_one_succeeds,
@@ -23,7 +23,7 @@ pub const RUN_CHECKS: &[Check<dyn RunLog>] = checks![
     self::a_take_over_fences_the_writer_before_it,
     self::lists_show_the_newest_first_by_agent_and_status,
     self::pages_end_by_count_and_by_bytes,
-    self::the_doorbell_rings,
+    self::watch_sees_a_record,
     self::only_old_ended_runs_are_forgotten,
 ];
 
@@ -50,7 +50,7 @@ fn turn(index: u64) -> RunRecord {
     })
 }
 
-fn ended(run: &KeptRun, termination: Termination, seconds: i64) -> RunRecord {
+fn ended(run: &StoredRun, termination: Termination, seconds: i64) -> RunRecord {
     RunRecord::Ended(RunEnded {
         run_id: run.summary.run_id.clone(),
         agent_id: run.summary.agent_id.clone(),
@@ -72,10 +72,10 @@ fn success() -> Termination {
     }
 }
 
-async fn begin(log: &Log, run_id: &str, agent_id: &str) -> Result<KeptRun, JournalError> {
+async fn begin(log: &Log, run_id: &str, agent_id: &str) -> Result<StoredRun, JournalError> {
     match log.begin(started(run_id, agent_id), "client").await? {
-        Begun::New(run) => Ok(run),
-        Begun::Existing(_) => Err(JournalError::Unavailable(format!("{run_id} is taken"))),
+        BeginOutcome::New(run) => Ok(run),
+        BeginOutcome::Existing(_) => Err(JournalError::Unavailable(format!("{run_id} is taken"))),
     }
 }
 
@@ -85,7 +85,7 @@ async fn a_start_is_kept_and_its_id_is_taken(log: Log) -> Outcome {
     require_eq!(log.get("r").await?, Some(run.clone()), "the kept run");
     require_eq!(log.get("session_1").await?, None, "a run that is not there");
     let again = log.begin(started("r", "b"), "other").await?;
-    require_eq!(again, Begun::Existing(run), "a second start");
+    require_eq!(again, BeginOutcome::Existing(run), "a second start");
     let page = log.read("r", 0, 10, usize::MAX).await?;
     let expected = vec![RunRecord::Started(started("r", "a"))];
     require_eq!((page.records, page.head), (expected, 1), "records");
@@ -98,7 +98,7 @@ async fn of_starts_at_a_time_one_succeeds(log: Log) -> Outcome {
         let log = Arc::clone(&log);
         tasks.spawn(async move {
             let begun = log.begin(started("r", "a"), &number.to_string()).await;
-            matches!(begun, Ok(Begun::New(_)))
+            matches!(begun, Ok(BeginOutcome::New(_)))
         });
     }
     let made = tasks.join_all().await.into_iter().filter(|is_new| *is_new);
@@ -239,13 +239,13 @@ async fn pages_end_by_count_and_by_bytes(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn the_doorbell_rings(log: Log) -> Outcome {
+async fn watch_sees_a_record(log: Log) -> Outcome {
     let run = begin(&log, "r", "a").await?;
-    let mut bell = log.watch("r").await?;
-    require_eq!(*bell.borrow_and_update(), 1, "at first");
+    let mut watch = log.watch("r").await?;
+    require_eq!(*watch.borrow_and_update(), 1, "at first");
     log.append(&run, vec![turn(0)]).await?;
-    require!(bell.changed().await.is_ok(), "the bell is gone");
-    require_eq!(*bell.borrow(), 2, "after a turn");
+    require!(watch.changed().await.is_ok(), "the watch is gone");
+    require_eq!(*watch.borrow(), 2, "after a turn");
     Ok(())
 }
 

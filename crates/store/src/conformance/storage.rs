@@ -9,7 +9,7 @@ use super::check::{Check, Outcome};
 
 type Store = Arc<dyn SessionStorageStore>;
 
-/// The rules that every store of keys and secrets keeps.
+/// The rules of every store of values and secrets.
 pub const STORAGE_CHECKS: &[Check<dyn SessionStorageStore>] = checks![
     rules::values_are_set_replaced_and_deleted,
     rules::secrets_are_set_replaced_and_deleted,

@@ -1,9 +1,9 @@
-//! The chain of digests that ties the records of a stream together.
+//! The chain of digests over the records of a stream.
 //!
-//! `d = blake3(bytes)` names the bytes of a record, and `h = blake3(h_before ‖ seq ‖ d)` stands for the record and all
-//! before it; `seq` is written as eight bytes, the lowest first. The first record follows the digest of the stream's own
-//! name, so that two streams cannot be exchanged; that of a fork follows the record where it left its parent. Where the operator gives a key, `h` is keyed and `d` is not: `d` also
-//! names blobs, and whoever has the bytes knows it anyway.
+//! `d = blake3(bytes)` is the digest of a record's bytes, and `h = blake3(h_before ‖ seq ‖ d)` covers the record and all before it. `seq` is eight
+//! bytes, little endian. The first record follows the digest of the stream's own name, so that two streams cannot be exchanged. The first record of a
+//! fork follows the last shared record of its parent. If the operator sets a key, `h` is keyed and `d` is not: `d` also identifies blobs, and any
+//! reader of the bytes can compute it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretBox};
 
 use crate::journal::StreamKey;
 
-/// A whole BLAKE3 hash.
+/// An untruncated BLAKE3 hash.
 pub(crate) type Digest = [u8; 32];
 
 /// Returns the digest of a record's bytes.
@@ -19,11 +19,10 @@ pub(crate) fn digest(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// The key of the chain: who does not have it cannot make a chain that verifies.
+/// The key of the chain. A valid chain cannot be computed without it.
 pub struct ChainKey(SecretBox<[u8; 32]>);
 
 impl ChainKey {
-    /// Takes a key.
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         Self(SecretBox::new(Box::new(key)))
@@ -36,14 +35,14 @@ impl Clone for ChainKey {
     }
 }
 
-/// Prints nothing of the key.
+/// Prints no part of the key.
 impl fmt::Debug for ChainKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ChainKey(..)")
     }
 }
 
-/// Makes the links of chains.
+/// Computes the links of chains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chain {
     key: Option<ChainKey>,
@@ -61,7 +60,7 @@ impl Chain {
         }
     }
 
-    /// Returns what the first record of a stream follows.
+    /// Returns the link before the first record of a stream.
     pub(crate) fn start(&self, stream: &StreamKey) -> Digest {
         let mut hasher = self.hasher();
         hasher.update(b"windlass stream\0");
@@ -69,8 +68,8 @@ impl Chain {
         *hasher.finalize().as_bytes()
     }
 
-    /// Returns what the first own record of a fork follows: the record where it left its parent, and its own name, so that two
-    /// forks of one place cannot be exchanged either.
+    /// Returns the link before the first own record of a fork. It covers the last shared record and the fork's own name, so that two forks at the
+    /// same record cannot be exchanged either.
     pub(crate) fn fork(&self, link: &Digest, stream: &StreamKey) -> Digest {
         let mut hasher = self.hasher();
         hasher.update(b"windlass fork\0");
@@ -81,7 +80,7 @@ impl Chain {
 
     /// Returns the link of a record.
     pub(crate) fn link(&self, before: &Digest, seq: u64, digest: &Digest) -> Digest {
-        // In one piece: a hasher would be many times as large as what it hashes.
+        // One buffer instead of a hasher, which would be many times as large as its input.
         let mut message = [0; 72];
         message[..32].copy_from_slice(before);
         message[32..40].copy_from_slice(&seq.to_le_bytes());
@@ -93,7 +92,7 @@ impl Chain {
         *hash.as_bytes()
     }
 
-    /// Returns what a database keeps to know its key again; `None` without a key.
+    /// Returns the value by which a database recognizes its key; `None` without a key.
     pub(crate) fn key_check(&self) -> Option<Digest> {
         self.key.as_ref()?;
         let mut hasher = self.hasher();

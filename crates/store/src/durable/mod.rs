@@ -1,8 +1,12 @@
-//! What every durable form of a store shares: how an event becomes bytes and back, their short form, the chain over the records of a
-//! stream and how it is followed. The rules of forks are in `journal/fork.rs`, the folds in `queries/fold.rs` and in
-//! `windlass_core::runs`.
+//! Code that every durable store shares: the encoding of events and its short form, and the chain over the records of a stream. The rules of forks
+//! are in `journal/fork.rs`, the folds in `queries/fold.rs` and in `windlass_core::runs`.
+//!
+//! An event becomes a record in three steps: its JSON, which an export contains; the digest of that JSON, which the chain covers; and the stored
+//! bytes, in which a value that an earlier record contains is a reference. Reading reverses these steps, so the digest always covers the text that a
+//! reader gets. A change of a record therefore also breaks the records that refer to it.
 
 pub(crate) mod chain;
 mod pack;
 pub(crate) mod record;
 pub(crate) mod trail;
+pub(crate) mod window;

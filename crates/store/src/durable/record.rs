@@ -1,17 +1,24 @@
 //! Events as stored records.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Display;
 use std::sync::Arc;
 
 use windlass_core::events::Event;
 
 use super::chain::{Digest, digest};
-use super::pack::{pack, unpack};
+use super::pack::{Reference, pack, unpack};
+use super::window::Window;
 use crate::journal::open_turns::TurnChange;
 use crate::journal::{JournalError, StreamKey};
 
-/// The version of the records that are written. A change of the events' JSON that this version could not read raises it.
+/// The version of the JSON that is written. A change of the events' JSON that this version could not read raises it.
 pub(crate) const RECORD_VERSION: u32 = 1;
+
+/// The version of records with the same JSON that refer to others for a part of it.
+pub(crate) const REFERRING_VERSION: u32 = 2;
 
 /// Bytes above this are a blob of their own, so that the table of records stays quick to walk.
 pub(crate) const MAX_INLINE_BYTES: usize = 32 * 1024;
@@ -28,6 +35,8 @@ pub(crate) enum Form {
     Blob,
     /// In the row, in their [short form](super::pack).
     Packed,
+    /// The same with references to earlier records of the stream.
+    Referring,
 }
 
 impl Form {
@@ -36,17 +45,18 @@ impl Form {
             Self::Inline => 0,
             Self::Blob => 1,
             Self::Packed => 2,
+            Self::Referring => 3,
         }
     }
 
     fn of_code(code: i64) -> Option<Self> {
-        [Self::Inline, Self::Blob, Self::Packed]
+        [Self::Inline, Self::Blob, Self::Packed, Self::Referring]
             .into_iter()
             .find(|form| form.code() == code)
     }
 }
 
-/// An event, ready to be written. Made by whoever appends, so that the writer has less to do.
+/// An encoded event. The appending task encodes it, so that the writer has less to do.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) seq: Option<u64>,
@@ -54,50 +64,66 @@ pub(crate) struct Encoded {
     pub(crate) size: usize,
     kept: StoredBytes,
     pub(crate) digest: Digest,
-    /// Whether it is a piece of text that a later record holds whole.
+    /// Whether it is a text chunk; a later record contains the whole text.
     pub(crate) is_chunk: bool,
     pub(crate) at: i64,
     pub(crate) turn: Option<TurnChange>,
 }
 
-/// What is stored of a record's bytes.
+/// The stored form of a record's bytes.
 #[derive(Debug)]
 enum StoredBytes {
     /// All of them: in the row, or as a blob where they are many.
     Whole(Vec<u8>),
     /// Their short form.
     Packed(Vec<u8>),
+    /// The same with references. It is in the row whatever its size: a blob is found only by the digest of its bytes.
+    Referring(Vec<u8>),
 }
 
-/// Makes events ready to be written, one after the other in the same buffer.
-pub(crate) fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, JournalError> {
+/// Encodes events one after the other in the same buffer. They may refer to those of the window, and are added to it.
+pub(crate) fn encode(
+    events: &[Arc<Event>],
+    window: &mut Window,
+) -> Result<Vec<Encoded>, JournalError> {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     let encode = |event| {
         bytes.clear();
         serde_json::to_writer(&mut bytes, Arc::as_ref(event))
             .map_err(|error| JournalError::Unavailable(format!("an event has no JSON: {error}")))?;
-        Ok(Encoded::with_bytes(event, &bytes))
+        Ok(Encoded::with_bytes(event, &bytes, window))
     };
     events.iter().map(encode).collect()
 }
 
 impl Encoded {
-    /// Takes an event whose JSON is at hand.
-    pub(crate) fn with_bytes(event: &Arc<Event>, bytes: &[u8]) -> Self {
-        let is_inline = bytes.len() <= MAX_INLINE_BYTES;
-        let packed = is_inline.then(|| pack(bytes)).flatten();
+    /// Encodes an event from its JSON.
+    pub(crate) fn with_bytes(event: &Arc<Event>, bytes: &[u8], window: &mut Window) -> Self {
+        let (is_chunk, turn) = (event.is_ephemeral(), TurnChange::of(event));
+        let mut references = Vec::new();
+        if let Some(seq) = event.sequence {
+            if !is_chunk {
+                references = window.refer(seq, bytes);
+            }
+            window.pass(seq, turn);
+        }
+        let kept = match references.as_slice() {
+            [] if bytes.len() <= MAX_INLINE_BYTES => pack(bytes, &[]).map(StoredBytes::Packed),
+            [] => None,
+            references => pack(bytes, references).map(StoredBytes::Referring),
+        };
         Self {
             seq: event.sequence,
             size: bytes.len(),
-            kept: packed.map_or_else(|| StoredBytes::Whole(bytes.to_vec()), StoredBytes::Packed),
+            kept: kept.unwrap_or_else(|| StoredBytes::Whole(bytes.to_vec())),
             digest: digest(bytes),
-            is_chunk: event.is_ephemeral(),
+            is_chunk,
             at: event.ts.timestamp_millis(),
-            turn: TurnChange::of(event),
+            turn,
         }
     }
 
-    /// Takes bytes that are no event.
+    /// Encodes bytes that are no event.
     pub(crate) fn of_bytes(bytes: Vec<u8>, seq: u64, at: i64) -> Self {
         Self {
             seq: Some(seq),
@@ -110,10 +136,18 @@ impl Encoded {
         }
     }
 
-    /// Returns what goes into the row, and what that is.
+    pub(crate) fn version(&self) -> u32 {
+        match &self.kept {
+            StoredBytes::Referring(_) => REFERRING_VERSION,
+            StoredBytes::Whole(_) | StoredBytes::Packed(_) => RECORD_VERSION,
+        }
+    }
+
+    /// Returns the body of the row, and its form.
     pub(crate) fn body(&self) -> (Form, &[u8]) {
         match &self.kept {
             StoredBytes::Packed(packed) => (Form::Packed, packed),
+            StoredBytes::Referring(packed) => (Form::Referring, packed),
             StoredBytes::Whole(bytes) if self.blob().is_none() => (Form::Inline, bytes),
             StoredBytes::Whole(_) => (Form::Blob, &self.digest),
         }
@@ -134,36 +168,132 @@ pub(crate) struct Stored<'a> {
     pub(crate) seq: u64,
     pub(crate) version: u32,
     pub(crate) chain: Digest,
-    /// What is wrong where they cannot be had.
-    bytes: Result<&'a [u8], &'static str>,
+    /// The bytes, or the reason why they are unavailable.
+    bytes: Result<&'a [u8], Cow<'static, str>>,
     /// The name of the blob, where the bytes are one.
     pub(crate) blob: Option<&'a [u8]>,
 }
 
+/// Where the bytes of a record are that are not in its row.
+pub(crate) trait RecordSource {
+    type Error;
+
+    /// The stream that holds the record.
+    fn stream(&self) -> Result<i64, Self::Error>;
+
+    /// Finds a blob by its digest.
+    fn blob(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
+
+    /// Finds the form and body of an earlier record of the same stream.
+    fn record(&self, seq: u64) -> Result<Option<(i64, Vec<u8>)>, Self::Error>;
+}
+
+/// The bytes of the record that is being read, and the texts of those that it and the ones before it refer to.
+#[derive(Debug, Default)]
+pub(crate) struct RecordBuffer {
+    bytes: Vec<u8>,
+    /// By stream and number.
+    texts: HashMap<(i64, u64), Vec<u8>>,
+    /// How many bytes these texts have.
+    remembered: usize,
+}
+
+/// How many bytes of texts a buffer remembers before it forgets them.
+const MAX_REMEMBERED: usize = 4 * 1024 * 1024;
+
+impl RecordBuffer {
+    /// Resolves the references of a record; returns the reason if one does not resolve.
+    fn fill<S: RecordSource>(
+        &mut self,
+        seq: u64,
+        references: Vec<Reference>,
+        source: &S,
+    ) -> Result<Result<(), Cow<'static, str>>, S::Error> {
+        if references.is_empty() {
+            return Ok(Ok(()));
+        }
+        let stream = source.stream()?;
+        if self.remembered > MAX_REMEMBERED {
+            self.texts.clear();
+            self.remembered = 0;
+        }
+        for reference in references {
+            let from = reference.seq;
+            let text = match self.texts.entry((stream, from)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let found = (from < seq).then(|| source.record(from)).transpose()?;
+                    let text = found
+                        .flatten()
+                        .map(|(form, body)| own_text(form, body, source));
+                    match text.transpose()?.flatten() {
+                        Some(text) => {
+                            self.remembered += text.len();
+                            place.insert(text)
+                        }
+                        None => {
+                            let what = format!("it refers to record {from}, which is missing");
+                            return Ok(Err(what.into()));
+                        }
+                    }
+                }
+            };
+            let part = text
+                .get(reference.start..)
+                .and_then(|text| text.get(..reference.part.len()));
+            let Some(part) = part else {
+                let what = format!("it refers to a part of record {from} that is not there");
+                return Ok(Err(what.into()));
+            };
+            self.bytes[reference.part].copy_from_slice(part);
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Returns the text of a record, blank where it refers to others itself; `None` if it is unavailable.
+fn own_text<S: RecordSource>(
+    form: i64,
+    body: Vec<u8>,
+    source: &S,
+) -> Result<Option<Vec<u8>>, S::Error> {
+    Ok(match Form::of_code(form) {
+        Some(Form::Inline) => Some(body),
+        Some(Form::Blob) => source.blob(&body)?,
+        Some(Form::Packed | Form::Referring) => {
+            let mut text = Vec::new();
+            unpack(&body, &mut text).map(|_| text)
+        }
+        None => None,
+    })
+}
+
 impl<'a> Stored<'a> {
-    /// Takes what is stored of a record; `blob` finds bytes by their name. The buffer holds the bytes that are not in the body as
-    /// such; what it held before is gone.
-    pub(crate) fn new<E>(
+    /// Reads the stored form of a record. The buffer is overwritten with bytes that the body does not contain directly.
+    pub(crate) fn new<S: RecordSource>(
         (seq, version, chain): (u64, u32, Digest),
         (form, body): (i64, &'a [u8]),
-        buffer: &'a mut Vec<u8>,
-        blob: impl FnOnce(&[u8]) -> Result<Option<Vec<u8>>, E>,
-    ) -> Result<Self, E> {
+        source: &S,
+        buffer: &'a mut RecordBuffer,
+    ) -> Result<Self, S::Error> {
         let form = Form::of_code(form);
         let bytes = match form {
             Some(Form::Inline) => Ok(body),
-            Some(Form::Packed) => match unpack(body, buffer) {
-                Some(()) => Ok(&**buffer),
-                None => Err("it was changed"),
-            },
-            Some(Form::Blob) => match blob(body)? {
-                Some(bytes) => {
-                    *buffer = bytes;
-                    Ok(&**buffer)
+            Some(Form::Packed | Form::Referring) => match unpack(body, &mut buffer.bytes) {
+                Some(references) => {
+                    let filled = buffer.fill(seq, references, source)?;
+                    filled.map(|()| &*buffer.bytes)
                 }
-                None => Err("its blob is missing"),
+                None => Err("it was changed".into()),
             },
-            None => Err("it has a form that this version does not know"),
+            Some(Form::Blob) => match source.blob(body)? {
+                Some(bytes) => {
+                    buffer.bytes = bytes;
+                    Ok(&*buffer.bytes)
+                }
+                None => Err("its blob is missing".into()),
+            },
+            None => Err("it has a form that this version does not know".into()),
         };
         Ok(Self {
             seq,
@@ -176,12 +306,12 @@ impl<'a> Stored<'a> {
 
     /// Returns how many bytes there are.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.map_or(0, <[u8]>::len)
+        self.bytes.as_ref().map_or(0, |bytes| bytes.len())
     }
 
-    /// Returns the bytes and their digest; says what is wrong where they are not there.
+    /// Returns the bytes and their digest, or the reason why they are unavailable.
     pub(crate) fn checked_bytes(&self) -> Result<(&[u8], Digest), String> {
-        let bytes = self.bytes.map_err(str::to_owned)?;
+        let bytes = *self.bytes.as_ref().map_err(|what| what.to_string())?;
         let digest = digest(bytes);
         match &self.blob {
             Some(name) if *name != digest => Err("its blob was changed".to_owned()),
@@ -189,27 +319,41 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Reads the event. Whoever calls it has checked the chain.
-    pub(crate) fn decode(&self, stream: &StreamKey) -> Result<Arc<Event>, JournalError> {
-        if self.version != RECORD_VERSION {
-            return Err(JournalError::UnknownVersion {
-                stream: stream.to_string(),
-                seq: self.seq,
-                version: self.version,
-            });
+    /// Returns the version of the JSON, which is independent of the stored form.
+    pub(crate) fn json_version(&self) -> u32 {
+        match self.version {
+            REFERRING_VERSION => RECORD_VERSION,
+            version => version,
         }
+    }
+
+    /// Refuses a record that a newer version has written.
+    pub(crate) fn check_version(&self, stream: &StreamKey) -> Result<(), JournalError> {
+        if self.json_version() == RECORD_VERSION {
+            return Ok(());
+        }
+        Err(JournalError::UnknownVersion {
+            stream: stream.to_string(),
+            seq: self.seq,
+            version: self.version,
+        })
+    }
+
+    /// Decodes the event. The caller has checked the chain.
+    pub(crate) fn decode(&self, stream: &StreamKey) -> Result<Arc<Event>, JournalError> {
+        self.check_version(stream)?;
         let damaged = |what: String| JournalError::Damaged {
             stream: stream.to_string(),
             seq: self.seq,
             what,
         };
-        // The chain covers bytes in the row; whether a blob is the one that was named is asked here too.
-        let bytes = match (self.bytes, self.blob) {
-            (Ok(bytes), None) => bytes,
+        // The chain covers bytes in the row. For a blob, this also checks its digest.
+        let bytes = match (&self.bytes, self.blob) {
+            (Ok(bytes), None) => *bytes,
             _ => self.checked_bytes().map_err(damaged)?.0,
         };
         let unreadable = |error: &dyn Display| damaged(format!("it cannot be read: {error}"));
-        // Looked at once as a whole: reading it as bytes would check every text in it for itself.
+        // Validates UTF-8 once for the whole record; parsing bytes would validate every string separately.
         let text = std::str::from_utf8(bytes).map_err(|error| unreadable(&error))?;
         let event: Event = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if event.sequence != Some(self.seq) {

@@ -4,25 +4,25 @@ use super::chain::{Chain, Digest};
 use super::record::Stored;
 use crate::journal::StreamKey;
 
-/// Where a reader is in a stream: the last record that it took, and the chain up to there.
+/// The position of a reader in a stream: its last record, and the chain up to there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trail {
     pub(crate) seq: u64,
     pub(crate) link: Digest,
 }
 
-/// What is left of records that were pruned.
+/// A range of pruned records.
 pub(crate) struct Gap {
     /// The last of them.
     pub(crate) last: u64,
     /// The chain at its end.
     pub(crate) end: Digest,
-    /// Their digests, one after the other; none where those went too, and the link is all that is left.
+    /// Their digests, one after the other; empty if only the link is left.
     pub(crate) digests: Vec<u8>,
 }
 
 impl Trail {
-    /// Stands before the first record.
+    /// Positions the trail in front of the first record.
     pub(crate) fn start(chain: &Chain, stream: &StreamKey) -> Self {
         Self {
             seq: 0,
@@ -30,7 +30,7 @@ impl Trail {
         }
     }
 
-    /// Goes over from the last record that is shared into a fork.
+    /// Continues from the last shared record into a fork.
     pub(crate) fn into_fork(self, chain: &Chain, stream: &StreamKey) -> Self {
         Self {
             link: chain.fork(&self.link, stream),
@@ -38,7 +38,7 @@ impl Trail {
         }
     }
 
-    /// Takes the next record; says what is wrong where it does not follow.
+    /// Checks the next record; returns the reason if it does not follow.
     pub(crate) fn take(&mut self, chain: &Chain, stored: &Stored<'_>) -> Result<(), String> {
         let (_, digest) = stored.checked_bytes()?;
         let link = chain.link(&self.link, stored.seq, &digest);
@@ -49,7 +49,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Steps over a gap that begins with the next record; tells whether the chain goes on behind it.
+    /// Skips a gap that begins with the next record. Returns false if the chain does not fit the gap.
     pub(crate) fn step_over(&mut self, chain: &Chain, gap: &Gap) -> bool {
         let (digests, _) = gap.digests.as_chunks::<32>();
         if !digests.is_empty() {

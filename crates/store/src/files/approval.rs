@@ -1,4 +1,4 @@
-//! A guard that asks somebody before a file is changed.
+//! A guard that requires an approval before a file is changed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::rules;
 /// Decides whether a file may be changed.
 #[async_trait]
 pub trait FileApprovalGate: Send + Sync {
-    /// Tells whether a file may be written; `before` is `None` for a new one, and both are in their encoding.
+    /// Returns whether a file may be written; `before` is `None` for a new one. Both contents are in their encoding.
     async fn approve_write(&self, path: &str, before: Option<String>, after: &str) -> bool;
-    /// Tells whether a path may be deleted.
+    /// Returns whether a path may be deleted.
     async fn approve_delete(&self, path: &str, recursive: bool) -> bool;
 }
 
-/// Asks a [`FileApprovalGate`] before each write and delete; reading and setting a session up pass.
+/// Asks a [`FileApprovalGate`] before each write and delete. Reads and the set-up of a session pass.
 ///
-/// Nobody is asked about what plainly cannot be done. What was approved is what is written: if the file changes while
-/// somebody thinks about it, the write is refused.
+/// Changes that cannot succeed fail without a request. Only the approved change is written: if the file changes while the request is pending, the
+/// write fails.
 #[derive(Clone)]
 pub struct ApprovalGatingFileStore {
     inner: Arc<dyn SessionFileSystem>,
@@ -38,7 +38,7 @@ impl ApprovalGatingFileStore {
         Self { inner, gate }
     }
 
-    /// Returns what is about to be overwritten, or why it cannot be.
+    /// Returns the file to overwrite, or the reason why it cannot be overwritten.
     async fn before(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
         match self.inner.read_file(session_id, path).await? {
             Some(found) if found.is_directory => Err(rules::is_directory(&found.path)),

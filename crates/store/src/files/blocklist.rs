@@ -1,4 +1,4 @@
-//! A guard that keeps some directories from being written.
+//! A guard that rejects writes to some directories.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use windlass_core::typed_id::SessionId;
 
 use super::path::{checked, keep_workspace, segments};
 
-/// The names that are not written by default: records of tools, and what can be built again.
+/// The default names that are not writable: tool metadata and build output.
 pub const DEFAULT_WRITE_BLOCKLIST: &[&str] = &[
     ".git",
     "node_modules",
@@ -26,7 +26,7 @@ pub const DEFAULT_WRITE_BLOCKLIST: &[&str] = &[
     ".gradle",
 ];
 
-/// Refuses to change what is at or below a blocked name, whoever asks; reading passes.
+/// Rejects every change at or below a blocked name; reads pass.
 #[derive(Clone)]
 pub struct WriteBlocklistFileStore {
     inner: Arc<dyn SessionFileSystem>,
@@ -39,7 +39,7 @@ impl WriteBlocklistFileStore {
         Self::with_blocklist(inner, DEFAULT_WRITE_BLOCKLIST.iter().copied())
     }
 
-    /// Guards a store with other names; each stands for a whole segment of a path.
+    /// Guards a store with other names. Each name matches a whole segment of a path.
     pub fn with_blocklist<N: Into<String>>(
         inner: Arc<dyn SessionFileSystem>,
         blocklist: impl IntoIterator<Item = N>,
@@ -88,7 +88,7 @@ impl WriteBlocklistFileStore {
     }
 }
 
-/// Where the host's file system takes `.GIT` for `.git`, so do we.
+/// The comparison ignores case if the host's file system treats `.GIT` as `.git`.
 fn folded(name: &str) -> std::borrow::Cow<'_, str> {
     if cfg!(any(target_os = "macos", windows)) {
         name.to_lowercase().into()

@@ -1,4 +1,4 @@
-//! What a file holds.
+//! The contents of a file.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,10 +32,10 @@ impl Encoding {
     }
 }
 
-/// The bytes of a file, as text where they are UTF-8, and the encoding in which they came.
+/// The bytes of a file and their encoding: text if they are UTF-8.
 ///
-/// The decoded bytes are kept rather than the base64 text: sizes, comparisons and searches mean the bytes, and base64
-/// as we accept it (canonical, padded) is spelled the same when it is encoded again.
+/// This stores the decoded bytes, not the base64 text, because sizes, comparisons and searches refer to the bytes. The accepted base64 is canonical
+/// and padded, so encoding the bytes again yields the same text.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     body: Body,
@@ -50,7 +50,7 @@ enum Body {
 }
 
 impl Content {
-    /// Takes content as a caller hands it in.
+    /// Parses content from a caller.
     pub(crate) fn parse(content: &str, encoding: &str, path: &str) -> Result<Self> {
         match Encoding::parse(encoding, path)? {
             Encoding::Text => Ok(Self::utf8(content.into(), Encoding::Text)),
@@ -66,7 +66,7 @@ impl Content {
         }
     }
 
-    /// Takes the bytes of a file, as text where they are text.
+    /// Wraps the bytes of a file; as text if they are UTF-8.
     #[cfg(feature = "real-disk")]
     pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
@@ -78,7 +78,7 @@ impl Content {
         }
     }
 
-    /// Takes bytes that were stored, in the encoding in which they came.
+    /// Wraps stored bytes, with their original encoding.
     #[cfg(feature = "sqlite")]
     pub(crate) fn stored(bytes: Vec<u8>, encoding: Encoding) -> Self {
         match String::from_utf8(bytes) {
@@ -126,7 +126,7 @@ impl Content {
         }
     }
 
-    /// Returns the text that a search looks at; `None` for what is not text.
+    /// Returns the text to search; `None` for binary content.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.body {
             Body::Utf8(text) if self.searchable => Some(text),

@@ -1,7 +1,7 @@
 //! Paths as the stores take them.
 
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::session_path;
+use windlass_core::normalize_session_path;
 
 /// How many segments a path may have; every walk over a tree recurses at most this deep.
 pub const MAX_DEPTH: usize = 256;
@@ -9,9 +9,9 @@ pub const MAX_DEPTH: usize = 256;
 /// The names that a store on disk gives to files that are being written begin with this.
 const TEMPORARY_PREFIX: &str = ".windlass-tmp-";
 
-/// Returns the one spelling of a path, or says why no store takes it.
+/// Returns the normalised path, or the reason why every store rejects it.
 pub(crate) fn checked(path: &str) -> Result<String> {
-    let path = session_path::normalize(path)?;
+    let path = normalize_session_path(path)?;
     let mut depth = 0;
     for name in segments(&path) {
         depth += 1;
@@ -54,7 +54,7 @@ pub(crate) fn keep_workspace(path: &str) -> String {
     format!(".{path}")
 }
 
-/// Tells whether a name is one of a file that is being written.
+/// Returns whether a name is that of a temporary file of a write in progress.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }

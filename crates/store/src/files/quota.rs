@@ -1,4 +1,4 @@
-//! How much a session may keep.
+//! Storage quota of a session.
 
 use windlass_core::error::{AgentLoopError, QuotaExceeded, Result};
 use windlass_core::typed_id::SessionId;
@@ -16,7 +16,7 @@ pub struct FileQuota {
     pub max_total_bytes: Option<u64>,
 }
 
-/// What a session keeps, counted.
+/// The number and size of a session's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Usage {
     pub(crate) files: u64,
@@ -25,16 +25,16 @@ pub(crate) struct Usage {
 }
 
 impl FileQuota {
-    /// Refuses a file that is too big by itself.
+    /// Rejects a file that alone exceeds the maximum file size.
     pub(crate) fn check_file(&self, path: &str, bytes: u64) -> Result<()> {
         within(self.max_file_bytes, bytes, "bytes per file", || {
             path.to_owned()
         })
     }
 
-    /// Refuses what a session would keep after a change.
+    /// Rejects a change that exceeds the quota.
     ///
-    /// Only what grows is refused: a session that is over a limit may still shrink.
+    /// Only growth is rejected: a session over its limit may still shrink.
     pub(crate) fn check(&self, session: SessionId, before: Usage, after: Usage) -> Result<()> {
         let subject = || session.to_string();
         let directories = self

@@ -1,4 +1,4 @@
-//! What every store refuses, in the same words.
+//! Errors that every store returns in the same words.
 
 use windlass_core::error::AgentLoopError;
 

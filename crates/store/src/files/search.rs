@@ -76,7 +76,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Tells whether paths matter, so that a caller without one need not make it.
+    /// Returns whether the search needs paths, so that callers can avoid building them.
     pub(crate) const fn asks_for_paths(&self) -> bool {
         self.path_pattern.is_some()
     }
@@ -85,7 +85,7 @@ impl<'a> Search<'a> {
         self.path_pattern.is_none_or(|part| path.contains(part))
     }
 
-    /// Tells quickly whether a text may have a hit.
+    /// A quick check whether a text may match.
     pub(crate) fn may_hit(&self, text: &str) -> bool {
         if text.len() as u64 > MAX_SEARCHED_BYTES {
             return false;
@@ -99,7 +99,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the lines of a text that hit; breaks when no more hits are wanted.
+    /// Adds the matching lines of a text; breaks at the limit.
     pub(crate) fn take_lines(&mut self, path: &str, text: &str) -> ControlFlow<()> {
         for (index, line) in text.lines().enumerate() {
             if !self.regex.is_match(line) {
@@ -129,10 +129,9 @@ fn cut(line: &str) -> &str {
     }
 }
 
-/// Compares two names of one directory by the paths that they lead to.
+/// Compares two names of one directory by the paths below them.
 ///
-/// What is in a directory has a `/` after the directory's name, and some characters sort before it: `a.txt` comes before
-/// all of `a/`.
+/// Paths inside a directory have a `/` after the directory's name, and some characters sort before it: `a.txt` comes before all of `a/`.
 pub(crate) fn path_order(a: (&str, bool), b: (&str, bool)) -> Ordering {
     let (a, a_is_directory) = (a.0.as_bytes(), a.1);
     let (b, b_is_directory) = (b.0.as_bytes(), b.1);

@@ -1,4 +1,4 @@
-//! What a caller gets to see of an entry.
+//! The public view of an entry.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use windlass_core::typed_id::SessionId;
 
 use super::content::Content;
 
-/// What files and directories have in common.
+/// Metadata that files and directories share.
 #[derive(Clone, Copy)]
 pub(crate) struct Meta {
     pub(crate) id: Uuid,

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use windlass_core::error::Result;
 
-use super::{HostRecord, HostRecords, Put};
+use super::{HostRecord, HostRecords, RowWrite};
 
-/// Keeps records of the host in memory.
+/// Records of the host in memory.
 #[derive(Debug, Default)]
 pub struct MemoryHostRecords {
     tables: Mutex<Tables>,
@@ -52,10 +52,10 @@ impl MemoryHostRecords {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what comes with an append.
-    pub(crate) fn apply(&self, puts: Vec<Put>, at: DateTime<Utc>) {
+    /// Applies the rows of an append.
+    pub(crate) fn apply(&self, puts: Vec<RowWrite>, at: DateTime<Utc>) {
         let mut tables = self.tables();
-        for Put { kind, key, value } in puts {
+        for RowWrite { kind, key, value } in puts {
             match value {
                 Some(body) => tables.insert(kind, HostRecord { name: key, body }, at),
                 None => drop(tables.kept.remove(&(kind, key))),
@@ -96,7 +96,7 @@ impl HostRecords for MemoryHostRecords {
             Some(before) => tables.kept.range(from..(kind, before.to_owned())),
             None => tables.kept.range(from..),
         };
-        // Without an end the range runs into other kinds, which come first from behind.
+        // Without an upper bound the range includes other kinds, which come first in reverse order.
         let records = names
             .rev()
             .skip_while(|((of, _), _)| *of != kind)

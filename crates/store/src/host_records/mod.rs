@@ -1,4 +1,4 @@
-//! What a host keeps beside its sessions, in kinds that only it can read: a daemon's environments, for example.
+//! Records that a host stores next to its sessions, in kinds that only the host can decode: a daemon's environments, for example.
 
 mod memory;
 
@@ -14,31 +14,31 @@ pub use memory::MemoryHostRecords;
 pub struct HostRecord {
     /// Names it among those of its kind.
     pub name: String,
-    /// What it holds.
+    /// The encoded record.
     pub body: Bytes,
 }
 
 /// A record of the host that is written with an [append](crate::journal::Journal::append), or removed by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub struct RowWrite {
     /// Of which kind it is.
     pub kind: &'static str,
     /// Names it among those of its kind.
     pub key: String,
-    /// What it holds from then on; `None` removes it.
+    /// The new value; `None` removes the record.
     pub value: Option<Bytes>,
 }
 
-/// Keeps records of the host by kind and name.
+/// Storage of host records by kind and name.
 #[async_trait]
 pub trait HostRecords: Send + Sync {
-    /// Finds a record.
+    /// Finds a record by kind and name.
     async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>>;
 
     /// Lists the records of a kind by name.
     async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>>;
 
-    /// Lists records of a kind, the greatest name first, from behind one on: at most `limit`; costs what it returns.
+    /// Lists records of a kind in descending order of names, after a given name: at most `limit`. The cost depends only on the result.
     async fn page(
         &self,
         kind: &'static str,
@@ -58,10 +58,10 @@ pub trait HostRecords: Send + Sync {
         self.put_all(vec![(kind, record)], at).await
     }
 
-    /// Adds a record; tells whether its name was free.
+    /// Adds a record; returns false if a record with its name exists.
     async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool>;
 
-    /// Removes a record; tells whether it was there.
+    /// Removes a record; returns whether it existed.
     async fn remove(&self, kind: &'static str, name: &str) -> Result<bool>;
 
     /// Removes the records of a kind that are older than a time, and of the rest all but the newest; returns how many.

@@ -1,4 +1,4 @@
-//! The feed: the records of all streams in one order, for whoever follows everything.
+//! The feed: the records of all streams in one order.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use windlass_core::events::Event;
 
 use super::{Journal, JournalError, StreamKey};
 
-/// How many records [`all_events`] takes at a time.
+/// The page size of [`all_events`].
 const PAGE: usize = 1024;
 
-/// A record, as the feed brings it.
+/// A record in the feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedEntry {
     /// The stream that it was appended to.
     pub stream: StreamKey,
     /// Its number there.
     pub seq: u64,
-    /// What it says, or why it cannot be read: one damaged record keeps nobody from those of other streams.
+    /// The event, or the reason why it cannot be read. A damaged record does not stop the records of other streams.
     pub event: Result<Arc<Event>, JournalError>,
 }
 
@@ -25,13 +25,13 @@ pub struct FeedEntry {
 pub struct FeedPage {
     /// The records, those of one stream in its order.
     pub entries: Vec<FeedEntry>,
-    /// Where to go on, now or after a restart. It is there also where nothing new was found.
+    /// The cursor of the next page; valid across restarts, and set even if this page is empty.
     pub next: String,
-    /// Whether there was nothing behind this page: wait for [`Journal::watch_all`] before the next one.
+    /// Whether this page is the last one for now: wait for [`Journal::watch_all`] before the next one.
     pub is_end: bool,
 }
 
-/// Reads all events that are kept, in the order of the feed.
+/// Reads all retained events in the order of the feed.
 pub async fn all_events(journal: &dyn Journal) -> Result<Vec<Arc<Event>>, JournalError> {
     let (mut events, mut after) = (Vec::new(), None);
     loop {

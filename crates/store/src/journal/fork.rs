@@ -1,4 +1,4 @@
-//! A new stream that begins with what another one says up to a place between two turns.
+//! Creation of a stream that begins with the records of another one, up to a boundary between two turns.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> Jou
     }
 }
 
-/// What has not ended at some place of a stream.
+/// The open turn and the waiting inputs at a record of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     running: Option<TurnId>,
@@ -51,7 +51,7 @@ impl Waiting {
         self.running.take_if(|running| *running == turn_id);
     }
 
-    /// Tells whether a turn runs.
+    /// Returns whether a turn is open.
     pub(crate) fn is_busy(&self) -> bool {
         self.running.is_some()
     }
@@ -62,8 +62,7 @@ impl Waiting {
     }
 }
 
-/// Returns the records that a fork has of its own from the beginning: where it comes from, and the ends of the inputs that
-/// waited in the parent. Those are the parent's.
+/// Returns the first own records of a fork: its origin, and the cancellation of the inputs that wait in the parent. Those inputs remain the parent's.
 pub(crate) fn own_records(forked: &Event, at_seq: u64, waiting: Waiting) -> Vec<Arc<Event>> {
     let sequence = Some(at_seq + 1);
     let first = Event {
@@ -90,7 +89,7 @@ pub(crate) fn own_records(forked: &Event, at_seq: u64, waiting: Waiting) -> Vec<
         .collect()
 }
 
-/// Makes a record that says something beside `forked`; its id follows from that one.
+/// Builds a record that accompanies `forked`, with an ID derived from that of `forked`.
 fn derived(forked: &Event, seq: u64, context: EventContext, data: EventData) -> Event {
     Event {
         id: EventId::from_uuid(derive(forked.id.uuid(), seq)),

@@ -26,18 +26,18 @@ use feed::Feed;
 use rows::Places;
 use stream::Stream;
 
-/// Takes the events that retention removes.
+/// Receives the events that retention removes.
 pub trait EventSink: Send + Sync {
-    /// Gets events in order, before they are gone.
+    /// Called with the events, in order, before they are removed.
     fn retire(&self, events: &[Arc<Event>]);
 }
 
-/// How much of each stream is kept.
+/// The retention limit of each stream.
 #[derive(Clone, Default)]
 pub struct Retention {
-    /// How many events a stream keeps; `None` is all of them. Open turns are always kept whole.
+    /// The number of events that a stream retains; `None` retains all. Open turns are always retained whole.
     pub max_events: Option<usize>,
-    /// Who gets the older ones.
+    /// Receives the removed events.
     pub sink: Option<Arc<dyn EventSink>>,
 }
 
@@ -58,7 +58,7 @@ pub struct MemoryJournal {
     feed: Feed,
     host_records: Arc<MemoryHostRecords>,
     ledger: Arc<MemoryLedger>,
-    /// Where turns stand among all runs.
+    /// Positions of turns among all runs.
     places: Places,
     streams: RwLock<Streams>,
 }
@@ -72,7 +72,7 @@ struct Streams {
     retained: RetainedUsage,
 }
 
-/// A panic elsewhere leaves whole records behind, so a poisoned lock is still good.
+/// A panic leaves only complete records, so a poisoned lock is usable.
 fn lock(stream: &Mutex<Stream>) -> MutexGuard<'_, Stream> {
     stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -84,13 +84,13 @@ impl Default for MemoryJournal {
 }
 
 impl MemoryJournal {
-    /// Makes an empty journal that keeps everything.
+    /// Creates an empty journal that retains everything.
     #[must_use]
     pub fn new() -> Self {
         Self::with_retention(Retention::default())
     }
 
-    /// Makes an empty journal that keeps only so much.
+    /// Creates an empty journal with a retention limit.
     #[must_use]
     pub fn with_retention(retention: Retention) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl MemoryJournal {
         }
     }
 
-    /// Returns what the host keeps with its appends.
+    /// Returns the host records that appends write to.
     #[must_use]
     pub fn host_records(&self) -> Arc<MemoryHostRecords> {
         Arc::clone(&self.host_records)
@@ -121,7 +121,7 @@ impl MemoryJournal {
         streams.by_number.get(streams.by_key.get(key)?).cloned()
     }
 
-    /// Looks at each stream in turn.
+    /// Visits each stream.
     pub(crate) fn each_stream(&self, mut look: impl FnMut(u64, &mut Stream)) {
         let streams: Vec<_> = {
             let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl MemoryJournal {
         }
     }
 
-    /// Goes through the usage of all turns that have ended, those of removed streams included.
+    /// Visits the usage of all ended turns, including those of removed streams.
     pub(crate) fn each_usage(&self, mut look: impl FnMut(&TurnUsage)) {
         let streams: Vec<_> = {
             let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ impl MemoryJournal {
         }
     }
 
-    /// Looks at one stream.
+    /// Runs a closure on one stream.
     pub(crate) fn look_at<T>(
         &self,
         key: &StreamKey,
@@ -226,10 +226,10 @@ impl Journal for MemoryJournal {
                 .max_events
                 .map(|max| stream.prune(max))
                 .unwrap_or_default();
-            stream.ring();
+            stream.notify();
             retired
         };
-        self.feed.ring();
+        self.feed.notify();
         self.feed
             .remove(retired.iter().map(|record| record.position));
         if let (Some(sink), false) = (&self.retention.sink, retired.is_empty()) {
@@ -264,7 +264,7 @@ impl Journal for MemoryJournal {
         let mut stream = lock(&stream);
         let head = stream.head();
         Ok(stream
-            .doorbell
+            .watchers
             .get_or_insert_with(|| watch::channel(head).0)
             .subscribe())
     }
@@ -302,13 +302,13 @@ impl Journal for MemoryJournal {
         if let Some(stream) = stream {
             let mut stream = lock(&stream);
             stream.removed = true;
-            stream.doorbell = None;
+            stream.watchers = None;
             self.feed.remove(stream.own_positions());
         }
         Ok(true)
     }
 
-    async fn standing(&self, key: &StreamKey) -> Result<StreamStatus, JournalError> {
+    async fn status(&self, key: &StreamKey) -> Result<StreamStatus, JournalError> {
         let stream = self.stream(key);
         Ok(stream.map_or_else(StreamStatus::default, |stream| {
             let stream = lock(&stream);
@@ -344,7 +344,7 @@ impl Journal for MemoryJournal {
         let records = own_records(&forked, at_seq, waiting);
         let (_, stream) = self.made(child);
         let mut stream = lock(&stream);
-        // Somebody may have been here since.
+        // Another task may have created the stream meanwhile.
         if stream.removed || stream.head() > 0 {
             return Err(refused(child, 0, TAKEN));
         }
@@ -355,8 +355,8 @@ impl Journal for MemoryJournal {
         for record in self.feed.add(child, records) {
             stream.push(record, &self.places);
         }
-        stream.ring();
-        self.feed.ring();
+        stream.notify();
+        self.feed.notify();
         Ok(stream.head())
     }
 }

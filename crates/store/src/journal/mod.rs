@@ -1,4 +1,4 @@
-//! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
+//! The journal: streams of events with one writer each, numbered 1, 2, 3 …
 
 mod feed;
 pub(crate) mod fork;
@@ -14,7 +14,7 @@ use windlass_core::events::Event;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use crate::cursor::CursorError;
-use crate::host_records::Put;
+use crate::host_records::RowWrite;
 use crate::ledger::Settlement;
 
 pub use feed::{FeedEntry, FeedPage, all_events};
@@ -49,14 +49,14 @@ impl std::fmt::Display for StreamKey {
     }
 }
 
-/// The right to append to a stream, until somebody else claims it.
+/// The right to append to a stream, until another writer claims it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The stream's number inside of this journal.
     pub stream: u64,
     /// Raised by every claim; an older one is refused.
     pub epoch: u64,
-    /// The number of the newest record when the claim was made.
+    /// The number of the newest record at the time of the claim.
     pub head: u64,
 }
 
@@ -67,16 +67,16 @@ pub struct Batch {
     pub first_seq: u64,
     /// The records, numbered on from there.
     pub records: Vec<Arc<Event>>,
-    /// What the host keeps of them: it becomes durable with the records, or not at all.
-    pub puts: Vec<Put>,
-    /// What the steps that end with them have spent: charged with the records, or not at all.
+    /// Rows of the host: durable with the records, or not at all.
+    pub puts: Vec<RowWrite>,
+    /// The spending of the steps that end with these records: charged with them, or not at all.
     pub settlements: Vec<Settlement>,
 }
 
 /// A part of a stream.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Records after the cursor that are no longer kept, in order: the gaps before and between the events.
+    /// Ranges after the cursor that were pruned, in order: the gaps before and between the events.
     pub pruned: Vec<RangeInclusive<u64>>,
     /// The events, in order.
     pub events: Vec<Arc<Event>>,
@@ -84,16 +84,16 @@ pub struct Page {
     pub head: u64,
 }
 
-/// Where a stream stands.
+/// The newest record of a stream and its open turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamStatus {
     /// The number of its newest record.
     pub head: u64,
-    /// The turn that runs or is parked, and then the turns whose inputs wait.
+    /// The running or parked turn, and then the turns whose inputs wait.
     pub open: Vec<TurnId>,
 }
 
-/// Why a journal did not do as asked.
+/// Errors of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
     /// Another writer has claimed the stream.
@@ -127,9 +127,9 @@ pub enum JournalError {
     UnknownVersion {
         /// The stream's name.
         stream: String,
-        /// The record.
+        /// The number of the record.
         seq: u64,
-        /// Its version.
+        /// The version of the record's format.
         version: u32,
     },
     /// A record of the stream is damaged.
@@ -140,9 +140,9 @@ pub enum JournalError {
     Damaged {
         /// The stream's name.
         stream: String,
-        /// The record.
+        /// The number of the record.
         seq: u64,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
     /// A new stream cannot begin with that part of another one.
@@ -150,12 +150,12 @@ pub enum JournalError {
     NotForkable {
         /// The stream's name.
         stream: String,
-        /// The last record that was to be taken over.
+        /// The requested last shared record.
         seq: u64,
-        /// What is in the way.
+        /// Why a fork there is impossible.
         reason: &'static str,
     },
-    /// The cursor of the feed is not taken.
+    /// The cursor of the feed is invalid.
     #[error(transparent)]
     Cursor(#[from] CursorError),
     /// The journal cannot write or read now.
@@ -163,16 +163,16 @@ pub enum JournalError {
     Unavailable(String),
 }
 
-/// Where events are kept: the log alone. What lists show of it is asked of [`Queries`](crate::queries::Queries).
+/// The log of events, without summaries; lists query [`Queries`](crate::queries::Queries).
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Takes the right to append; whoever had it is fenced off. Makes the stream if it is not there.
+    /// Claims the right to append and fences the previous writer off. Creates the stream if it does not exist.
     async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError>;
 
-    /// Makes records and what the host keeps of them durable, all or none.
+    /// Makes records and the host's rows durable, all or none.
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError>;
 
-    /// Returns the events after a cursor, at most `limit`; costs what it returns.
+    /// Returns the events after a number, at most `limit`. The cost depends only on the result.
     async fn read(
         &self,
         stream: &StreamKey,
@@ -193,50 +193,48 @@ pub trait Journal: Send + Sync {
         self.read(stream, after, limit).await
     }
 
-    /// Returns records of all streams behind a place in the feed, from its beginning without one, at most `limit`. Each record comes
-    /// once, with the stream that it was appended to, and those of a stream in its order; what a fork shares came with its
-    /// parent. What was removed or pruned before it was read does not come.
+    /// Returns records of all streams after a cursor, or from the beginning of the feed, at most `limit`. Each record is delivered once, in the
+    /// stream that it was appended to, and the records of a stream are in order. Shared records of a fork are delivered only with its parent. Records
+    /// that were removed or pruned before they were read are skipped.
     ///
-    /// The cursor is opaque. It outlives restarts, and misses nothing where commits overtake each other.
+    /// The cursor is opaque. It is valid across restarts, and no record is missed if commits overtake each other.
     async fn read_after(
         &self,
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<FeedPage, JournalError>;
 
-    /// Returns a doorbell that rings when records were appended to any stream. It hears this process alone: who follows
-    /// what another one writes asks again from time to time.
+    /// Returns a receiver that changes when records were appended to any stream by this process. To follow the writes of
+    /// another process, read again from time to time.
     fn watch_all(&self) -> watch::Receiver<u64>;
 
-    /// Returns a doorbell that shows the number of the newest record; it closes when the stream is removed.
+    /// Returns a receiver of the number of the newest record; it closes when the stream is removed.
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError>;
 
-    /// Tells whether events are kept outside of memory, so that a runtime may forget a session that rests.
+    /// Returns whether events are stored outside of memory, so that a runtime may drop an idle session.
     fn is_on_disk(&self) -> bool {
         false
     }
 
-    /// Returns streams with a turn that has not ended, or an input that waits for its turn: by name, behind one, at most `limit`. It
-    /// looks at no others.
+    /// Returns streams with an open turn or a waiting input: by name, after a given one, at most `limit`. Reads no other streams.
     async fn open(
         &self,
         after: Option<&StreamKey>,
         limit: usize,
     ) -> Result<Vec<StreamKey>, JournalError>;
 
-    /// Removes a stream; tells whether it was there. Its records go with it, except those that a fork of it shares: they go with
-    /// the last such fork.
+    /// Removes a stream; returns whether it existed. Its records are removed with it, except those that a fork shares: these are removed with the
+    /// last such fork.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
 
-    /// Returns where a stream stands: its newest record, and what has not ended.
-    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError>;
+    /// Returns the number of the newest record of a stream, and its open turns.
+    async fn status(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError>;
 
-    /// Makes a new stream that begins with the records of another one up to a number between two turns, and then has
-    /// `forked`, whose session it is about; all or nothing. Returns the number of its newest record.
+    /// Creates a stream that begins with the records of another one up to a number between two turns, followed by `forked`, which sets its session
+    /// ID; all or nothing. Returns the number of its newest record.
     ///
-    /// What it begins with names its own session and has the numbers of the other stream. Inputs that wait there for their
-    /// turns are cancelled in it. Removing the other stream takes nothing from it, and retention leaves alone what
-    /// the two share.
+    /// Shared records are shown with the new session ID and their original numbers. Inputs that wait at that record are cancelled in the fork.
+    /// Removing the parent does not affect the fork, and retention skips shared records.
     async fn fork(
         &self,
         parent: &StreamKey,

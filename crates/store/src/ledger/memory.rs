@@ -18,7 +18,7 @@ pub struct MemoryLedger {
 
 #[derive(Debug, Default)]
 struct Book {
-    /// What was charged, reservations included.
+    /// Charges by day, including reservations.
     days: BTreeMap<NaiveDate, BTreeMap<Option<String>, Reserve>>,
     reservations: HashMap<ExecId, Reservation>,
 }
@@ -53,7 +53,7 @@ impl Book {
 
     fn reserve(&mut self, next: Reservation) {
         let today = next.at.date_naive();
-        // Of calls that never ended, the charge stays and the reservation goes.
+        // For calls that never ended, the charge stays and the reservation is removed.
         let yesterday = today.checked_sub_days(Days::new(1)).unwrap_or(today);
         self.reservations
             .retain(|_, held| held.at.date_naive() >= yesterday);

@@ -18,45 +18,45 @@ use windlass_core::typed_id::ExecId;
 
 pub use memory::MemoryLedger;
 
-/// What a step may spend.
+/// The reservation of a step before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// The step.
+    /// ID of the step that reserves.
     pub exec_id: ExecId,
-    /// Whose work it is; `None` is the operator's.
+    /// The owner of the step; `None` is the operator.
     pub owner: Option<String>,
     /// When it starts. The reservation is charged to this day.
     pub at: DateTime<Utc>,
-    /// How much.
+    /// The reserved tokens and money.
     pub amount: Reserve,
 }
 
-/// What a step has spent.
+/// The settlement of a step at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    /// The step.
+    /// ID of the step that is settled.
     pub exec_id: ExecId,
-    /// Whose work it is; `None` is the operator's. A reservation of the step decides first.
+    /// The owner of the step; `None` is the operator. The owner of the step's reservation takes precedence.
     pub owner: Option<String>,
     /// When it ended. It is charged to this day.
     pub at: DateTime<Utc>,
-    /// Tokens; `None` is what was reserved.
+    /// Tokens; `None` charges the reserved amount.
     pub tokens: Option<u64>,
-    /// Money in millionths of a US dollar; `None` is what was reserved.
+    /// Money in millionths of a US dollar; `None` charges the reserved amount.
     pub micro_usd: Option<u64>,
-    /// What an unknown amount is charged if nothing was reserved.
+    /// The charge for an unknown amount without a reservation.
     pub unreserved: Reserve,
 }
 
 impl Settlement {
-    /// Returns the settlement that an event makes; `None` for one that ends neither a model call nor an external agent's run.
+    /// Returns the settlement for an event; `None` unless the event ends a model call or an external agent's run.
     #[must_use]
     pub fn of(event: &Event, owner: Option<&str>, unreserved: Reserve) -> Option<Self> {
         let charge = Charge::of(&event.data)?;
         let (tokens, micro_usd) = match charge {
             Charge::Usage(usage) => {
                 let tokens = tokens(usage);
-                // A usage of nothing needs no price.
+                // Zero tokens need no price.
                 (Some(tokens), cost(usage).or((tokens == 0).then_some(0)))
             }
             Charge::Reservation => (None, None),
@@ -85,11 +85,11 @@ impl Settlement {
 /// The spending of an owner on a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerSpending {
-    /// Whose; `None` is the operator's.
+    /// The owner; `None` is the operator.
     pub owner: Option<String>,
-    /// What is settled.
+    /// Settled amounts.
     pub settled: Reserve,
-    /// What is reserved for steps that have not ended.
+    /// Reserved amounts of steps that have not ended.
     pub reserved: Reserve,
 }
 
@@ -113,24 +113,23 @@ impl From<LedgerError> for AgentLoopError {
     }
 }
 
-/// Limits what all sessions spend together. See [the module](self) for what is written when.
+/// Limits the total spending of all sessions. [The module](self) documents the order of writes.
 #[async_trait]
 pub trait SpendingLedger: Send + Sync {
-    /// Reserves what a step may spend, unless that passes a limit. A step that reserves again, because its process was gone, is charged
-    /// for both.
+    /// Reserves the budget of a step, unless that exceeds a limit. A step that reserves again after its process died is charged for both.
     async fn reserve(
         &self,
         reservation: Reservation,
         limits: &DayLimits,
     ) -> Result<(), LedgerError>;
 
-    /// Returns the limit that would refuse a reservation now, and reserves nothing.
+    /// Returns the limit that would reject a reservation now; reserves nothing.
     async fn refusal(
         &self,
         reservation: &Reservation,
         limits: &DayLimits,
     ) -> Result<Option<DayBudgetRefusal>, LedgerError>;
 
-    /// Returns what was spent on a day, by owner: the operator first, then by name.
+    /// Returns the spending of a day, by owner: the operator first, then by name.
     async fn spending(&self, day: NaiveDate) -> Result<Vec<OwnerSpending>, LedgerError>;
 }

@@ -17,13 +17,13 @@ impl From<QueryError> for JournalError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The cursor is not taken.
+    /// The cursor is invalid.
     #[error(transparent)]
     Cursor(#[from] CursorError),
     /// A row cannot be read. The records are not touched by that.
     #[error("{what} cannot be read: {why}; rebuild the rows")]
     DamagedRow {
-        /// Which row.
+        /// The table and key of the row.
         what: String,
         /// What is wrong.
         why: String,

@@ -1,6 +1,6 @@
-//! The fold of a thread: from its events, one after the other, to its rows.
+//! The fold of a thread: turns its events, in order, into its rows.
 //!
-//! The rows hold all that the fold needs to go on, so that it goes on from them after a restart, and no record is read twice.
+//! The rows contain the whole state of the fold. After a restart the fold continues from them, so no record is read twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct ThreadFold {
     pub(crate) open: Vec<TurnRow>,
 }
 
-/// Rows that some events have changed, beside those of the thread and of its open turns.
+/// The rows that some events have changed, in addition to those of the thread and its open turns.
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
     pub(crate) ended: Vec<TurnRow>,
@@ -67,7 +67,7 @@ impl ThreadFold {
         self.row.at = at.trunc_subsecs(3);
     }
 
-    /// Moves on by one event; `place` is its place among all records. One that was seen before changes nothing.
+    /// Folds one event; `place` is its position among all records. An event that was folded before changes nothing.
     pub(crate) fn apply(&mut self, event: &Event, place: u64, changed: &mut Changed) {
         if event.seq() <= self.row.seq {
             return;
@@ -97,7 +97,7 @@ impl ThreadFold {
         self.open.iter_mut().find(|turn| turn.view.id == id)
     }
 
-    /// Counts what people do not see happening in a turn.
+    /// Updates an open turn after an event that does not end it.
     fn go_on(&mut self, event: &Event) {
         let turn = event.context.turn_id.and_then(|id| self.open_turn(id));
         if let Some(turn) = turn.filter(|_| !event.data.ends_turn()) {
@@ -235,7 +235,7 @@ impl ThreadFold {
 }
 
 impl TurnRow {
-    /// Ends the wait of the call whose item it is.
+    /// Ends the wait of the call that the item belongs to.
     fn end_waits(&mut self, item_id: ItemId, changed: &mut Changed) {
         let is_its = |wait: &mut WaitRow| wait.exec_id.uuid() == item_id.uuid();
         let ended = self.waits.extract_if(.., is_its);

@@ -1,4 +1,4 @@
-//! Answers from memory: each question looks at the streams that there are.
+//! Queries in memory: each one scans the streams.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

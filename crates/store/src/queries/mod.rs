@@ -1,7 +1,7 @@
-//! The read model: what lists and details show of threads, turns and runs, folded from the records of the log.
+//! The read model: the contents of lists and details of threads, turns and runs, folded from the records of the log.
 //!
-//! There is one fold of a thread (`fold.rs`) and one set of rows; memory and SQLite answer the same questions under one
-//! conformance suite. Whoever shows something asks here and keeps no summary of his own.
+//! There is one fold of a thread (`fold.rs`) and one set of rows. Memory and SQLite answer the same queries under one conformance suite. Views query
+//! it and store no summaries of their own.
 
 mod error;
 pub(crate) mod fold;
@@ -25,13 +25,13 @@ pub use rows::{
 };
 pub use usage::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
-/// Answers what is asked about threads, turns and runs.
+/// Queries about threads, turns and runs.
 ///
-/// Every answer is exact: it holds all that was durable when the question was asked. It costs an index look-up and what it
-/// returns; only [`ThreadQuery::search`] may look at all rows of threads.
+/// Every answer is exact: it includes everything that was durable when the query began. It costs an index look-up plus its result; only
+/// [`ThreadQuery::search`] may read all rows of threads.
 #[async_trait]
 pub trait Queries: Send + Sync {
-    /// Lists threads, the one that was updated last first. A stream without a record of its own is none.
+    /// Lists threads, most recently updated first. A stream without own records is no thread.
     async fn threads(&self, query: ThreadQuery) -> Result<Listed<ThreadRow>, QueryError>;
 
     /// Returns one thread; `None` without a record.
@@ -47,7 +47,7 @@ pub trait Queries: Send + Sync {
         turn_id: TurnId,
     ) -> Result<Option<TurnRow>, QueryError>;
 
-    /// Returns a turn of a thread with its items; reads the turn's records and no others.
+    /// Returns a turn of a thread with its items; reads only the turn's records.
     async fn turn_detail(
         &self,
         stream: &StreamKey,
@@ -62,31 +62,31 @@ pub trait Queries: Send + Sync {
         newest: usize,
     ) -> Result<Option<ThreadOutline>, QueryError>;
 
-    /// Returns a thread with its newest turns and their items, all as of one record: [`ThreadRow::seq`]. The turn that is
-    /// open is the newest, so what waits for somebody is in its log.
+    /// Returns a thread with its newest turns and their items, all as of one record: [`ThreadRow::seq`]. The open turn is the newest one, so its log
+    /// contains the pending approvals and answers.
     async fn thread_detail(
         &self,
         stream: &StreamKey,
         newest: usize,
     ) -> Result<Option<ThreadDetail>, QueryError>;
 
-    /// Lists what waits for somebody in all threads, or in one: by thread, and there in the order in which it began.
+    /// Lists the calls that wait for an approval or an answer, in all threads or in one: by thread, then by the order in which they began.
     async fn waits(&self, stream: Option<&StreamKey>) -> Result<Vec<WaitRow>, QueryError>;
 
-    /// Finds a wait by the call that waits, or did: one that is over is found too, so that a repeated answer can be told.
+    /// Finds a wait by its call. Ended waits are found too, so that a repeated answer can be recognized.
     async fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, QueryError>;
 
-    /// Sums what turns used that ended in a time. What a fork shares counts for its parent alone. Turns whose records retention has
-    /// taken out still count, and so do those of removed threads.
+    /// Returns the usage of turns that ended in a period. Shared turns of a fork count only for its parent. Pruned turns and those of removed threads
+    /// still count.
     async fn usage(&self, query: UsageQuery) -> Result<UsageReport, QueryError>;
 
-    /// Lists runs of both kinds, the one that began last first. What a fork shares is a run of its parent alone, and a turn whose
-    /// first record is gone is no run any more.
+    /// Lists runs of both kinds, newest first. Shared turns of a fork are runs of its parent only, and a turn whose first record was pruned is no
+    /// longer a run.
     async fn runs(&self, filter: RunFilter, limit: usize) -> Result<Vec<RunRow>, QueryError>;
 
     /// Finds a run of either kind by its id.
     async fn run(&self, run_id: &str) -> Result<Option<RunRow>, QueryError>;
 
-    /// Counts threads, by what they do.
+    /// Counts threads by state.
     async fn counts(&self) -> Result<Counts, QueryError>;
 }

@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! Parameters of queries.
 
 use super::rows::ThreadRow;
 use crate::journal::StreamKey;
@@ -8,27 +8,27 @@ use crate::journal::StreamKey;
 pub enum Include {
     /// Those that have a record and are not archived.
     Current,
-    /// Those whose record says that they are archived.
+    /// Threads whose record marks them as archived.
     Archived,
     /// All that have a record.
     Recorded,
-    /// Also sessions that no host keeps a record of.
+    /// Also sessions without a record of the host.
     #[default]
     All,
 }
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadState {
     /// No turn is open.
     Idle,
     /// A turn works.
     Running,
-    /// A turn waits for somebody.
+    /// A turn waits for an approval, an answer or a tool result.
     Waiting,
 }
 
-/// Asks for a page of threads.
+/// A page of threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadQuery {
     /// Which ones by their record.
@@ -37,7 +37,7 @@ pub struct ThreadQuery {
     pub states: Vec<ThreadState>,
     /// Only those of an agent.
     pub agent: Option<String>,
-    /// Only those with this text in their name, title, model, newest input or preview, in any case. It looks at all rows.
+    /// Only threads with this text in their name, title, model, newest input or preview, ignoring case. Reads all rows.
     pub search: Option<String>,
     /// Where the page before ended: its [`next`](super::Listed::next).
     pub after: Option<String>,
@@ -46,7 +46,7 @@ pub struct ThreadQuery {
 }
 
 impl ThreadQuery {
-    /// Asks for the first threads of all.
+    /// Returns a query for the first threads of the list.
     #[must_use]
     pub const fn first(limit: usize) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl ThreadQuery {
         }
     }
 
-    /// Tells whether a thread is meant.
+    /// Returns whether a thread matches.
     pub(crate) fn takes(&self, thread: &ThreadRow) -> bool {
         let is_included = match self.include {
             Include::All => true,
@@ -84,10 +84,10 @@ pub enum Order {
     OldestFirst,
 }
 
-/// Asks for a page of turns.
+/// A page of turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnQuery {
-    /// The thread.
+    /// Stream of the thread.
     pub stream: StreamKey,
     /// In which order.
     pub order: Order,

@@ -1,4 +1,4 @@
-//! What is answered.
+//! Results of queries.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 
 use super::questions::ThreadState;
 use crate::journal::StreamKey;
-use crate::runs::KeptRun;
+use crate::runs::StoredRun;
 
 /// A part of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed<T> {
-    /// The entries.
+    /// The entries of this page.
     pub entries: Vec<T>,
-    /// Where the next page begins; `None` behind the last entry.
+    /// The cursor of the next page; `None` on the last one.
     pub next: Option<String>,
 }
 
 impl<T> Listed<T> {
-    /// Cuts a page out of entries of which one too many was asked for.
+    /// Builds a page from entries that were read with a limit of one more.
     pub(crate) fn cut(mut entries: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Self {
         let has_more = entries.len() > limit;
         entries.truncate(limit);
@@ -41,7 +41,7 @@ impl<T> Listed<T> {
 pub struct RecordedThread {
     /// The event that contains it.
     pub seq: u64,
-    /// The record.
+    /// The record as the host wrote it.
     pub record: ThreadRecord,
 }
 
@@ -49,11 +49,11 @@ pub struct RecordedThread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct Origin {
-    /// The session that it was made from.
+    /// The session of the parent.
     pub parent: SessionId,
     /// The last record of that one that it begins with.
     pub sequence: u64,
-    /// The first turn of the parent that it does not have, where the host says so.
+    /// The first turn of the parent that the fork omits, if the host recorded it.
     pub dropped: Option<TurnId>,
 }
 
@@ -61,7 +61,7 @@ pub struct Origin {
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct LatestTurn {
-    /// The turn.
+    /// ID of the turn.
     pub id: TurnId,
     /// The record that began it.
     pub first_seq: u64,
@@ -69,16 +69,16 @@ pub struct LatestTurn {
     pub status: TurnStatus,
     /// Its input in short.
     pub input_summary: String,
-    /// Where its tools touch the world.
+    /// The environment of its tools.
     pub environment: Option<TurnEnvironment>,
-    /// What its caller wants to find on it.
+    /// Labels that the caller set.
     pub labels: Option<TurnLabels>,
 }
 
-/// A thread. Turns, items and usage are those of its own: what a fork shares counts for its parent.
+/// A thread. Turns, items and usage are its own: those that a fork shares count for its parent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
-    /// Its stream.
+    /// Stream of the thread.
     pub stream: StreamKey,
     /// The newest record that is in this row.
     pub seq: u64,
@@ -86,19 +86,19 @@ pub struct ThreadRow {
     pub at: DateTime<Utc>,
     /// When its first record was written.
     pub created_at: DateTime<Utc>,
-    /// When it was made, its record changed, or a turn began or ended.
+    /// When it was created, its record changed, or a turn began or ended.
     pub updated_at: DateTime<Utc>,
-    /// What it does.
+    /// The current state.
     pub state: ThreadState,
     /// The turn that began last.
     pub latest: Option<LatestTurn>,
-    /// The beginning of what was said last.
+    /// The beginning of the newest message.
     pub preview: String,
     /// How many turns have begun.
     pub turns: u64,
     /// How many items its ended turns have.
     pub items: u64,
-    /// What its ended turns used.
+    /// The usage of its ended turns.
     pub usage: Option<TokenUsage>,
     /// Its record; `None` for a session that is not a thread of the API.
     pub record: Option<Arc<RecordedThread>>,
@@ -115,7 +115,7 @@ impl ThreadRow {
             .filter(|_| self.state != ThreadState::Idle)
     }
 
-    /// Returns what the session of the thread is doing.
+    /// Returns the state of the thread's session.
     #[must_use]
     pub fn status(&self) -> SessionStatus {
         match (self.state, self.turns) {
@@ -142,7 +142,7 @@ impl ThreadRow {
         self.thread().is_some_and(|record| record.archived)
     }
 
-    /// Tells whether it shows a text somewhere, in any case.
+    /// Returns whether a searchable field contains a text, ignoring case.
     pub(crate) fn has(&self, text: &str) -> bool {
         let said = self.latest.as_ref().map(|turn| turn.input_summary.as_str());
         let thread = self.thread();
@@ -163,19 +163,19 @@ impl ThreadRow {
 pub struct TurnRow {
     /// The thread that shows it.
     pub stream: StreamKey,
-    /// Its place among all runs: a later one has a greater place.
+    /// Its position among all runs; later runs have greater ones.
     pub place: u64,
     /// The record that began it.
     pub first_seq: u64,
     /// The record that ended it.
     pub last_seq: Option<u64>,
-    /// The newest record that changed this row. What came later says nothing about it.
+    /// The newest record that changed this row.
     pub seq: u64,
     /// How far it is, its input, model, usage, items and times.
     pub view: TurnView,
     /// The agent that the session belonged to when it began.
     pub agent: Option<String>,
-    /// What it is to do, in words.
+    /// Its purpose, in words.
     pub intent: String,
     /// Where its run is.
     pub run_status: RunStatus,
@@ -183,22 +183,22 @@ pub struct TurnRow {
     pub outcome: Option<OutcomeStatus>,
     /// How many records its run has between its start and its end.
     pub steps: u64,
-    /// What it waits for, in the order in which that began.
+    /// Its waits, in the order in which they began.
     pub waits: Vec<WaitRow>,
     /// Whether the thread has it from the one that it was forked from.
     pub is_shared: bool,
-    /// Whether retention has taken its records out.
+    /// Whether retention removed its records.
     pub is_pruned: bool,
 }
 
 impl TurnRow {
-    /// Returns the model that answered; empty where nobody told.
+    /// Returns the model that answered; empty if no call reported one.
     #[must_use]
     pub fn model(&self) -> &str {
         self.view.outline.model.as_deref().unwrap_or_default()
     }
 
-    /// Returns who served the model: what the turn's labels say, else what its calls told.
+    /// Returns the provider of the model: from the turn's labels, else from its calls; empty if neither has it.
     #[must_use]
     pub fn provider(&self) -> &str {
         let outline = &self.view.outline;
@@ -237,35 +237,35 @@ impl TurnRow {
     }
 }
 
-/// Something that waits for somebody, or did.
+/// A call that waits or waited for an approval, an answer or a tool result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitRow {
-    /// The thread.
+    /// Stream of the thread.
     pub stream: StreamKey,
-    /// The turn.
+    /// ID of the turn that contains the call.
     pub turn_id: TurnId,
     /// The call that waits.
     pub exec_id: ExecId,
-    /// For what.
+    /// The kind of input that it waits for.
     pub kind: WaitKind,
-    /// The record that says so.
+    /// Number of the event that began the wait.
     pub seq: u64,
     /// Whether it still waits.
     pub is_open: bool,
 }
 
-/// A turn of a session, as a list of runs shows it. Its records are made from the events of its stream.
+/// A turn of a session in a list of runs. Its run records are derived from the events of its stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnRun {
-    /// Its place among all runs: a later one has a greater place.
+    /// Its position among all runs; later runs have greater ones.
     pub position: u64,
     /// The stream of its session.
     pub stream: StreamKey,
-    /// The turn.
+    /// ID of the turn.
     pub turn_id: TurnId,
     /// The number of the event that began it.
     pub first_seq: u64,
-    /// What a list shows of it.
+    /// The run's summary for lists.
     pub summary: RunSummary,
 }
 
@@ -273,7 +273,7 @@ pub struct TurnRun {
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunRow {
     /// One that is reported from outside.
-    Reported(KeptRun),
+    Reported(StoredRun),
     /// A turn of one of our own sessions.
     Turn(TurnRun),
 }
@@ -317,18 +317,18 @@ impl From<RunRow> for RunSummary {
 /// A turn with its items.
 #[derive(Debug, Clone)]
 pub struct TurnDetail {
-    /// The turn.
+    /// The turn's row.
     pub row: TurnRow,
-    /// The turn alone, with its items and what it waits for.
+    /// The turn's log, with its items and waits.
     pub log: TurnLog,
-    /// Records of it that are no longer kept.
+    /// Ranges of its records that were pruned.
     pub pruned: Vec<RangeInclusive<u64>>,
 }
 
 /// A thread with its newest turns, without their items.
 #[derive(Debug, Clone)]
 pub struct ThreadOutline {
-    /// The thread.
+    /// The thread's row.
     pub thread: ThreadRow,
     /// The turns, oldest first.
     pub turns: Vec<TurnRow>,
@@ -339,7 +339,7 @@ pub struct ThreadOutline {
 /// A thread with its newest turns and their items.
 #[derive(Debug, Clone)]
 pub struct ThreadDetail {
-    /// The thread.
+    /// The thread's row.
     pub thread: ThreadRow,
     /// The turns, oldest first.
     pub turns: Vec<TurnDetail>,
@@ -347,17 +347,17 @@ pub struct ThreadDetail {
     pub older: Option<String>,
 }
 
-/// How many threads there are, by what they do.
+/// Numbers of threads by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// With a record of the host, and not archived.
     pub current: u64,
-    /// Archived.
+    /// Archived threads.
     pub archived: u64,
     /// Without a record of the host.
     pub unrecorded: u64,
     /// In which a turn is open, those that wait included.
     pub open: u64,
-    /// In which a turn waits for somebody.
+    /// Threads with a turn that waits for an approval or an answer.
     pub waiting: u64,
 }

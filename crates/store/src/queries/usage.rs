@@ -1,4 +1,4 @@
-//! What turns used, summed.
+//! Usage totals of turns.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,20 +8,20 @@ use chrono::{DateTime, Utc};
 use super::rows::TurnRow;
 use crate::journal::StreamKey;
 
-/// By what usage is put together.
+/// The grouping of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageBy {
     /// The day on which a turn ended, in UTC: `2026-01-31`.
     Day,
     /// The model that answered.
     Model,
-    /// Who served it.
+    /// By provider of the model.
     Provider,
     /// The name of the thread's stream.
     Thread,
 }
 
-/// Asks for usage.
+/// Period and grouping of a usage query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageQuery {
     /// Turns that ended no earlier.
@@ -35,7 +35,7 @@ pub struct UsageQuery {
 impl UsageQuery {
     /// Returns the first and the last moment, in microseconds.
     pub(crate) fn range(&self) -> (i64, i64) {
-        // What begins within a microsecond begins after it.
+        // A time is rounded up to the next microsecond.
         let since = |at: DateTime<Utc>| {
             let is_whole = at.timestamp_subsec_nanos().is_multiple_of(1000);
             at.timestamp_micros() + i64::from(!is_whole)
@@ -52,9 +52,9 @@ impl UsageQuery {
 pub struct UsageSum {
     /// How many turns.
     pub turns: u64,
-    /// Tokens read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Of those read, how many came from a cache.
     pub cache_read_tokens: u64,
@@ -62,9 +62,9 @@ pub struct UsageSum {
     pub cache_creation_tokens: u64,
     /// Of those written, how many were reasoning.
     pub reasoning_tokens: u64,
-    /// What those cost that have a price.
+    /// The cost of the turns with a known price, in US dollars.
     pub cost_usd: f64,
-    /// How many have one.
+    /// How many turns have a known price.
     pub priced_turns: u64,
 }
 
@@ -97,12 +97,12 @@ impl UsageSum {
     }
 }
 
-/// What turns used.
+/// The usage of turns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UsageReport {
-    /// All together.
+    /// The sum over all groups.
     pub total: UsageSum,
-    /// One by one, by their keys. What a turn does not tell has an empty key.
+    /// By group key. Turns without the value have an empty key.
     pub groups: BTreeMap<String, UsageSum>,
 }
 
@@ -133,7 +133,7 @@ impl UsageReport {
 #[derive(Debug, Clone)]
 pub(crate) struct TurnUsage {
     pub(crate) thread: StreamKey,
-    /// In microseconds.
+    /// Microseconds since the Unix epoch.
     pub(crate) ended_at: i64,
     pub(crate) model: String,
     pub(crate) provider: String,
@@ -146,7 +146,7 @@ impl TurnUsage {
         Some(Self::at(turn, turn.view.ended_at?))
     }
 
-    /// Returns the usage of a turn whose thread is removed; an open turn ends with it.
+    /// Returns the usage of a turn whose thread is removed; an open turn counts as ended.
     pub(crate) fn at_removal(turn: &TurnRow, at: DateTime<Utc>) -> Option<Self> {
         let is_used = turn.view.usage.is_some();
         Self::of(turn).or_else(|| is_used.then(|| Self::at(turn, at)))
@@ -163,8 +163,8 @@ impl TurnUsage {
     }
 }
 
-/// The usage of turns whose rows are gone: one entry for each day, thread, model and provider, at the end of the last of its turns. So
-/// it stays small, however many turns there were, and a query by time is exact to the day.
+/// The usage of turns whose rows were removed: one entry for each day, thread, model and provider, dated at the end of the last of its turns. So its
+/// size does not depend on the number of turns, and a query by time is exact to the day.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedUsage(BTreeMap<(String, StreamKey, String, String), TurnUsage>);
 
@@ -190,7 +190,7 @@ impl RetainedUsage {
         self.0.values()
     }
 
-    /// Takes all entries out.
+    /// Removes and returns all entries.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = TurnUsage> + use<> {
         std::mem::take(&mut self.0).into_values()
     }

@@ -8,10 +8,10 @@ use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
-use super::{Begun, KeptRun, RunFilter, RunLog, RunPage};
+use super::{BeginOutcome, RunFilter, RunLog, RunPage, StoredRun};
 use crate::journal::JournalError;
 
-/// How many runs that have ended are kept when nothing else is said.
+/// The default number of ended runs to retain.
 const KEPT: usize = 10_000;
 
 /// Runs in memory.
@@ -33,10 +33,10 @@ struct State {
 
 #[derive(Debug)]
 struct MemoryRun {
-    run: KeptRun,
+    run: StoredRun,
     agent: Arc<str>,
     records: Vec<RunRecord>,
-    doorbell: Option<watch::Sender<u64>>,
+    watchers: Option<watch::Sender<u64>>,
 }
 
 impl Default for MemoryRunLog {
@@ -46,7 +46,7 @@ impl Default for MemoryRunLog {
 }
 
 impl MemoryRunLog {
-    /// Makes an empty one that keeps so many ended runs.
+    /// Creates an empty log that retains a number of ended runs.
     #[must_use]
     pub fn keeping(max_ended: usize) -> Self {
         Self {
@@ -55,13 +55,12 @@ impl MemoryRunLog {
         }
     }
 
-    /// Finds a run.
-    pub(crate) fn find(&self, run_id: &str) -> Option<KeptRun> {
+    pub(crate) fn find(&self, run_id: &str) -> Option<StoredRun> {
         self.lock().find(run_id).map(|kept| kept.run.clone())
     }
 
-    /// Returns runs that are wanted, so many of each status.
-    pub(crate) fn rows(&self, filter: &RunFilter, limit: usize) -> Vec<KeptRun> {
+    /// Returns the runs that match a filter, up to a limit for each status.
+    pub(crate) fn rows(&self, filter: &RunFilter, limit: usize) -> Vec<StoredRun> {
         let state = self.lock();
         let end = filter.before.unwrap_or(u64::MAX);
         let mut found = Vec::new();
@@ -84,7 +83,7 @@ impl MemoryRunLog {
         found
     }
 
-    /// A panic elsewhere leaves whole runs behind, so a poisoned lock is still good.
+    /// A panic leaves only complete runs, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,8 +94,8 @@ impl State {
         self.runs.get(self.by_id.get(run_id)?)
     }
 
-    /// Finds the run that somebody wants to change, and checks that it is open and as they know it.
-    fn claimed(&mut self, run: &KeptRun) -> Result<&mut MemoryRun, JournalError> {
+    /// Finds the run that a caller wants to change. Fails unless it is open and has the caller's epoch.
+    fn claimed(&mut self, run: &StoredRun) -> Result<&mut MemoryRun, JournalError> {
         let removed = JournalError::Removed(run.position);
         let kept = self.runs.get_mut(&run.position).ok_or(removed)?;
         if kept.run.epoch != run.epoch {
@@ -131,16 +130,16 @@ impl State {
 
 #[async_trait]
 impl RunLog for MemoryRunLog {
-    async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError> {
+    async fn begin(&self, started: RunStarted, client: &str) -> Result<BeginOutcome, JournalError> {
         let mut state = self.lock();
         if let Some(kept) = state.find(&started.run_id) {
-            return Ok(Begun::Existing(kept.run.clone()));
+            return Ok(BeginOutcome::Existing(kept.run.clone()));
         }
-        // Places follow the time, so that runs and turns, which are kept elsewhere, have one order; see `Places` there.
+        // Positions follow the time, so that reported runs and turns, which are stored separately, have one order; see `Places` there.
         let by_time = u64::try_from(started.started_at.timestamp_micros()).unwrap_or(0) * 2;
         state.position = by_time.max(state.position + 2);
         let position = state.position;
-        let run = KeptRun {
+        let run = StoredRun {
             position,
             summary: RunSummary::of(&started),
             client: client.to_owned(),
@@ -157,25 +156,25 @@ impl RunLog for MemoryRunLog {
             run: run.clone(),
             agent,
             records: vec![RunRecord::Started(started)],
-            doorbell: None,
+            watchers: None,
         };
         state.runs.insert(position, kept);
-        Ok(Begun::New(run))
+        Ok(BeginOutcome::New(run))
     }
 
     async fn append(
         &self,
-        run: &KeptRun,
+        run: &StoredRun,
         records: Vec<RunRecord>,
-    ) -> Result<KeptRun, JournalError> {
+    ) -> Result<StoredRun, JournalError> {
         let mut state = self.lock();
         let kept = state.claimed(run)?;
         for record in &records {
             kept.run.summary.apply(record);
         }
         kept.records.extend(records);
-        if let Some(doorbell) = &kept.doorbell {
-            doorbell.send_replace(kept.records.len() as u64);
+        if let Some(watchers) = &kept.watchers {
+            watchers.send_replace(kept.records.len() as u64);
         }
         let (now, agent) = (kept.run.clone(), Arc::clone(&kept.agent));
         let (status, position) = (now.summary.status, now.position);
@@ -195,7 +194,7 @@ impl RunLog for MemoryRunLog {
         Ok(now)
     }
 
-    async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {
+    async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError> {
         let mut state = self.lock();
         let kept = state.claimed(run)?;
         kept.run.epoch += 1;
@@ -203,11 +202,11 @@ impl RunLog for MemoryRunLog {
         Ok(kept.run.clone())
     }
 
-    async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {
+    async fn get(&self, run_id: &str) -> Result<Option<StoredRun>, JournalError> {
         Ok(self.find(run_id))
     }
 
-    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError> {
+    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<StoredRun>, JournalError> {
         let mut found = self.rows(&filter, limit);
         found.sort_unstable_by_key(|run| std::cmp::Reverse(run.position));
         found.truncate(limit);
@@ -248,8 +247,8 @@ impl RunLog for MemoryRunLog {
             return Ok(watch::channel(0).1);
         };
         let head = kept.records.len() as u64;
-        let doorbell = kept.doorbell.get_or_insert_with(|| watch::channel(head).0);
-        Ok(doorbell.subscribe())
+        let watchers = kept.watchers.get_or_insert_with(|| watch::channel(head).0);
+        Ok(watchers.subscribe())
     }
 
     async fn forget(

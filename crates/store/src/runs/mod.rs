@@ -1,7 +1,7 @@
-//! Where runs are kept: each is a stream of the journal with records of its own kind, and one row that lists find.
+//! The run log: each run is a stream of the journal with its own kind of records, and one row for lists.
 //!
-//! An append carries the epoch of the right to write and the number it expects, like one to a session: whoever was
-//! replaced, or did not see the end of the run, is refused.
+//! An append contains the epoch of the claim and the expected number, as for a session. A writer that was replaced, or did not see the end of the
+//! run, is rejected.
 
 mod memory;
 
@@ -15,7 +15,7 @@ use crate::queries::{RunRow, TurnRow};
 
 pub use memory::MemoryRunLog;
 
-/// What the names of the streams of runs begin with. Those of sessions begin otherwise.
+/// Prefix of the stream names of runs; sessions have others.
 pub(crate) const PREFIX: &str = "run:";
 
 /// Returns the stream of a run.
@@ -24,18 +24,18 @@ pub fn run_stream(run_id: &str) -> StreamKey {
     StreamKey::new(format!("{PREFIX}{run_id}"))
 }
 
-/// Tells whether a stream holds records of a run.
+/// Returns whether a stream contains records of a run.
 #[must_use]
 pub fn is_run_stream(stream: &StreamKey) -> bool {
     stream.as_str().starts_with(PREFIX)
 }
 
-/// A run as it is kept.
+/// A run as stored.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeptRun {
-    /// Its place among all runs: a later one has a greater place.
+pub struct StoredRun {
+    /// Its position among all runs; later runs have greater ones.
     pub position: u64,
-    /// What a list shows of it.
+    /// The run's summary for lists.
     pub summary: RunSummary,
     /// The connection that has, or had last, the right to write to it.
     pub client: String,
@@ -45,7 +45,7 @@ pub struct KeptRun {
     pub(crate) stream: u64,
 }
 
-impl KeptRun {
+impl StoredRun {
     /// Returns the number of its newest record.
     #[must_use]
     pub fn head(&self) -> u64 {
@@ -54,13 +54,13 @@ impl KeptRun {
     }
 }
 
-/// What came of a start.
+/// The result of a start.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begun {
+pub enum BeginOutcome {
     /// The run is recorded.
-    New(KeptRun),
-    /// A run of that id was there already; nothing was written.
-    Existing(KeptRun),
+    New(StoredRun),
+    /// A run with that ID exists; nothing was written.
+    Existing(StoredRun),
 }
 
 /// Where a run comes from.
@@ -79,21 +79,21 @@ pub struct RunFilter {
     pub agent_id: Option<String>,
     /// Those that are there.
     pub status: Option<RunStatus>,
-    /// Those with a smaller place.
+    /// Only runs with a lower position.
     pub before: Option<u64>,
     /// Those of one kind.
     pub kind: Option<RunKind>,
 }
 
 impl RunFilter {
-    /// Tells whether a list shows a run.
+    /// Returns whether a run matches the filter.
     pub(crate) fn wants(&self, position: u64, agent_id: &str, status: RunStatus) -> bool {
         self.before.is_none_or(|before| position < before)
             && self.status.is_none_or(|wanted| status == wanted)
             && (self.agent_id.as_deref()).is_none_or(|wanted| agent_id == wanted)
     }
 
-    /// Tells whether a list shows a turn as a run.
+    /// Returns whether a turn matches the filter as a run.
     pub(crate) fn wants_turn(&self, turn: &TurnRow) -> bool {
         !turn.is_pruned && self.wants(turn.place, turn.run_agent(), turn.run_status)
     }
@@ -115,25 +115,28 @@ pub struct RunPage {
     pub head: u64,
 }
 
-/// Where runs are kept.
+/// Storage of runs that other programs report.
 #[async_trait]
 pub trait RunLog: Send + Sync {
-    /// Records the start of a run, unless its id is taken. Of several at a time one succeeds.
-    async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError>;
+    /// Records the start of a run, unless its ID exists. Of several concurrent calls, one succeeds.
+    async fn begin(&self, started: RunStarted, client: &str) -> Result<BeginOutcome, JournalError>;
 
-    /// Makes further records durable, all or none. The first one's number must follow the newest record, and `run`
-    /// must have the newest epoch. Returns the run as it is then.
-    async fn append(&self, run: &KeptRun, records: Vec<RunRecord>)
-    -> Result<KeptRun, JournalError>;
+    /// Makes further records durable, all or none. The number of the first must follow the newest record, and `run` must have the newest epoch.
+    /// Returns the updated run.
+    async fn append(
+        &self,
+        run: &StoredRun,
+        records: Vec<RunRecord>,
+    ) -> Result<StoredRun, JournalError>;
 
     /// Gives the right to write to another connection, if `run` is open and still as it is here.
-    async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError>;
+    async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError>;
 
-    /// Lists runs, the newest first; costs what it returns. [`Queries`](crate::queries::Queries) lists them with others.
-    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError>;
+    /// Lists runs, newest first. The cost depends only on the result. [`Queries`](crate::queries::Queries) lists them together with turns.
+    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<StoredRun>, JournalError>;
 
-    /// Finds a run.
-    async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError>;
+    /// Finds a run by its ID.
+    async fn get(&self, run_id: &str) -> Result<Option<StoredRun>, JournalError>;
 
     /// Returns the records after a number: at most `limit`, and no more once they have `max_bytes`.
     async fn read(
@@ -144,7 +147,7 @@ pub trait RunLog: Send + Sync {
         max_bytes: usize,
     ) -> Result<RunPage, JournalError>;
 
-    /// Returns a doorbell that shows the number of the newest record.
+    /// Returns a receiver of the number of the newest record.
     async fn watch(&self, run_id: &str) -> Result<watch::Receiver<u64>, JournalError>;
 
     /// Removes runs that ended before a time, at most `limit`, the oldest first; returns how many.
@@ -155,7 +158,7 @@ pub trait RunLog: Send + Sync {
     ) -> Result<usize, JournalError>;
 }
 
-/// Puts together pages that were found one by one: the newest first, as many as are wanted.
+/// Merges pages: the newest entries first, up to the limit.
 pub(crate) fn newest_of(mut found: Vec<RunRow>, limit: usize) -> Vec<RunRow> {
     found.sort_unstable_by_key(|run| std::cmp::Reverse(run.position()));
     found.truncate(limit);

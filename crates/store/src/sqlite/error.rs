@@ -1,4 +1,4 @@
-//! Why a store did not do as asked.
+//! Errors of the SQLite store.
 
 use std::path::PathBuf;
 
@@ -25,9 +25,8 @@ pub enum SqliteError {
     /// A file or directory cannot be used.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed operation, as a verb: "cannot {doing} {path}".
         doing: &'static str,
-        /// With what.
         path: PathBuf,
         /// Why it did not work.
         source: std::io::Error,
@@ -37,9 +36,8 @@ pub enum SqliteError {
         "{path} is not a database of Windlass ({what}); it was left as it is: choose another directory"
     )]
     Foreign {
-        /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The reason why it is not a database of Windlass.
         what: String,
     },
     /// A newer version has written the database.
@@ -48,9 +46,9 @@ pub enum SqliteError {
          from before the first release, export it with the version that wrote it and import the lines here"
     )]
     NewerSchema {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// Its version.
+        /// Its schema version.
         found: u32,
         /// The newest version that is known here.
         known: u32,
@@ -61,15 +59,15 @@ pub enum SqliteError {
          the version that wrote it and import the lines here"
     )]
     EarlierSchema {
-        /// The file.
+        /// The database file.
         path: PathBuf,
     },
-    /// The database was made with another key of the chain, or with none.
+    /// The database was created with another chain key, or with none.
     #[error(
         "the chain key does not belong to {path} ({what}); open it with the key it was made with"
     )]
     WrongChainKey {
-        /// The file.
+        /// The database file.
         path: PathBuf,
         /// Whether a key is missing, superfluous or another.
         what: &'static str,
@@ -84,7 +82,7 @@ pub enum SqliteError {
         path: PathBuf,
         /// The newest commit in it.
         found: u64,
-        /// The newest commit that the counter knows of.
+        /// The newest commit in the counter file.
         expected: u64,
         /// Which file is missing or cut.
         what: String,
@@ -95,20 +93,20 @@ pub enum SqliteError {
          export`), or put a backup in its place (`windlass store restore`)", findings.join("; ")
     )]
     Damaged {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// What SQLite says about it.
+        /// The messages of SQLite's integrity check.
         findings: Vec<String>,
     },
-    /// Nothing of the database can be read.
+    /// No table of the database can be read.
     #[error(
         "{path} is so damaged that nothing in it can be found ({what}), so nothing can be exported either; put a backup in its \
          place (`windlass store restore`)"
     )]
     Unreadable {
-        /// The file.
+        /// The database file.
         path: PathBuf,
-        /// What SQLite says about it.
+        /// The message of SQLite.
         what: String,
     },
     /// The store was opened for reading only.
@@ -133,12 +131,12 @@ pub enum SqliteError {
     /// A stored row cannot be read.
     #[error("the stored {what} cannot be read: {why}")]
     DamagedRow {
-        /// Which row.
+        /// The table and key of the row.
         what: String,
         /// What is wrong.
         why: String,
     },
-    /// A line of an export cannot be taken in.
+    /// A line of an export cannot be imported.
     #[error("line {line} of the export cannot be imported: {why}")]
     Import {
         /// The line's number, from 1.
@@ -151,7 +149,7 @@ pub enum SqliteError {
     Journal(#[from] JournalError),
 }
 
-/// What can go wrong while working on the database. Each seam turns it into its own error.
+/// Any failure of work on the database. Each public trait converts it into its own error.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sql(rusqlite::Error),
@@ -252,7 +250,7 @@ impl From<Fault> for AgentLoopError {
     }
 }
 
-/// Tells whether SQLite found that pages are not as they should be.
+/// Returns whether SQLite reported damaged pages.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     matches!(
@@ -261,7 +259,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Says what an error of SQLite means for whoever runs the program.
+/// Explains an error of SQLite to the operator.
 pub(crate) fn explain(error: &rusqlite::Error) -> String {
     use rusqlite::ErrorCode::{
         DatabaseBusy, DatabaseCorrupt, DiskFull, NotADatabase, PermissionDenied, ReadOnly,

@@ -1,16 +1,22 @@
-//! What all parts of a store share.
+//! State that all parts of a store share.
 
 use std::sync::Arc;
 
-use super::doorbells::Doorbells;
+use tokio::sync::watch;
+
 use super::error::{Fault, SqliteError};
+use super::journal::find;
+use super::open::page_check::Check;
 use super::options::SqliteRetention;
-use super::page_check::Check;
 use super::queries::tail::NewerRows;
-use super::readers::Readers;
-use super::secrets::SecretCipher;
-use super::writer::Writer;
+use super::read::readers::Readers;
+use super::stores::secrets::SecretCipher;
+use super::write::stream_notifier::StreamNotifier;
+use super::write::writer::Writer;
 use crate::durable::chain::Chain;
+use crate::durable::window::Windows;
+use crate::journal::StreamKey;
+use crate::lock::Shared;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -19,17 +25,31 @@ pub(crate) struct Inner {
     pub(crate) retention: SqliteRetention,
     pub(crate) expendable_records: &'static [&'static str],
     pub(crate) readers: Arc<Readers>,
-    pub(crate) doorbells: Arc<Doorbells>,
+    pub(crate) notifier: Arc<StreamNotifier>,
+    /// Earlier records that records of open turns may refer to.
+    pub(crate) windows: Shared<Windows>,
     /// The rows that are newer than the tables.
     pub(crate) tail: Arc<NewerRows>,
     /// Missing where the store was opened for reading only.
     pub(crate) writer: Option<Writer>,
-    /// What is known of the structure; missing where the store was opened for reading only.
+    /// The result of the page check; `None` if the store is read-only.
     pub(crate) check: Option<Check>,
 }
 
 impl Inner {
     pub(crate) fn writer(&self) -> Result<&Writer, Fault> {
         self.writer.as_ref().ok_or(SqliteError::ReadOnly.into())
+    }
+
+    /// Returns a receiver of the number of a stream's newest record.
+    pub(crate) async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, Fault> {
+        // Subscribe first, then read the head: an append between the two notifies.
+        let receiver = self.notifier.watch(stream);
+        let key = stream.clone();
+        let status = self.readers.read(move |reader| find(reader, &key)).await?;
+        if let Some(status) = status {
+            self.notifier.show(stream, status.head);
+        }
+        Ok(receiver)
     }
 }

@@ -1,105 +1,67 @@
 //! All stores in one SQLite database: the journal, records, files, keys and secrets.
 //!
-//! A data directory holds `windlass.db` with its write-ahead log, `windlass.lock`, which names the process that may
-//! write, and `windlass.commits`, which finds a log that was lost. One connection writes, in groups; readers have
-//! connections of their own. The pages of these modules say what is decided where.
+//! A data directory contains `windlass.db` with its write-ahead log, `windlass.lock`, which names the process that may write, and `windlass.commits`,
+//! which reveals a lost log. One connection writes, in groups; readers have connections of their own. The documentation of the modules explains the
+//! decisions.
 
-mod ancestry;
-mod backup;
-mod commit_thread;
-mod commit_times;
-mod committer;
-mod compact;
-mod condense;
-mod connect;
-mod counter;
-mod doorbells;
 mod error;
-mod export;
-mod files;
-mod findings;
-mod fork;
-mod heads;
-mod host_records;
-mod import;
 mod inner;
-mod inspect;
 mod journal;
-mod kept;
-mod ledger;
-mod maintain;
-mod manifest;
 mod numbers;
 mod open;
 mod options;
-mod orphans;
-mod owner;
-mod page_check;
-mod prune;
 mod queries;
-mod read_threads;
-mod readers;
-mod record;
-mod records;
-mod removing;
-mod restore;
-mod rights;
-mod runs;
-mod schema;
-mod secrets;
-mod shrink;
-mod spans;
-mod staging;
-mod storage;
-mod sweep;
+mod read;
+mod retention;
+mod stores;
 mod times;
+mod transfer;
 mod verify;
-mod wal;
-mod writer;
+mod write;
 
 use std::sync::Arc;
 
 pub use crate::durable::chain::ChainKey;
-pub use backup::{BackupError, BackupProgress, BackupReport};
-pub use compact::CompactReport;
 pub use error::SqliteError;
-pub use export::ExportReport;
-pub use files::SqliteSessionFileStore;
-pub use findings::Finding;
-pub use host_records::SqliteHostRecords;
-pub use import::{ImportReport, ImportedRecords};
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
-pub use ledger::SqliteLedger;
-pub use maintain::Maintained;
+pub use open::owner::while_unowned;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
-pub use owner::while_unowned;
 pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
-pub use records::SqliteRecords;
-pub use restore::{
+pub use retention::compact::CompactReport;
+pub use retention::maintain::Maintained;
+pub use stores::files::SqliteSessionFileStore;
+pub use stores::host_records::SqliteHostRecords;
+pub use stores::ledger::SqliteLedger;
+pub use stores::records::SqliteRecords;
+pub use stores::runs::SqliteRuns;
+pub use stores::secrets::SecretsKey;
+pub use stores::storage::SqliteSessionStorageStore;
+pub use transfer::backup::{BackupError, BackupProgress, BackupReport};
+pub use transfer::export::ExportReport;
+pub use transfer::import::{ImportReport, ImportedRecords};
+pub use transfer::restore::{
     HostFile, Prefer, RestoreError, RestoreOptions, RestoreReport, RestoreStep, restore,
 };
-pub use runs::SqliteRuns;
-pub use secrets::SecretsKey;
-pub use staging::FileTrouble;
-pub use storage::SqliteSessionStorageStore;
+pub use transfer::staging::FileTrouble;
+pub use verify::verify_report::Finding;
 pub use verify::{Report, StreamHead};
 
-/// A database with everything that a runtime keeps; clones share it.
+/// A database with all stores of a runtime; clones share it.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
 }
 
 impl SqliteStore {
-    /// Opens the store of a directory for reading and writing, and makes it if it is not there.
+    /// Opens the store of a directory for reading and writing. Creates it if it does not exist.
     pub async fn open(options: SqliteOptions) -> Result<Self, SqliteError> {
         blocking(move || open::open(options)).await
     }
 
-    /// Opens the store of a directory for reading, also while another process writes, or where it is damaged.
+    /// Opens the store of a directory read-only, even if another process writes or the database is damaged.
     ///
-    /// Doorbells ring only for what this process writes, so here they do not.
+    /// Watchers are only notified of writes of this process, so a read-only store never notifies them.
     pub async fn open_read_only(options: SqliteOptions) -> Result<Self, SqliteError> {
         blocking(move || open::open_read_only(options)).await
     }
@@ -128,7 +90,7 @@ impl SqliteStore {
         }
     }
 
-    /// Returns what answers about threads, turns and runs.
+    /// Returns the read model: threads, turns and runs.
     #[must_use]
     pub fn queries(&self) -> SqliteQueries {
         SqliteQueries {
@@ -136,7 +98,7 @@ impl SqliteStore {
         }
     }
 
-    /// Returns what the host keeps beside its sessions.
+    /// Returns the records that the host stores next to its sessions.
     #[must_use]
     pub fn host_records(&self) -> SqliteHostRecords {
         SqliteHostRecords {
@@ -166,8 +128,7 @@ impl SqliteStore {
         }
     }
 
-    /// Makes sure that all stored secrets were sealed with the key that was given. Without it, each is found out when
-    /// somebody reads it.
+    /// Checks that all stored secrets were sealed with the given key. Without this check, a wrong key is detected when a secret is read.
     pub async fn check_secrets_key(&self) -> Result<(), SqliteError> {
         let vault = self.inner.vault.clone();
         let foreign = self.inner.readers.read(move |reader| vault.foreign(reader));
@@ -183,18 +144,18 @@ impl SqliteStore {
         self.inner
             .writer
             .as_ref()
-            .map_or(0, writer::Writer::commits)
+            .map_or(0, write::writer::Writer::commits)
     }
 
-    /// Waits until all pages have been looked at, where [`OpenCheck::Glance`] puts that off; tells what is damaged.
+    /// Waits until all pages have been checked, if [`OpenCheck::Glance`] defers that. Returns the damage as an error.
     ///
-    /// Nothing is written any more once damage was found, and each attempt is told why.
+    /// After damage was found, every write fails with it.
     pub async fn checked(&self) -> Result<(), SqliteError> {
         let Some(mut check) = self.inner.check.clone() else {
             return Ok(());
         };
         let found = check.wait_for(Option::is_some).await;
-        // Nobody looks: the store is closed, or was opened with another check.
+        // No check runs: the store is closed, or was opened with another check.
         let findings = found.ok().and_then(|found| found.clone());
         match findings.unwrap_or_default() {
             findings if findings.is_empty() => Ok(()),
@@ -205,8 +166,7 @@ impl SqliteStore {
         }
     }
 
-    /// Writes what waits, ends the writer and gives up the lock. Without it, the same happens soon after the last clone
-    /// is dropped.
+    /// Writes pending jobs, ends the writer and releases the lock. Otherwise this happens soon after the last clone is dropped.
     pub async fn close(self) {
         self.inner.readers.close();
         if let Some(writer) = &self.inner.writer {

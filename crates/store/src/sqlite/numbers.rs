@@ -1,6 +1,6 @@
-//! Numbers as SQLite keeps them: signed.
+//! Conversion of numbers to SQLite's signed integers.
 
-/// Returns a count as SQLite keeps it; what is too big for it is as big as can be.
+/// Converts a count; larger values become `i64::MAX`.
 pub(crate) fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

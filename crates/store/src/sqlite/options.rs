@@ -1,24 +1,24 @@
-//! What a store is opened with.
+//! Options of a store.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::secrets::SecretsKey;
+use super::stores::secrets::SecretsKey;
 use crate::durable::chain::ChainKey;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct SqliteOptions {
-    /// The data directory; it is made if it is not there, and holds nothing but this store.
+    /// The data directory. It is created if it does not exist, and belongs to this store alone.
     pub directory: PathBuf,
-    /// The key of the chain of digests. A database keeps to the one that it was made with.
+    /// The key of the chain of digests. A database is bound to the key of its creation.
     pub chain_key: Option<ChainKey>,
     /// The key that secrets are sealed with; without it none can be stored or read.
     pub secrets_key: Option<SecretsKey>,
-    /// What [`SqliteStore::maintain`](super::SqliteStore::maintain) removes.
+    /// The limits that [`SqliteStore::maintain`](super::SqliteStore::maintain) enforces.
     pub retention: SqliteRetention,
-    /// What happens when commits are missing that were acknowledged.
+    /// The reaction to missing acknowledged commits.
     pub on_lost_commits: OnLostCommits,
     /// How much is looked at before the store is used.
     pub check: OpenCheck,
@@ -29,10 +29,10 @@ pub struct SqliteOptions {
     pub expendable_records: &'static [&'static str],
 }
 
-/// What is removed of ended turns; `None` keeps it.
+/// Limits for ended turns; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SqliteRetention {
-    /// How old pieces of streamed text may get. Later records hold the text whole.
+    /// The maximum age of streamed text chunks. Later records contain the whole text.
     pub text_chunks: Option<Duration>,
     /// How old records may get.
     pub max_age: Option<Duration>,
@@ -40,32 +40,31 @@ pub struct SqliteRetention {
     pub max_bytes: Option<u64>,
 }
 
-/// What happens when the counter beside the database knows of commits that the database does not hold.
+/// The reaction to a counter file that is ahead of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLostCommits {
-    /// The store is not opened, and nothing is changed.
+    /// The open fails, and nothing is changed.
     #[default]
     Refuse,
-    /// The store goes on with what is there. Streams may end earlier than somebody has seen.
+    /// The store opens without the lost commits. Streams may end before records that clients have already seen.
     Accept,
 }
 
 /// How much is looked at before a store is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpenCheck {
-    /// The size of the file and both ends of each table, which takes about a millisecond. All pages follow while the
-    /// store is used already: once they turn out to be damaged, nothing is written any more, and
-    /// [`SqliteStore::checked`](super::SqliteStore::checked) tells.
+    /// The size of the file and both ends of each table, which takes about a millisecond. All pages are checked after the open, while the store is in
+    /// use. Once damage is found, every write fails, and [`SqliteStore::checked`](super::SqliteStore::checked) returns the damage.
     #[default]
     Glance,
     /// All pages of the database; takes as long as reading it.
     Structure,
-    /// Nothing; damage is found when somebody reads it.
+    /// No check; damage is detected on read.
     Nothing,
 }
 
 impl SqliteOptions {
-    /// Keeps everything, without keys.
+    /// Retains everything; no keys.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -88,12 +87,12 @@ impl SqliteOptions {
         self.secrets_key = Some(key);
         self
     }
-    /// Sets what is removed.
+    /// Sets the limits of retention.
     pub fn with_retention(mut self, retention: SqliteRetention) -> Self {
         self.retention = retention;
         self
     }
-    /// Sets what happens when commits are missing.
+    /// Sets the reaction to missing commits.
     pub fn on_lost_commits(mut self, policy: OnLostCommits) -> Self {
         self.on_lost_commits = policy;
         self

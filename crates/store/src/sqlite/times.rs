@@ -1,4 +1,4 @@
-//! Times as SQLite keeps them: microseconds since 1970.
+//! Conversion of times to microseconds since the Unix epoch.
 
 use chrono::{DateTime, Utc};
 

@@ -21,8 +21,7 @@ struct Entry<V> {
 
 type Names<V> = BTreeMap<String, Entry<V>>;
 
-/// What is kept for one session. A [`SecretString`] wipes its bytes whenever it is dropped, which covers replacing,
-/// deleting and forgetting alike.
+/// The values of one session. A [`SecretString`] wipes its bytes whenever it is dropped: on replacement, deletion and removal of the session.
 #[derive(Default)]
 struct SessionEntries {
     values: Names<String>,
@@ -36,7 +35,7 @@ pub struct InMemorySessionStorageStore {
 }
 
 impl InMemorySessionStorageStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -82,7 +81,7 @@ fn put<V>(names: &mut Names<V>, name: &str, value: V) {
     }
 }
 
-/// Prints how much is kept, never a name or a value.
+/// Prints the number of values, never a name or a value.
 impl fmt::Debug for InMemorySessionStorageStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sessions = self.sessions.read();

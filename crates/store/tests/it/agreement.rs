@@ -42,7 +42,7 @@ fn path() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Text, bytes that are no text, text that comes as base64, and what is no content at all.
+/// Text, binary bytes, base64 of text, and invalid content.
 fn content() -> impl Strategy<Value = Content> {
     prop::sample::select(vec![
         ("", "text"),
@@ -72,8 +72,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Does an operation and spells its answer without ids and times. The content is spelled as bytes, because a disk
-/// cannot know in which encoding they came.
+/// Runs an operation and formats its result without IDs and times. Content is formatted as bytes, because a disk cannot know its original encoding.
 async fn answer(files: &Files, session: SessionId, operation: &Operation) -> String {
     match operation {
         Operation::Read(path) => {

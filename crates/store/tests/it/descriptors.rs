@@ -42,7 +42,7 @@ async fn search(files: &Files) -> Result<Vec<String>> {
     Ok(hits.into_iter().map(|hit| hit.path).collect())
 }
 
-/// Makes 255 directories inside each other, with a file on either side of each.
+/// Creates 255 nested directories, with a file on either side of each.
 fn deep_tree() -> TempDir {
     let root = TempDir::new().unwrap();
     let mut directory = root.path().to_owned();

@@ -72,7 +72,7 @@ async fn guards_pass_on_that_a_session_is_forgotten() {
     assert!(text(&inner, session, "/f").await.is_none());
 }
 
-/// Writes down what it is asked, changes a file while it is asked, and then answers.
+/// A gate that records its requests, changes a file during a request, and then answers.
 struct Clerk {
     asked: Mutex<Vec<String>>,
     meanwhile: Option<(Files, SessionId, &'static str)>,

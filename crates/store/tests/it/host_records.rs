@@ -1,4 +1,4 @@
-//! What a host keeps, in memory: the suite.
+//! Conformance of host records in memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The journal in memory: the suite, and what retention leaves.
+//! Conformance of the journal in memory, and its retention.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -72,7 +72,7 @@ async fn what_retention_removes_is_reported_as_a_gap() {
     );
 }
 
-/// Notes what it gets.
+/// Collects the retired events.
 #[derive(Default)]
 struct Noted(Mutex<Vec<u64>>);
 

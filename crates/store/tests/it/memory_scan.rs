@@ -1,14 +1,14 @@
-//! Looks for a secret in the memory of this process.
+//! Searches the memory of this process for a secret.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use zeroize::Zeroizing;
 
-/// What a byte is combined with, so that the copy that a test keeps is not the secret.
+/// The mask of a test's copy, so that the copy is not the secret.
 const MASK: u8 = 0xa5;
 
-/// A secret of which only a masked copy is kept.
+/// A secret, stored only as a masked copy.
 pub(crate) struct Needle {
     masked: Vec<u8>,
 }
@@ -29,14 +29,14 @@ impl Needle {
         secret
     }
 
-    /// Counts how often the last part of the secret is in memory. An allocator may write over the beginning of what is
-    /// freed, so that its absence would prove nothing.
+    /// Counts the occurrences of the last part of the secret in memory. An allocator may overwrite the beginning of freed memory, so its absence
+    /// would prove nothing.
     pub(crate) fn count(&self) -> usize {
         let tail = &self.masked[64..];
         let memory = File::open("/proc/self/mem").unwrap();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let mut window = Zeroizing::new(vec![0; 1 << 16]);
-        // What is read is in memory too, and must not be found again.
+        // The read buffer is in memory too, and must be excluded.
         let own = window.as_ptr().addr() as u64;
         let own = own..own + window.len() as u64;
         let mut found = 0;
@@ -52,7 +52,7 @@ impl Needle {
                 while at + (tail.len() as u64) <= part.end {
                     let length = (part.end - at).min(window.len() as u64);
                     let seen = &mut window[..usize::try_from(length).unwrap()];
-                    // What another thread has just given back cannot be read.
+                    // Memory that another thread has just unmapped cannot be read.
                     if memory.read_exact_at(seen, at).is_ok() {
                         found += occurrences(seen, tail);
                     }

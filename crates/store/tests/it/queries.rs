@@ -1,4 +1,4 @@
-//! What is answered from memory: the suite.
+//! Conformance of queries in memory.
 
 use std::sync::Arc;
 

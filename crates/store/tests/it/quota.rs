@@ -69,7 +69,7 @@ async fn r15_bytes_are_counted_decoded() {
         max_total_bytes: Some(8),
         ..FileQuota::default()
     });
-    // Five bytes, spelled with eight letters.
+    // Five bytes, eight characters as base64.
     files
         .write_file(session, "/a", "AAECAwQ=", "base64")
         .await

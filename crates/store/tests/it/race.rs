@@ -12,9 +12,9 @@ use windlass_store::RealDiskFileStore;
 
 use crate::support::{Files, initial};
 
-/// How many operations each run does; `WINDLASS_RACE_OPERATIONS` asks for more.
+/// The number of operations of each run; `WINDLASS_RACE_OPERATIONS` overrides it.
 const OPERATIONS: usize = 5_000;
-/// What only files outside have.
+/// Text that only files outside of the root contain.
 const CANARY: &str = "outside";
 
 fn operations() -> usize {
@@ -29,7 +29,7 @@ fn swap(root: &Path, name: &str, target: &Path, done: &AtomicBool) -> usize {
     let (real, aside) = (root.join(name), root.join(format!("{name}.aside")));
     let mut swaps = 0;
     while !done.load(Ordering::Relaxed) {
-        // The store makes and deletes the directory too, so each of these may fail.
+        // The store creates and deletes the directory too, so each of these may fail.
         let _ = fs::rename(&real, &aside);
         let _ = symlink(target, &real);
         std::thread::yield_now();
@@ -44,7 +44,7 @@ fn swap(root: &Path, name: &str, target: &Path, done: &AtomicBool) -> usize {
     swaps
 }
 
-/// Does one operation below the swapped names; returns what it could see.
+/// Runs one operation below the swapped names; returns the visible content.
 async fn operate(files: &Files, session: SessionId, number: usize) -> Option<String> {
     const PATHS: [&str; 6] = [
         "/d/file",

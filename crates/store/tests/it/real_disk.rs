@@ -1,4 +1,4 @@
-//! What only a directory of the host has: links, permissions, ignored files, and others who write there too.
+//! Features of a directory of the host: links, permissions, ignored files, and other writers.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -40,7 +40,7 @@ impl Disk {
         self.root.path().join(path)
     }
 
-    /// Says why each operation on a path is refused.
+    /// Returns the error of each operation on a path.
     async fn refusals(&self, path: &str) -> Vec<String> {
         let (files, session) = (&self.files, self.session);
         let seed = initial(path, "x", false);

@@ -1,4 +1,4 @@
-//! Every store keeps every rule of the suite, one test for each.
+//! Every store passes every rule of the suite, with one test for each.
 
 use windlass_core::traits::SessionFileSystem;
 use windlass_store::conformance::{Check, FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
@@ -15,7 +15,7 @@ fn names(checks: &[Check<dyn SessionFileSystem>]) -> Vec<&str> {
     checks.iter().map(|check| check.name).collect()
 }
 
-/// Makes a test of each rule that is named, and one that none is missing.
+/// Generates a test for each listed rule, and one that none is missing.
 macro_rules! keep {
     ($make:ident, $checks:expr, $($name:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,8 +109,7 @@ mod guarded_memory {
         let guarded = ApprovalGatingFileStore::new(guarded, Arc::new(Always(true)));
         (Arc::new(guarded), ())
     }
-    // The gate has two calls where its store has one, so that several new files may be approved at once; what the
-    // suite asks of conditional writes still holds.
+    // The gate makes two calls of its store for one, so that several new files can be approved at once. The rules of conditional writes still hold.
     keeps_the_rules_of_all!(guarded);
     keeps_the_rules_of_separate_sessions!(guarded);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
-use windlass_store::{Begun, MemoryRunLog, RunLog, conformance};
+use windlass_store::{BeginOutcome, MemoryRunLog, RunLog, conformance};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_keeps_the_rules() {
@@ -24,7 +24,7 @@ async fn only_the_newest_ended_runs_stay_and_every_open_one_does() {
             outcome_description: None,
             started_at: Utc::now(),
         };
-        let Begun::New(run) = log.begin(started, "c").await.unwrap() else {
+        let BeginOutcome::New(run) = log.begin(started, "c").await.unwrap() else {
             panic!("{number} is taken");
         };
         if number != 0 {

@@ -1,4 +1,4 @@
-//! Stores to test, and short words for what tests do with them.
+//! Stores to test, and helpers for tests.
 
 use std::sync::Arc;
 

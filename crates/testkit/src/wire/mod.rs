@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 /// A wire API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     OpenAi,
     /// OpenAI's Chat Completions.
     OpenAiChat,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     Gemini,
 }
 
@@ -33,7 +33,7 @@ pub struct Answer {
     pub calls: Vec<FakeCall>,
     /// What it used.
     pub tokens: Tokens,
-    /// Why it stopped, in the API's own word; what fits the answer when nothing is said.
+    /// Stop reason in the API's own spelling. Default: the one that fits the answer.
     pub stop: Option<String>,
 }
 
@@ -42,20 +42,19 @@ pub struct Answer {
 pub struct FakeCall {
     /// The provider's id.
     pub id: String,
-    /// The tool.
     pub name: String,
-    /// The arguments.
+    /// Chunks of the arguments as JSON text.
     pub arguments: Vec<String>,
 }
 
 /// Tokens; those cached are among those read, those of reasoning among those written.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens {
-    /// Read.
+    /// Input tokens.
     pub read: u32,
     /// Read from a cache.
     pub cached: u32,
-    /// Written.
+    /// Output tokens.
     pub written: u32,
     /// Written while reasoning.
     pub reasoning: u32,
@@ -110,7 +109,7 @@ impl Answer {
 }
 
 impl Wire {
-    /// All four.
+    /// All four APIs, for tests that iterate over them.
     pub const ALL: [Self; 4] = [
         Self::OpenAi,
         Self::OpenAiChat,

@@ -1,4 +1,4 @@
-//! Content by its digest. What is read is compared with its name, so that nothing damaged is ever restored.
+//! Content-addressed storage. The digest is verified on every read, so that damaged content is never restored.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ pub(super) struct Blobs {
     directory: PathBuf,
 }
 
-/// Whether something had to be written.
+/// Whether the content was new and had to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Written,
@@ -32,7 +32,7 @@ impl Blobs {
     pub(super) fn put(&self, digest: &str, bytes: &[u8]) -> Result<Put, CheckpointError> {
         let path = self.path(digest);
         let size = bytes.len() as u64;
-        // One of another size was cut by a power failure.
+        // A file of a different size was truncated by a power failure.
         if fs::metadata(&path).is_ok_and(|there| there.len() == size) {
             return Ok(Put::WasThere);
         }
@@ -55,12 +55,12 @@ impl Blobs {
         }
     }
 
-    /// Returns how many bytes are kept under a digest.
+    /// Returns the stored size in bytes of a digest's content.
     pub(super) fn size(&self, digest: &str) -> u64 {
         fs::metadata(self.path(digest)).map_or(0, |there| there.len())
     }
 
-    /// Returns all files with their sizes, also what was being written when a process was killed.
+    /// Returns all files with their sizes, including files that were being written when a process was killed.
     pub(super) fn list(&self) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut found = Vec::new();
         for directory in entries(&self.directory)? {
@@ -76,14 +76,14 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Whether a file must outlive a power failure.
+/// Whether a file must survive a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sync {
     Yes,
     No,
 }
 
-/// Writes a file beside its place and renames it.
+/// Writes a temporary file in the same directory and renames it.
 pub(super) fn write_whole(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
@@ -99,7 +99,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<(
     Ok(())
 }
 
-/// Returns the entries of a directory; one that does not exist has none.
+/// Returns the entries of a directory; none if it does not exist.
 pub(super) fn entries(directory: &Path) -> io::Result<Vec<fs::DirEntry>> {
     match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -1,133 +1,129 @@
-//! Why files could not be kept, or not be brought back.
+//! Errors of taking and restoring checkpoints.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many paths a message names.
+/// Maximum number of paths in a message.
 const NAMED: usize = 5;
 
-/// Why files could not be kept, or not be brought back.
+/// Why a checkpoint could not be taken or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Somebody else changed files since; nothing was touched.
+    /// Files were changed since by something else; no file was touched.
     #[error(
         "files were changed by somebody else since: {}; nothing was restored: move those changes away, or undo without files",
         named(paths)
     )]
     ForeignEdits {
-        /// Which, below the root.
+        /// The changed paths, relative to the root.
         paths: Vec<PathBuf>,
     },
-    /// A call was cut off with the process, and nobody knows whether it did all that differs; nothing was touched.
+    /// A call was cut off when the process died, so the differences may not all be its changes; no file was touched.
     #[error(
         "a call was cut off when the runtime died, and nobody knows whether all of this is its doing: {}; nothing was restored: look at it, and \
          ask again with `cut_off` to take it back, or undo without files",
         named(paths)
     )]
     CutOff {
-        /// What is different, below the root.
+        /// The differing paths, relative to the root.
         paths: Vec<PathBuf>,
     },
-    /// The workspace is larger than what is kept.
+    /// The workspace exceeds a limit for checkpoints.
     #[error(
         "{} holds more than {limit} {what}, which is too much to keep; let a .gitignore leave out what need not be kept",
         root.display()
     )]
     TooLarge {
-        /// The workspace.
         root: PathBuf,
-        /// What there is too much of.
+        /// The limited quantity.
         what: &'static str,
-        /// How much is kept.
         limit: u64,
     },
-    /// The files of a call were not kept when it was made.
+    /// No checkpoint was taken before a call.
     #[error("the files before a call were not kept: {why}")]
     NotKept {
-        /// Why not.
+        /// Message of the error that prevented it.
         why: String,
     },
-    /// Nothing is known of the turn's files any more, or was never.
+    /// There is no record of the turn's changes: it was removed, or never written.
     #[error(
         "what the turn did to files is not kept: it began while checkpoints were off, or is older than all that are kept \
          (`checkpoints.max_mb`)"
     )]
     NotKnown,
-    /// What was kept is gone.
+    /// The checkpoint was removed.
     #[error("the checkpoint {id} is not kept any more")]
     Gone {
-        /// What was looked for.
+        /// Digest of the removed checkpoint.
         id: String,
     },
-    /// What was kept is not what is there.
+    /// Stored content does not match its digest.
     #[error("{} is damaged: it is not what its name says", path.display())]
     Damaged {
         /// The file of the store.
         path: PathBuf,
     },
-    /// Files are being changed at this moment.
+    /// A call is changing files at this moment.
     #[error(
         "a call is changing files in {}; try again when it has ended",
         root.display()
     )]
     Busy {
-        /// The workspace.
+        /// Root of the workspace.
         root: PathBuf,
     },
-    /// The workspace may not be changed.
+    /// The environment's policy forbids changes.
     #[error("environment `{id}` is read-only: its files stay as they are")]
     ReadOnly {
-        /// The environment.
+        /// ID of the environment.
         id: String,
     },
-    /// The environment of a turn is another one by now.
+    /// The environment now has a different root than during the turn.
     #[error("environment `{id}` is no longer at {}, where the turn worked", root.display())]
     Moved {
-        /// The environment.
         id: String,
-        /// Where it was.
+        /// The root during the turn.
         root: PathBuf,
     },
-    /// A restore failed, and the files are as they were before it.
+    /// A restore failed and was rolled back completely.
     #[error(
         "cannot {doing} {}: {source}; nothing was restored: remove the cause and ask again",
         path.display()
     )]
     RolledBack {
-        /// What was tried.
+        /// The operation that failed, worded to complete "cannot …".
         doing: &'static str,
-        /// With what, below the root.
+        /// The path, relative to the root.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A restore failed, and could not be rolled back. It can be asked for again.
+    /// A restore failed and could not be rolled back. It can be retried.
     #[error(
         "the files were restored only in part: cannot {doing} {}: {source}; remove the cause and ask again",
         path.display()
     )]
     Partly {
-        /// What was tried.
+        /// The operation that failed, worded to complete "cannot …".
         doing: &'static str,
-        /// With what, below the root.
+        /// The path, relative to the root.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused.
+    /// A file system operation failed.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed, worded to complete "cannot …".
         doing: &'static str,
-        /// With what.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl CheckpointError {
-    /// Names what the system refused.
+    /// Returns a function that wraps an I/O error, for `map_err`.
     pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Self + 'a {
         move |source| Self::Io {
             doing,

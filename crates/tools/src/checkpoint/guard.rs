@@ -1,4 +1,4 @@
-//! Keeping the files of a call that is waited for, or not any more.
+//! Takes checkpoints around calls, including calls whose caller stops waiting.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +10,7 @@ use super::{Changing, ChangingTurn};
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
-/// Begins a call that changes files, where blocking does no harm. `None` where nothing is kept: without a store, outside of any turn, and where
-/// nothing may be changed.
+/// Begins a call that changes files; blocking. `None` if no checkpoint is taken: without a store, outside a turn, or if the policy forbids changes.
 pub(crate) fn changing_now(
     environments: &Environments,
     at: &Arc<ResolvedWorkspace>,
@@ -28,18 +27,18 @@ pub(crate) fn changing_now(
         .map_err(|error| format!("nothing was done, because it could not be taken back: {error}"))
 }
 
-/// What has to end before files are looked at.
+/// A future that must complete before the final checkpoint is taken.
 type Ending = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// Work of a turn that changes files and takes its time, such as a command or a whole agent. When it is dropped, and what it waits for has ended, what
-/// is there then is kept.
+/// Long work of a turn that changes files, such as a command or an external agent. If it is dropped, the final checkpoint is taken once the future of
+/// `until` has completed.
 pub struct ChangingFiles {
     changing: Option<Changing>,
     ending: Option<Ending>,
 }
 
 impl ChangingFiles {
-    /// Keeps what is there before the work begins.
+    /// Takes a checkpoint before the work begins.
     pub async fn begin(
         environments: &Environments,
         environment: Option<TurnEnvironment>,
@@ -56,21 +55,21 @@ impl ChangingFiles {
                 let at = Arc::new(at.map_err(|error| error.to_string())?);
                 begun.changing = changing_now(&environments, &at, turn)?;
             }
-            // Where nobody waits for it any more, it is dropped, and so ended.
+            // If the caller stops waiting, the value is dropped and the work counts as ended.
             Ok(begun)
         });
         begun.await.map_err(|error| error.to_string())?
     }
 
-    /// Says what has to end first when nobody waits for the work any more.
+    /// Sets the future to wait for if the caller stops waiting for the work.
     pub(crate) fn until(&mut self, ending: impl Future<Output = ()> + Send + Sync + 'static) {
         self.ending = Some(Box::pin(ending));
     }
 
-    /// Keeps what is there after the work, which has ended.
+    /// Takes a checkpoint after the work has ended.
     pub async fn end(mut self) {
         if let Some(changing) = self.changing.take() {
-            // A task goes on when nobody waits for it.
+            // The blocking task completes even if the caller stops waiting.
             let _ = tokio::task::spawn_blocking(move || changing.end()).await;
         }
     }

@@ -1,5 +1,5 @@
-//! What is known of files from the last look, so that only those are read again whose stat is another. It is only a cache: one that is lost costs
-//! one reading of everything.
+//! Stats and digests of files from the last scan, so that only files with a different stat are read again. It is only a cache: losing it costs one
+//! read of every file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,10 +13,10 @@ use super::blobs::{Sync, write_whole};
 use super::path_text;
 
 const VERSION: u32 = 1;
-/// A file that was changed so shortly before it was read may change once more without its times showing it: some file systems count seconds.
+/// A file changed this shortly before it was read may change again without a new timestamp: some file systems have a resolution of a second or two.
 const RACY_NANOS: i64 = 2_000_000_000;
 
-/// What the system says of a file without reading it.
+/// Metadata that identifies a version of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stat {
     dev: u64,
@@ -42,7 +42,7 @@ fn nanos(seconds: i64, nanos: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
-/// What the clock says, in nanoseconds.
+/// Returns the current time in nanoseconds.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -50,7 +50,7 @@ pub(super) fn now() -> i64 {
     })
 }
 
-/// A file that was read.
+/// Stat and digest of a file that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     stat: Stat,
@@ -100,14 +100,14 @@ impl Index {
         write_whole(path, &serde_json::to_vec(&stored)?, Sync::No)
     }
 
-    /// Returns the digest of a file that is as it was.
+    /// Returns the digest of a file whose stat is unchanged.
     pub(super) fn digest(&self, path: &Path, stat: &Stat) -> Option<&str> {
         let known = self.files.get(path)?;
         let is_settled = known.stat.changed.saturating_add(RACY_NANOS) < known.read_at;
         (known.stat == *stat && is_settled).then_some(&known.digest)
     }
 
-    /// Takes over from an older one what is still true.
+    /// Copies an entry from an older index.
     pub(super) fn carry(&mut self, path: &Path, older: &Self) {
         if let Some(known) = older.files.get(path) {
             self.files.insert(path.to_owned(), known.clone());
@@ -123,7 +123,7 @@ impl Index {
         self.files.insert(path.to_owned(), known);
     }
 
-    /// Forgets the files whose content is no longer kept.
+    /// Removes the files whose content is no longer stored.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.files.retain(|_, known| is_kept(&known.digest));
     }

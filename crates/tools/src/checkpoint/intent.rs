@@ -1,5 +1,4 @@
-//! Restores that have begun. One record names the steps in all roots, so that a restore that was killed is finished in all of
-//! them.
+//! Records of restores in progress. One record lists the steps in all roots, so that a restore that was killed is finished in all of them.
 
 use std::fs;
 use std::io;
@@ -15,11 +14,11 @@ use super::{CheckpointError, lock, path_text};
 
 const VERSION: u32 = 1;
 
-/// A restore that has begun, over all of its roots.
+/// A restore in progress, across all of its roots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Intent {
     version: u32,
-    /// In the order of their paths.
+    /// Ordered by path.
     pub(super) roots: Vec<RootSteps>,
 }
 
@@ -43,7 +42,7 @@ struct NamedRoot {
     root: PathBuf,
 }
 
-/// The records of restores that have begun.
+/// The records of restores in progress.
 #[derive(Debug)]
 pub(super) struct Intents {
     directory: PathBuf,
@@ -81,13 +80,13 @@ impl Intents {
         fs::remove_file(path).map_err(CheckpointError::io("remove", path))
     }
 
-    /// Returns the restores that have begun and not ended.
+    /// Returns the restores that were begun and not finished.
     pub(super) fn open_ones(&self) -> Result<Vec<(PathBuf, Intent)>, CheckpointError> {
         let failed = CheckpointError::io("read", &self.directory);
         let mut open = Vec::new();
         for entry in entries(&self.directory).map_err(&failed)? {
             let path = entry.path();
-            // A record that is being written has another name.
+            // A record that is being written has a different extension.
             if path
                 .extension()
                 .is_some_and(|extension| extension == "json")
@@ -102,7 +101,7 @@ impl Intents {
         Ok(open)
     }
 
-    /// Finishes the open restores of one root, whose other roots stay as they are.
+    /// Finishes the unfinished restores of one root; their other roots are not changed.
     pub(super) fn finish_root(
         &self,
         root: &Path,
@@ -122,7 +121,7 @@ impl Intents {
         Ok(())
     }
 
-    /// Moves the records of earlier versions here.
+    /// Moves the records of earlier versions to this directory.
     fn adopt_single_roots(&self, store: &Path) -> io::Result<()> {
         for room in entries(&rooms_of(store))? {
             let path = room.path().join("restoring.json");

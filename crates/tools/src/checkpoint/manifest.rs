@@ -1,4 +1,4 @@
-//! What a workspace held: a list of paths, each with what was there.
+//! The state of a workspace: a list of paths with their entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::path_text;
 
-/// The version of the list, as it is stored.
+/// Version of the stored format.
 const VERSION: u32 = 1;
 
-/// Names a checkpoint: the digest of its list. Two equal states have the same name.
+/// ID of a checkpoint: the digest of its manifest. Equal states have equal IDs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CheckpointId(pub(super) String);
@@ -22,7 +22,7 @@ impl fmt::Display for CheckpointId {
     }
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Entry {
@@ -34,17 +34,17 @@ pub(super) enum Entry {
         size: u64,
         digest: String,
     },
-    /// A link, as it is written.
+    /// A symbolic link with its target as written.
     Link {
         #[serde(with = "path_text")]
         target: PathBuf,
     },
-    /// A file that is too large to keep, or something that is no file. A change of it is noticed and cannot be undone.
+    /// A file that is too large to store, or an entry of another type. Changes are detected and cannot be undone.
     Unkept {
         size: u64,
         modified: i64,
     },
-    /// Not looked at, nor anything below: ignored, hidden, a repository's own records, or not to be read.
+    /// Not scanned, including everything below: ignored, hidden, `.git`, a cache, nested too deep, or unreadable.
     Unseen,
 }
 
@@ -53,13 +53,13 @@ impl Entry {
         matches!(self, Self::Directory { .. })
     }
 
-    /// Tells whether what is there can be made from what is kept.
+    /// Returns whether the entry can be restored from stored content.
     pub(super) fn is_kept(&self) -> bool {
         !matches!(self, Self::Unkept { .. } | Self::Unseen)
     }
 }
 
-/// What a workspace held.
+/// The state of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Manifest {
     pub(super) entries: BTreeMap<PathBuf, Entry>,
@@ -91,7 +91,7 @@ impl Manifest {
         })
     }
 
-    /// Reads a list; `None` of what is none, or of another version.
+    /// Parses a manifest; `None` if it is invalid or has another version.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let stored: Stored = serde_json::from_slice(bytes).ok()?;
         (stored.version == VERSION).then(|| {
@@ -102,7 +102,7 @@ impl Manifest {
         })
     }
 
-    /// Returns what was at a path: also `Unseen` for all that lies below what was not looked at.
+    /// Returns the entry at a path; `Unseen` for every path below one that was not scanned.
     pub(super) fn get(&self, path: &Path) -> Option<Entry> {
         if let Some(entry) = self.entries.get(path) {
             return Some(entry.clone());
@@ -121,7 +121,7 @@ impl Manifest {
         paths.filter(differ).collect()
     }
 
-    /// Returns the digests of all files that are kept.
+    /// Returns the digests and sizes of all stored files.
     pub(super) fn digests(&self) -> impl Iterator<Item = (&str, u64)> {
         self.entries.values().filter_map(|entry| match entry {
             Entry::File { digest, size, .. } => Some((digest.as_str(), *size)),
@@ -130,14 +130,14 @@ impl Manifest {
     }
 }
 
-/// What is different between two checkpoints, by path below the root.
+/// Differences between two checkpoints; paths are relative to the root.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Only in the second.
+    /// Present only in the second.
     pub added: Vec<PathBuf>,
-    /// In both, and not the same.
+    /// Present in both with different entries.
     pub changed: Vec<PathBuf>,
-    /// Only in the first.
+    /// Present only in the first.
     pub removed: Vec<PathBuf>,
 }
 
@@ -155,7 +155,7 @@ impl Changes {
         changes
     }
 
-    /// Tells whether the two are the same.
+    /// Returns whether there are no differences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()

@@ -1,9 +1,9 @@
-//! What workspaces held before and after the calls of turns, so that the changes of a turn can be taken back.
+//! States of workspaces before and after the calls of turns, with which a turn's changes can be undone.
 //!
-//! The store is a directory of the host, hidden from tools. Content is kept once by its digest; a checkpoint is a list of paths. It is no git: nothing
-//! that a repository configures is obeyed, but that a `.gitignore` says what need not be kept.
+//! The store is a directory of the host, hidden from tools. Content is stored once by its digest; a checkpoint is a list of paths. The store does not
+//! use git. Of a repository's configuration only `.gitignore` is honored: ignored files are not stored.
 //!
-//! Everything here touches the disk: call it where blocking does no harm.
+//! Everything here blocks on disk I/O: call it from a blocking thread.
 
 mod blobs;
 mod error;
@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 pub use error::CheckpointError;
 pub use guard::ChangingFiles;
@@ -47,18 +47,19 @@ use room::Room;
 use turns::{Active, Known};
 
 use crate::environments::Environments;
+use crate::lock::lock;
 use crate::workspace::ResolvedWorkspace;
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointLimits {
-    /// Files, directories and links of a workspace. One with more has no checkpoints.
+    /// Maximum number of files, directories and links of a workspace. A larger one has no checkpoints.
     pub files: u64,
-    /// Bytes of one file. Of a larger one it is only known that it changed.
+    /// Maximum size of a stored file in bytes. Of a larger one only the fact of a change is recorded.
     pub file_bytes: u64,
-    /// Bytes of a workspace. One with more has no checkpoints.
+    /// Maximum size of a workspace in bytes. A larger one has no checkpoints.
     pub total_bytes: u64,
-    /// Bytes of the store. The oldest turns go first.
+    /// Maximum size of the store in bytes. The oldest turns are removed first.
     pub stored_bytes: u64,
 }
 
@@ -74,7 +75,7 @@ impl Default for CheckpointLimits {
     }
 }
 
-/// The store of checkpoints. A cheap handle: all clones are the same.
+/// The store of checkpoints. A cheap handle: all clones share the same store.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     shared: Arc<Shared>,
@@ -85,29 +86,29 @@ struct Shared {
     directory: PathBuf,
     limits: CheckpointLimits,
     intents: Intents,
-    /// One for each root, while something is done in it.
+    /// One entry for each root that is in use.
     rooms: Mutex<HashMap<PathBuf, Arc<Mutex<Room>>>>,
-    /// Taken to write by who removes what nobody needs, and to read by everybody else; before all other locks, and once.
+    /// Write-locked by retention, read-locked by all other operations. Acquired before all other locks, and only once per operation.
     sweep: RwLock<()>,
-    /// About how many bytes are kept; counted when somebody asks first.
+    /// Approximate size of the store in bytes; computed on first use.
     stored: Mutex<Option<u64>>,
-    /// Who is at work at this moment.
+    /// Calls and restores in progress.
     active: Mutex<Vec<Active>>,
     next_active: AtomicU64,
-    /// Rung when somebody is at work no longer.
+    /// Notified when a call or restore ends.
     ended: Condvar,
-    /// Held by who changes the record of a turn.
+    /// Held while the record of a turn is changed.
     records: Mutex<()>,
     known: Mutex<Known>,
 }
 
-/// Somebody who works in the store: nothing is removed meanwhile. Nobody enters twice, because who sweeps may wait in between.
+/// An operation in the store: nothing is removed meanwhile. Do not nest: a waiting retention run would block the second lock.
 struct Entered<'a> {
     _sweep: RwLockReadGuard<'a, ()>,
 }
 
 impl Checkpoints {
-    /// Opens a store, which is made where there is none. Only one process may have it open.
+    /// Opens a store and creates it if it does not exist. Only one process may have it open.
     pub fn open(directory: impl Into<PathBuf>, limits: CheckpointLimits) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
 
@@ -133,7 +134,7 @@ impl Checkpoints {
         })
     }
 
-    /// Keeps what a workspace holds now.
+    /// Takes a checkpoint of the workspace.
     pub fn take(&self, at: &ResolvedWorkspace) -> Result<CheckpointId, CheckpointError> {
         self.take_in(&self.enter(), at)
     }
@@ -148,14 +149,14 @@ impl Checkpoints {
         self.finish(&room, at)?;
         let mut written = 0;
         let taken = room.take(at, &self.shared.limits, &mut written);
-        // Also of what came to nothing something may have been written.
+        // A failed attempt may have written content too.
         if let Some(stored) = &mut *lock(&self.shared.stored) {
             *stored += written;
         }
         taken
     }
 
-    /// Tells what is different between two checkpoints of a workspace.
+    /// Returns the differences between two checkpoints of a workspace.
     pub fn changes(
         &self,
         root: &Path,
@@ -166,8 +167,8 @@ impl Checkpoints {
         Ok(Changes::between(&a, &b))
     }
 
-    /// Brings a workspace back from one state to another. Only what differs between the two is touched; if somebody else changed any of it
-    /// since the first, nothing is.
+    /// Restores a workspace from one state to another. Only the differences between the two are touched; if something else changed any of them since
+    /// the first state, nothing is touched.
     pub fn restore(
         &self,
         at: &ResolvedWorkspace,
@@ -192,7 +193,7 @@ impl Checkpoints {
         Ok((room.manifest(a)?, room.manifest(b)?))
     }
 
-    /// Returns what others changed of what these steps would touch.
+    /// Returns the paths of these steps that something else changed.
     fn foreign(
         &self,
         entered: &Entered<'_>,
@@ -206,8 +207,7 @@ impl Checkpoints {
         Ok(room.hand(at, &self.shared.limits).foreign(&plan.steps))
     }
 
-    /// Restores in all workspaces, which are in the order of their roots, or in none. Nothing is touched if a path was changed by
-    /// something else.
+    /// Restores all workspaces, which are ordered by root, or none. Nothing is touched if a path was changed by something else.
     fn restore_all(
         &self,
         entered: &Entered<'_>,
@@ -247,7 +247,7 @@ impl Checkpoints {
         Ok(restored)
     }
 
-    /// Finishes the restores of a workspace in which an earlier process was killed. What was changed since stays as it is.
+    /// Finishes the restores of a workspace that a killed process left unfinished. Paths that were changed since are not touched.
     fn finish(&self, room: &Room, at: &ResolvedWorkspace) -> Result<(), CheckpointError> {
         let root = at.root_path();
         self.shared.intents.finish_root(root, |steps| {
@@ -256,8 +256,8 @@ impl Checkpoints {
         })
     }
 
-    /// Finishes the restores in which an earlier process was killed, each in all of its roots. What cannot be finished is rolled
-    /// back. A restore with a root that no environment has is logged and left until one has it.
+    /// Finishes the restores that a killed process left unfinished, each in all of its roots. A restore that cannot be finished is rolled back. If no
+    /// environment has one of its roots, the restore is logged and stays unfinished until one does.
     pub fn finish_restores(&self, environments: &Environments) {
         let open = match self.shared.intents.open_ones() {
             Ok(open) => open,
@@ -296,7 +296,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Returns where the store is.
+    /// Returns the directory of the store.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.shared.directory
@@ -326,7 +326,7 @@ impl Checkpoints {
         roots.map(|root| self.room(entered, root)).collect()
     }
 
-    /// A root has its own directory, named by its path.
+    /// Returns the directory of a root, named by a digest of its path.
     fn room_path(&self, root: &Path) -> PathBuf {
         let name = digest_of(root.as_os_str().as_encoded_bytes());
         let rooms = retention::rooms_of(&self.shared.directory);
@@ -344,8 +344,4 @@ fn log_finished(roots: &[&Path], finished: Result<Restored, CheckpointError>) {
             tracing::warn!(?roots, %error, "an interrupted restore of files could not be finished");
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

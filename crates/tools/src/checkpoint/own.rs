@@ -1,4 +1,4 @@
-//! What a call is known to have written by itself, whoever else was at work meanwhile.
+//! Attribution of file changes to a call while others were running.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +8,20 @@ use super::digest_of;
 use super::manifest::Entry;
 use super::path_text;
 
-/// A file that a call put in the place of another, or of nothing.
+/// A file that a call wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnWrite {
     #[serde(with = "path_text")]
     path: PathBuf,
-    /// What it found there.
+    /// Digest of the previous content; `None` if there was no text file.
     before: Option<String>,
     after: String,
 }
 
-/// Whose a difference is that came up while a call wrote.
+/// Attribution of a difference that appeared while a call was running.
 pub(super) enum Whose {
     Its,
-    /// Somebody wrote the same file.
+    /// Something else wrote the same file, so the author is unknown.
     Nobodys,
     Others,
 }
@@ -35,7 +35,7 @@ impl OwnWrite {
         }
     }
 
-    /// Says whose the difference at a path is, by what was there before and after the call.
+    /// Attributes the difference at a path, given the entries before and after the call.
     fn whose(&self, path: &Path, before: Option<&Entry>, after: Option<&Entry>) -> Whose {
         if path == self.path {
             let same = digest(before) == self.before.as_deref()
@@ -43,7 +43,7 @@ impl OwnWrite {
                 && (before.is_none() || self.before.is_some());
             return if same { Whose::Its } else { Whose::Nobodys };
         }
-        // The directory was made for the file.
+        // The directory was created for the file.
         let is_made = before.is_none() && after.is_some_and(Entry::is_directory);
         match is_made && self.path.starts_with(path) {
             true => Whose::Its,
@@ -52,7 +52,7 @@ impl OwnWrite {
     }
 }
 
-/// Says whose the difference at a path is, of the writes of a call.
+/// Attributes the difference at a path, given all writes of a call.
 pub(super) fn whose(
     own: &[OwnWrite],
     path: &Path,

@@ -1,4 +1,4 @@
-//! Paths as text, whatever bytes they are: what is no UTF-8 is written as `%` and two hex digits.
+//! Paths as text, whatever bytes they contain: bytes that are not UTF-8 are written as `%` and two hex digits.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

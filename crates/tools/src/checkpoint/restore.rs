@@ -1,6 +1,6 @@
-//! Bringing files back. Everything is compared before anything is touched; then the steps in all roots are recorded, done, and the record is removed.
-//! Each step looks again at what is there, so that one that was done before does nothing: after a kill in the middle all steps are done once more. After
-//! a failure in the middle they are done in reverse.
+//! Restores files. All paths are compared before any is touched. Then the steps in all roots are recorded and executed, and the record is removed.
+//! Each step checks the current state again, so that a completed step does nothing when repeated: after a kill, all steps run once more. After a
+//! failure, the completed steps are reversed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,28 +19,28 @@ use super::scan::{Now, look};
 use super::{CheckpointError, CheckpointLimits};
 use crate::workspace::{ResolvedWorkspace, TEMPORARY_PREFIX, lock_name, write_new};
 
-/// What a restore did, by path below the root.
+/// The result of a restore; paths are relative to the root.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// What is as it was before.
+    /// Paths that were restored.
     pub changed: Vec<PathBuf>,
-    /// What is known to differ and stays: too large to be kept, ignored, no file, or a directory with files of others.
+    /// Paths that differ and were not restored: too large to store, ignored, not a file, or a directory that contains other files.
     pub left: Vec<PathBuf>,
 }
 
-/// One path that is to be as it was.
+/// A step that restores one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Step {
     #[serde(with = "path_text")]
     pub(super) path: PathBuf,
-    /// What the turn left there.
+    /// The entry after the turn.
     pub(super) from: Option<Entry>,
-    /// What is to be there.
+    /// The entry to restore.
     pub(super) to: Option<Entry>,
 }
 
 impl Step {
-    /// Tells whether it can be done with what is kept.
+    /// Returns whether the stored content suffices for the step.
     fn is_possible(&self) -> bool {
         match (&self.from, &self.to) {
             (Some(Entry::Unseen), None) => false,
@@ -56,7 +56,7 @@ impl Step {
         }
     }
 
-    /// Tells whether what is there must go before something else can come.
+    /// Returns whether the current entry must be removed before the new one can be created.
     fn goes_first(&self) -> bool {
         let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
         self.from
@@ -65,7 +65,7 @@ impl Step {
             && (self.to.is_none() || is_directory(&self.from) != is_directory(&self.to))
     }
 
-    /// Tells whether this is a state on the way of this step.
+    /// Returns whether this is a possible state before, during or after this step.
     fn may_find(&self, now: &Now) -> bool {
         now.is(self.from.as_ref())
             || now.is(self.to.as_ref())
@@ -84,7 +84,7 @@ pub(super) fn steps(from: &Manifest, to: &Manifest) -> Vec<Step> {
     differing.map(step).collect()
 }
 
-/// Steps that can be done, in the order of their paths, and what is left as it is.
+/// Executable steps, ordered by path, and the paths that cannot be restored.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Who restores.
+/// Executes the steps in one root.
 pub(super) struct Hand<'a> {
     pub(super) at: &'a ResolvedWorkspace,
     pub(super) limits: &'a CheckpointLimits,
@@ -110,7 +110,7 @@ pub(super) struct Hand<'a> {
 }
 
 impl Hand<'_> {
-    /// Returns the paths that are not as the turn left them, nor as they were before it.
+    /// Returns the paths that are in neither the state after the turn nor the state before it.
     pub(super) fn foreign(&self, steps: &[Step]) -> Vec<PathBuf> {
         let by_path: BTreeMap<&Path, &Step> =
             steps.iter().map(|it| (it.path.as_path(), it)).collect();
@@ -128,7 +128,7 @@ impl Hand<'_> {
         foreign
     }
 
-    /// Finds what others put in the way of a step.
+    /// Collects paths of other programs that block a step.
     fn find_blocking(
         &self,
         step: &Step,
@@ -162,7 +162,7 @@ impl Hand<'_> {
         }
     }
 
-    /// A directory that becomes a file must hold nothing but what goes with it.
+    /// Collects entries that no step removes from a directory that becomes a file.
     fn find_others_in(
         &self,
         path: &Path,
@@ -188,7 +188,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Makes sure that all content is there, before anything is touched.
+    /// Verifies that all content is available before any path is touched.
     pub(super) fn check_content(&self, steps: &[Step]) -> Result<(), CheckpointError> {
         for step in steps {
             if let Some(Entry::File { digest, .. }) = &step.to {
@@ -198,14 +198,14 @@ impl Hand<'_> {
         Ok(())
     }
 
-    /// Does the steps. What somebody else changed meanwhile is left as it is.
+    /// Executes the steps. Paths that something else changed meanwhile are not touched.
     pub(super) fn apply(&self, plan: Plan) -> Result<Restored, CheckpointError> {
         let Plan { steps, left } = plan;
         let mut restored = Restored {
             left,
             ..Restored::default()
         };
-        // What lies deepest comes last, so it goes first.
+        // Deeper paths come later in the order and are removed first.
         for step in steps.iter().rev().filter(|step| step.goes_first()) {
             let removed = self.remove(step);
             if !removed.map_err(partly("remove", step))? {
@@ -219,7 +219,7 @@ impl Hand<'_> {
                 restored.left.push(step.path.clone());
             }
         }
-        // A directory that nobody may write gets its mode when everything is in it.
+        // A directory without write permission gets its mode after its contents are complete.
         for step in steps.iter().rev() {
             if let Some(Entry::Directory { mode }) = step.to {
                 self.set_mode(&step.path, mode)
@@ -234,7 +234,7 @@ impl Hand<'_> {
         Ok(restored)
     }
 
-    /// Does steps in reverse; returns whether each path is again as the turn left it.
+    /// Reverses steps. Returns whether each path is again in the state after the turn.
     fn roll_back(&self, steps: &[Step]) -> Result<bool, CheckpointError> {
         self.apply(Plan::of(steps.iter().map(Step::reversed).collect()))?;
         let is_back = |step: &Step| {
@@ -244,7 +244,7 @@ impl Hand<'_> {
         Ok(steps.iter().all(is_back))
     }
 
-    /// Takes away what is in the way; tells whether it is gone.
+    /// Removes the current entry of a step. Returns whether it is gone.
     fn remove(&self, step: &Step) -> io::Result<bool> {
         let Some(name) = step.path.file_name() else {
             return Ok(false);
@@ -256,7 +256,7 @@ impl Hand<'_> {
         match self.look(&parent, name, &step.path) {
             Some(Now::Nothing) => return Ok(true),
             Some(now) if now.is(step.from.as_ref()) => {}
-            // It may have become what it is to be.
+            // It may already have the state to restore.
             Some(now) => return Ok(now.is(step.to.as_ref())),
             None => return Ok(false),
         }
@@ -267,13 +267,13 @@ impl Hand<'_> {
         }
         match parent.remove_dir(name) {
             Ok(()) => Ok(true),
-            // Files of others are in it.
+            // It contains files that no step removes.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Puts there what is to be there; tells whether it is.
+    /// Creates the entry to restore. Returns whether it now exists.
     fn make(&self, step: &Step, to: &Entry, temporary: &str) -> Result<bool, CheckpointError> {
         let failed = partly("write", step);
         let Some(name) = step.path.file_name() else {
@@ -283,7 +283,7 @@ impl Hand<'_> {
             return Ok(false);
         };
         let _changing = lock_name(&parent, name).map_err(&failed)?;
-        // One that was killed may have left it.
+        // A killed process may have left it.
         let _ = parent.remove_file(temporary);
         match self.look(&parent, name, &step.path) {
             Some(now) if now.is(Some(to)) => return Ok(true),
@@ -323,7 +323,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Looks at a path; `None` where that cannot be told, or is none of ours.
+    /// Returns the current state of a path; `None` if it cannot be determined or is outside the scanned files.
     fn now(&self, path: &Path) -> Option<Now> {
         let name = path.file_name()?;
         match self.parent(path) {
@@ -341,7 +341,7 @@ impl Hand<'_> {
         self.directory(path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Opens a directory name by name, and follows no link; `None` where there is none.
+    /// Opens a directory component by component without following links; `None` if it does not exist.
     fn directory(&self, path: &Path) -> io::Result<Option<Dir>> {
         let mut here = self.at.root().try_clone()?;
         for name in path {
@@ -356,7 +356,7 @@ impl Hand<'_> {
         Ok(Some(here))
     }
 
-    /// Opens the directory of a path, and makes what is missing of it; `None` where something else is in its place.
+    /// Opens the directory of a path and creates missing parts; `None` if something else is in the way.
     fn made_parent(&self, path: &Path) -> io::Result<Option<Dir>> {
         let mut here = self.at.root().try_clone()?;
         for name in path.parent().unwrap_or(Path::new("")) {
@@ -381,7 +381,7 @@ impl Hand<'_> {
     }
 }
 
-/// Does the steps in all roots, or in none: after a failure the steps that were done are taken back.
+/// Executes the steps in all roots, or in none: after a failure the completed steps are reversed.
 pub(super) fn apply_all(roots: &[(Hand<'_>, Vec<Step>)]) -> Result<Restored, CheckpointError> {
     let mut restored = Restored::default();
     for (hand, steps) in roots {
@@ -433,7 +433,7 @@ fn partly(doing: &'static str, step: &Step) -> impl Fn(io::Error) -> CheckpointE
     }
 }
 
-/// Something is about to be changed. Tests fail or kill the restore here.
+/// Called before each change. Tests fail or kill the restore here.
 #[cfg_attr(
     not(test),
     expect(clippy::unnecessary_wraps, reason = "tests return errors")

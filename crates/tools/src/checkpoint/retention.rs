@@ -1,4 +1,4 @@
-//! Removing what nobody needs any more.
+//! Removal of checkpoints that are no longer needed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,12 +10,12 @@ use super::blobs::entries;
 use super::room::Room;
 use super::{CheckpointError, CheckpointId, Checkpoints, lock};
 
-/// Where the rooms are.
+/// Returns the directory that contains the rooms.
 pub(super) fn rooms_of(directory: &Path) -> PathBuf {
     directory.join("workspaces")
 }
 
-/// Returns how many bytes a store holds.
+/// Returns the size of a store in bytes.
 pub(super) fn bytes_in(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for room in entries(&rooms_of(directory))? {
@@ -30,25 +30,25 @@ pub(super) fn bytes_in(directory: &Path) -> io::Result<u64> {
 /// Checkpoints that are needed together, such as those of a turn.
 pub(super) type Needed = Vec<(PathBuf, CheckpointId)>;
 
-/// Names of files, by the directory of their room.
+/// File names, by the directory of their room.
 type Names = HashMap<PathBuf, HashSet<String>>;
 
 impl Checkpoints {
-    /// Removes all that none of these checkpoints needs, each named with the root of its workspace. Of a list that needs more than the store may
-    /// hold, the first go too. Returns how many were kept, from the end of the list.
+    /// Removes everything that none of these checkpoints needs; each is listed with the root of its workspace. If the list needs more than the store
+    /// may contain, its first entries are removed too. Returns how many were retained, counted from the end of the list.
     pub fn keep(&self, list: &[(PathBuf, CheckpointId)]) -> Result<usize, CheckpointError> {
         let groups: Vec<Needed> = list.iter().map(|it| vec![it.clone()]).collect();
         let limit = self.shared.limits.stored_bytes;
         self.keep_newest(&self.sweeping(), &groups, limit)
     }
 
-    /// Waits until nobody is at work in the store.
+    /// Waits until no operation is running in the store.
     pub(super) fn sweeping(&self) -> RwLockWriteGuard<'_, ()> {
         let sweep = self.shared.sweep.write();
         sweep.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps as many groups from the end of a list as fit, and removes everything else.
+    /// Retains as many groups from the end of the list as fit, and removes everything else.
     pub(super) fn keep_newest(
         &self,
         _sweeping: &RwLockWriteGuard<'_, ()>,
@@ -70,7 +70,7 @@ impl Checkpoints {
                 needed.entry(room).or_default().extend(names);
             }
         }
-        // A restore that is to be finished needs the content of its roots.
+        // An unfinished restore needs the content of its roots.
         let restores = self.shared.intents.open_ones()?;
         let restoring: HashSet<PathBuf> = restores
             .iter()
@@ -89,7 +89,7 @@ impl Checkpoints {
         Ok(kept)
     }
 
-    /// Returns the files that a group needs beside those that are needed already, and how many bytes they have.
+    /// Returns the files that a group needs in addition to `needed`, and their total size in bytes.
     fn needs(&self, group: &Needed, needed: &Names) -> (u64, Names) {
         let (mut bytes, mut more) = (0, Names::new());
         for (root, id) in group {
@@ -103,7 +103,7 @@ impl Checkpoints {
             if !is_new(&id.0) {
                 continue;
             }
-            // One that cannot be read needs nothing.
+            // An unreadable manifest needs nothing.
             let Ok(manifest) = room.manifest(id) else {
                 continue;
             };
@@ -123,7 +123,7 @@ impl Checkpoints {
             name.is_some_and(|name| needed.contains(name))
         };
         let room = Room::open(directory.to_owned(), Path::new(""));
-        // What is known of files goes first: it must not name what is gone.
+        // The index is pruned first, because it must not refer to removed content.
         let mut open = lock(&self.shared.rooms);
         let of_open = open
             .iter()

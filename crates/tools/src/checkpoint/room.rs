@@ -1,4 +1,4 @@
-//! What is kept of one workspace.
+//! The stored data of one workspace.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ pub(super) struct Room {
     root: PathBuf,
     pub(super) blobs: Blobs,
     pub(super) manifests: Blobs,
-    /// Read from the disk when it is needed first.
+    /// Loaded from disk on first use.
     index: Option<Index>,
 }
 
-/// Which workspace a room is for; people and sweeps read it.
+/// Identifies the workspace of a room, for retention and for people who inspect the store.
 #[derive(Serialize, Deserialize)]
 struct Named {
     version: u32,
@@ -48,7 +48,7 @@ impl Room {
         self.directory.join("index.json")
     }
 
-    /// Keeps what is there now. Adds how many bytes that took, also where it fails.
+    /// Takes a checkpoint. Adds the bytes written to `written`, even on failure.
     pub(super) fn take(
         &mut self,
         at: &ResolvedWorkspace,
@@ -75,7 +75,7 @@ impl Room {
             self.name()?;
         }
         if index != older {
-            // Without it all is read again, which is no harm.
+            // Without the index, the next scan reads every file, which is harmless.
             if let Err(error) = index.save(&self.index_path()) {
                 tracing::debug!(%error, "what is known of files is not kept");
             }
@@ -117,7 +117,7 @@ impl Room {
         }
     }
 
-    /// Forgets what is known of files whose content goes.
+    /// Removes index entries of files whose content is removed.
     pub(super) fn forget(&mut self, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
         let path = self.index_path();
         let index = self.index.get_or_insert_with(|| Index::load(&path));

@@ -1,4 +1,4 @@
-//! Looking at a whole workspace: stat first, and only what is new is read.
+//! Scans a whole workspace: stats every file and reads only those that changed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,15 +15,15 @@ use super::manifest::{Entry, Manifest};
 use super::{CheckpointError, CheckpointLimits};
 use crate::workspace::{FileError, Ignored, MAX_DEPTH, ResolvedWorkspace, TEMPORARY_PREFIX};
 
-/// Directories that nobody writes by hand, whatever a `.gitignore` says.
+/// A directory that is never edited by hand, whatever a `.gitignore` specifies.
 const MADE_BY_TOOLS: &str = "node_modules";
-/// Marks a directory of which everything can be made again.
+/// Marks a directory whose contents can be regenerated.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-/// The bits of a mode that are kept.
+/// The bits of a mode that are recorded.
 const MODE: u32 = 0o777;
 
-/// The part of the bytes of a workspace that is read before it is seen to that the whole is not too large. Where little is new, one look does.
+/// The fraction of the size limit that is read before the total size is measured. If few files are new, one pass suffices.
 const READ_UNMEASURED: u64 = 32;
 
 pub(super) struct Scan<'a> {
@@ -35,23 +35,23 @@ pub(super) struct Scan<'a> {
     ignored: Ignored,
     entries: u64,
     bytes: u64,
-    /// Bytes that were read, and bytes that were not kept before.
+    /// Bytes read, and bytes of new content.
     read: u64,
     written: u64,
     purpose: Purpose,
 }
 
-/// What a look is for.
+/// The purpose of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Keep,
-    /// The same, of a workspace that is known not to be too large.
+    /// Like `Keep`, for a workspace whose size was already checked.
     KeepMeasured,
-    /// To see how large it is; nothing is read.
+    /// Only measures the size; no file is read.
     Measure,
 }
 
-/// What a look has found.
+/// The result of a scan.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) manifest: Manifest,
@@ -80,14 +80,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Keeps what is there. Adds how many bytes that took, also where it fails.
+    /// Takes a checkpoint. Adds the bytes written to `written`, even on failure.
     pub(super) fn run(mut self, written: &mut u64) -> Result<Found, CheckpointError> {
         let looked = self.look_at_all();
         *written += self.written;
         looked.map(|()| self.found)
     }
 
-    /// Refuses a workspace that is too large before much of it is read.
+    /// Rejects a workspace that is too large before much of it is read.
     fn measure(&self) -> Result<(), CheckpointError> {
         let mut measuring = Self::new(self.at, self.limits, self.blobs, self.older);
         measuring.purpose = Purpose::Measure;
@@ -113,9 +113,9 @@ impl<'a> Scan<'a> {
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
-                // The directory was removed meanwhile.
+                // The directory was removed during the scan.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                // What is not seen would count as removed.
+                // Entries that are not listed would count as removed.
                 Err(error) => {
                     let directory = self.at.root_path().join(&*path);
                     return Err(CheckpointError::io("look at", &directory)(error));
@@ -196,7 +196,7 @@ impl<'a> Scan<'a> {
     ) -> Result<(), CheckpointError> {
         let opened = parent.open_dir_nofollow(name);
         let opened = opened.and_then(|child| {
-            // Asked of what was opened: the name may mean something else by now.
+            // Checked on the open directory, because the name may refer to something else by now.
             let metadata = child.dir_metadata()?;
             let entries = child.entries()?;
             Ok((child, metadata, entries))
@@ -264,7 +264,7 @@ impl<'a> Scan<'a> {
             self.written += bytes.len() as u64;
         }
         let (mode, size) = (metadata.mode() & MODE, bytes.len() as u64);
-        // What changed while it was read is read again the next time.
+        // A file that changed while it was read is read again by the next scan.
         if parent
             .symlink_metadata(name)
             .is_ok_and(|now| Stat::of(&now) == Stat::of(&metadata))
@@ -283,7 +283,7 @@ impl<'a> Scan<'a> {
         self.found.manifest.entries.insert(path.to_owned(), entry);
     }
 
-    /// What has gone meanwhile was not there; of what cannot be read nothing is known.
+    /// Records an unreadable entry as unknown, unless it was removed meanwhile.
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         if error.kind() != io::ErrorKind::NotFound {
             self.put(path, Entry::Unseen);
@@ -296,7 +296,7 @@ fn unkept(metadata: &Metadata) -> Entry {
     Entry::Unkept { size, modified }
 }
 
-/// Reads a regular file; no bytes of one that is larger than the limit.
+/// Reads a regular file; no bytes if it exceeds the limit.
 fn read(
     at: &ResolvedWorkspace,
     parent: &Dir,
@@ -318,7 +318,7 @@ pub(super) fn link_target(parent: &Dir, name: &OsStr) -> io::Result<PathBuf> {
     Ok(std::ffi::OsString::from_vec(target.into_bytes()).into())
 }
 
-/// Tells whether a directory says of itself that it is a cache.
+/// Returns whether a directory contains a valid cache tag.
 fn is_cache(directory: &Dir) -> bool {
     use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
     use std::io::Read;
@@ -334,7 +334,7 @@ fn is_cache(directory: &Dir) -> bool {
     read.is_ok() && first == CACHE_SIGNATURE
 }
 
-/// What is at a path now, if that can be told.
+/// Returns the current state of a path, if it can be determined.
 pub(super) fn look(
     at: &ResolvedWorkspace,
     parent: &Dir,
@@ -370,7 +370,7 @@ pub(super) fn look(
     Some(Now::There(entry))
 }
 
-/// What is at a path.
+/// The current state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Now {
     Nothing,
@@ -378,7 +378,7 @@ pub(super) enum Now {
 }
 
 impl Now {
-    /// Tells whether this is what was recorded. Modes of directories are nobody's edit.
+    /// Returns whether this matches the recorded entry. The modes of directories are not compared.
     pub(super) fn is(&self, recorded: Option<&Entry>) -> bool {
         match (self, recorded) {
             (Self::Nothing, None) => true,

@@ -16,11 +16,11 @@ use crate::environments::{Environment, Policy};
 
 thread_local! {
     pub(super) static ACTIONS_LEFT: Cell<Option<usize>> = const { Cell::new(None) };
-    /// Actions before one that the system refuses; the later ones succeed.
+    /// Actions before the one that fails; later ones succeed.
     pub(super) static ACTIONS_BEFORE_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The process is killed before the action that is one too many: nothing is cleaned up.
+/// Simulates a kill before the action that exceeds the count: nothing is cleaned up.
 pub(super) fn act() -> io::Result<()> {
     match ACTIONS_LEFT.get() {
         Some(0) => panic!("killed"),
@@ -34,7 +34,7 @@ pub(super) fn act() -> io::Result<()> {
     }
 }
 
-/// A workspace and a store beside it.
+/// A workspace with a separate store.
 struct Place {
     directory: TempDir,
     limits: CheckpointLimits,
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// The process ends and another one begins.
+    /// Simulates a restart of the process.
     fn reopen(&mut self) {
         let store = self.directory.path().join("store");
         self.store = Checkpoints::open(store, self.limits.clone()).unwrap();
@@ -111,7 +111,7 @@ impl Place {
         paths.collect()
     }
 
-    /// Tells whether this content is in the store.
+    /// Returns whether this content is in the store.
     fn keeps(&self, content: &str) -> bool {
         let digest = digest_of(content.as_bytes());
         let content = self.store.room_path(&self.root()).join("content");
@@ -125,7 +125,7 @@ impl Place {
     }
 }
 
-/// What is where: a file with its mode, a link with its target, a directory.
+/// Entries by path: a file with its mode, a link with its target, or a directory.
 pub(super) type Tree = BTreeMap<PathBuf, (char, u32, Vec<u8>)>;
 
 pub(super) fn gather(root: &Path, below: &Path, tree: &mut Tree) {
@@ -183,7 +183,7 @@ fn what_was_read_long_ago_is_not_read_again() {
     let mut place = Place::new();
     place.write("f", "secret");
     let first = place.take();
-    // The file was changed long before it was read; from now on its stat is trusted, also by the next process.
+    // The file was changed long before it was read, so its stat is trusted from now on, even by the next process.
     let index = place.store.room_path(&place.root()).join("index.json");
     let text = fs::read_to_string(&index).unwrap();
     let mut stored: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -207,15 +207,15 @@ fn everything_that_a_turn_can_do_to_files_is_undone() {
     assert!(restored.left.is_empty(), "{restored:?}");
     assert_eq!(place.tree(), tree);
     assert_eq!(place.take(), before);
-    // Once more: everything is as it is to be, so nothing happens.
+    // Repeating the restore changes nothing.
     place.restore(&after, &before).unwrap();
     assert_eq!(place.tree(), tree);
-    // And forth again.
+    // And in the other direction.
     place.restore(&before, &after).unwrap();
     assert_eq!(place.take(), after);
 }
 
-/// A workspace with one of everything.
+/// A workspace with one entry of each type.
 fn scene() -> Place {
     let place = Place::new();
     let root = place.root();
@@ -313,7 +313,7 @@ fn edits_of_others_are_refused_by_name() {
     place.write("c", "after");
     place.write("d/new", "after");
     let after = place.take();
-    // What the turn did not touch is nobody's business.
+    // Files that the turn did not touch do not matter.
     place.write("same", "theirs");
     place.write("other", "theirs");
     place.write("a", "theirs");
@@ -324,7 +324,7 @@ fn edits_of_others_are_refused_by_name() {
     assert_eq!(place.foreign(&after, &before), ["a", "b", "d/new"]);
     place.write("a", "after");
     fs::remove_dir_all(place.root().join("d/new")).unwrap();
-    // Who has taken the change back already has done no harm.
+    // A user who has already reverted the change causes no conflict.
     place.write("b", "before");
     place.restore(&after, &before).unwrap();
     assert_eq!(place.read("a"), "before");
@@ -467,7 +467,7 @@ fn a_workspace_that_is_too_large_is_not_read_and_what_was_written_counts() {
     let stored = retention::bytes_in(place.store.directory()).unwrap();
     assert!(stored <= 100, "{stored}");
     assert_eq!(*lock(&place.store.shared.stored), Some(stored));
-    // What fits is read to the end.
+    // A workspace that fits is read completely.
     fs::remove_file(place.root().join("f0")).unwrap();
     place.take();
     assert!(place.keeps(&format!("{:0100}", 32)));
@@ -508,7 +508,7 @@ fn what_is_ignored_is_neither_kept_nor_removed() {
     place.write(".gitignore", "keys\nbuild/\n");
     place.write("src", "1");
     let before = place.take();
-    // Without the rules all of it is seen, and looks as if it were new.
+    // Without the rules, all ignored files are visible and look new.
     fs::remove_file(place.root().join(".gitignore")).unwrap();
     place.write("src", "2");
     let after = place.take();
@@ -537,7 +537,7 @@ fn what_the_host_hides_is_neither_kept_nor_removed() {
         .take(&environments.resolve(None).unwrap())
         .unwrap();
     assert!(!place.keeps("hidden"));
-    // A host that hides nothing any more sees it as new.
+    // A host that hides nothing any more treats the file as new.
     place.write("f", "after");
     let after = place.take();
     assert!(place.keeps("hidden"));
@@ -558,7 +558,7 @@ fn what_is_ignored_from_now_on_is_no_edit_of_others() {
     place.restore(&after, &before).unwrap();
     assert_eq!(place.read("build/out"), "1");
     assert!(!place.root().join(".gitignore").exists());
-    // But who changes it then is one: nobody can tell who it was.
+    // A program that then changes the file causes a conflict, because the author is unknown.
     place.write(".gitignore", "build/");
     place.write("build/out", "2");
     assert_eq!(place.foreign(&after, &before), ["build/out"]);
@@ -661,7 +661,7 @@ fn what_no_kept_checkpoint_needs_is_removed() {
     assert!(matches!(gone, CheckpointError::Gone { .. }), "{gone}");
     place.restore(&taken[2].1, &taken[1].1).unwrap();
     assert_eq!(place.read("f"), "two");
-    // What was removed can be kept again, although its stat is known.
+    // Removed content can be stored again although the file's stat is known.
     place.write("f", "one");
     assert_eq!(place.take(), taken[0].1);
     place.restore(&taken[0].1, &taken[1].1).unwrap();
@@ -689,7 +689,7 @@ fn the_oldest_go_first_when_there_is_too_much() {
     assert_eq!(place.read("f"), "c".repeat(10_000));
 }
 
-/// One change of a tree, which may not be possible.
+/// One change of a tree, which may be impossible to apply.
 #[derive(Debug, Clone)]
 enum Op {
     Write(PathBuf, u8, u32),
@@ -703,7 +703,7 @@ fn apply(root: &Path, op: &Op) {
     let _ = match op {
         Op::Write(path, content, mode) => {
             fs::write(root.join(path), [*content; 3]).and_then(|()| {
-                // Through a link to a directory it could be anything; only files have these modes.
+                // A link to a directory could lead anywhere; only files have these modes.
                 fs::set_permissions(root.join(path), fs::Permissions::from_mode(*mode))
             })
         }
@@ -749,7 +749,7 @@ proptest! {
         let (after, later) = (place.take(), place.tree());
         let changes = place.store.changes(&place.root(), &before, &after).unwrap();
         prop_assert_eq!(changes.is_empty(), tree == later);
-        // The first time it is killed somewhere.
+        // The first attempt is killed after some number of actions.
         ACTIONS_LEFT.set(Some(actions));
         let killed = catch_unwind(AssertUnwindSafe(|| place.restore(&after, &before)));
         ACTIONS_LEFT.set(None);

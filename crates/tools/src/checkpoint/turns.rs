@@ -1,7 +1,7 @@
-//! Which calls of which turns changed files: one small file for each turn, written before a call begins and when it has ended.
+//! Records of the calls that changed files: one small file for each turn, written before a call begins and after it has ended.
 //!
-//! A call has a checkpoint before it and one after it, not the turn as a whole: what somebody else changes between two calls is then known to be
-//! somebody else's. A process that dies in between leaves a call without an end, of which nobody knows what it did.
+//! Each call has a checkpoint before and after it, rather than the turn as a whole. Changes between two calls are therefore known to be external. If
+//! the process dies during a call, the call has no end, and its changes are unknown.
 
 use std::fs;
 use std::io;
@@ -23,19 +23,19 @@ use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
 const VERSION: u32 = 1;
-/// How long somebody who restores waits for calls that are about to end.
+/// How long a restore waits for calls that are about to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A turn whose calls change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangingTurn {
-    /// The session.
+    /// ID of the session.
     pub session_id: SessionId,
-    /// The turn.
+    /// ID of the turn.
     pub turn_id: TurnId,
 }
 
-/// What was kept of a turn.
+/// The record of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TurnRecord {
     version: u32,
@@ -43,44 +43,44 @@ pub(super) struct TurnRecord {
     pub(super) calls: Vec<CallRecord>,
 }
 
-/// One call.
+/// The record of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallRecord {
-    /// Tells it from the other calls of the turn: when it began, counted by what began and ended in the turn, whatever the clock says.
+    /// Position among the starts and ends of calls in the turn; independent of the clock. It identifies the call.
     number: u64,
     pub(super) environment: String,
     #[serde(with = "path_text")]
     pub(super) root: PathBuf,
-    /// When it began, in nanoseconds of the clock.
+    /// Start time, in nanoseconds since 1970.
     began: i64,
     pub(super) before: Before,
-    /// `None` while it runs. Where the process died meanwhile, what the next one found.
+    /// `None` while the call runs. If the process died meanwhile, the state that the next process found.
     pub(super) after: Option<CheckpointId>,
-    /// When it ended, counted as `number` is; records of earlier versions do not say it.
+    /// Position of the end, in the same sequence as `number`; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<u64>,
-    /// Whether the process died meanwhile: then nobody knows whether the call did all that differs.
+    /// Whether the process died during the call, so that the differences may not all be its changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_cut_off: bool,
-    /// Whether a call of another turn was at work there at the same time: then nobody knows who changed what.
+    /// Whether a call of another turn ran in the workspace at the same time, so that the author of a change is unknown.
     pub(super) is_shared: bool,
-    /// What it wrote by itself, where it is known to have done nothing else.
+    /// The files that it wrote, if it is known to have changed nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) own: Option<Vec<OwnWrite>>,
 }
 
-/// What was there before a call.
+/// The state before a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Before {
     Kept(CheckpointId),
-    /// Why there is no checkpoint.
+    /// The reason why there is no checkpoint.
     NotKept(String),
 }
 
 impl CallRecord {
-    /// Makes one of those calls of a turn that ran at the same time, such as a command in the background and what was done beside it: their
-    /// checkpoints hold the work of all of them. One of which nobody knows when it ended stays as it is.
+    /// Merges calls of a turn that ran at the same time, such as a background command and the calls during it: their checkpoints contain the changes
+    /// of all of them. A call without a known end is not merged.
     pub(super) fn merged(calls: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for call in calls {
@@ -100,12 +100,12 @@ impl CallRecord {
         merged
     }
 
-    /// Tells whether it may be at work, or has no end.
+    /// Returns whether the call is running or has no recorded end.
     fn is_open(&self) -> bool {
         matches!(self.before, Before::Kept(_)) && self.after.is_none()
     }
 
-    /// Returns the checkpoints that it needs.
+    /// Returns the checkpoints that the record refers to.
     fn needs(&self) -> impl Iterator<Item = (PathBuf, CheckpointId)> {
         let before = match &self.before {
             Before::Kept(id) => Some(id),
@@ -116,17 +116,17 @@ impl CallRecord {
     }
 }
 
-/// From when on everything is known, in nanoseconds of the clock.
+/// The times from which records are complete, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Known {
     version: u32,
-    /// Turns that began before may have made calls that were not recorded.
+    /// Turns that began earlier may have made unrecorded calls.
     pub(super) since: i64,
-    /// Records of turns that began before may have been removed.
+    /// Records of turns that began earlier may have been removed.
     pub(super) removed_until: i64,
 }
 
-/// Somebody who is at work in a workspace at this moment.
+/// A call or restore in progress in a workspace.
 #[derive(Debug)]
 pub(super) struct Active {
     id: u64,
@@ -136,19 +136,19 @@ pub(super) struct Active {
     is_shared: bool,
 }
 
-/// A call that changes files. Dropped without its end, nobody knows what it did.
+/// A call that changes files. If it is dropped without `end`, its changes are unknown.
 #[derive(Debug)]
 pub struct Changing {
     checkpoints: Checkpoints,
     at: Arc<ResolvedWorkspace>,
     turn: ChangingTurn,
     number: u64,
-    /// Whether what was there before is kept.
+    /// Whether a checkpoint was taken before the call.
     is_kept: bool,
     working: Working,
 }
 
-/// Says that somebody is at work, until it is dropped.
+/// Registers work in a workspace until it is dropped.
 #[derive(Debug)]
 pub(super) struct Working {
     checkpoints: Checkpoints,
@@ -172,15 +172,15 @@ impl Working {
 }
 
 impl Checkpoints {
-    /// Keeps what is there before a call of a turn. A workspace that cannot be kept is recorded as such; only a record that cannot be written is an
-    /// error, because the call would look as if it had never been.
+    /// Takes a checkpoint before a call of a turn. A failure to take it is recorded. Only a failure to write the record is an error, because the call
+    /// would otherwise leave no trace.
     pub fn begin(
         &self,
         at: Arc<ResolvedWorkspace>,
         turn: ChangingTurn,
     ) -> Result<Changing, CheckpointError> {
         let working = self.work(at.root_path(), Some(turn.turn_id));
-        // Nobody removes the checkpoint before the record names it.
+        // Prevents removal of the checkpoint until the record refers to it.
         let entered = self.enter();
         let before = match self.take_in(&entered, &at) {
             Ok(id) => Before::Kept(id),
@@ -221,7 +221,7 @@ impl Checkpoints {
         self.register(&mut lock(&self.shared.active), root, turn)
     }
 
-    /// Registers somebody who is at work, and tells others of it.
+    /// Registers a call or restore, and marks overlapping calls as shared.
     fn register(&self, active: &mut Vec<Active>, root: &Path, turn: Option<TurnId>) -> Working {
         let id = self.shared.next_active.fetch_add(1, Ordering::Relaxed);
         let mut is_shared = false;
@@ -243,7 +243,7 @@ impl Checkpoints {
         }
     }
 
-    /// Waits until nobody is at work in these workspaces, and takes them.
+    /// Waits until no work is in progress in these workspaces, and registers this work.
     pub(super) fn work_alone(&self, roots: &[&Path]) -> Result<Vec<Working>, CheckpointError> {
         let mut active = lock(&self.shared.active);
         let until = Instant::now() + PATIENCE;
@@ -269,7 +269,7 @@ impl Checkpoints {
         self.shared.directory.join("turns").join(name)
     }
 
-    /// Returns what was kept of a turn.
+    /// Returns the record of a turn.
     pub(super) fn record(&self, turn_id: TurnId) -> Result<Option<TurnRecord>, CheckpointError> {
         let path = self.record_path(turn_id);
         match fs::read(&path) {
@@ -309,7 +309,7 @@ impl Checkpoints {
         directory.join("known.json")
     }
 
-    /// Tells a store that calls are made from now on without being recorded, so that nobody takes them for no calls.
+    /// Marks a store as incomplete from now on, so that unrecorded calls are not mistaken for turns without changes.
     pub fn turn_off(directory: impl AsRef<Path>) -> io::Result<()> {
         match fs::remove_file(Self::known_path(directory.as_ref())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -317,7 +317,7 @@ impl Checkpoints {
         }
     }
 
-    /// Reads from when on everything is known; that is now, where nothing says so.
+    /// Reads the times from which records are complete; now, if there is no such file.
     pub(super) fn open_known(directory: &Path) -> io::Result<Known> {
         let path = Self::known_path(directory);
         let known = match fs::read(&path) {
@@ -337,7 +337,7 @@ impl Checkpoints {
         Ok(known)
     }
 
-    /// Removes the oldest turns when the store holds more than it may.
+    /// Removes the oldest turns if the store exceeds its limit.
     pub(super) fn prune(&self) -> Result<(), CheckpointError> {
         let limit = self.shared.limits.stored_bytes;
         let failed = CheckpointError::io("clean up", &self.shared.directory);
@@ -353,7 +353,7 @@ impl Checkpoints {
         let sweeping = self.sweeping();
         let _changing = lock(&self.shared.records);
         let records = self.records()?;
-        // A little less than it may hold, so that this is not done again at once.
+        // Prunes below the limit, so that the next call does not prune again.
         let kept = self.keep_newest(&sweeping, &needs(&records), limit / 5 * 4)?;
         let removed = &records[..records.len() - kept];
         let began = |(_, record): &(PathBuf, TurnRecord)| record.began();
@@ -372,13 +372,13 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Returns the records of all turns with their files, the oldest first, and behind them those that are at work.
+    /// Returns the records of all turns with their files: the oldest first, then turns with running calls.
     fn records(&self) -> Result<Vec<(PathBuf, TurnRecord)>, CheckpointError> {
         let directory = self.shared.directory.join("turns");
         let files = entries(&directory).map_err(CheckpointError::io("read", &directory))?;
         let mut records = Vec::new();
         for file in files {
-            // What cannot be read is left, and needs nothing.
+            // An unreadable record is not removed, and its checkpoints are not retained.
             let read = fs::read(file.path()).ok();
             if let Some(record) = read.and_then(|bytes| read_record(&bytes)) {
                 records.push((file.path(), record));
@@ -391,7 +391,7 @@ impl Checkpoints {
         Ok(records)
     }
 
-    /// Lists turns of which what was there before is kept, the newest first: at most so many.
+    /// Lists the newest turns with a checkpoint before their first call, newest first, at most `limit`.
     pub fn newest_turns(&self, limit: usize) -> Result<Vec<ChangingTurn>, CheckpointError> {
         let mut records = self.records()?;
         records.sort_by_key(|(_, record)| std::cmp::Reverse(record.began()));
@@ -405,14 +405,14 @@ impl Checkpoints {
         Ok(named.take(limit).collect())
     }
 
-    /// Returns the session of a turn of which what was there before is kept.
+    /// Returns the session of a turn that has a checkpoint before its first call.
     pub fn session_of(&self, turn_id: TurnId) -> Result<Option<SessionId>, CheckpointError> {
         let record = self.record(turn_id)?.filter(TurnRecord::is_kept);
         Ok(record.map(|record| record.session_id))
     }
 
-    /// Keeps what is there after the calls that an earlier process left without an end. It comes before any other call, once nothing of those
-    /// is at work any more. What cannot be kept is told in the log, and such a call stays without an end.
+    /// Takes checkpoints for calls that an earlier process left without an end. Call it before any other call, once no process of those calls is
+    /// running. A failure is logged, and the call stays without an end.
     pub fn end_cut_off_calls(&self, environments: &Environments) {
         let left = match self.records() {
             Ok(left) => left,
@@ -442,7 +442,7 @@ impl Checkpoints {
         }
     }
 
-    /// Removes what was kept of the turns of a session. A fork that shares them is told so when it goes back.
+    /// Removes the records of a session's turns. A fork that shares them gets an error when it undoes them.
     pub fn forget(&self, session_id: SessionId) -> Result<(), CheckpointError> {
         let sweeping = self.sweeping();
         let _changing = lock(&self.shared.records);
@@ -468,16 +468,16 @@ impl Checkpoints {
 }
 
 impl Changing {
-    /// Keeps what is there after the call. What goes wrong here is told in the log; then nobody knows what the call did.
+    /// Takes a checkpoint after the call. A failure is logged; the call's changes are then unknown.
     pub fn end(self) {
         self.end_with(None);
     }
 
-    /// The same for a call that did nothing but write these files.
+    /// Like `end`, for a call that only wrote these files.
     pub(crate) fn end_with(self, own: Option<Vec<OwnWrite>>) {
         let ended = match self.is_kept {
             true => self.keep_after(own),
-            // Without what was before, nobody needs what is there now.
+            // Without the state before, the state after is useless.
             false => Ok(()),
         };
         if let Err(error) = ended.and_then(|()| self.checkpoints.prune()) {
@@ -487,7 +487,7 @@ impl Changing {
     }
 
     fn keep_after(&self, own: Option<Vec<OwnWrite>>) -> Result<(), CheckpointError> {
-        // Nobody removes the checkpoint before the record names it.
+        // Prevents removal of the checkpoint until the record refers to it.
         let entered = self.checkpoints.enter();
         let after = self.checkpoints.take_in(&entered, &self.at)?;
         let how = match self.working.is_shared() {
@@ -499,24 +499,24 @@ impl Changing {
     }
 }
 
-/// How a call came to its end.
+/// How a call ended.
 #[derive(Debug)]
 enum End {
     Alone,
-    /// Others were at work meanwhile.
+    /// Calls of other turns ran at the same time.
     Beside {
         own: Option<Vec<OwnWrite>>,
     },
     CutOff,
 }
 
-/// Returns the count of what begins or ends next in a turn.
+/// Returns the next position in the turn's sequence of starts and ends.
 fn next_count(calls: &[CallRecord]) -> u64 {
     let counts = calls.iter().map(|call| call.ended.max(Some(call.number)));
     counts.max().flatten().map_or(0, |last| last + 1)
 }
 
-/// Records what was there after a call. One that changed nothing is forgotten.
+/// Records the state after a call. A call without changes is removed from the record.
 fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, how: End) {
     let Some(own) = calls.iter().position(|call| call.number == number) else {
         return;
@@ -539,25 +539,25 @@ fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, how: 
 }
 
 impl TurnRecord {
-    /// Tells whether what was there before its first call is kept.
+    /// Returns whether a checkpoint was taken before its first call.
     fn is_kept(&self) -> bool {
         let first = self.calls.first();
         first.is_some_and(|call| matches!(call.before, Before::Kept(_)))
     }
 
-    /// Returns when its first call began.
+    /// Returns the start time of its first call.
     fn began(&self) -> i64 {
         self.calls.first().map_or(0, |call| call.began)
     }
 }
 
-/// Returns the checkpoints that each of these turns needs.
+/// Returns the checkpoints that each of these turns refers to.
 fn needs(records: &[(PathBuf, TurnRecord)]) -> Vec<Needed> {
     let needs = |record: &TurnRecord| record.calls.iter().flat_map(CallRecord::needs).collect();
     records.iter().map(|(_, record)| needs(record)).collect()
 }
 
-/// Returns the turn of a record by the name of its file.
+/// Returns the turn ID in the file name of a record.
 fn turn_of_path(path: &Path) -> Option<TurnId> {
     let name = path.file_stem()?.to_str()?;
     Some(TurnId::from_uuid(name.parse().ok()?))
@@ -568,7 +568,7 @@ fn read_record(bytes: &[u8]) -> Option<TurnRecord> {
     (record.version == VERSION).then_some(record)
 }
 
-/// Tells whether two workspaces are one, or one lies in the other.
+/// Returns whether two workspaces are the same or one contains the other.
 fn overlap(a: &Path, b: &Path) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }

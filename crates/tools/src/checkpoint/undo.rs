@@ -1,4 +1,4 @@
-//! Taking back what turns did to files.
+//! Undo of the file changes of turns.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,43 +14,43 @@ use super::{CheckpointError, CheckpointId, Checkpoints, Entered, Restored, lock}
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
-/// A turn to take back.
+/// A turn to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoneTurn {
-    /// The turn.
+    /// ID of the turn.
     pub turn_id: TurnId,
-    /// When it began, in nanoseconds since 1970.
+    /// Start time of the turn, in nanoseconds since 1970.
     pub began: i64,
 }
 
-/// What becomes of calls that were cut off when a process died: nobody knows whether what differs is all their doing.
+/// How to treat calls that were cut off when a process died: the differences may not all be their changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CutOffCalls {
-    /// Nothing is touched if there are any.
+    /// Fails without touching a file if there are such calls.
     #[default]
     Refuse,
-    /// What differed when the next process began counts as theirs.
+    /// Attributes all differences found by the next process to them.
     TakeBack,
 }
 
-/// What was at a path before the first call that changed it, and after the last.
+/// The entry at a path before the first call that changed it, and after the last.
 struct Net {
     before: Option<Entry>,
     after: Option<Entry>,
 }
 
-/// The way back from calls of one workspace.
+/// The steps that undo the calls of one workspace.
 struct WayBack {
     steps: Vec<Step>,
-    /// What others changed between them.
+    /// Paths that something else changed during or between the calls.
     foreign: Vec<PathBuf>,
-    /// What differs since calls that were cut off.
+    /// Paths that differ since calls that were cut off.
     cut_off: Vec<PathBuf>,
 }
 
 impl Checkpoints {
-    /// Brings the files back to where they were before turns, which are named in their order. All or nothing: if somebody else changed what a turn
-    /// did, also in between, nothing is touched. Asked for once more, it does nothing.
+    /// Restores the files to their state before the given turns, which are in order. All or nothing: if something else changed the same files, even
+    /// in between, nothing is touched. Idempotent.
     pub fn undo(
         &self,
         environments: &Environments,
@@ -69,13 +69,13 @@ impl Checkpoints {
         }
         let roots: Vec<&Path> = by_root.keys().map(PathBuf::as_path).collect();
         let _working = self.work_alone(&roots)?;
-        // Nothing that a plan needs is removed before it is carried out.
+        // Prevents removal of content that the plan needs.
         let entered = self.enter();
         let mut plans = Vec::new();
         let mut foreign = Vec::new();
         let mut cut_off = Vec::new();
         for at in &workspaces {
-            // A call may have ended while it was waited for, so what was kept is read again.
+            // A call may have ended during the wait, so the record is read again.
             let mut calls = Vec::new();
             for turn in turns {
                 let of_turn = self.calls_of(*turn)?.into_iter();
@@ -107,7 +107,7 @@ impl Checkpoints {
         let known = *lock(&self.shared.known);
         let record = self.record(turn.turn_id)?;
         match record {
-            // Also where there is a record: an earlier one of the same turn may have been removed between two of its calls.
+            // Applies even if there is a record: an earlier record of the same turn may have been removed between two of its calls.
             _ if turn.began < known.since.max(known.removed_until) => {
                 Err(CheckpointError::NotKnown)
             }
@@ -116,7 +116,7 @@ impl Checkpoints {
         }
     }
 
-    /// Finds the way back from calls of one workspace.
+    /// Computes the steps that undo the calls of one workspace.
     fn way_back(
         &self,
         entered: &Entered<'_>,
@@ -128,7 +128,7 @@ impl Checkpoints {
         let mut cut_off = Vec::new();
         for (place, call) in calls.iter().enumerate() {
             let before = before(call)?;
-            // A call without an end did what came of it until somebody looked again, or somebody else did.
+            // The changes of a call without an end last until the next recorded state, or until now.
             let after = match (&call.after, calls.get(place + 1)) {
                 (Some(after), _) => after.clone(),
                 (None, Some(next)) => self::before(next)?.clone(),
@@ -167,7 +167,7 @@ impl Checkpoints {
                 net.after = after.get(path);
             }
         }
-        // What is as it was is not touched, whoever did it.
+        // Paths that are back in their initial state are not touched, whatever changed them.
         net.retain(|_, net| net.before != net.after);
         foreign.retain(|path| net.contains_key(path));
         cut_off.retain(|path| net.contains_key(path));
@@ -191,7 +191,7 @@ fn before(call: &CallRecord) -> Result<&CheckpointId, CheckpointError> {
     }
 }
 
-/// Opens the workspace of calls, by the environment in which they were made or another one that is there now.
+/// Opens the workspace of calls, through the environment of the calls or another one that now has this root.
 pub(super) fn resolved(
     environments: &Environments,
     root: &Path,

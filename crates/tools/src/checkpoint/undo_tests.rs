@@ -1,4 +1,4 @@
-//! An undo over several roots is done in all of them or in none.
+//! An undo across several roots is executed in all of them or in none.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,7 +84,7 @@ impl TwoRoots {
             .undo(&self.environments, &turns, CutOffCalls::Refuse)
     }
 
-    /// The process ends and another one begins.
+    /// Simulates a restart of the process.
     fn restart(&mut self) {
         self.store = open(self.directory.path());
         self.store.finish_restores(&self.environments);
@@ -110,7 +110,7 @@ fn an_undo_that_fails_anywhere_changes_no_root() {
         }
         undone.unwrap_err();
         assert_eq!(roots.trees(), roots.after, "failed at action {actions}");
-        // The cause is gone, and the same undo succeeds.
+        // Once the cause is gone, the same undo succeeds.
         roots.undo().unwrap();
         assert_eq!(roots.trees(), roots.before);
     }

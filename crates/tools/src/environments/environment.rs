@@ -1,4 +1,4 @@
-//! One environment.
+//! An environment and its policy.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use windlass_process::{Hidden, Network};
 use super::EnvironmentError;
 use crate::workspace::ResolvedWorkspace;
 
-/// Whether commands may run where nothing can confine them.
+/// Whether commands may run if no confinement works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unconfined {
-    /// They are refused.
+    /// Commands are refused.
     #[default]
     Refuse,
-    /// They run with all rights of the host's process.
+    /// Commands run with all rights of the host's process.
     Allow,
 }
 
-/// What may be done in an environment. It narrows what a turn allows, and never widens it.
+/// Permissions in an environment. The policy restricts a turn's permissions and never extends them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
@@ -28,14 +28,14 @@ pub struct Policy {
     pub write: bool,
     /// Whether commands may run.
     pub shell: bool,
-    /// What commands may reach over the network.
+    /// Network access of commands.
     pub network: Network,
     /// Whether commands may run without a sandbox.
     pub unconfined: Unconfined,
 }
 
 impl Default for Policy {
-    /// Files and confined commands, without a network.
+    /// Allows file changes and confined commands, without a network.
     fn default() -> Self {
         Self {
             write: true,
@@ -47,7 +47,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Looking only: nothing is changed and no command runs.
+    /// A policy for reading only: no changes and no commands.
     #[must_use]
     pub fn read_only() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// Returns what is left when a turn allows less.
+    /// Returns the policy restricted by a turn's permissions.
     #[must_use]
     pub fn narrowed(self, turn: Option<&TurnEnvironment>) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Policy {
         }
     }
 
-    /// Names the tools that could only refuse under this policy, so that a turn need not offer them.
+    /// Returns the names of tools whose every call this policy refuses, so that a turn need not offer them.
     #[must_use]
     pub fn idle_tools(self) -> Vec<&'static str> {
         let writers: &[_] = if self.write { &[] } else { &["edit", "write"] };
@@ -88,7 +88,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Names an existing directory. Symbolic links in its path are resolved once, here.
+    /// Creates an environment for an existing directory. Symbolic links in its path are resolved once, here.
     pub fn new(
         id: impl Into<String>,
         root: impl AsRef<Path>,
@@ -106,7 +106,7 @@ impl Environment {
         Ok(Self::stored(id, resolved, policy))
     }
 
-    /// Names a directory whose path was resolved before, such as when it was stored. If it is gone by now, turns are told.
+    /// Creates an environment for a path that was resolved earlier, such as before it was stored. If the directory is gone, turns fail with an error.
     pub fn stored(id: impl Into<String>, root: impl Into<PathBuf>, policy: Policy) -> Self {
         Self {
             id: id.into(),
@@ -115,26 +115,24 @@ impl Environment {
         }
     }
 
-    /// Returns its name.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns its directory, links resolved.
+    /// Returns the root directory, with links resolved.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns what may be done in it.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// Checks a directory to work in, and returns where it really is. `cwd` is absolute or relative to the root. What the
-    /// host hides is refused by [`Environments::resolve`](super::Environments::resolve), which knows of it.
+    /// Checks a working directory and returns its real path. `cwd` is absolute or relative to the root. Hidden directories are refused by
+    /// [`Environments::resolve`](super::Environments::resolve), which has the list.
     pub fn check_cwd(&self, cwd: &Path) -> Result<PathBuf, EnvironmentError> {
         let opened = ResolvedWorkspace::open(self, cwd, self.policy, Hidden::default())?;
         Ok(opened.cwd())

@@ -1,4 +1,4 @@
-//! Why a turn cannot work in an environment.
+//! Errors of opening an environment for a turn.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,65 +11,62 @@ pub enum EnvironmentError {
         "environment_not_found: the turn names no environment and the host has no default; start the turn with one"
     )]
     NoneNamed,
-    /// There is no such environment, or no longer.
+    /// The environment does not exist, or was removed.
     #[error(
         "environment_not_found: there is no environment `{id}`; it was removed or never registered"
     )]
     NotFound {
-        /// What was named.
+        /// ID of the missing environment.
         id: String,
     },
-    /// The root of an environment is no directory.
+    /// The root of an environment is not a directory.
     #[error(
         "the root of an environment must be an existing directory: {}: {source}",
         root.display()
     )]
     RootNotFound {
-        /// The root as it was given.
+        /// The root as given.
         root: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The directory to work in is not inside of the root.
+    /// The working directory is outside the root.
     #[error(
         "cwd_outside_root: {} lies outside of the root of environment `{id}`; choose a directory inside of it",
         cwd.display()
     )]
     CwdOutsideRoot {
-        /// The environment.
         id: String,
-        /// What was asked for.
+        /// The working directory as given.
         cwd: PathBuf,
     },
-    /// The directory to work in is the host's own.
+    /// The working directory is hidden by the host.
     #[error(
         "cwd_outside_root: {} lies where the program that runs these tools keeps its own data or keys, which are out of their \
          reach; give environment `{id}` another directory",
         path.display()
     )]
     Hidden {
-        /// The environment.
         id: String,
-        /// What was asked for.
+        /// The directory as given.
         path: PathBuf,
     },
-    /// The directory to work in is missing or no directory.
+    /// The working directory does not exist or is not a directory.
     #[error(
         "cwd_not_found: there is no directory {} in environment `{id}`: {source}",
         cwd.display()
     )]
     CwdNotFound {
-        /// The environment.
         id: String,
-        /// What was asked for.
+        /// The working directory as given.
         cwd: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl EnvironmentError {
-    /// Returns the stable name of the error.
+    /// Returns the stable error code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Named root directories, what may be done in them, and where a turn works.
+//! Named root directories with their policies, and the working directory of a turn.
 
 mod environment;
 mod error;
@@ -15,9 +15,9 @@ pub use error::EnvironmentError;
 use crate::checkpoint::Checkpoints;
 use crate::outputs::Outputs;
 use crate::workspace::ResolvedWorkspace;
-use windlass_process::{Hidden, HiddenPaths, open_to_look};
+use windlass_process::{Hidden, ProtectedPaths, open_to_look};
 
-/// The environments that tools may work in. A cheap handle: all clones show the same, whoever changes it.
+/// The environments that tools may work in. A cheap handle: all clones share changes.
 #[derive(Debug, Clone, Default)]
 pub struct Environments {
     shared: Arc<RwLock<Registry>>,
@@ -26,28 +26,28 @@ pub struct Environments {
 #[derive(Debug, Default)]
 struct Registry {
     by_id: BTreeMap<String, Arc<Environment>>,
-    /// Where a turn works that names no environment.
+    /// The environment of turns that name none.
     default: Option<String>,
-    /// What no tool may touch, wherever it lies.
-    hidden: HiddenPaths,
-    /// Where is kept what calls change, if it is.
+    /// Paths that no tool may access, wherever they are.
+    hidden: ProtectedPaths,
+    /// Store of checkpoints, if enabled.
     checkpoints: Option<Checkpoints>,
-    /// Where is kept what is too long to show, if it is.
+    /// Store of outputs that are too long to show, if enabled.
     outputs: Option<Outputs>,
-    /// Skills of repositories that no model is told of, by name.
+    /// Names of repository skills that are not offered to a model.
     skills_off: Arc<BTreeSet<String>>,
-    /// How often that place was changed.
+    /// Number of times the output store was replaced.
     outputs_revision: u64,
 }
 
 impl Environments {
-    /// Makes a registry without environments.
+    /// Creates a registry without environments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a registry with one environment, in which turns work that name none.
+    /// Creates a registry with one environment, which is the default.
     #[must_use]
     pub fn with_default(environment: Environment) -> Self {
         let environments = Self::new();
@@ -59,64 +59,62 @@ impl Environments {
         environments
     }
 
-    /// Adds an environment; the same id replaces. Calls that run keep what they began with.
+    /// Adds an environment, or replaces the one with the same ID. Running calls continue with the previous one.
     pub fn put(&self, environment: Environment) {
         let id = environment.id().to_owned();
         self.change(|registry| registry.by_id.insert(id, Arc::new(environment)));
     }
 
-    /// Removes an environment; tells whether there was one.
+    /// Removes an environment. Returns whether it existed.
     pub fn remove(&self, id: &str) -> bool {
         self.change(|registry| registry.by_id.remove(id)).is_some()
     }
 
-    /// Returns an environment.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<Environment>> {
         self.look(|registry| registry.by_id.get(id).cloned())
     }
 
-    /// Returns all environments, ordered by id.
+    /// Returns all environments, ordered by ID.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Environment>> {
         self.look(|registry| registry.by_id.values().cloned().collect())
     }
 
-    /// Keeps a file or directory of the host from all tools, in all environments, also in those that come later: files
-    /// tools refuse it by whatever name it is reached, and commands do not see it. Hosts hide where they keep their data.
+    /// Hides a file or directory of the host from all tools, in all current and future environments: file tools refuse it under any name, and
+    /// commands do not see it. Hosts hide their data directories.
     ///
-    /// It need not exist yet; a command that runs while it is made can see it, though, so make it first. A second name of
-    /// one of its files (a hard link) is known to files tools and not to commands.
+    /// The path need not exist yet, but a command that is running while it is created can see it, so create it first. File tools recognize further
+    /// hard links of its files; commands can still read them.
     pub fn hide(&self, path: impl AsRef<Path>) {
         self.change(|registry| registry.hidden.add(path.as_ref()));
     }
 
-    /// Hides the usual places of keys and passwords in a home directory.
+    /// Hides the usual locations of keys and passwords in a home directory.
     pub fn hide_keys_of(&self, home: impl AsRef<Path>) {
         self.change(|registry| registry.hidden.add_keys_of(home.as_ref()));
     }
 
-    /// Tells whether a directory is hidden or lies below what is, so that no tool can work there. One that cannot be
-    /// opened is told as an error.
+    /// Returns whether a directory is hidden or below a hidden one, so that no tool can work there. Returns an error if it cannot be opened.
     ///
-    /// This touches the disk: call it where blocking does no harm.
+    /// Blocks on disk I/O: call it from a blocking thread.
     pub fn hides(&self, directory: impl AsRef<Path>) -> std::io::Result<bool> {
         let opened = open_to_look(directory.as_ref())?;
         self.hidden().covers(opened)
     }
 
-    /// Keeps from now on what calls change in the environments, so that it can be taken back. The store must be hidden.
+    /// Enables checkpoints of changes by calls, so that they can be undone. The store must be hidden.
     pub fn keep_checkpoints(&self, checkpoints: Checkpoints) {
         self.change(|registry| registry.checkpoints = Some(checkpoints));
     }
 
-    /// Returns where is kept what calls change, if it is.
+    /// Returns the store of checkpoints, if enabled.
     #[must_use]
     pub fn checkpoints(&self) -> Option<Checkpoints> {
         self.look(|registry| registry.checkpoints.clone())
     }
 
-    /// Keeps from now on the whole of outputs that are too long to show, so that a model can look into them. The store must be hidden.
+    /// Enables storage of outputs that are too long to show, so that a model can read them. The store must be hidden.
     pub fn keep_outputs(&self, outputs: Outputs) {
         self.change(|registry| {
             registry.outputs = Some(outputs);
@@ -124,37 +122,37 @@ impl Environments {
         });
     }
 
-    /// Names the place where outputs are kept, as long as it stays the same.
+    /// Returns a number that identifies the current output store.
     pub(crate) fn outputs_revision(&self) -> u64 {
         self.look(|registry| registry.outputs_revision)
     }
 
-    /// Returns where is kept what is too long to show, if it is.
+    /// Returns the store of long outputs, if enabled.
     #[must_use]
     pub fn outputs(&self) -> Option<Outputs> {
         self.look(|registry| registry.outputs.clone())
     }
 
-    /// Says which skills of repositories no model is told of from now on, by name.
+    /// Sets the names of repository skills that are not offered to a model from now on.
     pub fn switch_skills_off(&self, names: BTreeSet<String>) {
         self.change(|registry| registry.skills_off = Arc::new(names));
     }
 
-    /// Returns the skills of repositories that no model is told of, by name.
+    /// Returns the names of repository skills that are not offered to a model.
     #[must_use]
     pub fn skills_off(&self) -> Arc<BTreeSet<String>> {
         self.look(|registry| Arc::clone(&registry.skills_off))
     }
 
-    /// Finds out what is hidden at this moment.
+    /// Determines which paths are hidden at this moment.
     pub(crate) fn hidden(&self) -> Hidden {
         let paths = self.look(|registry| registry.hidden.clone());
         paths.look()
     }
 
-    /// Opens what a turn works in. A turn that names nothing works in the root of the default environment.
+    /// Opens the workspace of a turn. A turn that names no environment works in the root of the default one.
     ///
-    /// This touches the disk: call it where blocking does no harm.
+    /// Blocks on disk I/O: call it from a blocking thread.
     pub fn resolve(
         &self,
         turn: Option<&TurnEnvironment>,
@@ -171,7 +169,7 @@ impl Environments {
         ResolvedWorkspace::open(&environment, cwd, policy, self.hidden())
     }
 
-    /// Returns where a turn works and what it may do there, without opening it; nothing where no environment is named.
+    /// Returns the environment of a turn and its permissions there, without opening it; `None` if the turn names none and there is no default.
     #[cfg(feature = "web")]
     pub(crate) fn policy_of(
         &self,

@@ -1,15 +1,15 @@
-//! What a change did, as a unified diff.
+//! The unified diff of a change.
 
 use std::time::Duration;
 
 use similar::{Algorithm, TextDiff};
 
-/// How much of a diff is shown.
+/// Maximum size of the shown diff.
 const MAX_DIFF_BYTES: usize = 16 * 1024;
-/// How long the shortest diff is looked for; after that a longer one does.
+/// Time to search for the shortest diff; after that a longer one is used.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Returns the diff between two texts, cut at a line where it is too long, with the number of lines added and removed.
+/// The diff between two texts, truncated at a line if it is too long, with the number of lines added and removed.
 pub(super) struct Diff {
     pub(super) text: String,
     pub(super) added: usize,
@@ -31,7 +31,7 @@ impl Diff {
                 added += new.len();
             }
         }
-        // A name may hold line ends, which would look like lines of the diff.
+        // A name can contain newlines, which would look like lines of the diff.
         let path = path.replace(char::is_control, "\u{fffd}");
         let mut text = diff
             .unified_diff()

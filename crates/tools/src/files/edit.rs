@@ -1,4 +1,4 @@
-//! `edit`: replaces an exact piece of a text file.
+//! `edit`: replaces an exact text in a file.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl FileTool for Edit {
             &["path", "old_string", "new_string"],
         )
     }
-    /// Made again, an edit may find what it put there itself: it is not repeated in silence.
+    /// Not repeated automatically: a repeated edit could match its own replacement.
     fn hints() -> ToolHints {
         changes(SideEffectClass::AtMostOnce)
             .with_destructive(true)
@@ -64,7 +64,7 @@ impl FileTool for Edit {
     }
 }
 
-/// Returns the text with its pieces replaced, and how many there were.
+/// Returns the text with its matches replaced, and the number of matches.
 fn replaced(text: &str, args: &Args) -> Result<(String, usize), FileError> {
     let Args {
         path,
@@ -83,7 +83,7 @@ fn replaced(text: &str, args: &Args) -> Result<(String, usize), FileError> {
         return match text.matches(old.as_str()).count() {
             0 => refuse(no_match(text, args)),
             count => {
-                // Many small pieces may become large ones.
+                // Many small matches may be replaced by large texts.
                 let bytes = (text.len() - count * old.len()) as u64;
                 let bytes = bytes.saturating_add((count as u64).saturating_mul(new.len() as u64));
                 match bytes <= MAX_CHANGED_BYTES {
@@ -117,7 +117,7 @@ fn no_match(text: &str, args: &Args) -> String {
     format!("`old_string` has 0 matches in {path}; {hint}")
 }
 
-/// Counts every place where the text begins, overlapping ones too: `aa` is not unique in `aaa`.
+/// Counts every occurrence, including overlapping ones: `aa` is not unique in `aaa`.
 fn occurrences(text: &str, piece: &str) -> usize {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let (mut count, mut from) = (0, 0);
@@ -140,7 +140,7 @@ mod tests {
             new_string: "y".repeat(1 << 20),
             replace_all: true,
         };
-        // 16 TiB, were it made.
+        // The result would have 16 TiB.
         let refused = replaced(&"x".repeat(1 << 24), &args);
         let Err(FileError::TooLarge { bytes, .. }) = refused else {
             panic!("{:?}", refused.map(|(text, _)| text.len()));

@@ -1,4 +1,4 @@
-//! `glob`: files whose path fits a pattern.
+//! `glob`: files whose path matches a pattern.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use windlass_core::tools::ToolHints;
 use crate::tool::{Call, FileTool, object, reads, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace, Visited, Walk};
 
-/// How many files are shown.
+/// Maximum number of files shown.
 const MAX_SHOWN: usize = 500;
 
 pub(super) struct Glob;
@@ -68,7 +68,7 @@ impl FileTool for Glob {
     }
 }
 
-/// Reads a pattern. Without a `/` it stands for names at any depth.
+/// Parses a pattern. Without a `/` it matches names at any depth.
 pub(super) fn matcher(what: &'static str, pattern: &str) -> Result<GlobMatcher, FileError> {
     let refused = |why: String| FileError::Pattern { what, why };
     check_pattern(pattern).map_err(|error| refused(error.to_string()))?;

@@ -24,9 +24,9 @@ use pattern::Pattern;
 const DEFAULT_SHOWN: usize = 100;
 const MAX_SHOWN: usize = 500;
 const MAX_CONTEXT: usize = 10;
-/// How much of a line is shown.
+/// Maximum number of characters shown of a line.
 const MAX_LINE_CHARS: usize = 300;
-/// How many bytes of lines are shown, so that the result is not cut by others.
+/// Maximum size of the shown lines, below the limit at which results are truncated elsewhere.
 const MAX_SHOWN_BYTES: usize = 40 * 1024;
 /// Larger files are not searched.
 const MAX_SEARCHED_BYTES: u64 = 8 * 1024 * 1024;
@@ -95,7 +95,7 @@ impl FileTool for Grep {
                     cancelled: &call.cancelled,
                 };
                 let end = tree.search(&search, &mut found)?;
-                // Where a search stops early, how far the walk was ahead of it is nobody's business.
+                // If the search stops early, the limits of the walk do not matter.
                 end.remark().filter(|_| !found.is_cut)
             }
             Err(error) => return Err(error),
@@ -104,25 +104,25 @@ impl FileTool for Grep {
     }
 }
 
-/// What is searched for, and how much of it is shown.
+/// The pattern of a search and its limits.
 struct Search {
     pattern: Pattern,
     glob: Option<GlobMatcher>,
     context: usize,
     limit: usize,
-    /// The secrets that may not be shown.
+    /// Secrets to mask.
     places: Option<Arc<dyn SecretPlaces>>,
 }
 
-/// What a file came to.
+/// The result of searching a file.
 enum Searched {
-    /// It cannot be read, or is no text.
+    /// The file is unreadable or not text.
     LeftOut,
     TooLarge,
     Text(Hits),
 }
 
-/// The first lines of a file that match: as many as would be shown if there were no other files.
+/// The first matching lines of a file: as many as would be shown if there were no other files.
 #[derive(Default)]
 struct Hits {
     shown: Vec<Hit>,
@@ -147,13 +147,12 @@ impl Search {
         })
     }
 
-    /// Tells whether a file is to be searched, by its path below the start.
+    /// Returns whether a file matches the filter, by its path below the start.
     fn wants(&self, path: &Path, start: &Path) -> bool {
         let below = path.strip_prefix(start).unwrap_or(path);
         self.glob.as_ref().is_none_or(|glob| glob.is_match(below))
     }
 
-    /// Searches a file.
     fn file(
         &self,
         shown: impl FnOnce() -> String,
@@ -168,7 +167,7 @@ impl Search {
         }
     }
 
-    /// Searches an output that was too long to show.
+    /// Searches a stored output.
     fn output(&self, path: &str, output: OpenFile, limit: u64) -> Result<Searched, FileError> {
         let bytes = output.bytes(limit);
         let bytes = bytes.map_err(|error| FileError::io("read", path.to_owned(), error))?;
@@ -187,11 +186,11 @@ impl Search {
             return hits;
         }
         let path = shown();
-        // Before lines are cut and taken apart: half of a secret has no mask. It is searched as it is.
+        // Masks secrets before lines are truncated and split, because half of a secret would not be recognized. The search uses the masked text.
         let masked = secrets::masked(self.places.as_deref(), text.as_bytes());
         let masked = String::from_utf8_lossy(&masked);
         let mut lines = text.lines().zip(masked.lines()).enumerate();
-        // A file may have as many lines as bytes: none are kept but those around.
+        // A file may have as many lines as bytes, so only the context lines are buffered.
         let mut before = VecDeque::with_capacity(self.context + 1);
         while let Some((index, (searched, line))) = lines.next() {
             if self.pattern.is_in_line(searched) {
@@ -238,7 +237,7 @@ impl Search {
     }
 }
 
-/// What all files came to, in their order.
+/// The results of all files, in order.
 #[derive(Default)]
 struct Found {
     matches: Vec<Value>,
@@ -249,7 +248,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds the next file; breaks when no more is shown.
+    /// Adds the next file; breaks when the limit is reached.
     fn add(&mut self, file: Searched, search: &Search) -> ControlFlow<()> {
         let hits = match file {
             Searched::LeftOut => return ControlFlow::Continue(()),

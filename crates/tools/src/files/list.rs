@@ -1,4 +1,4 @@
-//! `list`: what is in a directory.
+//! `list`: the entries of a directory.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use windlass_core::tools::ToolHints;
 use crate::tool::{Call, FileTool, object, reads, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace, is_temporary};
 
-/// How many entries are shown.
+/// Maximum number of entries shown.
 const MAX_SHOWN: usize = 500;
 
 pub(super) struct List;
@@ -46,13 +46,13 @@ impl FileTool for List {
         }
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         let count = entries.len();
-        // What vanishes meanwhile is left out.
+        // Entries that disappear meanwhile are omitted.
         let shown = entries
             .into_iter()
             .take(MAX_SHOWN)
             .filter_map(|(name, entry)| {
                 let metadata = entry.metadata().ok()?;
-                // Of something that is mounted there, only now it is known.
+                // A mount point can be recognized as hidden only by its metadata.
                 if at.hidden().is_hidden(&metadata) {
                     return None;
                 }

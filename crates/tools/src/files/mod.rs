@@ -1,4 +1,4 @@
-//! Files of an environment: read, write, edit, list, glob, grep.
+//! File tools of an environment: read, write, edit, list, glob, grep.
 
 mod diff;
 mod edit;
@@ -9,24 +9,22 @@ mod read;
 mod write;
 
 use async_trait::async_trait;
-use serde_json::Value;
 use windlass_core::capabilities::{Capability, RiskLevel};
 use windlass_core::tools::{Tool, ToolPolicy};
-use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::SessionId;
 
-use crate::approval::Approval;
+use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
 use crate::tool::boxed;
 
-/// The files of the turn's environment.
+/// The capability `files`: tools for the files of the turn's environment.
 #[derive(Debug, Clone)]
 pub struct FilesCapability {
     environments: Environments,
 }
 
 impl FilesCapability {
-    /// Works in these environments.
+    /// Creates the capability for these environments.
     #[must_use]
     pub fn new(environments: Environments) -> Self {
         Self { environments }
@@ -62,24 +60,9 @@ impl Capability for FilesCapability {
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::Medium
     }
-    fn config_schema(&self) -> Option<Value> {
-        Some(Approval::schema())
-    }
-    fn validate_config(&self, config: &Value) -> Result<(), String> {
-        Approval::of(config).map(drop)
-    }
-    fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
-        self.environments.get(&environment.environment_id).is_some()
-    }
+    approvable_tools!();
     fn tools_revision(&self) -> Option<u64> {
         Some(0)
-    }
-    fn tools(&self) -> Vec<Box<dyn Tool>> {
-        self.tools_for(Approval::Ask)
-    }
-    fn tools_with_config(&self, config: &Value) -> Vec<Box<dyn Tool>> {
-        // What cannot be read was refused before; here it asks rather than not.
-        self.tools_for(Approval::of(config).unwrap_or_default())
     }
     async fn session_removed(&self, session_id: SessionId) {
         let Some(outputs) = self.environments.outputs() else {

@@ -14,13 +14,13 @@ use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
 
 const DEFAULT_LINES: usize = 1000;
 const MAX_LINES: usize = 5000;
-/// How many bytes of lines are shown, so that the result is not cut by others.
+/// Maximum size of the shown lines, below the limit at which results are truncated elsewhere.
 const MAX_SHOWN_BYTES: usize = 40 * 1024;
-/// How much of a line is shown.
+/// Maximum size shown of a line.
 const MAX_LINE_BYTES: usize = 4 * 1024;
-/// How much of a file is gone through to find and count its lines.
+/// Maximum number of bytes scanned to find and count the lines.
 const MAX_SCANNED_BYTES: u64 = 64 * 1024 * 1024;
-/// How much is looked at before anything is shown, to tell text from other bytes.
+/// Number of bytes examined to distinguish text from binary data before anything is shown.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(super) struct Read;
@@ -65,7 +65,7 @@ impl FileTool for Read {
         let mut source =
             BufReader::with_capacity(BUFFER_BYTES, opened.file.take(MAX_SCANNED_BYTES));
         let failure = |error| at.failure("read", &path, error);
-        // Whatever a command printed was shown as text, so the rest of it is too.
+        // The output of a command was already shown as text, so the rest is too.
         if !is_output && is_binary(source.fill_buf().map_err(failure)?) {
             return Err(FileError::Binary { path: shown, bytes });
         }
@@ -79,14 +79,14 @@ impl FileTool for Read {
     }
 }
 
-/// Some lines of a file, gathered while the whole of it passes by.
+/// Selected lines, collected while the whole file is read.
 struct Lines {
     first: usize,
     wanted: usize,
-    /// How many lines have begun.
+    /// Number of lines that have begun.
     seen: usize,
     at_line_start: bool,
-    /// How many bytes of the present line were kept.
+    /// Number of bytes collected of the current line.
     kept_of_line: usize,
     kept: Vec<u8>,
     last: usize,
@@ -123,7 +123,7 @@ impl Lines {
         }
     }
 
-    /// Takes a piece of a line; the end of the line is its last byte, if at all.
+    /// Processes a piece of a line; only its last byte can be a newline.
     fn take(&mut self, piece: &[u8]) {
         if self.at_line_start {
             self.seen += 1;

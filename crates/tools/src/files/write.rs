@@ -1,4 +1,4 @@
-//! `write`: puts a text into a file.
+//! `write`: writes a text file.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl FileTool for Write {
         let path = at.shown(&written.path);
         let result =
             json!({ "path": path, "bytes": written.after.len(), "created": written.is_new });
-        // A new file is what the call says; a diff would only say it again.
+        // The content of a new file is in the call already, so a diff would only repeat it.
         let Some(before) = written.before.filter(|before| *before != written.after) else {
             return Ok(result);
         };

@@ -1,4 +1,4 @@
-//! What a call came to, within bounds.
+//! Converts a server's answer to a tool result, within limits.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use windlass_core::bounds::{is_shallow, json_bytes, lines, one_line};
 use windlass_core::tools::{ToolExecutionResult, ToolResultImage};
 
-/// How many bytes of text an answer may have.
+/// Maximum size of an answer's text in bytes.
 const MAX_TEXT: usize = 1024 * 1024;
-/// How many bytes an image may have, as base64.
+/// Maximum size of an image in base64 characters.
 const MAX_IMAGE: usize = 5 * 1024 * 1024 * 4 / 3 + 4;
-/// How many images an answer may have.
+/// Maximum number of images in an answer.
 const MAX_IMAGES: usize = 8;
-/// How many bytes of something that is neither text nor image are shown, as base64.
+/// Maximum number of base64 characters shown of content that is neither text nor an image.
 const MAX_BLOB: usize = 64 * 1024;
-/// The images that models read.
+/// The image types that models accept.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 #[derive(Default)]
@@ -25,13 +25,13 @@ struct Answer {
     is_cut: bool,
 }
 
-/// Makes the result of a call from what the server answered.
+/// Converts the server's answer to the result of the call.
 pub(super) fn of(result: CallToolResult) -> ToolExecutionResult {
     let mut answer = Answer::default();
     for block in result.content {
         answer.take(block);
     }
-    // Servers say the same as text beside it, for those who read no structure.
+    // Servers repeat the structured content as text for clients that do not read structures.
     let structure = result
         .structured_content
         .filter(|value| answer.text.is_empty() && !value.is_null());

@@ -1,8 +1,8 @@
-//! One server that was reached.
+//! A connection to one server.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
@@ -22,39 +22,40 @@ use windlass_process::Output;
 use super::definition::Offered;
 use super::flood::Flood;
 use super::handler::Handler;
+use crate::lock::lock;
 
-/// How many tools a server may offer.
+/// Maximum number of tools of a server.
 const MAX_TOOLS: usize = 128;
-/// On how many pages.
+/// Maximum number of pages of its list.
 const MAX_PAGES: usize = 32;
-/// How many remarks about left out tools are kept.
+/// Maximum number of remarks about omitted tools.
 const MAX_REMARKS: usize = 8;
-/// How much of what a server says of a failure is shown.
+/// Maximum number of bytes shown of a server's error message.
 const MAX_ERROR: usize = 4 * 1024;
-/// How long is waited for the last words of a program.
+/// How long to wait for the remaining stderr output of a program that ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often the progress of a call is told at most.
+/// Minimum interval between progress reports of a call.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
-/// How often in all.
+/// Maximum number of progress reports of a call.
 const MAX_PROGRESS: usize = 400;
 
-/// What a server offers.
+/// The tools of a server.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Listed {
     pub(super) tools: Vec<Offered>,
-    /// What was left out, and why.
+    /// Tools that were omitted, with the reasons.
     pub(super) remarks: Vec<String>,
 }
 
 struct Kept {
-    /// What the server offers, or why that is not known.
+    /// The tools of the server, or the error of listing them.
     listed: Result<Arc<Listed>, String>,
     at: Instant,
-    /// How often the list had changed when it was asked for.
+    /// Value of the change counter when the list was requested.
     changes: u64,
 }
 
-/// One server that was reached.
+/// A connection to one server.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
     service: Mutex<Option<RunningService<RoleClient, Arc<Handler>>>>,
@@ -64,17 +65,17 @@ pub(super) struct Connection {
     list: tokio::sync::Mutex<Option<Kept>>,
 }
 
-/// How long something may take.
+/// Time limits of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    /// Without a word.
+    /// Maximum time without a message from the server.
     pub(super) silence: Duration,
-    /// Whatever is said.
+    /// Maximum total time, whatever the server sends.
     pub(super) total: Duration,
 }
 
 impl Connection {
-    /// Greets a server.
+    /// Initializes the protocol with a server.
     pub(super) async fn greet<T, E, A>(
         transport: T,
         client_name: &str,
@@ -107,28 +108,23 @@ impl Connection {
         !self.peer.is_transport_closed() && self.flood.over().is_none()
     }
 
-    /// Says why it is over.
+    /// Returns why the connection ended.
     pub(super) async fn end(&self) -> String {
         let why = self.flood.over();
         let why = why.unwrap_or_else(|| "the connection is closed".to_owned());
         with_complaints(&why, self.complaints.as_deref()).await
     }
 
-    /// Ends it, and waits until its program is gone.
+    /// Closes the connection and waits until the server's program is gone.
     pub(super) async fn close(&self) {
-        let service = {
-            self.service
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
-        };
+        let service = lock(&self.service).take();
         if let Some(service) = service {
             let _ = service.cancel().await;
         }
     }
 
-    /// Returns what the server offers; it is asked again when it said that this changed, or when the list is old. Those who ask at the same time
-    /// wait for one answer, and a failure is kept as long as a list. Who offers the same as before gets the very same list.
+    /// Returns the tools of the server. They are listed again after a change notification or when the cached list has expired. Concurrent callers
+    /// share one request, and an error is cached as long as a list. An unchanged list is the same `Arc`.
     pub(super) async fn listed(
         &self,
         kept_for: Duration,
@@ -224,7 +220,7 @@ impl Connection {
         Ok(listed)
     }
 
-    /// Calls a tool. When the future is dropped, the server is told that nobody waits.
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -258,7 +254,7 @@ impl Connection {
             tokio::select! {
                 biased;
                 answer = &mut answer => break answer,
-                // One over HTTP would be waited for as long as it may take.
+                // Over HTTP, the call would otherwise wait until its time limit.
                 () = self.flood.ended() => break Err(ServiceError::TransportClosed),
                 Some(remark) = progress.recv() => {
                     if told < MAX_PROGRESS && Instant::now() >= next {
@@ -295,10 +291,10 @@ impl Connection {
     }
 }
 
-/// A call that is under way.
+/// A call in progress.
 struct OpenCall<'a> {
     connection: &'a Connection,
-    /// None when the answer is there.
+    /// `None` once the answer has arrived.
     id: Option<RequestId>,
     token: ProgressToken,
 }
@@ -322,7 +318,7 @@ fn why(error: &ClientInitializeError) -> String {
     clean(&format!("it cannot be greeted: {error}"))
 }
 
-/// What a server says of a failure, within bounds.
+/// Returns a server's error message, truncated and escaped.
 pub(super) fn clean(text: &str) -> String {
     let text = lines(text);
     match text.char_indices().nth(MAX_ERROR) {
@@ -335,7 +331,7 @@ async fn with_complaints(why: &str, complaints: Option<&Output>) -> String {
     let Some(complaints) = complaints else {
         return why.to_owned();
     };
-    // What a program says last comes when it has ended.
+    // The last stderr output arrives when the program has ended.
     let _ = tokio::time::timeout(LAST_WORDS, complaints.closed()).await;
     match complaints.text().0.trim() {
         "" => why.to_owned(),

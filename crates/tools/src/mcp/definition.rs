@@ -1,4 +1,4 @@
-//! What a server says of a tool, within bounds.
+//! Validates a server's tool definitions.
 
 use std::time::Duration;
 
@@ -16,29 +16,29 @@ use windlass_core::tools::{
 use super::names::tool_name;
 use crate::tool::CHANGES;
 
-/// How many letters a description may have; the rest is cut.
+/// Maximum number of characters of a description; the rest is truncated.
 const MAX_DESCRIPTION: usize = 4096;
-/// How long a server's own name of a tool may be.
+/// Maximum length in bytes of the server's name of a tool.
 const MAX_TOOL_NAME: usize = 256;
-/// How many bytes a schema may have.
+/// Maximum size of a schema in bytes.
 const MAX_SCHEMA: usize = 64 * 1024;
 
 /// A tool that a server offers.
 #[derive(Debug, PartialEq)]
 pub(super) struct Offered {
-    /// What the server calls it.
+    /// The server's name of the tool.
     pub(super) tool: String,
-    /// The digest of what it said.
+    /// Digest of the definition as the server sent it.
     pub(super) digest: String,
     pub(super) bytes: usize,
-    /// Whether it says that it only reads.
+    /// Whether the server declares the tool as read-only.
     says_read_only: bool,
     description: String,
     parameters: Value,
 }
 
 impl Offered {
-    /// Takes what a server says of a tool, or says why not.
+    /// Validates a tool definition; returns the reason if it is refused.
     pub(super) fn of(raw: &RawTool) -> Result<Self, String> {
         let name = raw.name.as_ref();
         let shown: String = one_line(name).chars().take(80).collect();
@@ -50,7 +50,7 @@ impl Offered {
             return Err(refused("its name has letters that nobody can see"));
         }
         let schema = Value::Object((*raw.input_schema).clone());
-        // Before it is looked into: it may be nested however deep.
+        // Checked before the schema is traversed, because it may be nested to any depth.
         if schema_cost(&schema) == SchemaCost::TooLarge {
             return Err(refused("its schema is too large or nested too deep"));
         }
@@ -77,8 +77,8 @@ impl Offered {
         })
     }
 
-    /// Makes what model and runtime know of it. What the server hints at counts for nothing, but that a tool only reads where the operator
-    /// trusts in that: then its calls keep no files, and need not wait for others.
+    /// Returns the definition for the model and the runtime. The server's hints are ignored, except read-only if the operator trusts it: such calls
+    /// take no checkpoints and need not wait for others.
     pub(super) fn discovered(
         &self,
         name: &str,
@@ -94,7 +94,7 @@ impl Offered {
             .with_capability_name("MCP");
         let only_reads = server.trust_read_only && self.says_read_only;
         if server.transport_type == McpTransportType::Stdio && !only_reads {
-            // Its program works in the root of the environment, like a command.
+            // A local server's program works in the root of the environment, like a command.
             hints = hints.with_concurrency_class(CHANGES);
         }
         let definition = BuiltinTool {
@@ -129,8 +129,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Spells out in all texts what nobody can see. A name of a property cannot be changed, so one that would have to be is refused; and so
-/// is a reference that leads out of the schema.
+/// Escapes invisible characters in all texts. Returns `None` if a property's name contains any, because it cannot be changed, or if a reference leads
+/// outside the schema.
 fn cleaned(value: Value) -> Option<Value> {
     Some(match value {
         Value::String(text) => Value::String(lines(&text).into_owned()),
@@ -156,7 +156,7 @@ fn cleaned(value: Value) -> Option<Value> {
     })
 }
 
-/// Arguments are always an object.
+/// Requires a schema of type object, because arguments are always an object.
 fn as_object(mut schema: Value) -> Option<Value> {
     match schema.get("type") {
         None => schema["type"] = json!("object"),

@@ -1,22 +1,25 @@
-//! How much a server may say.
+//! Rate limits for the messages of a server.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-/// How many messages may come at once, and how many in a second for long.
+use crate::lock::lock;
+
+/// Burst size and sustained rate per second of messages.
 const MESSAGES: (f64, f64) = (2_000.0, 500.0);
-/// The same of bytes.
+/// Burst size and sustained rate per second of bytes.
 const BYTES: (f64, f64) = (128.0 * 1024.0 * 1024.0, 16.0 * 1024.0 * 1024.0);
 
-/// Counts what a server says, and why nobody listens any more.
+/// Counts a server's messages, and records why the connection ended.
 pub(super) struct Flood {
     counted: Mutex<Counted>,
-    ended: Notify,
+    /// The reason why the connection ended, if it has.
+    over: watch::Sender<Option<String>>,
 }
 
-/// Ends a connection that is not made to the end: what was begun for it would go on for as long as the server speaks.
+/// Ends a connection whose initialization is cancelled: its tasks would otherwise run as long as the server sends.
 pub(super) struct Attempt(Option<Arc<Flood>>);
 
 impl Attempt {
@@ -41,8 +44,6 @@ struct Counted {
     messages: f64,
     bytes: f64,
     at: Instant,
-    /// Why the connection is over.
-    over: Option<String>,
 }
 
 impl Flood {
@@ -52,24 +53,23 @@ impl Flood {
                 messages: MESSAGES.0,
                 bytes: BYTES.0,
                 at: Instant::now(),
-                over: None,
             }),
-            ended: Notify::new(),
+            over: watch::Sender::default(),
         }
     }
 
-    /// Counts a message, and tells whether it may be listened to.
+    /// Counts a message. Returns whether it is within the limits.
     pub(super) fn admits(&self, bytes: usize) -> bool {
         self.admits_at(1.0, bytes, Instant::now())
     }
 
-    /// Counts bytes of a message whose end may not have come yet.
+    /// Counts bytes of a message that may still be incomplete.
     pub(super) fn admits_bytes(&self, bytes: usize) -> bool {
         self.admits_at(0.0, bytes, Instant::now())
     }
 
     fn admits_at(&self, messages: f64, bytes: usize, now: Instant) -> bool {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = lock(&self.counted);
         let passed = now.saturating_duration_since(counted.at).as_secs_f64();
         counted.at = now;
         #[expect(clippy::cast_precision_loss, reason = "bytes of one message")]
@@ -77,37 +77,27 @@ impl Flood {
         counted.messages = (counted.messages + passed * MESSAGES.1).min(MESSAGES.0) - messages;
         counted.bytes = (counted.bytes + passed * BYTES.1).min(BYTES.0) - bytes;
         if counted.messages < 0.0 || counted.bytes < 0.0 {
-            let why = "it sent more than anybody could read, and was cut off";
-            counted.over.get_or_insert_with(|| why.to_owned());
-            self.ended.notify_waiters();
+            self.end("it sent more than anybody could read, and was cut off");
         }
-        counted.over.is_none()
+        self.over.borrow().is_none()
     }
 
     /// Ends the connection.
     pub(super) fn end(&self, why: impl Into<String>) {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.over.get_or_insert_with(|| why.into());
-        self.ended.notify_waiters();
+        self.over.send_modify(|over| {
+            over.get_or_insert_with(|| why.into());
+        });
     }
 
-    /// Waits until the connection is over.
+    /// Waits until the connection has ended.
     pub(super) async fn ended(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            if self.over().is_some() {
-                return;
-            }
-            ended.await;
-        }
+        // `self` owns the sender, so the channel cannot be closed.
+        let _ = self.over.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Returns why the connection is over, if it is.
+    /// Returns why the connection ended, if it has.
     pub(super) fn over(&self) -> Option<String> {
-        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.over.clone()
+        self.over.borrow().clone()
     }
 }
 

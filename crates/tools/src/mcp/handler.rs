@@ -1,8 +1,8 @@
-//! What servers say by themselves.
+//! Notifications of servers.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
@@ -12,15 +12,17 @@ use rmcp::{ClientHandler, RoleClient};
 use tokio::sync::mpsc;
 use windlass_core::bounds::one_line;
 
-/// How many letters of a remark are shown.
+use crate::lock::lock;
+
+/// Maximum number of characters shown of a progress message.
 const MAX_REMARK: usize = 500;
 
-/// Listens to what a server says by itself: that its list of tools changed, and how far its calls are. It may ask for nothing.
+/// Handles notifications of a server: changes of its tool list, and the progress of calls. Requests of the server are refused.
 pub(super) struct Handler {
     name: String,
-    /// How often the list of tools has changed.
+    /// Number of notified changes of the tool list.
     pub(super) changes: AtomicU64,
-    /// Who wants to hear how far a call is.
+    /// Receivers of the progress of calls.
     listeners: Mutex<HashMap<ProgressToken, mpsc::Sender<String>>>,
 }
 
@@ -33,23 +35,15 @@ impl Handler {
         }
     }
 
-    /// Hands over how far a call is. Who does not keep up misses some of it.
+    /// Returns the progress messages of a call. A slow receiver misses some of them.
     pub(super) fn listen(&self, token: ProgressToken) -> mpsc::Receiver<String> {
         let (send, told) = mpsc::channel(4);
-        let mut listeners = self
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        listeners.insert(token, send);
+        lock(&self.listeners).insert(token, send);
         told
     }
 
     pub(super) fn forget(&self, token: &ProgressToken) {
-        let mut listeners = self
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        listeners.remove(token);
+        lock(&self.listeners).remove(token);
     }
 }
 
@@ -65,10 +59,7 @@ impl ClientHandler for Handler {
         told: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let listeners = self
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let listeners = lock(&self.listeners);
         if let Some(listener) = listeners.get(&told.progress_token) {
             let _ = listener.try_send(remark(&told));
         }

@@ -1,8 +1,8 @@
-//! A server that is reached over HTTP, by the host's egress service and its rules.
+//! A server that is reached over HTTP, through the host's egress service and its rules.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -24,13 +24,14 @@ use windlass_core::network_access::NetworkAccessList;
 
 use super::flood::Flood;
 use super::stdio::MAX_MESSAGE;
+use crate::lock::lock;
 
 const SESSION: &str = "mcp-session-id";
-/// The first pause between two streams that the client asks for. Each further one is twice as long.
+/// First pause between two streams that the client opens. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest of these pauses, and how long a stream lasts that is no failure.
+/// The longest of these pauses, and the duration after which a stream no longer counts as a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The first pause before the rest of a stream that broke off is asked for, and the longest: a call may wait for it.
+/// First and longest pause before the rest of an interrupted stream is requested; short, because a call may be waiting for it.
 const FIRST_PAUSE_OF_REST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE_OF_REST: Duration = Duration::from_secs(4);
 
@@ -43,24 +44,24 @@ pub(super) struct Client {
     egress: Arc<dyn EgressService>,
     network_access: Option<NetworkAccessList>,
     flood: Arc<Flood>,
-    /// How long the beginning of an answer is waited for.
+    /// How long to wait for the start of an answer.
     silence: Duration,
     pace: Arc<Mutex<Paces>>,
 }
 
-/// When streams may be asked for: those of which nothing was heard yet, and rests of others.
+/// Pacing of streams: of new ones, and of resumed ones.
 #[derive(Default)]
 struct Paces {
     streams: Pace,
     rests: PaceOfRests,
 }
 
-/// What a stream is.
+/// The kind of a stream.
 #[derive(Debug, Clone, Copy)]
 enum Asked {
-    /// One that says what the server has to say.
+    /// A new stream for the server's notifications.
     Whole,
-    /// The rest of one that broke off.
+    /// The rest of an interrupted stream.
     Rest,
 }
 
@@ -72,7 +73,7 @@ impl Paces {
         }
     }
 
-    /// Knows that a stream said something, and so was not asked for in vain.
+    /// Records that a stream delivered an event, so that opening it was not in vain.
     fn heard(&mut self, asked: Asked) {
         match asked {
             Asked::Whole => self.streams.heard(),
@@ -81,10 +82,10 @@ impl Paces {
     }
 }
 
-/// How long the next rest of a stream is waited with. Each waits for itself: one call does not wait for another's.
+/// Pause before the rest of a stream is requested. Each caller waits independently: one call does not wait for another's.
 #[derive(Default)]
 struct PaceOfRests {
-    /// How many were asked for since one said something.
+    /// Number of requests since one delivered an event.
     in_vain: u32,
 }
 
@@ -99,10 +100,10 @@ impl PaceOfRests {
     }
 }
 
-/// When the next stream may be asked for: a server that ends each at once would keep the client busy with nothing else.
+/// Pacing of new streams: a server that ends each stream at once would otherwise keep the client busy.
 #[derive(Default)]
 struct Pace {
-    /// When the newest one was asked for, and how long the next has to wait after it.
+    /// When the newest stream was scheduled, and the pause after it.
     last: Option<(Instant, Duration)>,
 }
 
@@ -123,13 +124,13 @@ impl Pace {
         at - now
     }
 
-    /// Begins with the first pause again.
+    /// Resets the pause.
     fn heard(&mut self) {
         self.last = self.last.map(|(at, _)| (at, FIRST_PAUSE));
     }
 }
 
-/// Makes the way to a server.
+/// Creates the transport to a server.
 pub(super) fn transport(
     egress: &Arc<dyn EgressService>,
     server: &ScopedMcpServer,
@@ -158,7 +159,7 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// What a request has beside its method and address.
+/// The parts of a request besides its method and address.
 struct Parts {
     session_id: Option<Arc<str>>,
     auth: Option<String>,
@@ -210,7 +211,7 @@ impl Client {
         Box::pin(EventStream::new(body, Arc::clone(&self.flood)))
     }
 
-    /// Listens to a stream that was asked for.
+    /// Reads the events of a stream that the client opened.
     fn events_asked_for(&self, body: EgressBody, asked: Asked) -> Events {
         let mut stream = EventStream::new(body, Arc::clone(&self.flood));
         stream.pace = Some((Arc::clone(&self.pace), asked));
@@ -348,10 +349,7 @@ impl StreamableHttpClient for Client {
             true => Asked::Whole,
             false => Asked::Rest,
         };
-        let wait = {
-            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-            pace.wait(asked, Instant::now())
-        };
+        let wait = lock(&self.pace).wait(asked, Instant::now());
         tokio::time::sleep(wait).await;
         let response = self.send("GET", &uri, &more, parts).await?;
         match response.status {
@@ -365,7 +363,7 @@ impl StreamableHttpClient for Client {
     }
 }
 
-/// Says what a status means. Redirects are not followed: the address is what somebody configured.
+/// Returns the error for a status. Redirects are not followed: the address is the one in the configuration.
 fn refused(status: u16) -> Failed {
     unexpected(match status {
         300..=399 => {
@@ -383,24 +381,24 @@ fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
     }
 }
 
-/// The events of a stream, none of which may be too long, nor all of them too many. Each byte is looked at once, however it comes.
+/// The events of a stream, with limits for each event and for all of them. Each byte is examined once, however it is split.
 struct EventStream {
     body: EgressBody,
     flood: Arc<Flood>,
-    /// Who is told when something was said.
+    /// Pacing to notify when an event arrives.
     pace: Option<(Arc<Mutex<Paces>>, Asked)>,
-    /// Ready when nobody listens any more.
+    /// Ready when the connection has ended.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The line that has not ended.
+    /// The current incomplete line.
     line: Vec<u8>,
-    /// The event that has not ended.
+    /// The current incomplete event.
     event: Sse,
     event_bytes: usize,
     ready: VecDeque<Sse>,
     is_over: bool,
 }
 
-/// Nobody listens to a stream of events any more.
+/// The connection ended while a stream of events was read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Over(String);
@@ -421,7 +419,7 @@ impl EventStream {
         }
     }
 
-    /// Takes a piece of the stream; tells whether it may be listened to.
+    /// Processes a piece of the stream. Returns whether it is within the limits.
     fn take(&mut self, piece: &[u8]) -> bool {
         if !self.flood.admits_bytes(piece.len()) {
             return false;
@@ -450,8 +448,7 @@ impl EventStream {
             if event != Sse::default() {
                 let says_something = event.data.as_ref().is_some_and(|data| !data.is_empty());
                 if let (Some((pace, asked)), true) = (&self.pace, says_something) {
-                    let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-                    pace.heard(*asked);
+                    lock(pace).heard(*asked);
                 }
                 self.ready.push_back(event);
                 return self.flood.admits(0);
@@ -534,11 +531,11 @@ mod tests {
             now += wait;
         }
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
-        // One that lasted is asked for again at once.
+        // A stream that lasted is opened again at once.
         now += LONGEST_PAUSE;
         assert_eq!(pace.wait(now), Duration::ZERO);
         assert_eq!(pace.wait(now), FIRST_PAUSE);
-        // Those who wait at the same time wait one behind the other.
+        // Concurrent waiters are served one after the other.
         assert_eq!(pace.wait(now), Duration::from_secs(3));
     }
 
@@ -549,7 +546,7 @@ mod tests {
         for _ in 0..9 {
             now += paces.wait(Asked::Whole, now);
         }
-        // The longest pause of others is not that of a rest.
+        // The longest pause of new streams does not apply to resumed ones.
         let rests: Vec<_> = (0..6)
             .map(|_| paces.wait(Asked::Rest, now).as_millis())
             .collect();
@@ -559,7 +556,7 @@ mod tests {
         assert_eq!(paces.wait(Asked::Whole, now), LONGEST_PAUSE);
         now += LONGEST_PAUSE;
         paces.heard(Asked::Whole);
-        // Also one that says something each time is not asked for without a pause.
+        // A server that sends an event each time is paced too.
         for _ in 0..3 {
             assert_eq!(paces.wait(Asked::Whole, now), FIRST_PAUSE);
             now += FIRST_PAUSE;

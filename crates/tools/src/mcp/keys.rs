@@ -1,13 +1,13 @@
-//! The keys that a server is given.
+//! Keys in the configuration of a server.
 
 use url::Url;
 use windlass_core::mcp::ScopedMcpServer;
 use windlass_core::traits::SECRET_MASK;
 
-/// A value that is shorter is no key, and would be found in every other word.
+/// Minimum length of a key in bytes: a shorter value would match inside ordinary words.
 const MIN_BYTES: usize = 8;
 
-/// Returns what looks like a key in the configuration of a server, with the name of its place.
+/// Returns the probable keys in the configuration of a server, each with the name of its setting.
 pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
     let mut keys = Vec::new();
     for (name, value) in &server.headers {
@@ -15,7 +15,7 @@ pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
             let pairs = value.split(';').filter_map(|pair| pair.split_once('='));
             keys.extend(pairs.map(|(cookie, key)| (format!("{name}_{}", cookie.trim()), key)));
         } else if is_secret(name) || is_login(name) {
-            // The key is what follows the word for the kind of key.
+            // The key follows the name of the authentication scheme.
             let key = value.rsplit(' ').next().unwrap_or_default();
             keys.push((name.clone(), key));
         }
@@ -34,7 +34,7 @@ pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
     keys
 }
 
-/// Takes the keys out of a text that is kept in a file: whoever reads that later does not know them.
+/// Masks the keys in a text that is stored in a file: a later reader has no configuration to mask them with.
 pub(super) fn hide(server: &ScopedMcpServer, text: &mut String) {
     for (name, key) in of(server) {
         if text.contains(&key) {
@@ -43,7 +43,7 @@ pub(super) fn hide(server: &ScopedMcpServer, text: &mut String) {
     }
 }
 
-/// Tells whether a name sounds as if it stood before a key.
+/// Returns whether a setting with this name probably contains a key.
 fn is_secret(name: &str) -> bool {
     let words = ["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
     has_any(name, &words)

@@ -1,8 +1,8 @@
 //! Tools of MCP servers.
 //!
-//! [`McpClient`] starts or reaches the servers of a turn, lists their tools before it begins, and calls them. A server is not believed:
-//! what it says is bounded and cleaned, its hints count for nothing, and a tool is called only as long as the server lists it the way
-//! that is on record.
+//! [`McpClient`] starts or connects to the servers of a turn, lists their tools before the turn begins, and calls them. Servers are not trusted:
+//! their messages are limited and escaped, and their hints are ignored. A tool is called only while the server's current definition matches the
+//! recorded one.
 
 mod answer;
 mod connection;
@@ -11,13 +11,13 @@ mod flood;
 mod handler;
 mod http;
 mod keys;
-mod made;
 mod names;
 mod pool;
 mod servers;
 mod settings;
 mod stdio;
 mod tool;
+mod tool_cache;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,9 +34,9 @@ use windlass_core::tools::Tool;
 
 use self::connection::Listed;
 use self::definition::Offered;
-use self::made::{Answered, Made};
 use self::pool::Pool;
 use self::tool::McpTool;
+use self::tool_cache::{Answered, ToolCache};
 pub use names::may_be_tool_of;
 pub use servers::{McpServersError, servers_from_json};
 pub use settings::McpSettings;
@@ -44,23 +44,24 @@ pub use settings::McpSettings;
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
 
-/// What each server answered, by its name.
+/// The answer of each server, by name.
 type Answers = BTreeMap<String, (ScopedMcpServer, Result<Arc<Listed>, String>)>;
 
-/// How many bytes all definitions of a turn may have together.
+/// Maximum size of all definitions of a turn in bytes.
 const MAX_DEFINITIONS: usize = 1024 * 1024;
-/// How many tools all servers of a turn may offer together.
+/// Maximum number of tools of all servers of a turn.
 const MAX_TOOLS: usize = 512;
 
-/// Speaks with MCP servers: those of the operator, for all sessions, and those that records bring along.
+/// Client of MCP servers: those that the operator configures for all sessions, and those of records.
 pub struct McpClient {
     own: ScopedMcpServers,
     pool: Arc<Pool>,
-    made: Made,
+    cache: ToolCache,
 }
 
 impl McpClient {
-    /// Starts programs of servers in these environments, in the sandbox of their commands. Servers of HTTP are reached by `egress`.
+    /// Creates a client. Servers that are programs start in these environments, in the sandbox of commands. Servers over HTTP are reached through
+    /// `egress`.
     #[must_use]
     pub fn new(
         environments: Environments,
@@ -71,11 +72,11 @@ impl McpClient {
         Self {
             own: ScopedMcpServers::new(),
             pool: Arc::new(Pool::new(environments, shell, egress, settings)),
-            made: Made::default(),
+            cache: ToolCache::default(),
         }
     }
 
-    /// Sets the servers that all sessions have. One of a record takes the place of one with the same name.
+    /// Sets the servers of all sessions. A server of a record replaces one with the same name.
     #[must_use]
     pub fn with_servers(mut self, servers: ScopedMcpServers) -> Self {
         self.own = servers;
@@ -121,19 +122,19 @@ impl McpClient {
         let answered = Answered::of(&answers).filter(|_| is_whole);
         if let Some(made) = answered
             .as_ref()
-            .and_then(|answered| self.made.get(answered))
+            .and_then(|answered| self.cache.get(answered))
         {
             return made;
         }
         let found = Arc::new(self.found_in(answers, failures));
         if let Some(answered) = answered {
-            self.made.keep(answered, &found);
+            self.cache.keep(answered, &found);
         }
         found
     }
 
     fn found_in(&self, answers: Answers, mut failures: Vec<McpFailure>) -> DiscoveredTools {
-        // In the order of names, so that the same servers give the same list.
+        // Ordered by name, so that the same servers give the same list.
         let mut found = Found::default();
         for (name, (server, offered)) in answers {
             match offered {
@@ -154,7 +155,7 @@ impl McpClient {
     }
 }
 
-/// Takes the keys of servers out of what they say: it goes to others than the journal, which masks them itself.
+/// Masks the servers' keys in their definitions. Unlike the journal, other receivers do not mask them.
 fn without_keys(found: &DiscoveredTools, servers: &ScopedMcpServers) -> DiscoveredTools {
     let mut text = serde_json::to_string(found).unwrap_or_default();
     for server in servers.values() {
@@ -163,7 +164,7 @@ fn without_keys(found: &DiscoveredTools, servers: &ScopedMcpServers) -> Discover
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Returns scheme, host and port of an address; the rest of it may hold a key.
+/// Returns scheme, host and port of an address; the rest may contain a key.
 fn origin(url: &str) -> String {
     let origin = url::Url::parse(url).map(|url| url.origin());
     let known = origin.ok().filter(url::Origin::is_tuple);
@@ -241,7 +242,7 @@ impl McpConnector for McpClient {
     }
 }
 
-/// What was found so far, within the bounds of a turn.
+/// The tools found so far, within the limits of a turn.
 #[derive(Default)]
 struct Found {
     tools: Vec<DiscoveredTool>,

@@ -1,15 +1,15 @@
-//! What tools of servers are called.
+//! Names of servers' tools.
 
 use windlass_core::digest::Digest128;
 
-/// How long the name of a tool may be for providers.
+/// Maximum length of a tool name for model providers.
 const MAX_NAME: usize = 64;
-/// How much of it the server may have.
+/// Maximum length of the server's part.
 const MAX_SERVER: usize = 24;
-/// How many digits tell apart names that had to be cut.
+/// Number of digest digits that distinguish truncated names.
 const DIGITS: usize = 8;
 
-/// Tells whether a tool of a server may be called so; which tools it has, only the server knows.
+/// Returns whether a name may belong to a tool of this server. Only the server knows whether the tool exists.
 #[must_use]
 pub fn may_be_tool_of(server: &str, name: &str) -> bool {
     let rest = name.strip_prefix(&prefix(server));
@@ -20,15 +20,15 @@ fn prefix(server: &str) -> String {
     format!("mcp__{}__", server_part(server))
 }
 
-/// Returns what a tool of a server is called.
+/// Returns the name of a server's tool for the model.
 pub(super) fn tool_name(server: &str, tool: &str) -> String {
     let prefix = prefix(server);
     let part: String = tool.chars().map(allowed).collect();
     format!("{prefix}{}", cut(&part, tool, MAX_NAME - prefix.len()))
 }
 
-/// Returns what stands for a server in the names of its tools. It has no two lines in a row and none at its ends, so that the first two
-/// after it end it, whatever the tool is called.
+/// Returns the server's part of its tools' names. It contains no two consecutive underscores and none at its ends, so that the first two underscores
+/// after it terminate it, whatever the tool's name is.
 pub(super) fn server_part(server: &str) -> String {
     let mut part = String::new();
     for letter in server.chars().map(allowed) {
@@ -43,7 +43,7 @@ pub(super) fn server_part(server: &str) -> String {
     }
 }
 
-/// Cuts a name that is too long; a digest of the whole keeps it apart from others.
+/// Truncates a long name and appends a digest of the full name, so that it stays unique.
 fn cut(part: &str, whole: &str, max: usize) -> String {
     if part.len() <= max {
         return part.to_owned();

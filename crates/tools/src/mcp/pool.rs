@@ -1,11 +1,11 @@
-//! The servers that are connected, and when one that failed is tried again.
+//! The connected servers, and the retries of servers that failed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use windlass_core::digest::Digest128;
 use windlass_core::egress::EgressService;
 use windlass_core::mcp::{McpAuthMode, McpScope, McpTransportType, ScopedMcpServer};
@@ -16,19 +16,20 @@ use super::flood::{Attempt, Flood};
 use super::settings::McpSettings;
 use super::{http, keys, stdio};
 use crate::environments::Environments;
+use crate::lock::lock;
 use crate::secrets;
 use crate::shell::ShellSettings;
 
-/// The longest pause before a server that failed is tried again.
+/// Maximum pause before a failed server is retried.
 const MAX_BACK_OFF: Duration = Duration::from_secs(60);
-/// A pause that is waited for rather than told.
+/// A call waits for a pause up to this length; a longer pause is an error.
 const WAITED_FOR: Duration = Duration::from_secs(3);
-/// A server that has lived for this long did not fail to start.
+/// Uptime after which the end of a server does not count as a failed start.
 const STEADY: Duration = Duration::from_secs(60);
-/// How often is looked for servers that nobody uses.
+/// Interval between searches for idle servers.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// The servers that are connected.
+/// The connected servers.
 pub(super) struct Pool {
     pub(super) environments: Environments,
     shell: ShellSettings,
@@ -36,13 +37,12 @@ pub(super) struct Pool {
     pub(super) settings: McpSettings,
     places: Mutex<HashMap<Digest128, Arc<Place>>>,
     is_sweeping: AtomicBool,
-    is_closed: AtomicBool,
-    closing: Notify,
+    is_closed: watch::Sender<bool>,
 }
 
-/// The place of one server for those who may share it.
+/// The shared connection of all callers with the same key.
 struct Place {
-    /// The server, as it is configured.
+    /// Name of the server in the configuration.
     server: String,
     state: tokio::sync::Mutex<State>,
     used: Mutex<Instant>,
@@ -51,21 +51,21 @@ struct Place {
 #[derive(Default)]
 struct State {
     connection: Option<(Arc<Connection>, Instant)>,
-    /// How often it failed in a row, when last, and why.
+    /// Number of consecutive failures; `failed` is the time and reason of the last one.
     failures: u32,
     failed: Option<(Instant, String)>,
 }
 
 /// Why there is no connection.
 enum Unreached {
-    /// Nobody tried.
+    /// No attempt was made.
     Waits(String),
-    /// It failed.
+    /// The attempt failed.
     Failed(String),
 }
 
 impl Pool {
-    /// Keeps an answer that is too long to show, where the host keeps outputs, and returns what is shown of it.
+    /// Stores an answer that is too long to show, if the host stores outputs. Returns the part to show.
     pub(super) async fn shortened(
         &self,
         server: Option<&ScopedMcpServer>,
@@ -84,7 +84,7 @@ impl Pool {
         }
         let (session_id, places) = (context.session_id, context.secret_places.clone());
         let keeping = tokio::task::spawn_blocking(move || {
-            // Before it is cut: half of a secret has no mask.
+            // Masked before it is truncated: half of a secret would not be recognized.
             let masked = secrets::masked(places.as_deref(), text.as_bytes());
             let text = String::from_utf8_lossy(&masked).into_owned();
             outputs.shortened(session_id, text, max_bytes)
@@ -106,12 +106,11 @@ impl Pool {
             settings,
             places: Mutex::default(),
             is_sweeping: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
-            closing: Notify::new(),
+            is_closed: watch::Sender::new(false),
         }
     }
 
-    /// Returns what a server offers, or why it cannot be had.
+    /// Returns the tools of a server, or why they are not available.
     pub(super) async fn offered(
         self: &Arc<Self>,
         name: &str,
@@ -131,7 +130,7 @@ impl Pool {
         connection.listed(self.settings.list_kept, timeout).await
     }
 
-    /// Returns the connection to a server. One that is gone is made anew, with pauses that grow.
+    /// Returns the connection to a server. A lost connection is reopened, with growing pauses.
     pub(super) async fn connection(
         self: &Arc<Self>,
         name: &str,
@@ -141,7 +140,7 @@ impl Pool {
         let place = self.place(name, server, scope)?;
         let began = Instant::now();
         let mut state = place.state.lock().await;
-        // Those who waited for one attempt share what it came to.
+        // Callers that waited for the same attempt share its result.
         if let Some((at, why)) = &state.failed
             && state.connection.is_none()
             && *at >= began
@@ -154,7 +153,7 @@ impl Pool {
             }
             let (since, why) = (*since, connection.end().await);
             state.connection = None;
-            // One that worked for long is started again at once.
+            // A server that ran for a long time is restarted at once.
             match since.elapsed() >= STEADY {
                 true => (state.failures, state.failed) = (0, None),
                 false => state.note(why),
@@ -193,17 +192,10 @@ impl Pool {
         }
     }
 
-    /// Waits until nothing more may be started.
+    /// Waits until the pool is closed.
     async fn closed(&self) {
-        loop {
-            let closing = self.closing.notified();
-            tokio::pin!(closing);
-            closing.as_mut().enable();
-            if self.is_closed.load(Ordering::SeqCst) {
-                return;
-            }
-            closing.await;
-        }
+        // `self` owns the sender, so the channel cannot be closed.
+        let _ = self.is_closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     async fn wait_for_turn(&self, state: &State) -> Result<(), String> {
@@ -258,10 +250,6 @@ impl Pool {
         Ok(connection)
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<Digest128, Arc<Place>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn place(
         self: &Arc<Self>,
         name: &str,
@@ -269,7 +257,7 @@ impl Pool {
         scope: &McpScope,
     ) -> Result<Arc<Place>, String> {
         let key = key(name, server, scope);
-        let mut places = self.places();
+        let mut places = lock(&self.places);
         if let Some(place) = places.get(&key) {
             place.touch();
             return Ok(Arc::clone(place));
@@ -298,37 +286,36 @@ impl Pool {
         Ok(place)
     }
 
-    /// Returns the servers that somebody is connected to now.
+    /// Returns the names of the currently connected servers.
     pub(super) fn connected(&self) -> BTreeSet<String> {
-        let places = self.places();
+        let places = lock(&self.places);
         let alive = places.values().filter(|place| place.is_alive());
         alive.map(|place| place.server.clone()).collect()
     }
 
-    /// Tells whether a server can be asked without starting or reaching it first.
+    /// Returns whether a server is connected, so that a request does not need to start it.
     pub(super) fn is_connected(
         &self,
         name: &str,
         server: &ScopedMcpServer,
         scope: &McpScope,
     ) -> bool {
-        let places = self.places();
+        let places = lock(&self.places);
         let place = places.get(&key(name, server, scope));
         place.is_some_and(|place| place.is_alive())
     }
 
-    /// Lets servers go that nobody has used for long.
+    /// Closes servers that have been unused for the idle time.
     fn let_idle_go(&self) {
         let idle = self.settings.idle;
-        self.places()
+        lock(&self.places)
             .retain(|_, place| !place.is_unused() || place.last_use().elapsed() < idle);
     }
 
-    /// Ends all connections, and waits until their programs are gone.
+    /// Closes all connections and waits until their programs are gone.
     pub(super) async fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        self.closing.notify_waiters();
-        let places: Vec<_> = self.places().drain().map(|(_, place)| place).collect();
+        self.is_closed.send_replace(true);
+        let places: Vec<_> = lock(&self.places).drain().map(|(_, place)| place).collect();
         let mut closing = tokio::task::JoinSet::new();
         for place in places {
             closing.spawn(async move {
@@ -344,14 +331,14 @@ impl Pool {
 
 impl Place {
     fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.used) = Instant::now();
     }
 
     fn last_use(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.used)
     }
 
-    /// Tells whether there is a connection; one that is being made is none yet.
+    /// Returns whether there is a connection; false while one is being opened.
     fn is_alive(&self) -> bool {
         let Ok(state) = self.state.try_lock() else {
             return false;
@@ -360,7 +347,7 @@ impl Place {
         connection.is_some_and(|(connection, _)| connection.is_alive())
     }
 
-    /// Tells whether nobody starts it, or waits for an answer of it.
+    /// Returns whether no caller is starting the server or waiting for its answer.
     fn is_unused(self: &Arc<Self>) -> bool {
         let Ok(state) = self.state.try_lock() else {
             return false;
@@ -386,7 +373,7 @@ async fn sweep(pool: Weak<Pool>) {
     }
 }
 
-/// Names those who may share a connection: the same server, for the same owner, in the same place.
+/// Returns the key of a shared connection: the same server, owner, and environment or network rules.
 fn key(name: &str, server: &ScopedMcpServer, scope: &McpScope) -> Digest128 {
     let place = match server.transport_type {
         McpTransportType::Stdio => serde_json::to_value(&scope.environment),

@@ -1,4 +1,4 @@
-//! Servers in the shape in which people have them: `{"mcpServers": {"name": {"command": …}}}`.
+//! Parses servers in the common format `{"mcpServers": {"name": {"command": …}}}`.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,22 @@ use serde::Deserialize;
 use serde_json::Value;
 use windlass_core::mcp::{McpApproval, McpTransportType, ScopedMcpServer, ScopedMcpServers};
 
-/// Servers that cannot be read.
+/// Why the servers cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum McpServersError {
-    /// There are none.
+    /// The table `mcpServers` is missing.
     #[error("`mcpServers` is missing, or is no table")]
     Missing,
-    /// One of them cannot be read.
+    /// One of the servers is invalid.
     #[error("MCP server `{server}`: {reason}")]
     Server {
-        /// Its name.
         server: String,
-        /// What is wrong with it. Values are not shown: they may hold keys.
+        /// The problem. It contains no values, because they may be keys.
         reason: String,
     },
 }
 
-/// A server as people write it.
+/// A server in the file format.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
@@ -37,16 +36,16 @@ struct Written {
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// How long a call may stay silent, in milliseconds.
+    /// Maximum time without a message during a call, in milliseconds.
     timeout: Option<u64>,
     #[serde(default)]
     disabled: bool,
 }
 
-/// Reads servers as other programs keep them. What is not known is refused: it may be what protects somebody.
+/// Parses servers in the format of other programs. Unknown settings are errors, because they may be protective ones.
 ///
 /// # Errors
-/// If something of it cannot be read.
+/// If any part cannot be parsed.
 pub fn servers_from_json(json: &Value) -> Result<ScopedMcpServers, McpServersError> {
     let servers = json.get("mcpServers").and_then(Value::as_object);
     let servers = servers.ok_or(McpServersError::Missing)?;

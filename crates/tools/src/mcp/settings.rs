@@ -1,30 +1,30 @@
-//! What a host can set for MCP servers.
+//! Settings of the host for MCP servers.
 
 use std::time::Duration;
 
 use windlass_core::mcp::ScopedMcpServer;
 
-/// How much longer than its time a call may take to be cleaned up after.
+/// Extra time for the cleanup after a call's time limit.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// What a host can set for MCP servers. Times of a single server stand in its own configuration.
+/// Settings of the host for MCP servers. A server's own configuration can override its times.
 #[derive(Debug, Clone)]
 pub struct McpSettings {
-    /// How long a server may take to start and to list its tools.
+    /// Maximum time for a server to start and to list its tools.
     pub start_timeout: Duration,
-    /// How long a call may stay silent; what it tells of its progress counts.
+    /// Maximum time without a message during a call; progress notifications reset it.
     pub call_timeout: Duration,
-    /// How long a call may take whatever it tells.
+    /// Maximum total time of a call.
     pub max_call: Duration,
-    /// How long a list of tools is believed before the server is asked again.
+    /// How long a list of tools is cached.
     pub list_kept: Duration,
-    /// How long a server is kept that nobody uses.
+    /// How long an unused server stays connected.
     pub idle: Duration,
-    /// How many servers are connected at once.
+    /// Maximum number of connected servers.
     pub max_connections: usize,
-    /// The first pause before a server that failed is started again. Each further one is twice as long, up to a minute.
+    /// First pause before a failed server is started again. Each further pause is twice as long, up to a minute.
     pub back_off: Duration,
-    /// What servers are told of who speaks to them.
+    /// Client name sent to servers.
     pub client_name: String,
 }
 
@@ -49,19 +49,19 @@ impl McpSettings {
         own.unwrap_or(self.start_timeout)
     }
 
-    /// Returns how long a call of a tool may stay silent.
+    /// Returns the maximum time without a message during a call of a tool.
     pub(super) fn timeout_of(&self, server: &ScopedMcpServer, tool: &str) -> Duration {
         let own = server.tool_timeouts_ms.get(tool).copied();
         let own = own.or(server.timeout_ms).map(Duration::from_millis);
         own.unwrap_or(self.call_timeout)
     }
 
-    /// Returns how long a call may take whatever it tells.
+    /// Returns the maximum total time of a call of a tool.
     pub(super) fn max_call_of(&self, server: &ScopedMcpServer, tool: &str) -> Duration {
         self.max_call.max(self.timeout_of(server, tool))
     }
 
-    /// Returns how long any request to a server may stay without an answer. Who waits for one gives up before.
+    /// Returns the maximum time without an answer for any request to a server. Callers give up earlier.
     pub(super) fn longest_silence(&self, server: &ScopedMcpServer) -> Duration {
         let tools = server.tool_timeouts_ms.values().copied();
         let own = tools.chain(server.timeout_ms).map(Duration::from_millis);
@@ -69,7 +69,7 @@ impl McpSettings {
         own.chain(usual).max().unwrap_or_default() + SLACK
     }
 
-    /// Returns how long a call may take with everything around it.
+    /// Returns the maximum time of a call including start and cleanup.
     pub(super) fn longest_call(&self, server: &ScopedMcpServer, tool: &str) -> Duration {
         self.max_call_of(server, tool) + self.start_timeout_of(server) * 2 + SLACK
     }

@@ -1,4 +1,4 @@
-//! A server that is a program: one JSON message a line.
+//! A server that is a program: one JSON message per line.
 
 use std::io;
 use std::path::Path;
@@ -10,35 +10,37 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use windlass_core::bounds::is_shallow_text;
 use windlass_core::mcp::{McpScope, ScopedMcpServer};
-use windlass_process::{Feed, Ladder, Lines, Output, Running, Stderr, Stdin, Stdout};
+use windlass_process::{
+    Lines, Output, Running, ShutdownSequence, Stderr, Stdin, StdinWriter, Stdout,
+};
 
 use super::flood::Flood;
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
 
-/// How long a message may be: an image of the largest size and some text.
+/// Maximum size of a message: the largest image and some text.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
-/// How long a server may take to end by itself.
+/// How long a server may take to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
-/// How much is kept of what it complains about.
+/// Retained size of its stderr output.
 const COMPLAINTS: usize = 8 * 1024;
 
 /// The pipes of a server's program.
 pub(super) struct Pipes {
-    feed: Arc<Feed>,
+    stdin_writer: Arc<StdinWriter>,
     lines: Lines,
     running: Running,
     flood: Arc<Flood>,
 }
 
-/// A server's program that runs.
+/// A running server program.
 pub(super) struct Started {
     pub(super) pipes: Pipes,
-    /// What it complains about.
+    /// Its stderr output.
     pub(super) complaints: Arc<Output>,
 }
 
-/// Starts the program of a server where commands of the turn run, and as confined as they are.
+/// Starts the program of a server in the environment and sandbox of the turn's commands.
 pub(super) async fn start(
     environments: &Environments,
     shell: &ShellSettings,
@@ -52,13 +54,13 @@ pub(super) async fn start(
     let complaints = Arc::new(Output::new(COMPLAINTS, 0));
     let kept = Arc::clone(&complaints);
     let made = tokio::task::spawn_blocking(move || {
-        let mut place = shell.place_of(&environments, turn.as_ref(), None)?;
+        let mut place = shell.sandbox_of(&environments, turn.as_ref(), None)?;
         if let Some(home) = &shell.home {
             let path = shell.variables.get("PATH").map_or("", String::as_str);
             home.open_program(&mut place.bounds, path, Path::new(&command));
         }
         let mut program = place.program(command, Arc::clone(&kept));
-        program.variables = shell.variables_in(&program.bounds);
+        program.variables = shell.variables_in(&program.sandbox.bounds);
         let own = server.env.into_iter();
         program
             .variables
@@ -67,18 +69,18 @@ pub(super) async fn start(
         program.stdin = Stdin::Fed;
         program.stdout = Stdout::Read;
         program.stderr = Stderr::Kept(kept);
-        program.ladder = Ladder::all(GRACE);
-        Ok::<_, crate::shell::PlaceRefused>(program)
+        program.shutdown = ShutdownSequence::all(GRACE);
+        Ok::<_, crate::shell::SandboxDenied>(program)
     });
     let program = made.await.map_err(|error| error.to_string())?;
     let program = program.map_err(|refused| refused.to_string())?;
     let mut running = program.start().await.map_err(|error| error.to_string())?;
-    let (Some(feed), Some(chunks)) = (running.feed(), running.chunks()) else {
+    let (Some(stdin_writer), Some(chunks)) = (running.stdin_writer(), running.chunks()) else {
         return Err("its program has no pipes".to_owned());
     };
     Ok(Started {
         pipes: Pipes {
-            feed: Arc::new(feed),
+            stdin_writer: Arc::new(stdin_writer),
             lines: chunks.lines(MAX_MESSAGE),
             running,
             flood: Arc::clone(flood),
@@ -94,11 +96,11 @@ impl Transport<RoleClient> for Pipes {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let feed = Arc::clone(&self.feed);
+        let stdin_writer = Arc::clone(&self.stdin_writer);
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
-            feed.send(&line).await.map_err(io::Error::other)
+            stdin_writer.send(&line).await.map_err(io::Error::other)
         }
     }
 
@@ -118,7 +120,7 @@ impl Transport<RoleClient> for Pipes {
             if !self.flood.admits(line.len()) {
                 return None;
             }
-            // Many programs print a greeting; what is no message is passed over.
+            // Many programs print a greeting; lines that are not messages are skipped.
             if is_shallow_text(&line)
                 && let Ok(message) = serde_json::from_slice(&line)
             {

@@ -1,4 +1,4 @@
-//! A tool of a server, as it is on record.
+//! A tool of a server, as recorded.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::answer;
 use super::connection::Times;
 use super::pool::Pool;
 use crate::checkpoint::ChangingFiles;
-use crate::tool::{CHANGES, nowhere, turn_of};
+use crate::tool::{CHANGES, no_session, turn_of};
 
-/// A tool of a server, as it is on record.
+/// A tool of a server, as recorded.
 pub(super) struct McpTool {
     pub(super) recorded: DiscoveredTool,
-    /// None when the server is not configured any more.
+    /// `None` if the server is no longer configured.
     pub(super) server: Option<ScopedMcpServer>,
     pub(super) scope: McpScope,
     pub(super) pool: Arc<Pool>,
@@ -53,7 +53,7 @@ impl McpTool {
                     "it does not offer `{tool}` any more; nothing was called"
                 ));
             }
-            // What was approved, and what the model read, is not what would be called.
+            // The current definition differs from the one that was approved and that the model read.
             Some(now) if now.digest != *digest => {
                 return Err(format!(
                     "it describes `{tool}` differently than when the turn began; nothing was called, and a new turn sees what it is now"
@@ -74,20 +74,20 @@ impl McpTool {
         let result = connection
             .call(tool, arguments, times, context, shown)
             .await;
-        // What a server does when nobody waits for it any more is not the call's.
+        // A server's changes after the caller stopped waiting are not attributed to the call.
         if let Some(changing) = changing {
             changing.end().await;
         }
         Ok(answer::of(result?))
     }
 
-    /// Tells whether its calls are among those that run one after the other.
+    /// Returns whether its calls must run one after the other.
     fn may_change_files(&self) -> bool {
         let class = &self.recorded.definition.hints().concurrency_class;
         class.as_deref() == Some(CHANGES)
     }
 
-    /// Keeps what is there before a call.
+    /// Takes a checkpoint before a call.
     async fn changing(&self, context: &ToolContext) -> Result<ChangingFiles, String> {
         let environment = self.scope.environment.clone();
         ChangingFiles::begin(&self.pool.environments, environment, turn_of(context)).await
@@ -109,7 +109,7 @@ impl Tool for McpTool {
         self.recorded.definition.display_name()
     }
     fn policy(&self) -> ToolPolicy {
-        // What is on record may be older than what the operator says now.
+        // The operator may have changed the setting since the definition was recorded.
         match self.server.as_ref().map(|server| server.approval) {
             Some(McpApproval::Never) => self.recorded.definition.policy(),
             Some(McpApproval::Ask) | None => ToolPolicy::RequiresApproval,
@@ -125,7 +125,7 @@ impl Tool for McpTool {
         true
     }
     async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        self.execute_with_context(arguments, &nowhere()).await
+        self.execute_with_context(arguments, &no_session()).await
     }
     async fn execute_with_context(
         &self,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use windlass_core::traits::SecretPlaces;
@@ -11,42 +11,43 @@ use windlass_core::typed_id::SessionId;
 use windlass_process::WholeOutput;
 
 use super::{Outputs, Writing, shown};
+use crate::lock::lock;
 use crate::secrets;
 
-/// How much of the end is kept of an output that is longer than its file may be.
+/// Retained size of the end of an output that exceeds its file's limit.
 pub(super) const MAX_END_BYTES: usize = 64 * 1024;
 
-/// One output of a session. All clones are the same one: who runs the command looks at it, and who reads from the command writes.
+/// One output of a session. Clones share it: the task that runs the command reads its progress, and the thread that reads from the command writes.
 ///
-/// Its file is never cut inside of a secret: an end that may be the beginning of one waits, and what is left out between beginning and end of a long
-/// output is left out with the halves on both sides of it.
+/// The file is never cut inside a secret. Bytes that may be the beginning of one are held back. The gap between the beginning and the end of a long
+/// output includes the partial secrets on both sides.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptOutput {
     outputs: Outputs,
     session_id: SessionId,
     id: String,
     places: Places,
-    /// Locked before `state`, and only by who writes: a slow disk keeps nobody waiting who looks.
+    /// Locked before `state`, and only by the writer, so that a slow disk does not block readers.
     file: Arc<Mutex<Option<Writing>>>,
     state: Arc<Mutex<State>>,
-    /// How many bytes came, for whoever waits for more.
+    /// Number of bytes received, for tasks that wait for more.
     came: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many bytes are in the file.
+    /// Number of bytes in the file.
     stored: u64,
-    /// How many bytes came.
+    /// Number of bytes received.
     total: u64,
-    /// Whether the file takes no more: it is full, the store is, or it could not be written.
+    /// Whether the file takes no more bytes: it or the store is full, or a write failed.
     is_full: bool,
-    /// What came behind what is in the file; once the file is full, the last bytes of it.
+    /// The bytes after those in the file; once the file is full, the last of them.
     end: VecDeque<u8>,
     has_ended: bool,
 }
 
-/// The secrets that the session may not show.
+/// The secrets of the session, for masking.
 #[derive(Clone)]
 struct Places(Option<Arc<dyn SecretPlaces>>);
 
@@ -56,14 +57,14 @@ impl std::fmt::Debug for Places {
     }
 }
 
-/// How much of an output there is by now.
+/// The current extent of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptSoFar {
-    /// How many bytes came.
+    /// Number of bytes received.
     pub(crate) total: u64,
-    /// How many of them are in the file, from the first on.
+    /// Length of the prefix that is in the file.
     pub(crate) stored: u64,
-    /// The last of the others, as long as they are not in the file too.
+    /// The last bytes of the remainder, unless they are in the file too.
     pub(crate) end: Vec<u8>,
 }
 
@@ -97,15 +98,15 @@ impl KeptOutput {
         self.session_id
     }
 
-    /// Makes the file before anything was written, for who reads while it is.
+    /// Creates the file before the first write, for concurrent readers.
     pub(crate) fn make(&self) -> std::io::Result<()> {
         let file = self.outputs.make(self.session_id, &self.id)?;
-        *self.lock_file() = Some(file);
+        *lock(&self.file) = Some(file);
         Ok(())
     }
 
     pub(crate) fn so_far(&self) -> KeptSoFar {
-        let state = self.lock();
+        let state = lock(&self.state);
         KeptSoFar {
             total: state.total,
             stored: state.stored,
@@ -113,28 +114,28 @@ impl KeptOutput {
         }
     }
 
-    /// Returns how many bytes came.
+    /// Returns the number of bytes received.
     pub(crate) fn came(&self) -> u64 {
         *self.came.borrow()
     }
 
-    /// Waits until more than so many bytes came.
+    /// Waits until more than `bytes` bytes were received.
     pub(crate) async fn more_than(&self, bytes: u64) {
-        // The other side is here too, so it is not gone.
+        // `self` owns the sender, so the channel cannot be closed.
         let _ = self.came.subscribe().wait_for(|came| *came > bytes).await;
     }
 
-    /// Says where the whole is, if it is anywhere.
+    /// Returns a remark with the ID of the stored output, if anything is stored.
     pub(crate) fn remark(&self) -> Option<String> {
-        let state = self.lock();
+        let state = lock(&self.state);
         (state.stored > 0).then(|| remark(&self.id, state.stored, state.total))
     }
 
-    /// Takes what comes.
+    /// Appends bytes to the file while they fit, and else to the retained end.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        let mut file = self.lock_file();
+        let mut file = lock(&self.file);
         let (stored, is_full, held) = {
-            let state = self.lock();
+            let state = lock(&self.state);
             let is_full = state.is_full || state.has_ended;
             let held = match is_full {
                 true => Vec::new(),
@@ -157,7 +158,7 @@ impl KeptOutput {
                         && writing.file.write_all(&came[..fits]).is_ok())
             });
         let written = if is_written { fits } else { 0 };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.total += bytes.len() as u64;
         state.stored += written as u64;
         if !is_full {
@@ -172,7 +173,7 @@ impl KeptOutput {
         self.came.send_replace(state.total);
     }
 
-    /// Returns how much of what came may go into a file that has so many bytes, and whether it is full then.
+    /// Returns how many bytes of `came` fit into a file of `stored` bytes, and whether it is full then.
     fn fitting(&self, came: &[u8], stored: u64) -> (usize, bool) {
         let limit = self.outputs.shared.limits.bytes_each;
         let room = usize::try_from(limit.saturating_sub(stored)).unwrap_or(usize::MAX);
@@ -186,11 +187,11 @@ impl KeptOutput {
         }
     }
 
-    /// Says that nothing more comes: the end of what did not fit goes behind what did.
+    /// Marks the output as complete and appends the retained end to the file.
     pub(crate) fn end(&self) {
-        let mut file = self.lock_file();
+        let mut file = lock(&self.file);
         let (mut end, left_out) = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             if std::mem::replace(&mut state.has_ended, true) {
                 return;
             }
@@ -216,19 +217,11 @@ impl KeptOutput {
             }
             _ => false,
         };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if is_whole && is_written {
             state.stored = state.total;
         }
         state.end.clear();
-    }
-
-    fn lock_file(&self) -> MutexGuard<'_, Option<Writing>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,7 +235,7 @@ fn remark(id: &str, stored: u64, total: u64) -> String {
     }
 }
 
-/// Hands what a program says over to an output, which ends when this is dropped.
+/// Writes a program's output to a stored output, which ends when this is dropped.
 pub(crate) struct Taker(pub(crate) KeptOutput);
 
 impl WholeOutput for Taker {

@@ -1,7 +1,7 @@
-//! Outputs that are too long to show: kept whole in a directory of the host's, by session.
+//! Complete outputs that are too long to show, stored in a directory of the host by session.
 //!
-//! A model knows one as `output:` and its id, and reads it with `read` and `grep`; commands do not see it. It belongs to its session, outlives a
-//! restart and goes with the session. Nothing here can fill a disk: each output has a limit, and so has the store.
+//! A model refers to one as `output:` followed by its ID, and reads it with `read` and `grep`; commands do not see it. An output belongs to its
+//! session, survives a restart and is deleted with the session. Each output and the whole store are limited in size.
 
 mod file;
 mod record;
@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use cap_std::fs::File;
@@ -21,23 +21,24 @@ use windlass_core::typed_id::SessionId;
 pub(crate) use file::{KeptOutput, KeptSoFar, Taker};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
+use crate::lock::lock;
 use crate::workspace::{FileError, OpenFile};
 
-/// What a model writes before an id.
+/// Prefix of an ID in a model's path.
 const PREFIX: &str = "output:";
-/// How long an id is, in hexadecimal digits.
+/// Length of an ID in hexadecimal digits.
 const ID_CHARS: usize = 12;
-/// How the name of a record ends.
+/// Extension of a record.
 const RECORD: &str = ".json";
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// How many bytes of one output; of a longer one, these and its end.
+    /// Maximum size of one output in bytes. Of a longer one, this prefix and the end are stored.
     pub bytes_each: u64,
-    /// How many bytes of all outputs; the oldest go first.
+    /// Maximum size of all outputs in bytes; the oldest are removed first.
     pub bytes_all: u64,
-    /// How many outputs of one session; the oldest go first.
+    /// Maximum number of outputs of one session; the oldest are removed first.
     pub of_session: usize,
 }
 
@@ -51,7 +52,7 @@ impl Default for OutputLimits {
     }
 }
 
-/// Where outputs are kept that are too long to show. A cheap handle.
+/// The store of outputs that are too long to show. A cheap handle.
 #[derive(Debug, Clone)]
 pub struct Outputs {
     shared: Arc<Shared>,
@@ -66,9 +67,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many bytes all files have together.
+    /// Total size of all files in bytes.
     bytes: u64,
-    /// The files that are being written, and so are not removed to make room.
+    /// Files that are being written and therefore not removed.
     written: BTreeSet<PathBuf>,
 }
 
@@ -80,7 +81,7 @@ struct Stored {
 }
 
 impl Outputs {
-    /// Opens a store; its directory is made where it is missing. No tool may see it: see [`Environments::hide`](crate::Environments::hide).
+    /// Opens a store and creates its directory if missing. It must be hidden from tools, see [`Environments::hide`](crate::Environments::hide).
     pub fn open(directory: impl Into<PathBuf>, limits: OutputLimits) -> io::Result<Self> {
         let directory = directory.into();
         make_private(&directory)?;
@@ -106,24 +107,24 @@ impl Outputs {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut state = self.state();
+        let mut state = lock(&self.shared.state);
         state.bytes = state.bytes.saturating_sub(bytes);
         Ok(())
     }
 
-    /// Begins an output of a session. Its file is made with its first byte.
+    /// Begins an output of a session. Its file is created with its first byte.
     pub(crate) fn begin(
         &self,
         session_id: SessionId,
         places: Option<Arc<dyn SecretPlaces>>,
     ) -> KeptOutput {
-        // The end of it is by chance, its beginning is the time.
+        // The end of a UUIDv7 is random, its beginning is the time.
         let id = uuid::Uuid::now_v7().simple().to_string();
         let id = id[id.len() - ID_CHARS..].to_owned();
         KeptOutput::new(self.clone(), session_id, id, places)
     }
 
-    /// Keeps a text that is too long to show, and returns its beginning, its end and where the whole is.
+    /// Stores a text that is too long to show. Returns its beginning, its end and a reference to the stored text.
     #[cfg(feature = "mcp")]
     pub(crate) fn shortened(
         &self,
@@ -163,18 +164,13 @@ impl Outputs {
         self.directory_of(session_id).join(id)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        let state = self.shared.state.lock();
-        state.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the file of an output, and room for it among those of its session.
+    /// Creates the file of an output and removes old outputs of the session if it has too many.
     fn make(&self, session_id: SessionId, id: &str) -> io::Result<Writing> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let directory = self.directory_of(session_id);
         make_private(&directory)?;
-        let mut state = self.state();
+        let mut state = lock(&self.shared.state);
         let earlier = of_session(&directory)?;
         let outputs = earlier.iter().filter(|stored| !stored.is_record());
         let over = (outputs.count() + 1).saturating_sub(self.shared.limits.of_session);
@@ -192,16 +188,16 @@ impl Outputs {
         })
     }
 
-    /// Tells whether so many bytes more may be written; older outputs make room for them.
+    /// Returns whether `more` bytes may be written, after removing older outputs if necessary.
     fn has_room(&self, more: u64) -> bool {
-        let mut state = self.state();
+        let mut state = lock(&self.shared.state);
         let limit = self.shared.limits.bytes_all;
         if state.bytes.saturating_add(more) > limit {
             let Ok(stored) = all_in(&self.shared.directory) else {
                 return false;
             };
             state.bytes = stored.iter().map(|stored| stored.bytes).sum();
-            // A little more than is needed, so that not every write looks through all files.
+            // Frees more than needed, so that not every write scans all files.
             let wanted = (limit - limit / 8).saturating_sub(more);
             remove_oldest(&mut state, stored, |_, bytes| bytes <= wanted);
         }
@@ -213,7 +209,7 @@ impl Outputs {
     }
 }
 
-/// A file that is being written. Until this is dropped, it is not removed to make room.
+/// A file that is being written. It is not removed until this is dropped.
 #[derive(Debug)]
 struct Writing {
     file: fs::File,
@@ -223,7 +219,7 @@ struct Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.outputs.state().written.remove(&self.path);
+        lock(&self.outputs.shared.state).written.remove(&self.path);
     }
 }
 
@@ -233,7 +229,7 @@ impl Stored {
     }
 }
 
-/// The outputs of one session, to read.
+/// The outputs of one session, for reading.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOutputs {
     pub(crate) outputs: Outputs,
@@ -241,7 +237,7 @@ pub(crate) struct SessionOutputs {
 }
 
 impl SessionOutputs {
-    /// Opens an output that a model names; `None` where the path names none.
+    /// Opens the output that a path refers to; `None` if the path is not a reference to one.
     pub(crate) fn find(of: Option<&Self>, path: &str) -> Option<Result<OpenFile, FileError>> {
         let id = path.strip_prefix(PREFIX)?;
         let found = of.and_then(|of| of.open(id));
@@ -261,18 +257,18 @@ impl SessionOutputs {
         metadata.is_file().then_some(OpenFile { file, metadata })
     }
 
-    /// Returns how large an output can get.
+    /// Returns the maximum size of an output in bytes.
     pub(crate) fn max_bytes(&self) -> u64 {
         self.outputs.shared.limits.bytes_each + file::MAX_END_BYTES as u64 * 2
     }
 }
 
-/// Spells how a model names an output.
+/// Returns the reference to an output for the model.
 pub(crate) fn shown(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// Tells whether a text has the form of an id, and so names no other file.
+/// Returns whether a text has the form of an ID, so that it can name no other file.
 pub(crate) fn is_id(text: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.len() == ID_CHARS && text.bytes().all(is_digit)
@@ -294,7 +290,7 @@ fn all_in(directory: &Path) -> io::Result<Vec<Stored>> {
     Ok(found)
 }
 
-/// Lists the files of a session; one without any has none.
+/// Lists the files of a session; empty if it has none.
 fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -303,7 +299,7 @@ fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry?;
-        // What vanishes meanwhile is not there.
+        // Files that disappear meanwhile are skipped.
         if let Ok(metadata) = entry.metadata() {
             found.push(Stored {
                 path: entry.path(),
@@ -315,7 +311,7 @@ fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
     Ok(found)
 }
 
-/// Removes outputs with their records, the oldest first, until it is enough: by how many were removed, and how many bytes are left.
+/// Removes outputs with their records, oldest first, until the condition on the number removed and the bytes left is met.
 fn remove_oldest(
     state: &mut State,
     mut stored: Vec<Stored>,

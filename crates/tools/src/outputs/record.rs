@@ -1,4 +1,4 @@
-//! What is recorded of a command beside its output, so that a later process can tell how it ended.
+//! The record of a command, stored next to its output, so that a later process can report how it ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,37 +11,37 @@ use crate::tool::cut_line;
 use super::{Outputs, RECORD, is_id, of_session};
 
 const VERSION: u32 = 1;
-/// How long a record can be.
+/// Maximum size of a record in bytes.
 const MAX_BYTES: u64 = 16 * 1024;
-/// How much is recorded of what the network refused; all of it fits into a record, however it is written.
+/// Maximum number of characters recorded of network refusals; with any escaping they fit into a record.
 const MAX_NETWORK_CHARS: usize = 2_000;
 
-/// How a command in the background ended.
+/// How a background command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(crate) enum CommandEnd {
-    /// It went by itself.
+    /// The command exited on its own.
     Exited {
         exit_code: Option<i32>,
         signal: Option<i32>,
     },
-    /// Somebody stopped it.
+    /// It was stopped by a call or by the host.
     Stopped,
-    /// Its time was over.
+    /// Its time limit expired.
     TimedOut,
-    /// Nobody knows: it ended with the process that looked after it, or could not be looked after.
+    /// Unknown: it ended with the process that supervised it, or could not be supervised.
     Unknown,
 }
 
-/// What is recorded of a command. Its text is not: that is on record with the call, where secrets are masked.
+/// The record of a command. The command line is not included: it is recorded with the call, where secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandRecord {
     version: u32,
-    /// When it was started, in seconds since 1970.
+    /// Start time in seconds since 1970.
     pub(crate) started: u64,
-    /// `None` while it runs, and for ever where the process died meanwhile.
+    /// `None` while the command runs, and permanently if the process died meanwhile.
     pub(crate) end: Option<CommandEnd>,
-    /// What the model should know of the network that it had.
+    /// A remark for the model about the command's network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) network: Option<String>,
 }
@@ -57,7 +57,7 @@ impl CommandRecord {
         }
     }
 
-    /// Records how it ended, and what is to know of the network that it had.
+    /// Sets the end of the command and the remark about its network.
     pub(crate) fn ended(&mut self, end: CommandEnd, network: Option<String>) {
         self.end = Some(end);
         self.network = network.map(|network| cut_line(&network, MAX_NETWORK_CHARS));
@@ -65,7 +65,7 @@ impl CommandRecord {
 }
 
 impl Outputs {
-    /// Writes the record of a command whose output is begun. One that was removed with its session is not made again.
+    /// Writes the record of a command whose output was begun. A record that was removed with its session is not created again.
     pub(crate) fn write_record(
         &self,
         session_id: SessionId,
@@ -82,7 +82,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Reads the record of a command; `None` where there is none. What cannot be read tells nothing of how it ended.
+    /// Reads the record of a command; `None` if there is none. An unreadable record has an unknown end.
     pub(crate) fn record(&self, session_id: SessionId, id: &str) -> Option<CommandRecord> {
         use std::io::Read;
 
@@ -102,7 +102,7 @@ impl Outputs {
         }))
     }
 
-    /// Lists the commands of a session that are on record, by when they were started.
+    /// Lists the recorded commands of a session by start time.
     pub(crate) fn records(
         &self,
         session_id: SessionId,
@@ -119,7 +119,7 @@ impl Outputs {
         Ok(records)
     }
 
-    /// Removes what was begun of a command that did not start.
+    /// Removes the output and record of a command that did not start.
     pub(crate) fn forget_one(&self, session_id: SessionId, id: &str) {
         let path = self.path_of(session_id, id);
         let _ = std::fs::remove_file(beside(&path));
@@ -127,7 +127,7 @@ impl Outputs {
     }
 }
 
-/// Returns where the record of an output is.
+/// Returns the path of an output's record.
 pub(super) fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(RECORD);

@@ -1,14 +1,14 @@
-//! Reading what a command asks the proxy for. It is read strictly: what two readers could understand in two ways is refused.
+//! Parses the head of a request to the proxy. Parsing is strict: a request that two parsers could interpret differently is refused.
 
 use url::Url;
 
 use crate::web::read_address;
 
-/// How many headers a request may have.
+/// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 128;
-/// How long a name of a host can be.
+/// Maximum length of a host name.
 const MAX_HOST: usize = 255;
-/// What belongs to a connection and not to a request; headers that are called `proxy-…` do too.
+/// Headers that belong to a connection rather than to a request; so do all headers with the prefix `proxy-`.
 const OF_CONNECTION: [&str; 7] = [
     "connection",
     "content-length",
@@ -19,23 +19,23 @@ const OF_CONNECTION: [&str; 7] = [
     "upgrade",
 ];
 
-/// What a command asks for.
+/// A request of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// Where it leads, as the rules know it.
+    /// The target, as a URL for the rules.
     pub(super) url: Url,
     pub(super) how: How,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// By a connection that the proxy does not look into.
+    /// A tunnel, whose content the proxy does not inspect.
     Tunnel,
-    /// By one request, of which this is sent first, and then as many bytes of a body.
+    /// One request: this head is sent first, followed by `body` bytes.
     Request { head: Vec<u8>, body: u64 },
 }
 
-/// Why a request is not carried out: a status, and what the command reads.
+/// Why a request is refused: a status, and the text that the command receives.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) status: u16,
@@ -55,7 +55,7 @@ impl Refused {
     }
 }
 
-/// Reads the head of a request, without the empty line behind it.
+/// Parses the head of a request, without the empty line after it.
 pub(super) fn read(head: &[u8]) -> Result<Asked, Refused> {
     let text = std::str::from_utf8(head).map_err(|_| Refused::bad("it is no text"))?;
     let mut lines = text.split("\r\n");
@@ -115,10 +115,10 @@ pub(super) fn read(head: &[u8]) -> Result<Asked, Refused> {
     })
 }
 
-/// Reads a header; its name comes in small letters.
+/// Parses a header; its name is converted to lower case.
 fn header(line: &str) -> Result<(String, &str), Refused> {
     let bad = || Refused::bad("one of its headers is none");
-    // A line that begins with a blank would belong to the one before it, for some.
+    // Some parsers treat a line that begins with a blank as a continuation of the previous one.
     let (name, value) = line.split_once(':').ok_or_else(bad)?;
     let value = value.trim_matches([' ', '\t']);
     let is_plain = |letter: char| letter == '\t' || !letter.is_control();
@@ -139,7 +139,7 @@ fn length_of(text: &str) -> Result<u64, Refused> {
     number.ok_or_else(|| Refused::bad("its length is no number"))
 }
 
-/// Reads where a tunnel is to lead: a host and a port, and nothing else.
+/// Parses the target of a tunnel: a host and a port, and nothing else.
 fn authority(target: &str) -> Result<Url, Refused> {
     let bad = || Refused::bad("CONNECT wants a host and a port, such as `example.com:443`");
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
@@ -151,7 +151,7 @@ fn authority(target: &str) -> Result<Url, Refused> {
     read_address(&format!("https://{target}/")).map_err(|_| bad())
 }
 
-/// Writes a request for the server that it is for. Host, length and the end of the connection are ours to say.
+/// Builds the request for the target server. The proxy sets host, length and `Connection` itself.
 fn rewritten(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> Vec<u8> {
     let named: Vec<_> = headers
         .iter()

@@ -1,14 +1,14 @@
-//! Which hosts commands may ask for.
+//! The hosts that commands may reach.
 
 use url::Url;
 use windlass_core::network_access::NetworkAccessList;
 
 use crate::web::InvalidWebRule;
 
-/// The ports of a host that is opened without one.
+/// The ports of a host that is listed without one.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
-/// Hosts that the operator opens for commands: `crates.io`, `*.example.com`, `git.example:9418`. A host without a port is opened on 80 and 443.
+/// Hosts that the operator opens for commands: `crates.io`, `*.example.com`, `git.example:9418`. A host without a port is opened on ports 80 and 443.
 #[derive(Debug, Clone, Default)]
 pub struct OpenHosts(Vec<Host>);
 
@@ -19,16 +19,16 @@ struct Host {
 }
 
 impl OpenHosts {
-    /// Reads the hosts.
+    /// Parses the hosts.
     ///
     /// # Errors
-    /// If one is no host, or would open all of them at once.
+    /// If an entry is not a host, or would open all hosts.
     pub fn parse<S: AsRef<str>>(hosts: &[S]) -> Result<Self, InvalidWebRule> {
         let hosts = hosts.iter().map(|host| Host::parse(host.as_ref()));
         Ok(Self(hosts.collect::<Result<_, _>>()?))
     }
 
-    /// Tells whether commands may ask for where a URL leads, by its host and port.
+    /// Returns whether commands may reach the host and port of a URL.
     pub(super) fn open(&self, url: &Url) -> bool {
         let is_usual = url
             .port_or_known_default()

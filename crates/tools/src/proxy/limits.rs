@@ -1,17 +1,17 @@
-//! How much one call may use of the network.
+//! Network limits of one call.
 
 use std::time::Duration;
 
-/// How much one call may use of the network.
+/// Network limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyLimits {
-    /// Connections that are open at once; one more is answered with 503.
+    /// Maximum number of open connections; further ones get a 503.
     pub open_connections: usize,
-    /// Connections of the whole call; after them nobody listens any more.
+    /// Maximum number of connections of the whole call; after that the proxy stops listening.
     pub connections: usize,
-    /// Bytes in both directions together.
+    /// Maximum number of bytes in both directions together.
     pub bytes: u64,
-    /// How long a request may take to say where it wants to go, and how long it may take to get there.
+    /// Maximum time for a client to send its request head, and for the connection to its target.
     pub start: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! The network of commands in an environment whose policy filters it: a proxy of the host, one for each call, that lets them reach the hosts
-//! which the operator opens.
+//! The network of commands in an environment whose policy filters it: one proxy of the host per call, which lets commands reach the hosts that the
+//! operator opens.
 
 mod head;
 mod hosts;
@@ -28,10 +28,10 @@ use places::Places;
 use refusals::Refusals;
 use serve::Proxy;
 
-/// What commands reach in an environment whose network is filtered, and how.
+/// The filtered network of commands.
 ///
-/// A command has a network of its own in which nothing is but a proxy. It may ask it for hosts that the operator opens, and that the rules of
-/// its session allow; where they are is looked up and judged by the [`WebEgress`]. Names cannot be looked up inside.
+/// A command has a private network that contains only a proxy. Through it, the command can reach hosts that the operator opens and the rules of its
+/// session allow. The [`WebEgress`] resolves and checks their addresses; names cannot be resolved inside the sandbox.
 #[derive(Debug, Clone)]
 pub struct ShellProxy {
     egress: WebEgress,
@@ -41,11 +41,11 @@ pub struct ShellProxy {
     places: Places,
 }
 
-/// How many connections of all calls together are open at once: each takes two files of the host.
+/// Default limit of open connections of all calls together; each needs two file descriptors of the host.
 const OPEN_CONNECTIONS: usize = 256;
 
 impl ShellProxy {
-    /// Opens hosts for commands. The launcher is a program of the host's that calls [`become_proxied`](windlass_process::become_proxied).
+    /// Opens hosts for commands. The launcher is a program of the host that calls [`become_proxied`](windlass_process::become_proxied).
     #[must_use]
     pub fn new(egress: WebEgress, hosts: OpenHosts, launcher: Launcher) -> Self {
         Self {
@@ -57,22 +57,22 @@ impl ShellProxy {
         }
     }
 
-    /// Sets how many connections of all calls together are open at once; 256 unless set. The calls of one session have a quarter of them. One more is
-    /// answered with 503.
+    /// Sets the limit of open connections of all calls together; the default is 256. The calls of one session can use a quarter of it. Further
+    /// connections get a 503.
     #[must_use]
     pub fn with_open_connections(mut self, count: usize) -> Self {
         self.places = Places::new(count);
         self
     }
 
-    /// Sets how much one call may use.
+    /// Sets the network limits of one call.
     #[must_use]
     pub fn with_limits(mut self, limits: ProxyLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Makes the proxy of one call, which begins when the sandbox hands over its listener.
+    /// Creates the proxy of one call, which starts when the sandbox sends its listener.
     pub(crate) fn for_call(
         &self,
         session_id: SessionId,
@@ -86,11 +86,11 @@ impl ShellProxy {
         let task = tokio::spawn(async move {
             let arrived = channel.async_io(Interest::READABLE, || InnerListener::receive(&channel));
             let arrived = arrived.await;
-            // Nothing else is to be said.
+            // No further messages follow.
             drop(channel);
             match arrived {
                 Ok(Some(listener)) => proxy.serve(listener).await,
-                // The command did not start, and that is told elsewhere.
+                // The command did not start, which is reported elsewhere.
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "a command has no proxy"),
             }
@@ -104,13 +104,13 @@ impl ShellProxy {
         ))
     }
 
-    /// Serves on a listener, as it does for one call: for hosts that have a sandbox of their own.
+    /// Serves on a listener, with the limits of one call; for hosts with their own sandbox.
     #[must_use]
     pub fn serve(&self, listener: TcpListener, list: Option<NetworkAccessList>) -> RunningProxy {
         self.serve_on(None, listener, list)
     }
 
-    /// The same, within what all calls of a session have together.
+    /// Like [`serve`](Self::serve), within the limits of all calls of a session.
     #[must_use]
     pub fn serve_session(
         &self,
@@ -153,7 +153,7 @@ impl ShellProxy {
     }
 }
 
-/// The proxy of one call. Dropping it ends it with all its connections.
+/// The proxy of one call. Dropping it ends it and all its connections.
 #[derive(Debug)]
 pub struct RunningProxy {
     task: AbortHandle,
@@ -161,7 +161,7 @@ pub struct RunningProxy {
 }
 
 impl RunningProxy {
-    /// Returns what was refused so far, and why; `None` if nothing was.
+    /// Returns the requests refused so far with the reasons; `None` if there were none.
     #[must_use]
     pub fn refused(&self) -> Option<String> {
         self.refusals.text()

@@ -1,29 +1,31 @@
-//! How many connections are open at once, of all calls together and of one session.
+//! Limits of open connections, for all calls together and for one session.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_core::typed_id::SessionId;
 
-/// The places of connections. A cheap handle.
+use crate::lock::lock;
+
+/// The connection slots of all calls. A cheap handle.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     all: Arc<Semaphore>,
-    /// How many one session may have: a quarter, so that none takes those of all others.
+    /// Number of slots of one session: a quarter, so that no session uses all of them.
     each: usize,
     sessions: Arc<Mutex<HashMap<SessionId, Weak<Semaphore>>>>,
 }
 
-/// The places of one call.
+/// The connection slots of one call.
 #[derive(Debug)]
 pub(super) struct CallPlaces {
     all: Arc<Semaphore>,
-    /// Those of its session, if it has one, and how many they are.
+    /// The slots of its session, if it has one, and their number.
     own: Option<(Arc<Semaphore>, usize)>,
 }
 
-/// A place that is taken until this is dropped.
+/// A slot that is in use until this is dropped.
 #[derive(Debug)]
 pub(super) struct Taken {
     _all: OwnedSemaphorePermit,
@@ -42,8 +44,8 @@ impl Places {
 
     pub(super) fn for_call(&self, session_id: Option<SessionId>) -> CallPlaces {
         let own = session_id.map(|session_id| {
-            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those of which no call is left have no connections either.
+            let mut sessions = lock(&self.sessions);
+            // Sessions without running calls have no connections either.
             sessions.retain(|_, places| places.strong_count() > 0);
             let known = sessions.get(&session_id).and_then(Weak::upgrade);
             let places = known.unwrap_or_else(|| Arc::new(Semaphore::new(self.each)));
@@ -58,7 +60,7 @@ impl Places {
 }
 
 impl CallPlaces {
-    /// Takes a place, or says why there is none.
+    /// Acquires a slot, or returns why none is available.
     pub(super) fn take(&self) -> Result<Taken, String> {
         let own = self.own.as_ref().map(|(places, count)| {
             let place = Arc::clone(places).try_acquire_owned();

@@ -1,23 +1,23 @@
-//! Bytes from one side to the other, as many as the call may have.
+//! Copies bytes between two connections, within the limit of the call.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How much is moved at once.
+/// Size of the copy buffer.
 const PIECE: usize = 16 * 1024;
 
-/// How many bytes are left for a call.
+/// Number of bytes that the call may still transfer.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicU64);
 
-/// Why bytes are moved no further.
+/// Why copying stopped.
 #[derive(Debug)]
 pub(super) enum Stopped {
-    /// The call has had all its bytes.
+    /// The call's byte limit is exhausted.
     Spent,
-    /// One side is gone.
+    /// One side closed the connection.
     Gone,
 }
 
@@ -32,7 +32,7 @@ impl Budget {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Takes bytes off, if there are so many.
+    /// Subtracts bytes from the limit, if enough are left.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Stopped> {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let order = Ordering::Relaxed;
@@ -43,7 +43,7 @@ impl Budget {
     }
 }
 
-/// Moves bytes until the end, or until as many are moved as there may be.
+/// Copies bytes until the end or until the limit is reached.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     to: &mut (impl AsyncWrite + Unpin),

@@ -1,12 +1,14 @@
-//! What a proxy has refused, for the model to read.
+//! The refusals of a proxy, for the model.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-/// How many are told; a command may try any number.
+use crate::lock::lock;
+
+/// Maximum number of refusals shown; a command may cause any number.
 const MAX_TOLD: usize = 8;
 
-/// What a proxy has refused, each reason once.
+/// The refusals of a proxy, each reason once.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<Told>);
 
@@ -18,7 +20,7 @@ struct Told {
 
 impl Refusals {
     pub(super) fn note(&self, reason: &str) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.0);
         if told.reasons.contains(reason) {
             return;
         }
@@ -29,7 +31,7 @@ impl Refusals {
     }
 
     pub(super) fn text(&self) -> Option<String> {
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = lock(&self.0);
         if told.reasons.is_empty() {
             return None;
         }

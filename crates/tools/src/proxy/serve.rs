@@ -1,4 +1,4 @@
-//! The proxy of one call: who is let in, where to, and what the others are told.
+//! The proxy of one call: it accepts connections, checks targets and sends refusals.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use super::pump::{Budget, Stopped, pump};
 use super::refusals::Refusals;
 use crate::web::WebEgress;
 
-/// How large the head of a request may be.
+/// Maximum size of a request's head.
 const MAX_HEAD: usize = 16 * 1024;
-/// How long is waited after an error of the system, such as too many open files.
+/// Pause after a system error, such as too many open files.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
-/// How much, and for how long, is still read of a request that was refused: else its sender may not see the answer.
+/// How many bytes, and for how long, are still read of a refused request: otherwise the client may not see the answer.
 const LEFT_OVER: u64 = 256 * 1024;
 const LEFT_OVER_TIME: Duration = Duration::from_secs(1);
 
@@ -58,7 +58,7 @@ impl Proxy {
         }
     }
 
-    /// Takes a place for one connection more beside those of the call that are open, or says why there is none.
+    /// Acquires a slot for a connection when the call has `open` others, or returns why none is available.
     fn place(&self, open: usize) -> Result<Taken, String> {
         let count = self.limits.open_connections;
         if open >= count {
@@ -67,7 +67,7 @@ impl Proxy {
         self.places.take()
     }
 
-    /// Serves until nobody may connect any more. Whoever drops this ends all connections.
+    /// Accepts connections until the limit of the call is reached. Dropping the future ends all connections.
     pub(super) async fn serve(self, listener: std::net::TcpListener) {
         let made = listener.set_nonblocking(true);
         let listener = match made.and_then(|()| TcpListener::from_std(listener)) {
@@ -86,7 +86,7 @@ impl Proxy {
             match proxy.place(open.len()) {
                 Err(reason) => {
                     proxy.refusals.note(&reason);
-                    // What does not fit at once is not worth waiting for.
+                    // An answer that does not fit into the socket buffer is not worth waiting for.
                     let _ = stream.try_write(&answer(&Refused::new(503, reason)));
                 }
                 Ok(place) => {
@@ -129,7 +129,7 @@ impl Proxy {
         let late = || Refused::new(504, format!("{shown} could not be reached in time"));
         let method = match &how {
             How::Tunnel => "CONNECT",
-            // The rules tell tunnels from requests; which one it is does not matter to them.
+            // The rules distinguish tunnels from requests, but not the methods of requests.
             How::Request { .. } => "GET",
         };
         let reached = timeout(self.limits.start, self.connect(method, &url));
@@ -151,7 +151,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Connects to where a URL leads, if that is open.
+    /// Connects to the target of a URL, if it is open.
     async fn connect(&self, method: &str, url: &Url) -> Result<TcpStream, Refused> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
@@ -205,7 +205,7 @@ impl Proxy {
         tokio::try_join!(out, back).map(|((), ())| ())
     }
 
-    /// Sends one request and its body, and nothing that comes behind it: it would be another request, which nobody has judged.
+    /// Forwards one request with its body, and nothing after it: that would be another request, which was not checked.
     async fn request(
         &self,
         client: &mut TcpStream,
@@ -234,7 +234,7 @@ impl Proxy {
     }
 }
 
-/// Reads up to the empty line; returns what came before it and what after, or nothing if nothing came.
+/// Reads up to the empty line. Returns the bytes before and after it; `None` if the client sent nothing.
 async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>, Refused> {
     const END: &[u8] = b"\r\n\r\n";
     let mut read = Vec::new();
@@ -261,7 +261,7 @@ async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>,
     }
 }
 
-/// Writes what somebody reads whose request is not carried out.
+/// Returns the HTTP response for a refused request.
 fn answer(refused: &Refused) -> Vec<u8> {
     let Refused { status, reason } = refused;
     let name = match status {

@@ -1,8 +1,8 @@
-//! What a repository has to say to the model: its `AGENTS.md` files and its skills.
+//! A repository's context for the model: its `AGENTS.md` files and its skills.
 //!
-//! These are words of whoever wrote the repository. They are read once before a turn begins, by the same handle as all files of the environment, within
-//! bounds, and told as what they are: every line is quoted, so that none can pass for the prompt around it. They give no permission: what a turn may
-//! do is decided elsewhere.
+//! These texts are written by the author of the repository and not trusted. They are read once before a turn begins, through the environment's file
+//! handle and within limits. Every line is quoted, so that none can imitate the prompt around it. They grant no permissions; those are decided
+//! elsewhere.
 
 mod agents_md;
 mod skills;
@@ -22,25 +22,25 @@ use crate::workspace::ResolvedWorkspace;
 
 pub use skills::{FoundSkill, FoundSkills};
 
-/// The instructions and skills of the turn's environment.
+/// The capability `repository`: instructions and skills of the turn's environment.
 #[derive(Debug, Clone)]
 pub struct RepositoryCapability {
     environments: Environments,
 }
 
 impl RepositoryCapability {
-    /// Its name, by which records enable it.
+    /// Name with which records enable the capability.
     pub const ID: &'static str = "repository";
 
-    /// Reads in these environments.
+    /// Creates the capability for these environments.
     #[must_use]
     pub fn new(environments: Environments) -> Self {
         Self { environments }
     }
 
-    /// Lists the skills of an environment's root, also those that are switched off.
+    /// Lists the skills of an environment's root, including those that are switched off.
     ///
-    /// This touches the disk: call it where blocking does no harm.
+    /// Blocks on disk I/O: call it from a blocking thread.
     ///
     /// # Errors
     /// If the environment cannot be opened.
@@ -83,7 +83,7 @@ impl Capability for RepositoryCapability {
     ) -> Option<String> {
         let (environments, turn) = (self.environments.clone(), environment.cloned());
         let reading = tokio::task::spawn_blocking(move || {
-            // Where the turn cannot work, its tools say so.
+            // If the environment cannot be opened, the tools report the error.
             let at = environments.resolve(turn.as_ref()).ok()?;
             words_of(&at, &environments.skills_off())
         });
@@ -97,7 +97,7 @@ fn words_of(at: &ResolvedWorkspace, skills_off: &BTreeSet<String>) -> Option<Str
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// Quotes a text line by line, without what would act on who shows it.
+/// Quotes a text line by line and escapes control characters.
 fn quoted(text: &str) -> String {
     let text = lines(text);
     let quoted: Vec<_> = text.lines().map(|line| format!("| {line}")).collect();

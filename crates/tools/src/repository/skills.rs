@@ -1,4 +1,4 @@
-//! Skills of a repository: folders of instructions that the model reads when it needs them.
+//! Skills of a repository: directories with instructions that the model reads when it needs them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use windlass_core::tools::ToolHints;
 use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace};
 
-/// Where skills are, below the root. A name that is in both is that of the first.
+/// Directories of skills, relative to the root. If a name occurs in both, the first takes precedence.
 const PLACES: [&str; 2] = [".windlass/skills", ".agents/skills"];
 const NAME: &str = "SKILL.md";
-/// How many folders of each place are looked at, the first by name, and among how many entries they are looked for.
+/// Maximum number of skill directories read per location, in order of their names, and of entries examined to find them.
 const MAX_FOLDERS: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
-/// How many bytes are told of all skills together.
+/// Maximum size of the list of all skills in the prompt.
 const MAX_TOLD_BYTES: usize = 16 * 1024;
-/// How large a skill may be.
+/// Maximum size of a skill's file.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_NAME_BYTES: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 300;
-/// How many files beside a skill are named.
+/// Maximum number of listed files of a skill.
 const MAX_BESIDE: usize = 100;
 
 const WORDS: &str = "The repository also brings skills: instructions for certain tasks, in its own words, which permit nothing either. When a task fits one, read it with \
@@ -33,24 +33,24 @@ const WORDS: &str = "The repository also brings skills: instructions for certain
 /// A skill of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSkill {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// What it is for, in one line, in the repository's words.
+    /// One-line description from the repository.
     pub description: String,
-    /// Its file, below the root.
+    /// Path of its file, relative to the root.
     pub path: PathBuf,
 }
 
 /// The skills of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundSkills {
-    /// Where they are looked for, below the root.
+    /// Directories that are searched, relative to the root.
     pub places: Vec<PathBuf>,
-    /// Those that can be used.
+    /// Skills that can be used.
     pub skills: Vec<FoundSkill>,
-    /// Why others cannot.
+    /// Reasons why other skills cannot be used.
     pub unusable: Vec<String>,
-    /// How many folders were not looked at.
+    /// Number of directories that were not read because of the limit.
     pub more: usize,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn found(at: &ResolvedWorkspace) -> FoundSkills {
     found
 }
 
-/// Names the skills of a repository; nothing where there is none. What cannot be used or is switched off is left out.
+/// Returns the prompt text that lists the skills; `None` if there are none. Unusable and switched-off skills are omitted.
 pub(super) fn told(at: &ResolvedWorkspace, off: &BTreeSet<String>) -> Option<String> {
     let FoundSkills {
         skills: mut known,
@@ -117,26 +117,27 @@ pub(super) fn told(at: &ResolvedWorkspace, off: &BTreeSet<String>) -> Option<Str
     Some(told)
 }
 
-/// Lists the folders of a place that can be names of skills, in order.
+/// Lists the directories of a location whose names are valid skill names, sorted.
 fn folders(at: &ResolvedWorkspace, place: &Path) -> Vec<String> {
-    let directory = at
-        .canonical(place)
-        .and_then(|real| at.open_directory(&real));
-    let Some(entries) = directory
-        .ok()
-        .and_then(|directory| directory.entries().ok())
-    else {
-        return Vec::new();
-    };
-    let names = entries
-        .take(MAX_ENTRIES)
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names.filter(|name| is_name(name)).collect();
+    let mut names = names_in(at, place, MAX_ENTRIES);
+    names.retain(|name| is_name(name));
     names.sort();
     names
 }
 
-/// Tells whether a text can be the name of a skill: it is put into prompts and paths.
+/// Lists the first entries of a directory; none if it cannot be read.
+fn names_in(at: &ResolvedWorkspace, directory: &Path, max: usize) -> Vec<String> {
+    let opened = at
+        .canonical(directory)
+        .and_then(|real| at.open_directory(&real));
+    let entries = opened.ok().and_then(|opened| opened.entries().ok());
+    let entries = entries.into_iter().flatten().take(max);
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect()
+}
+
+/// Returns whether a text is a valid name of a skill: it is used in prompts and paths.
 fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(is_letter)
@@ -218,20 +219,9 @@ impl FileTool for ActivateSkill {
     }
 }
 
-/// Names what lies beside a skill, so that it can be read.
+/// Lists the files in a skill's directory, so that the model can read them.
 fn beside(at: &ResolvedWorkspace, folder: &Path) -> Vec<String> {
-    let directory = at
-        .canonical(folder)
-        .and_then(|real| at.open_directory(&real));
-    let Some(entries) = directory
-        .ok()
-        .and_then(|directory| directory.entries().ok())
-    else {
-        return Vec::new();
-    };
-    let names = entries
-        .take(MAX_BESIDE)
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = names_in(at, folder, MAX_BESIDE).into_iter();
     let mut names: Vec<_> = names
         .filter(|name| name != NAME)
         .map(|name| at.shown(&folder.join(name)))

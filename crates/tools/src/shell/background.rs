@@ -1,11 +1,11 @@
-//! Commands that run on when their call has returned.
+//! Commands that continue to run after their call has returned.
 //!
-//! One is confined like any other, and its output goes into a file of its session from the first byte on. It ends when it is done, when it is
-//! stopped, when its time is over, when its session is removed and when the host stops; where the host is killed, it dies with it. Beside its output
-//! stands how it ended. Where nothing is said there and nobody looks after it, it ended with an earlier process.
+//! A background command is confined like any other, and its complete output is written to a file of its session. It ends when it exits, is stopped or
+//! exceeds its time limit, when its session is removed, and when the host shuts down or is killed. Its end is recorded next to its output. A command
+//! without a recorded end and without a supervisor ended with an earlier process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -18,45 +18,46 @@ use super::filtered::Filter;
 use super::run::{Ready, Whole, code_and_signal};
 use super::{Args, Shell, ShellSettings};
 use crate::checkpoint::ChangingFiles;
+use crate::lock::lock;
 use crate::outputs::{CommandEnd, CommandRecord, KeptOutput, Outputs, shown};
 use crate::tool::{turn_of, with_remarks};
 
-/// The commands that run in the background. A cheap handle.
+/// The background commands. A cheap handle.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Background {
     running: Arc<Mutex<HashMap<String, Arc<Behind>>>>,
 }
 
-/// A command in the background.
+/// A background command.
 #[derive(Debug)]
 pub(super) struct Behind {
     pub(super) output: KeptOutput,
-    /// What it has of the network, from when on it is ready to start. It ends with this, which nobody holds for long when the command has ended.
+    /// Its network, set when it is ready to start. It ends with this value, which is dropped soon after the command has ended.
     filter: OnceLock<Filter>,
     stop: watch::Sender<bool>,
     /// Closed when it has ended.
     ended: watch::Receiver<()>,
 }
 
-/// What tools look at that deal with commands in the background.
+/// Shared state of the tools for background commands.
 #[derive(Debug, Clone)]
 pub(super) struct Commands {
     pub(super) outputs: Outputs,
     pub(super) background: Background,
-    /// How much is shown of an output.
+    /// Maximum size shown of an output.
     pub(super) max_bytes: usize,
 }
 
 impl Background {
-    /// Finds a command that runs.
+    /// Finds a running command.
     pub(super) fn find(&self, session_id: SessionId, id: &str) -> Option<Arc<Behind>> {
-        let found = self.lock().get(id).cloned();
+        let found = lock(&self.running).get(id).cloned();
         found.filter(|behind| behind.output.session_id() == session_id)
     }
 
-    /// Stops the commands of a session, or all, and waits until they have ended.
+    /// Stops the commands of a session, or all commands, and waits until they have ended.
     pub(super) async fn end_all(&self, of: Option<SessionId>) {
-        let running: Vec<_> = self.lock().values().cloned().collect();
+        let running: Vec<_> = lock(&self.running).values().cloned().collect();
         let theirs = |it: &Arc<Behind>| of.is_none_or(|of| it.output.session_id() == of);
         let running: Vec<_> = running.into_iter().filter(theirs).collect();
         running.iter().for_each(|behind| behind.stop());
@@ -65,9 +66,9 @@ impl Background {
         }
     }
 
-    /// Takes a place for a command, if there is one left.
+    /// Reserves a slot for a command, if one is free.
     fn enter(&self, settings: &ShellSettings, output: KeptOutput) -> Result<Place, ShellError> {
-        let mut running = self.lock();
+        let mut running = lock(&self.running);
         let session_id = output.session_id();
         let theirs = running.values().map(|behind| behind.output.session_id());
         let count = theirs.filter(|of| *of == session_id).count();
@@ -95,14 +96,10 @@ impl Background {
             _ending: ending,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Behind>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Behind {
-    /// Returns what the model should know of the network that it has.
+    /// Returns a remark for the model about its network.
     pub(super) fn network(&self) -> Option<String> {
         self.filter.get().and_then(Filter::remark)
     }
@@ -111,14 +108,14 @@ impl Behind {
         let _ = self.stop.send(true);
     }
 
-    /// Waits until it has ended and that is on record.
+    /// Waits until it has ended and its end is recorded.
     pub(super) async fn ended(&self) {
         let mut ended = self.ended.clone();
         while ended.changed().await.is_ok() {}
     }
 }
 
-/// A command's place among those that run, given back when this is dropped.
+/// A command's slot, released when this is dropped.
 struct Place {
     background: Background,
     behind: Arc<Behind>,
@@ -130,7 +127,7 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let output = self.behind.output.clone();
-        self.background.lock().remove(output.id());
+        lock(&self.background.running).remove(output.id());
         if self.has_started {
             return;
         }
@@ -168,12 +165,12 @@ impl Shell {
             output: written,
             ..
         } = ready;
-        let confinement = program.confinement;
-        // Only this sets it.
+        let confinement = program.sandbox.confinement;
+        // This is the only place that sets it.
         let _ = place.behind.filter.set(filter);
         let made = output.clone();
         let record = CommandRecord::begun();
-        // It has the place meanwhile: where nobody waits for it any more, what it made is removed behind it.
+        // The task owns the slot: if the caller stops waiting, the created files are removed afterwards.
         let making = tokio::task::spawn_blocking(move || {
             let outputs = made.outputs();
             let recorded = made
@@ -207,14 +204,14 @@ impl Shell {
     }
 }
 
-/// Waits for the end of a command and records it. Where this is dropped, the command is stopped.
+/// Waits for the end of a command and records it. Dropping the future stops the command.
 async fn look_after(
     mut place: Place,
     mut running: Running,
     mut record: CommandRecord,
     changing: ChangingFiles,
 ) {
-    // Nobody can ask for anything else any more when the other side is gone, and it is not: the place holds it.
+    // A closed channel would mean that no stop can be requested any more, but the slot owns the sender.
     let is_stopped = tokio::select! {
         end = running.end() => Err(end),
         _ = place.stopped.wait_for(|stop| *stop) => Ok(()),
@@ -234,7 +231,7 @@ async fn look_after(
             .outputs()
             .write_record(output.session_id(), output.id(), &record)
     });
-    // Its session may be gone, and its directory with it.
+    // The session may be gone, and its directory with it.
     if let Ok(Err(error)) = recording.await {
         tracing::debug!(%error, "the end of a command is not on record");
     }

@@ -1,4 +1,4 @@
-//! Why a command did not run, or did not end by itself.
+//! Errors of running commands.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use windlass_process::ProcessError;
 use crate::environments::EnvironmentError;
 use crate::workspace::FileError;
 
-/// Why a command did not run, or did not end by itself. The model reads the text.
+/// Why a command did not run, or was ended. The model receives the message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ShellError {
     #[error(transparent)]
@@ -87,7 +87,7 @@ impl From<ProcessError> for ShellError {
 }
 
 impl ShellError {
-    /// Returns what turns an error of the system into ours.
+    /// Returns a function that wraps an I/O error, for `map_err`.
     pub(super) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

@@ -1,4 +1,4 @@
-//! The network of a command whose environment filters it.
+//! The network of a command in an environment that filters it.
 
 use windlass_core::traits::ToolContext;
 use windlass_process::{Confinement, Network, Program};
@@ -6,13 +6,13 @@ use windlass_process::{Confinement, Network, Program};
 use super::error::ShellError;
 use super::{Shell, ShellSettings};
 
-/// What a command has of the network while it runs.
+/// The network of a command while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
-    /// The proxy ends with the call.
+    /// Dropping the proxy ends it.
     #[cfg(feature = "web")]
     proxy: Option<crate::proxy::RunningProxy>,
-    /// Says why there is no network although the environment has a filtered one.
+    /// Whether there is no network although the environment has a filtered one.
     is_closed: bool,
 }
 
@@ -25,7 +25,7 @@ impl Filter {
         }
     }
 
-    /// Returns what the model should know of the network that its command had.
+    /// Returns a remark for the model about the network of its command.
     pub(super) fn remark(&self) -> Option<String> {
         if self.is_closed {
             let closed = "there is no network: that of this environment is filtered, and this machine's sandbox, landlock, can only close \
@@ -41,18 +41,18 @@ impl Filter {
 }
 
 impl Shell {
-    /// Gives a command its proxy, where its environment filters the network.
+    /// Sets up the proxy of a command, if its environment filters the network.
     pub(super) fn filter(
         &self,
         program: &mut Program,
         context: &ToolContext,
     ) -> Result<Filter, ShellError> {
-        if program.bounds.network != Network::Filtered {
+        if program.sandbox.bounds.network != Network::Filtered {
             return Ok(Filter::default());
         }
-        match program.confinement {
+        match program.sandbox.confinement {
             Confinement::Bubblewrap => self.proxied(&self.settings, program, context),
-            // Its rules open no sockets, also none to a proxy.
+            // Landlock's rules allow no sockets, not even to a proxy.
             Confinement::Landlock | Confinement::Unconfined => Ok(Filter::closed()),
         }
     }

@@ -1,4 +1,4 @@
-//! The user's home directory, of which programs see only what is opened.
+//! The user's home directory, of which programs see only opened paths.
 
 use std::fs;
 use std::io;
@@ -6,50 +6,50 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_process::{Bounds, Confinement};
+use windlass_process::{Confinement, SandboxBounds};
 
 use super::home_programs::{of_path, of_program};
 
-/// The file of a repository, or of a worktree of one.
+/// Name of a repository's `.git` directory, or of a worktree's `.git` file.
 const GIT: &str = ".git";
-/// How long the file of a worktree may be.
+/// Maximum size of a worktree's `.git` file.
 const MAX_WORKTREE_FILE: u64 = 8 * 1024;
 
 /// Why a path of the home cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum HomePathError {
-    /// It lies elsewhere, or is the home itself.
+    /// The path is outside the home, or is the home itself.
     #[error("{} does not lie inside of the home directory {}", path.display(), home.display())]
     Outside {
-        /// The path.
+        /// The path as given.
         path: PathBuf,
-        /// The home.
+        /// The home, with links resolved.
         home: PathBuf,
     },
 }
 
-/// What programs may do with an opened path.
+/// Access of programs to an opened path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HomeAccess {
-    /// Read it and run what is in it.
+    /// Read files and execute programs.
     Read,
-    /// Change it too.
+    /// Like `Read`, and write.
     Write,
 }
 
-/// The user's home directory. Programs get an empty home of their own in its place, with the paths that are opened here.
+/// The user's home directory. Programs get an empty private home in its place, with the paths that are opened here.
 #[derive(Debug, Clone)]
 pub struct UserHome {
-    /// Links resolved.
+    /// With links resolved.
     path: PathBuf,
-    /// Further homes of the user that are hidden as well.
+    /// Further homes of the user, hidden as well.
     others: Vec<PathBuf>,
-    /// Inside of the home, links resolved when they were opened.
+    /// Paths inside the home, with links resolved when they were opened.
     opened: Vec<(PathBuf, HomeAccess)>,
 }
 
 impl UserHome {
-    /// `None` if there is no such directory, or if it is `/`.
+    /// Returns `None` if there is no such directory, or if it is `/`.
     #[must_use]
     pub fn new(path: &Path) -> Option<Self> {
         let path = real_directory(path)?;
@@ -60,14 +60,14 @@ impl UserHome {
         })
     }
 
-    /// Hides a further home of the user, such as that of the account where `HOME` names another.
+    /// Hides a further home of the user, such as that of the account if `HOME` is another directory.
     pub fn also(&mut self, path: &Path) {
         let real = real_directory(path).filter(|real| *real != self.path);
         self.others.extend(real);
     }
 
-    /// Opens a path, which begins with `~/` or lies inside of the home. One that does not exist is left out: a link that a
-    /// command makes there later must not be followed.
+    /// Opens a path, which begins with `~/` or is inside the home. A path that does not exist is ignored: a link that a command creates there later
+    /// must not be followed.
     pub fn open(&mut self, path: &Path, access: HomeAccess) -> Result<(), HomePathError> {
         let named = match path.strip_prefix("~") {
             Ok(inside) => self.path.join(inside),
@@ -90,36 +90,36 @@ impl UserHome {
         Ok(())
     }
 
-    /// Opens the directories of a `PATH` that lie in the home, with the libraries and toolchains that their programs need.
+    /// Opens the directories of a `PATH` that are in the home, with the libraries and toolchains that their programs need.
     pub fn open_programs(&mut self, path: &str) {
         let found = of_path(&self.path, path).into_iter();
         self.opened
             .extend(found.map(|path| (path, HomeAccess::Read)));
     }
 
-    /// Returns where it is, links resolved.
+    /// Returns its path, with links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the opened paths, each with its access.
+    /// Returns the opened paths with their access.
     pub fn opened(&self) -> impl Iterator<Item = (&Path, HomeAccess)> {
         let opened = self.opened.iter();
         opened.map(|(path, access)| (path.as_path(), *access))
     }
 
-    /// Hides the home from a program, but for what is opened and the repository that the root lies in.
-    pub(super) fn hide(&self, bounds: &mut Bounds) {
+    /// Hides the home from a program, except for opened paths and the repository that contains the root.
+    pub(super) fn hide(&self, bounds: &mut SandboxBounds) {
         let homes = [&self.path].into_iter().chain(&self.others);
-        // A root that holds a home shows it: there, only the usual places of keys are hidden.
+        // A root that contains a home makes it visible; only the usual locations of keys are hidden there.
         let hidden: Vec<_> = homes
             .filter(|home| !home.starts_with(&bounds.root))
             .map(PathBuf::as_path)
             .collect();
         for (path, access) in self.still_opened(&bounds.root) {
             match access {
-                // Above the root, it would decide whether the root can be changed.
+                // A writable directory above the root would make the root writable too.
                 HomeAccess::Write if !bounds.root.starts_with(&path) => {
                     bounds.also_writable.push(path);
                 }
@@ -139,8 +139,7 @@ impl UserHome {
         bounds.hidden = Arc::new(bounds.hidden.with(hidden));
     }
 
-    /// Returns the opened paths that lead where they led when they were opened. Inside of what commands may change, one could be replaced by
-    /// a link to anything.
+    /// Returns the opened paths that still have the same target. Inside a writable directory, a command could replace one with a link to anything.
     fn still_opened(&self, root: &Path) -> Vec<(PathBuf, HomeAccess)> {
         let writable = self
             .opened
@@ -159,8 +158,8 @@ impl UserHome {
         opened.cloned().collect()
     }
 
-    /// Opens what one program needs that lies in the home, by its path or by its name in a `PATH`.
-    pub fn open_program(&self, bounds: &mut Bounds, path: &str, program: &Path) {
+    /// Opens the parts of the home that one program needs, given by path or by its name in a `PATH`.
+    pub fn open_program(&self, bounds: &mut SandboxBounds, path: &str, program: &Path) {
         if self.path.starts_with(&bounds.root) {
             return;
         }
@@ -173,12 +172,12 @@ impl UserHome {
         bounds.also_seen.extend(needed);
     }
 
-    /// Returns the home that a program has in place of the user's: in bubblewrap an empty directory at the same path, elsewhere one in the
-    /// directory for its temporary files, with links to what is opened.
+    /// Returns the private home of a program: in bubblewrap an empty directory at the same path, otherwise one in the directory for temporary files,
+    /// with links to the opened paths.
     pub(super) fn private(
         &self,
         confinement: Confinement,
-        bounds: &Bounds,
+        bounds: &SandboxBounds,
         scratch: Option<&Path>,
     ) -> io::Result<Option<PathBuf>> {
         if confinement == Confinement::Bubblewrap {
@@ -195,7 +194,7 @@ impl UserHome {
         opened.sort();
         for path in opened {
             let link = private.join(path.strip_prefix(&self.path).unwrap_or(path));
-            // What lies inside of an opened directory is there already.
+            // Paths inside an opened directory are visible already.
             if link.ancestors().skip(1).all(|above| !above.is_symlink()) && !link.is_symlink() {
                 fs::create_dir_all(link.parent().unwrap_or(&private))?;
                 symlink(path, &link)?;
@@ -210,15 +209,15 @@ fn real_directory(path: &Path) -> Option<PathBuf> {
     (real.is_dir() && real != Path::new("/")).then_some(real)
 }
 
-/// Returns the repository that a directory lies in, below its top.
+/// Returns the nearest repository above a directory.
 fn repository_around(root: &Path) -> Option<PathBuf> {
     let mut above = root.ancestors().skip(1);
     let found = above.find(|above| above.join(GIT).symlink_metadata().is_ok());
     found.map(Path::to_owned)
 }
 
-/// Returns the `.git` directory of the repository that a worktree belongs to. The worktree's file may say anything, so the repository has to
-/// name the worktree too.
+/// Returns the `.git` directory of the repository that a worktree belongs to. The worktree's file is not trusted, so the repository must refer to the
+/// worktree too.
 fn repository_of_worktree(root: &Path) -> Option<PathBuf> {
     let file = root.join(GIT);
     let own = read_small(&file)?;

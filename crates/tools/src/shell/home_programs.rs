@@ -1,8 +1,8 @@
-//! The parts of the user's home that hold programs.
+//! The parts of the user's home that contain programs.
 
 use std::path::{Path, PathBuf};
 
-/// Directories of a home that many programs share: none of them belongs to one.
+/// Directories of a home that many programs share, so that none belongs to a single program.
 pub const SHARED_HOME_DIRECTORIES: [&str; 6] = [
     ".cache",
     ".config",
@@ -12,8 +12,8 @@ pub const SHARED_HOME_DIRECTORIES: [&str; 6] = [
     "Library",
 ];
 
-/// Toolchains, by the start of a directory in `PATH`, and the directories of the home that their programs need. They hold programs and
-/// libraries only. This is a list of what is opened, so that a tool it does not know stays closed.
+/// Toolchains: prefixes of directories in `PATH`, with the directories of the home that their programs need. They contain only programs and
+/// libraries. This is an allowlist, so that unknown tools stay hidden.
 const TOOLCHAINS: &[(&str, &[&str])] = &[
     (".asdf", &[".asdf"]),
     (".bun", &[".bun/bin", ".bun/install/global"]),
@@ -31,10 +31,10 @@ const TOOLCHAINS: &[(&str, &[&str])] = &[
     (".volta", &[".volta"]),
 ];
 
-/// What lies next to a `bin` directory and belongs to its programs.
+/// Directories next to `bin` that belong to its programs.
 const NEXT_TO_BIN: [&str; 4] = ["include", "lib", "lib64", "libexec"];
 
-/// Returns the parts of a home that programs in the directories of a `PATH` need; links resolved.
+/// Returns the parts of a home that programs in the directories of a `PATH` need, with links resolved.
 pub(super) fn of_path(home: &Path, path: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let directories = std::env::split_paths(path).filter_map(|place| place.canonicalize().ok());
@@ -56,20 +56,20 @@ pub(super) fn of_path(home: &Path, path: &str) -> Vec<PathBuf> {
     };
     let mut found: Vec<_> = found.into_iter().filter_map(real).collect();
     found.sort();
-    // What lies in a directory comes after it.
+    // Paths sort after the directory that contains them.
     found.dedup_by(|path, above| path.starts_with(above));
     found
 }
 
-/// Returns the parts of a home that one program needs, named by its path or looked up in a `PATH`; links resolved. Of what is hidden as a
-/// key it is the program alone.
+/// Returns the parts of a home that one program needs, given by path or looked up in a `PATH`; links resolved. In a directory that is hidden for
+/// keys, only the program itself is opened.
 pub(super) fn of_program(
     home: &Path,
     keys: &[PathBuf],
     path: &str,
     program: &Path,
 ) -> Vec<PathBuf> {
-    // What is absolute stays so when it is joined.
+    // An absolute path is not changed by `join`.
     let named = std::env::split_paths(path).map(|place| place.join(program));
     let mut named = named.filter(|path| path.is_absolute() && path.is_file());
     let Some(found) = named.next() else {
@@ -89,13 +89,13 @@ pub(super) fn of_program(
     needed
 }
 
-/// Returns a path from the home on, if it lies inside of it.
+/// Returns a path relative to the home, if it is inside it.
 fn inside<'a>(home: &Path, path: &'a Path) -> Option<&'a Path> {
     let inside = path.strip_prefix(home).ok();
     inside.filter(|inside| !inside.as_os_str().is_empty())
 }
 
-/// Returns what lies around a program that it may need: its package, the directory of its tool, the one above `bin`, or the one that it is in.
+/// Returns the directory that a program may need: its package, its tool's directory, the parent of `bin`, or its own directory.
 fn around(home: &Path, program: &Path) -> Option<PathBuf> {
     let is_own = |path: &Path| {
         inside(home, path).is_some_and(|inside| {
@@ -116,7 +116,7 @@ fn around(home: &Path, program: &Path) -> Option<PathBuf> {
     candidates.into_iter().flatten().find(|path| is_own(path))
 }
 
-/// Returns the directory of a tool that keeps all it needs together: of `~/.nvm/versions/node/v22/bin` it is `~/.nvm`.
+/// Returns the directory of a self-contained tool: for `~/.nvm/versions/node/v22/bin` it is `~/.nvm`.
 fn tool_directory(home: &Path, path: &Path) -> Option<PathBuf> {
     let first = inside(home, path)?.components().next()?.as_os_str();
     let mut shared = SHARED_HOME_DIRECTORIES.iter();
@@ -188,13 +188,13 @@ mod tests {
         };
         check(".nvm/v22/bin", Path::new("none"), &[]);
         check(".nvm/v22/bin", Path::new("node"), &[".nvm"]);
-        // What is shared is not seen, but for what the link of the program leads to.
+        // Shared directories are not visible, except for the target of the program's link.
         check(
             ".local/bin",
             Path::new("agent"),
             &[".local/bin", ".local/share/agent/versions"],
         );
-        // Keys are not seen, but for a program that is kept among them.
+        // Directories with keys are not visible, except for a program in them.
         let claude = &[".claude/local/claude"];
         check(".claude/local", Path::new("claude"), claude);
         check("none", &at("venv/bin/agent"), &["venv"]);

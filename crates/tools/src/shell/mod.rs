@@ -1,15 +1,15 @@
 //! A shell in an environment.
 
 mod background;
-mod edges;
 mod error;
 mod filtered;
 mod home;
 mod home_programs;
-mod look;
+mod host_command;
 mod output_tool;
-mod place;
 mod run;
+mod safe_cuts;
+mod sandbox;
 mod settings;
 mod slice;
 mod stop_tool;
@@ -24,28 +24,27 @@ use windlass_core::tools::{
     SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape,
 };
 use windlass_core::traits::ToolContext;
-use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::SessionId;
 
 pub use home::{HomeAccess, HomePathError, UserHome};
 pub use home_programs::SHARED_HOME_DIRECTORIES;
-pub use look::{Look, LookError, LookOutput};
-pub use place::PlaceRefused;
+pub use host_command::{Look, LookError, LookOutput};
 pub(crate) use run::code_and_signal;
+pub use sandbox::SandboxDenied;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
 use background::{Background, Commands};
 use output_tool::ShellOutput;
 use stop_tool::ShellStop;
 
-use crate::approval::Approval;
+use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
-use crate::tool::{arguments_of, changes, nowhere, object};
+use crate::tool::{SessionTool, changes, in_session, object, told};
 
-/// What the model calls.
+/// Name of the tool for the model.
 const NAME: &str = "shell";
 
-/// Commands in the turn's environment.
+/// The capability `shell`: commands in the turn's environment.
 #[derive(Debug, Clone)]
 pub struct ShellCapability {
     environments: Environments,
@@ -54,7 +53,7 @@ pub struct ShellCapability {
 }
 
 impl ShellCapability {
-    /// Runs commands in these environments.
+    /// Creates the capability for these environments.
     #[must_use]
     pub fn new(environments: Environments, settings: ShellSettings) -> Self {
         Self {
@@ -65,14 +64,14 @@ impl ShellCapability {
     }
 
     fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
-        let mut tools: Vec<Box<dyn Tool>> = vec![Box::new(Shell {
+        let mut tools: Vec<Box<dyn Tool>> = vec![in_session(Shell {
             environments: self.environments.clone(),
             settings: Arc::clone(&self.settings),
             background: self.background.clone(),
             policy: approval.policy(),
             description: description(&self.settings.secret_names),
         })];
-        // Without a place for their output, no command runs in the background.
+        // Background commands need a store for their output.
         if let Some(outputs) = self.environments.outputs() {
             let max_bytes = self.settings.max_output_bytes;
             let commands = Commands {
@@ -80,8 +79,8 @@ impl ShellCapability {
                 background: self.background.clone(),
                 max_bytes,
             };
-            tools.push(Box::new(ShellOutput(commands.clone())));
-            tools.push(Box::new(ShellStop(commands)));
+            tools.push(in_session(ShellOutput(commands.clone())));
+            tools.push(in_session(ShellStop(commands)));
         }
         tools
     }
@@ -104,24 +103,9 @@ impl Capability for ShellCapability {
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::High
     }
-    fn config_schema(&self) -> Option<Value> {
-        Some(Approval::schema())
-    }
-    fn validate_config(&self, config: &Value) -> Result<(), String> {
-        Approval::of(config).map(drop)
-    }
-    fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
-        self.environments.get(&environment.environment_id).is_some()
-    }
+    approvable_tools!();
     fn tools_revision(&self) -> Option<u64> {
         Some(self.environments.outputs_revision())
-    }
-    fn tools(&self) -> Vec<Box<dyn Tool>> {
-        self.tools_for(Approval::Ask)
-    }
-    fn tools_with_config(&self, config: &Value) -> Vec<Box<dyn Tool>> {
-        // What cannot be read was refused before; here it asks rather than not.
-        self.tools_for(Approval::of(config).unwrap_or_default())
     }
     async fn session_removed(&self, session_id: SessionId) {
         self.background.end_all(Some(session_id)).await;
@@ -139,7 +123,7 @@ struct Shell {
     description: String,
 }
 
-/// Says what it does, and which secrets there are by name.
+/// Returns the description of the tool, with the names of the available secrets.
 fn description(secrets: &[String]) -> String {
     let base = "Run a shell command in the working directory and return its exit code and output. It has no input, may be confined to \
                 the environment, and what it leaves running in the background ends with it.";
@@ -152,7 +136,7 @@ fn description(secrets: &[String]) -> String {
     }
 }
 
-/// What the model asks for.
+/// The arguments of a call.
 #[derive(Debug, Deserialize)]
 struct Args {
     command: String,
@@ -163,14 +147,16 @@ struct Args {
 }
 
 #[async_trait]
-impl Tool for Shell {
+impl SessionTool for Shell {
+    type Args = Args;
+
     fn name(&self) -> &str {
         NAME
     }
     fn description(&self) -> &str {
         &self.description
     }
-    fn parameters_schema(&self) -> Value {
+    fn schema(&self) -> Value {
         let has_background = self.environments.outputs().is_some();
         let max = match has_background {
             true => self
@@ -205,28 +191,11 @@ impl Tool for Shell {
     fn policy(&self) -> ToolPolicy {
         self.policy
     }
-    fn requires_context(&self) -> bool {
-        true
-    }
-    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        self.execute_with_context(arguments, &nowhere()).await
-    }
-    async fn execute_with_context(
-        &self,
-        arguments: Value,
-        context: &ToolContext,
-    ) -> ToolExecutionResult {
-        let args: Args = match arguments_of(NAME, arguments) {
-            Ok(args) => args,
-            Err(told) => return told,
-        };
+    async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
         let done = match args.background {
             false => self.run(args, context).await,
             true => self.run_behind(args, context).await,
         };
-        match done {
-            Ok(result) => ToolExecutionResult::success(result),
-            Err(error) => ToolExecutionResult::tool_error(error.to_string()),
-        }
+        told(done)
     }
 }

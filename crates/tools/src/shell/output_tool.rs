@@ -1,4 +1,4 @@
-//! `shell_output`: what a command in the background has printed.
+//! `shell_output`: the output of a background command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::tools::{Tool, ToolExecutionResult, ToolHints};
+use windlass_core::tools::{ToolExecutionResult, ToolHints};
 use windlass_core::traits::{SecretPlaces, ToolContext};
 use windlass_core::typed_id::SessionId;
 
@@ -15,25 +15,27 @@ use super::background::Commands;
 use super::error::ShellError;
 use super::slice::Printed;
 use crate::outputs::{CommandEnd, CommandRecord, SessionOutputs, shown};
-use crate::tool::{arguments_of, nowhere, object, reads};
+use crate::tool::{SessionTool, object, reads, told};
 
 const NAME: &str = "shell_output";
-/// How long a call waits at most for something new.
+/// Maximum time that a call waits for new output.
 const MAX_WAIT_MS: u64 = 60_000;
-/// How many commands are listed, the newest.
+/// Maximum number of commands listed, newest first.
 const MAX_LISTED: usize = 50;
 
 pub(super) struct ShellOutput(pub(super) Commands);
 
 #[derive(Debug, Deserialize)]
-struct Args {
+pub(super) struct Args {
     id: Option<String>,
     after: Option<u64>,
     wait_ms: Option<u64>,
 }
 
 #[async_trait]
-impl Tool for ShellOutput {
+impl SessionTool for ShellOutput {
+    type Args = Args;
+
     fn name(&self) -> &str {
         NAME
     }
@@ -41,7 +43,7 @@ impl Tool for ShellOutput {
         "Show what a command in the background has printed, and whether it still runs. Without an `id`, list the commands of this \
          conversation. Without `after`, show the end of the output; with it, what came after that many bytes."
     }
-    fn parameters_schema(&self) -> Value {
+    fn schema(&self) -> Value {
         object(
             json!({
                 "id": { "type": "string", "description": "The command, as the call of shell named it" },
@@ -54,21 +56,7 @@ impl Tool for ShellOutput {
     fn hints(&self) -> ToolHints {
         reads().with_timeout_ms(MAX_WAIT_MS * 2)
     }
-    fn requires_context(&self) -> bool {
-        true
-    }
-    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        self.execute_with_context(arguments, &nowhere()).await
-    }
-    async fn execute_with_context(
-        &self,
-        arguments: Value,
-        context: &ToolContext,
-    ) -> ToolExecutionResult {
-        let args: Args = match arguments_of(NAME, arguments) {
-            Ok(args) => args,
-            Err(told) => return told,
-        };
+    async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
         let commands = self.0.clone();
         let done = match args.id {
             None => commands.list(context.session_id).await,
@@ -77,15 +65,12 @@ impl Tool for ShellOutput {
                 commands.show_news(context, &id, args.after, wait).await
             }
         };
-        match done {
-            Ok(result) => ToolExecutionResult::success(result),
-            Err(error) => ToolExecutionResult::tool_error(error.to_string()),
-        }
+        told(done)
     }
 }
 
 impl Commands {
-    /// Shows what is new of a command, as soon as there is something or it has ended.
+    /// Returns new output of a command as soon as there is some or the command has ended.
     async fn show_news(
         &self,
         context: &ToolContext,
@@ -98,7 +83,7 @@ impl Commands {
         loop {
             let came = self.wait(context.session_id, id, seen, until).await;
             let shown = self.show(context, id.to_owned(), after).await?;
-            // What came may have to wait for what follows.
+            // New bytes may have to wait for those that follow.
             let has_news = shown["output"] != "" || shown["status"] != "running";
             if has_news || came.is_none() || Instant::now() >= until {
                 return Ok(shown);
@@ -107,7 +92,7 @@ impl Commands {
         }
     }
 
-    /// Waits until there is something new of a command, or it has ended. Returns how many bytes came of one that runs.
+    /// Waits for new output of a command or for its end. For a running command, returns the number of bytes received.
     async fn wait(
         &self,
         session_id: SessionId,
@@ -127,7 +112,7 @@ impl Commands {
         Some(behind.output.came())
     }
 
-    /// Shows a command and what it has printed.
+    /// Returns the status of a command and its output.
     pub(super) async fn show(
         &self,
         context: &ToolContext,
@@ -136,7 +121,7 @@ impl Commands {
     ) -> Result<Value, ShellError> {
         let session_id = context.session_id;
         let places: Option<Arc<dyn SecretPlaces>> = context.secret_places.clone();
-        // Before the record is read: one that ends meanwhile is then told as running, and not as lost.
+        // Looked up before the record is read, so that a command that ends meanwhile is reported as running and not as lost.
         let running = self.background.find(session_id, &id);
         let so_far = running.as_ref().map(|behind| behind.output.so_far());
         let network = running.as_ref().and_then(|behind| behind.network());
@@ -183,7 +168,7 @@ impl Commands {
     }
 }
 
-/// Says what is known of a command.
+/// Returns the status of a command.
 fn described(id: &str, record: &CommandRecord, is_running: bool) -> Value {
     let mut told = json!({ "id": id, "started": record.started, "path": shown(id) });
     told["status"] = match (record.end, is_running) {

@@ -13,30 +13,30 @@ use windlass_process::{
     Cause, Confinement, End, Excerpt, NO_MORE_SHOWN, Output, Program, WholeFrom, closed_by_landlock,
 };
 
-use super::edges;
 use super::error::ShellError;
 use super::filtered::Filter;
+use super::safe_cuts;
 use super::{Args, NAME, Shell, ShellSettings};
 use crate::checkpoint::ChangingFiles;
 use crate::environments::Environments;
 use crate::outputs::{KeptOutput, Taker};
 use crate::tool::{turn_of, with_remarks};
 
-/// How long output is gathered before more of it is shown.
+/// How long output is collected before it is shown.
 const SHOW_PAUSE: Duration = Duration::from_millis(50);
 
-/// A command that is ready to start, and how it is confined.
+/// A command that is ready to start, and its confinement.
 pub(super) struct Ready {
     pub(super) program: Program,
-    /// What it has of the network for as long as it runs.
+    /// Its network, held while it runs.
     pub(super) filter: Filter,
     pub(super) output: Arc<Output>,
     time: Duration,
-    /// Where landlock lets nothing be made, because something hidden lies below.
+    /// Directories in which Landlock allows no new entries, because something hidden is below them.
     closed: Vec<PathBuf>,
 }
 
-/// What is kept of a command's output beside what is shown.
+/// Stored output of a command, in addition to the shown part.
 #[derive(Clone)]
 pub(super) struct Whole {
     pub(super) from: WholeFrom,
@@ -58,14 +58,14 @@ impl Shell {
             time,
             closed,
         } = ready;
-        let confinement = program.confinement;
+        let confinement = program.sandbox.confinement;
         let (environment, turn) = (context.environment.clone(), turn_of(context));
         let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
         let mut changing = changing.map_err(ShellError::NotKept)?;
         // The output is closed when all processes of the command have ended.
         let written = Arc::clone(&output);
         changing.until(async move { written.closed().await });
-        // Shown from the start on: what goes wrong then is told with the end.
+        // Output is shown from the start; an error is reported with the end.
         let run = async {
             let mut running = program.start().await?;
             running.end().await
@@ -75,13 +75,13 @@ impl Shell {
         let whole = whole.and_then(|whole| whole.output.remark());
         let mut excerpt = output.excerpt();
         if let Some(places) = context.secret_places.as_deref() {
-            edges::cut_at_gap(places, &mut excerpt);
+            safe_cuts::cut_at_gap(places, &mut excerpt);
         }
         let result = report(end?, &excerpt, whole, confinement, time)?;
         Ok(with_more(with_closed(result, &closed), filter.remark()))
     }
 
-    /// Makes a command ready to start.
+    /// Prepares a command.
     pub(super) async fn prepare(
         &self,
         args: Args,
@@ -103,7 +103,7 @@ impl Shell {
     }
 }
 
-/// Shows output while it comes. Where no more is shown, the beginning of a secret is not either.
+/// Shows output as it arrives. At the end of the shown part, the beginning of a secret is omitted.
 async fn show(output: &Output, context: &ToolContext) {
     let places = context.secret_places.as_deref();
     let mut held = String::new();
@@ -147,9 +147,9 @@ fn prepare(
     if args.command.contains('\0') {
         return Err(ShellError::Nul);
     }
-    let place = settings.place(environments, turn, args.cwd.as_deref())?;
-    let closed = match place.confinement {
-        Confinement::Landlock => closed_by_landlock(&place.bounds),
+    let sandbox = settings.sandbox(environments, turn, args.cwd.as_deref())?;
+    let closed = match sandbox.confinement {
+        Confinement::Landlock => closed_by_landlock(&sandbox.bounds),
         Confinement::Bubblewrap | Confinement::Unconfined => Vec::new(),
     };
     let (kept, shown) = (settings.max_output_bytes, settings.max_streamed_bytes);
@@ -158,11 +158,11 @@ fn prepare(
         Some(whole) => output.with_whole(whole.from, Taker(whole.output)),
         None => output,
     });
-    let mut program = place.program(&settings.shell, Arc::clone(&output));
+    let mut program = sandbox.program(&settings.shell, Arc::clone(&output));
     program.arguments = vec!["-c".into(), (&args.command).into()];
-    program.variables = settings.variables_in(&program.bounds);
+    program.variables = settings.variables_in(&program.sandbox.bounds);
     program.time = Some(time);
-    program.ladder = settings.ladder();
+    program.shutdown = settings.shutdown();
     Ok(Ready {
         program,
         filter: Filter::default(),
@@ -213,7 +213,7 @@ fn report(
     ))
 }
 
-/// Says of a command that failed what landlock forbids beyond what anybody would expect.
+/// Adds a remark to a failed command's result about directories in which Landlock forbids changes that users expect to work.
 fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
     let output = result["output"].as_str().unwrap_or_default();
     let is_fine = result["exit_code"] == 0 && !output.contains("Permission denied");
@@ -233,13 +233,13 @@ fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
     with_more(result, Some(closed))
 }
 
-/// Adds to the remarks of a result.
+/// Appends a remark to a result.
 fn with_more(result: Value, remark: Option<String>) -> Value {
     let remarks = [result["remark"].as_str().map(str::to_owned), remark];
     with_remarks(result, remarks.into_iter().flatten().collect())
 }
 
-/// A command that a signal ended has the exit code that shells give it.
+/// Returns the exit code and signal. A command that a signal ended has the exit code that shells report for it.
 pub(crate) fn code_and_signal(status: ExitStatus) -> (Option<i32>, Option<i32>) {
     use std::os::unix::process::ExitStatusExt;
 

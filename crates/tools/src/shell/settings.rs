@@ -1,13 +1,13 @@
-//! What a host can set for commands.
+//! Settings of the host for commands.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::home::UserHome;
-use windlass_process::{Confinement, Ladder, Limits, Records};
+use windlass_process::{Confinement, Limits, Records, ShutdownSequence};
 
-/// The variables that commands may get of the host's; everything else stays behind.
+/// The host's variables that commands may inherit.
 pub const ALLOWED_VARIABLES: &[&str] = &[
     "COLORTERM",
     "LANG",
@@ -25,59 +25,58 @@ pub const ALLOWED_VARIABLES: &[&str] = &[
     "USER",
 ];
 
-/// Where programs are looked for when the host does not say.
+/// `PATH` of commands if the host sets none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How much longer than its time a call may take to be cleaned up after.
+/// Extra time for the cleanup after a command's time limit.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// What a host can set for commands.
+/// Settings of the host for commands.
 #[derive(Debug, Clone)]
 pub struct ShellSettings {
-    /// The variables that commands get, and no others.
+    /// The variables of commands; they get no others.
     pub variables: BTreeMap<String, String>,
-    /// Whose commands these are, if anybody wants to find them in a later life with [`end_leftovers`](crate::end_leftovers):
-    /// a name that stays, such as a digest of where the host keeps its data.
+    /// Owner of the commands, with which a later process finds them by [`end_leftovers`](crate::end_leftovers). It must be stable, such as a digest
+    /// of the host's data directory. `None` disables this.
     pub owner: Option<String>,
-    /// Where the processes of commands are recorded, if anybody wants to find them in a later life with
-    /// [`Records::end_leftovers`]: also those that have thrown away all by which they were marked.
+    /// Where the processes of commands are recorded, with which a later process ends them by [`Records::end_leftovers`], even if they removed their
+    /// mark. `None` disables this.
     pub records: Option<Records>,
-    /// Where commands get a directory for their temporary files, unless their sandbox has its own.
+    /// Parent of the directories for temporary files, for sandboxes that provide none.
     pub scratch: PathBuf,
-    /// The ways to confine commands, best first; the first that works here is taken.
+    /// The methods of confinement, best first; the first that works on this machine is used.
     pub ways: Vec<Confinement>,
-    /// The user's home, of which commands see only what it opens; without it they may read all of the home, and have an empty one of their own.
+    /// The user's home, of which commands see only opened paths. Without it they can read the whole home, and have an empty private one.
     pub home: Option<UserHome>,
-    /// Whether commands may make pseudo-terminals under Landlock; off by default, because they reach the user's other terminals then
-    /// too, and could read what is typed there. In bubblewrap they always may.
+    /// Whether commands may open pseudo-terminals under Landlock. Off by default, because they could then also access the user's other terminals and
+    /// read their input. In bubblewrap they always may.
     pub has_terminals: bool,
-    /// The shell that reads the commands.
+    /// The shell that interprets the commands.
     pub shell: PathBuf,
-    /// How long a command may take when the model does not say.
+    /// Default time limit of a command.
     pub timeout: Duration,
-    /// How long a command may take whatever the model says.
+    /// Maximum time limit of a command that a model can request.
     pub max_timeout: Duration,
-    /// How long a command may take in the background, whatever the model says; that is also what it has when the model does not say.
+    /// Maximum time limit of a background command, and its default.
     pub max_background_time: Duration,
-    /// How many commands of one session may run in the background at once.
+    /// Maximum number of background commands of one session.
     pub max_background_of_session: usize,
-    /// How many commands of all sessions may.
+    /// Maximum number of background commands of all sessions.
     pub max_background: usize,
-    /// How long a command may take to end by itself when it is told to, before it is killed.
+    /// Time for a command to exit after SIGTERM before it is killed.
     pub grace: Duration,
-    /// How much memory each process of a command may use for its data, in bytes; `None` is as much as there is.
+    /// Maximum data memory of each process of a command in bytes; `None` means no limit.
     pub max_memory_bytes: Option<u64>,
-    /// How many processes and threads the command may have at once; `None` is as many as the system allows. The kernel
-    /// counts those of a sandbox of namespaces alone and lets root have any number; without such a sandbox it would
-    /// count all of the user's, so there nothing is set.
+    /// Maximum number of processes and threads of a command; `None` means the system's limit. The kernel counts only those of the sandbox's
+    /// namespace, and does not limit root. Without such a sandbox it would count all processes of the user, so no limit is set then.
     pub max_processes: Option<u64>,
-    /// How many bytes of output the model gets: one half from the beginning, one from the end.
+    /// Maximum size of the output for the model in bytes: one half from the beginning, one from the end.
     pub max_output_bytes: usize,
-    /// How many bytes of output are shown while the command runs.
+    /// Maximum size of the output shown while the command runs, in bytes.
     pub max_streamed_bytes: usize,
-    /// The names of the operator's secrets that commands may find in their variables: the model is told them. Which a call really gets
-    /// comes with it ([`ToolContext::secrets`](windlass_core::traits::ToolContext)).
+    /// Names of the operator's secrets that commands can find in their variables, for the tool's description. The secrets of a call come with its
+    /// context ([`ToolContext::secrets`](windlass_core::traits::ToolContext)).
     pub secret_names: Vec<String>,
-    /// What commands reach in environments whose network is filtered; without it they are refused there.
+    /// The filtered network; without it commands are refused in environments that filter the network.
     #[cfg(feature = "web")]
     pub proxy: Option<crate::proxy::ShellProxy>,
 }
@@ -120,9 +119,9 @@ impl Default for ShellSettings {
 }
 
 impl ShellSettings {
-    /// Takes those of the host's variables that are in [`ALLOWED_VARIABLES`].
+    /// Copies those of the host's variables that are in [`ALLOWED_VARIABLES`].
     ///
-    /// A host hands in `std::env::vars_os()`; the library itself reads no variable.
+    /// A host passes `std::env::vars_os()`; the library itself reads no variable.
     #[must_use]
     pub fn with_variables_of<N, V>(mut self, host: impl IntoIterator<Item = (N, V)>) -> Self
     where
@@ -148,23 +147,23 @@ impl ShellSettings {
         }
     }
 
-    pub(crate) fn ladder(&self) -> Ladder {
-        Ladder::terminate(self.grace)
+    pub(crate) fn shutdown(&self) -> ShutdownSequence {
+        ShutdownSequence::terminate(self.grace)
     }
 
-    /// Returns how long a command may take.
+    /// Returns the time limit of a command.
     pub(super) fn time_for(&self, asked_ms: Option<u64>) -> Duration {
         let asked = asked_ms.map_or(self.timeout, Duration::from_millis);
         asked.min(self.max_timeout)
     }
 
-    /// Returns how long a command may take in the background.
+    /// Returns the time limit of a background command.
     pub(super) fn background_time_for(&self, asked_ms: Option<u64>) -> Duration {
         let asked = asked_ms.map_or(self.max_background_time, Duration::from_millis);
         asked.min(self.max_background_time)
     }
 
-    /// Returns how long a call may take with everything around it.
+    /// Returns the maximum time of a call including cleanup.
     pub(super) fn longest_call(&self) -> Duration {
         self.max_timeout + self.grace + SLACK
     }

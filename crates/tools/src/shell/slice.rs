@@ -1,4 +1,4 @@
-//! A part of what a command in the background has printed.
+//! A part of a background command's output.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -6,16 +6,16 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use windlass_core::traits::SecretPlaces;
 
-use super::edges::Piece;
+use super::safe_cuts::Piece;
 use crate::outputs::KeptSoFar;
 use crate::tool::with_remarks;
 
-/// What a command has printed: what is in its file, and behind it, while it runs and the file is full, the end that is kept in memory.
+/// The output of a command: its file, followed by the end in memory while the command runs and the file is full.
 pub(super) struct Printed<'a, F> {
     pub(super) file: F,
-    /// How long the file is.
+    /// Length of the file in bytes.
     pub(super) bytes: u64,
-    /// What is known of a command that runs.
+    /// Current extent of a running command's output.
     pub(super) so_far: Option<&'a KeptSoFar>,
     pub(super) places: Option<&'a dyn SecretPlaces>,
 }
@@ -24,13 +24,13 @@ pub(super) struct Printed<'a, F> {
 #[derive(Debug)]
 pub(super) struct Slice {
     pub(super) text: String,
-    /// Where the next part begins.
+    /// Offset of the next part.
     pub(super) next: u64,
     pub(super) remarks: Vec<String>,
 }
 
 impl<F: Read + Seek> Printed<'_, F> {
-    /// Returns what came after so many bytes, or the end. It is cut where no secret stands.
+    /// Returns the output after the given offset, or the end. It is never cut inside a secret.
     pub(super) fn slice(&mut self, after: Option<u64>, max_bytes: usize) -> io::Result<Slice> {
         let max = max_bytes as u64;
         let end_bytes = self.so_far.map_or(0, |so_far| so_far.end.len() as u64);
@@ -41,7 +41,7 @@ impl<F: Read + Seek> Printed<'_, F> {
         let end_from = total - end_bytes;
         let asked = after.map_or(total.saturating_sub(max), |after| after.min(total));
         let has_gap = end_from > stored;
-        // What is there without a gap, and holds what is asked for.
+        // The contiguous part that contains the requested offset.
         let part = match has_gap {
             true if after.is_none() || asked >= stored => end_from..total,
             true => 0..stored,
@@ -62,7 +62,7 @@ impl<F: Read + Seek> Printed<'_, F> {
         let shown = piece.shown(self.places, at, max_bytes);
         let mut read = &window[shown.range.clone()];
         let is_full = to < part.end || shown.range.end < shown.settled;
-        // A character that is not whole yet is shown with what comes next.
+        // An incomplete character is shown with the next part.
         if let (true, Err(error)) = (piece.is_cut_after || is_full, std::str::from_utf8(read))
             && error.error_len().is_none()
             && error.valid_up_to() > 0
@@ -71,7 +71,7 @@ impl<F: Read + Seek> Printed<'_, F> {
         }
         let mut next = from + (shown.range.start + read.len()) as u64;
         if part.end < total && to == part.end && !is_full {
-            // What is left of it was the beginning of something that is not kept.
+            // The rest is the beginning of bytes that are not stored.
             next = part.end;
         }
         let next = next.max(after.unwrap_or(0));
@@ -83,7 +83,7 @@ impl<F: Read + Seek> Printed<'_, F> {
         })
     }
 
-    /// Reads a part that has no gap, from the file and behind it from the end that is kept.
+    /// Reads a contiguous range from the file and the end in memory.
     fn read(&mut self, range: Range<u64>, stored: u64, end_from: u64) -> io::Result<Vec<u8>> {
         let mut read = Vec::new();
         if range.start < stored {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_next_part_never_begins_before_this_one() {
-        // What is between the fourth and the sixteenth byte is not kept.
+        // The bytes from the fourth to the sixteenth are not stored.
         let so_far = full(20, "qrst");
         for (after, text, next) in [
             (Some(0), "abcd", 4),
@@ -198,7 +198,7 @@ mod tests {
                 .contains("12 bytes are not kept")
         );
         assert_eq!(slice("abcd", Some(&so_far), None, 2).0, "st");
-        // When it has ended, whoever saw more than is in the file sees no more.
+        // After its end, a reader that saw more than the file contains gets nothing more.
         assert_eq!(
             slice("abcd", None, Some(30), 100),
             (String::new(), 30, String::new())

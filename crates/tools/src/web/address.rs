@@ -1,13 +1,14 @@
-//! Reading the address of a page, which a model or a stranger's server wrote.
+//! Parses the address of a page, which a model or an untrusted server wrote.
 
 use url::{Position, Url};
 
 use super::error::WebError;
 
-/// How long an address may be; servers refuse longer ones.
+/// Maximum length of an address in bytes; servers refuse longer ones.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Reads an address that a model asks for. It must be written as it is sent: rules about the argument are compared with its letters.
+/// Parses an address that a model requests. It must be in the form in which it is sent, because rules about the argument are matched against its
+/// text.
 pub(super) fn read(text: &str) -> Result<Url, WebError> {
     let url = checked(text, Url::parse)?;
     let plain = plainest(&url)?;
@@ -17,8 +18,7 @@ pub(super) fn read(text: &str) -> Result<Url, WebError> {
     }
 }
 
-/// Writes an address as most would: a host without a dot behind it, and no letter in the path by its number that can stand there itself. Servers
-/// take the one for the other.
+/// Normalizes an address: removes a trailing dot of the host and unnecessary percent-encoding in the path. Servers treat both forms as equal.
 fn plainest(url: &Url) -> Result<Url, WebError> {
     let mut plain = url.clone();
     if let Some(host) = url.host_str().and_then(|host| host.strip_suffix('.')) {
@@ -49,12 +49,12 @@ fn plainest(url: &Url) -> Result<Url, WebError> {
     Ok(plain)
 }
 
-/// Reads an address that a program asks for; no rule compares its letters.
+/// Parses an address that a program requests; no rule is matched against its text.
 pub(super) fn of_program(text: &str) -> Result<Url, WebError> {
     checked(text, Url::parse)
 }
 
-/// Tells whether scheme, host and port are written as they are sent, and whether the path leads nowhere else than it says.
+/// Returns whether scheme, host and port are in the form in which they are sent, and whether the path has no `.` or `..` to resolve.
 fn is_plain(text: &str, url: &Url) -> bool {
     let Some(rest) = text.strip_prefix(&url[..Position::BeforePath]) else {
         return false;
@@ -69,7 +69,7 @@ fn is_plain(text: &str, url: &Url) -> bool {
         && !path.split('/').any(is_dots)
 }
 
-/// Reads where a redirect leads to.
+/// Parses the target of a redirect.
 pub(super) fn join(from: &Url, location: &str) -> Result<Url, WebError> {
     checked(location, |location| from.join(location))
 }
@@ -82,7 +82,7 @@ fn checked(
     if text.len() > MAX_BYTES {
         return Err(refused("it is too long"));
     }
-    // Parsers take these out in silence, so that others would read another address than a person did.
+    // Parsers remove these characters silently, so the parsed address would differ from the one that a person reads.
     if text
         .chars()
         .any(|letter| letter.is_control() || letter.is_whitespace())
@@ -96,7 +96,7 @@ fn checked(
     if !url.username().is_empty() || url.password().is_some() {
         return Err(WebError::Credentials);
     }
-    // Never sent; without it the address is the one that was asked for.
+    // The fragment is never sent; without it the address is the requested one.
     url.set_fragment(None);
     Ok(url)
 }

@@ -1,4 +1,4 @@
-//! From the bytes of a page to text that a model can read.
+//! Converts the bytes of a page to text for a model.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,15 +16,15 @@ use super::settings::WebSettings;
 use crate::secrets;
 use crate::tool::with_remarks;
 
-/// What 0x80 to 0x9f are in Windows-1252, which browsers read for Latin-1 too.
+/// The characters of 0x80 to 0x9f in Windows-1252, which browsers also use for Latin-1.
 const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
-/// What a server sent, as far as it was read.
+/// A server's answer, as far as it was read.
 pub(super) struct Fetched {
     pub(super) url: Url,
     pub(super) status: u16,
     kind: Kind,
-    /// What the server calls it.
+    /// The content type in the server's header.
     content_type: String,
     charset: Option<String>,
     is_gzip: bool,
@@ -36,12 +36,12 @@ pub(super) struct Fetched {
 enum Kind {
     Html,
     Text,
-    /// The server does not say.
+    /// The server sent no content type.
     Unknown,
 }
 
 impl Fetched {
-    /// Looks at the headers, and refuses what nobody here can read before any of it comes.
+    /// Checks the headers and refuses unsupported content before the body is read.
     pub(super) fn new(
         url: Url,
         status: u16,
@@ -84,7 +84,7 @@ impl Fetched {
         })
     }
 
-    /// Unpacks the body, up to the same number of bytes that may be read.
+    /// Decompresses the body, up to the maximum size of a body.
     fn unpack(&mut self, max_bytes: usize) -> Result<(), WebError> {
         if !self.is_gzip || self.body.is_empty() {
             return Ok(());
@@ -92,7 +92,7 @@ impl Fetched {
         let mut unpacked = Vec::new();
         let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX);
         let mut packed = MultiGzDecoder::new(self.body.as_slice()).take(limit.saturating_add(1));
-        // The end of what was cut is missing, and that is no error.
+        // A truncated body has no end, which is not an error.
         if packed.read_to_end(&mut unpacked).is_err() && !self.is_cut {
             return Err(WebError::Packed(self.url.to_string()));
         }
@@ -119,7 +119,7 @@ impl Fetched {
             }
             None => match std::str::from_utf8(body) {
                 Ok(text) => text.into(),
-                // Cut in the middle of a letter.
+                // Truncated inside a character.
                 Err(error) if self.is_cut && error.error_len().is_none() => {
                     String::from_utf8_lossy(body)
                 }
@@ -154,7 +154,7 @@ fn latin(bytes: &[u8]) -> String {
     bytes.iter().filter_map(letter).collect()
 }
 
-/// Makes the result of a page.
+/// Builds the result for a page.
 pub(super) fn shown(
     mut fetched: Fetched,
     max_bytes: usize,
@@ -203,7 +203,7 @@ pub(super) fn shown(
     Ok(with_remarks(result, remarks))
 }
 
-/// Masks what a server says again of the secrets that it was told, before any of it is cut: half of a secret has no mask.
+/// Masks secrets that the server echoes, before the text is truncated: half of a secret would not be recognized.
 fn without_secrets(mut text: String, is_cut: bool, places: Option<&dyn SecretPlaces>) -> String {
     if let (Some(places), true) = (places, is_cut) {
         text.truncate(places.settled(&text));
@@ -214,7 +214,7 @@ fn without_secrets(mut text: String, is_cut: bool, places: Option<&dyn SecretPla
     }
 }
 
-/// Returns the last end of a letter that is not after a place.
+/// Returns the last character boundary at or before an offset.
 pub(super) fn floor(text: &str, place: usize) -> usize {
     let mut end = place.min(text.len());
     while !text.is_char_boundary(end) {
@@ -223,7 +223,7 @@ pub(super) fn floor(text: &str, place: usize) -> usize {
     end
 }
 
-/// Takes out what would move a cursor, turn the direction of writing or be seen by nobody.
+/// Removes characters that move a cursor, change the writing direction or are invisible.
 fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let kept = |letter: char| match letter {

@@ -1,4 +1,4 @@
-//! The way to the network: a name is looked up once, every address behind it is judged, and one of those is connected to.
+//! Network access: a name is resolved once, all its addresses are checked, and the connection uses one of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,19 +24,19 @@ use windlass_core::network_access::is_private_address;
 
 use super::rules::WebRules;
 
-/// How long a request may take that says nothing.
+/// Default timeout of a request.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much of an answer is kept that is wanted whole.
+/// Maximum size of an answer that is read completely.
 const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Finds the addresses of a name.
+/// Resolves names to addresses.
 #[async_trait]
 pub trait Resolver: Send + Sync {
     /// Returns all addresses of a name.
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the system.
+/// The system's resolver.
 struct System;
 
 #[async_trait]
@@ -47,11 +47,11 @@ impl Resolver for System {
     }
 }
 
-/// Sends requests of tools to the public internet, and to what the operator opens beside it.
+/// Sends requests of tools to the public internet, and to hosts and networks that the operator opens.
 ///
-/// A name is looked up once, and the connection goes to the addresses that were judged then: a second look could find others. One
-/// private address behind a name is enough to refuse it. Nothing is followed, kept or sent along: no redirects, no cookies, no proxy of the
-/// host's environment, no connection of another request.
+/// A name is resolved once, and the connection uses the addresses that were checked: a second lookup could return others. One private address among
+/// them is enough to refuse the name. No state is shared: no redirects are followed, and cookies, the host's proxy settings and connections of other
+/// requests are not used.
 #[derive(Clone)]
 pub struct WebEgress {
     rules: Arc<WebRules>,
@@ -69,7 +69,7 @@ impl fmt::Debug for WebEgress {
 }
 
 impl WebEgress {
-    /// Goes by the operator's rules, and by those that each request carries.
+    /// Applies the operator's rules, in addition to those of each request.
     #[must_use]
     pub fn new(rules: Arc<WebRules>) -> Self {
         Self {
@@ -80,24 +80,24 @@ impl WebEgress {
         }
     }
 
-    /// Asks another than the system for the addresses of names.
+    /// Replaces the system's resolver.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// Sets how long a request may take that says nothing itself; a minute unless set.
+    /// Sets the timeout of requests that specify none; the default is one minute.
     #[must_use]
     pub fn with_usual_timeout(mut self, timeout: Duration) -> Self {
         self.usual_timeout = timeout;
         self
     }
 
-    /// Trusts the certificates of a PEM file beside the system's.
+    /// Trusts the certificates of a PEM file in addition to the system's.
     ///
     /// # Errors
-    /// If it holds no certificates.
+    /// If it contains no certificates.
     pub fn with_certificates(mut self, pem: &[u8]) -> Result<Self, String> {
         let read = Certificate::from_pem_bundle(pem);
         self.certificates
@@ -105,7 +105,7 @@ impl WebEgress {
         Ok(self)
     }
 
-    /// Returns where a request may connect to, by all rules, for who speaks there by other means.
+    /// Returns the addresses that a request may connect to by all rules, for callers with another transport.
     pub(crate) async fn addresses(
         &self,
         request: &EgressRequest,
@@ -115,7 +115,7 @@ impl WebEgress {
         self.judged(request, url).await
     }
 
-    /// Looks up where a request leads to, and refuses it if any of that is out of reach.
+    /// Resolves the target of a request, and refuses it if any address is not allowed.
     async fn judged(&self, request: &EgressRequest, url: &Url) -> EgressResult<Vec<IpAddr>> {
         let is_tunnel = request.is_tunnel();
         let denies_tunnel =
@@ -160,7 +160,7 @@ impl WebEgress {
                     builder.tls_certs_merge([certificate.clone()])
                 },
             ),
-            // Works also where the system has no certificates.
+            // Also works if the system has no certificates.
             _ => ClientBuilder::new().tls_certs_only([]),
         };
         builder
@@ -183,13 +183,13 @@ impl WebEgress {
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|error| failed(request, error.to_string()))?;
         let addresses = self.judged(request, &url).await?;
-        // Reading the system's certificates touches the disk.
+        // Loading the system's certificates blocks on disk I/O.
         let (own, of) = (self.clone(), url.clone());
         let client = tokio::task::spawn_blocking(move || own.client(&of, addresses)).await;
         let client = client.map_err(|error| failed(request, error.to_string()))?;
         let client = client.map_err(|error| failed(request, reason(&error)))?;
         let mut builder = client.request(method, url);
-        // An MCP server speaks for as long as it is listened to: who listens ends that. Until it begins the caller waits.
+        // An MCP stream lasts until its reader ends it, so only the wait for its start has a timeout, which the caller sets.
         if request.kind != EgressRequestKind::Mcp {
             builder = builder.timeout(limit);
         }
@@ -201,12 +201,12 @@ impl WebEgress {
     }
 }
 
-/// Answers every question with the addresses that were judged.
+/// A resolver that returns only the checked addresses.
 struct Pinned(Vec<IpAddr>);
 
 impl Resolve for Pinned {
     fn resolve(&self, _name: Name) -> Resolving {
-        // The port is the one of the URL.
+        // Port 0 means the port of the URL.
         let addresses: Vec<_> = self.0.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
         let addresses: Addrs = Box::new(addresses.into_iter());
         Box::pin(std::future::ready(Ok(addresses)))
@@ -230,7 +230,7 @@ fn transport(request: &EgressRequest, limit: Duration, error: &reqwest::Error) -
     }
 }
 
-/// Tells the last cause, which says most.
+/// Returns the innermost cause, which is the most specific.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -239,7 +239,7 @@ fn reason(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// A body whose errors are those of the egress service.
+/// A body that converts errors to those of the egress service.
 struct Body {
     pieces: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     request: EgressRequest,

@@ -1,4 +1,4 @@
-//! Why a page is not read.
+//! Errors of reading pages.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use windlass_core::network_access::is_private_address;
 
 use crate::environments::EnvironmentError;
 
-/// Why a page is not read, as the model is told.
+/// Why a page cannot be read. The model receives the message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WebError {
     #[error("this is no address of a page: {0}")]

@@ -1,14 +1,14 @@
-//! From HTML to text. Tags are read one after the other and no tree is built, so that depth costs nothing.
+//! Converts HTML to text. Tags are processed as a stream without a tree, so that nesting depth has no cost.
 
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 use url::Url;
 
 use super::content::floor;
 
-/// How much text a page may become: links are written out, so that it may grow.
+/// Maximum size of the text: links are written out, so it can be larger than the page.
 const MAX_TEXT: usize = 1024 * 1024;
 const MAX_TITLE: usize = 300;
-/// Addresses that are longer say nothing to a reader.
+/// Longer addresses are omitted, because they are useless to a reader.
 const MAX_LINK: usize = 500;
 
 /// A page as text.
@@ -19,10 +19,10 @@ pub(super) struct Page {
     pub(super) is_cut: bool,
 }
 
-/// Takes the text out of a page. Links of the web are written as `[text](address)`, headings and lists are marked.
+/// Extracts the text of a page. Web links are written as `[text](address)`, headings and lists are marked.
 pub(super) fn to_text(html: &str, base: &Url) -> Page {
     let mut emitter = DefaultEmitter::default();
-    // Scripts and the like hold text that is no HTML.
+    // Scripts and similar elements contain text that is not HTML.
     emitter.naively_switch_states(true);
     let mut writer = Writer::default();
     let mut is_cut = false;
@@ -56,7 +56,7 @@ pub(super) fn to_text(html: &str, base: &Url) -> Page {
     }
 }
 
-/// Elements whose content nobody reads.
+/// Returns whether the content of an element is never shown.
 fn is_silent(name: &[u8]) -> bool {
     matches!(
         name,
@@ -71,7 +71,7 @@ fn is_silent(name: &[u8]) -> bool {
     )
 }
 
-/// Elements that stand on lines of their own.
+/// Returns the number of line breaks around an element.
 fn lines_around(name: &[u8]) -> usize {
     match name {
         b"p" | b"pre" | b"blockquote" | b"table" | b"ul" | b"ol" | b"dl" | b"h1" | b"h2"
@@ -87,11 +87,11 @@ struct Writer {
     out: String,
     title: String,
     in_title: bool,
-    /// The element that is left out, and how often it was opened inside of itself.
+    /// The element that is skipped, and how often it is nested inside itself.
     skipped: Option<(Vec<u8>, usize)>,
-    /// How many `pre` are open.
+    /// Number of open `pre` elements.
     verbatim: usize,
-    /// Where the open link leads to, and where its text begins.
+    /// Target of the open link, and the offset of its text.
     link: Option<(String, usize)>,
     lines: usize,
     has_space: bool,
@@ -161,7 +161,7 @@ impl Writer {
             return;
         }
         if self.in_title {
-            // Only its beginning is kept.
+            // Only the beginning of the title is retained.
             let room = (4 * MAX_TITLE).saturating_sub(self.title.len());
             self.title.push_str(&text[..floor(text, room)]);
             return;
@@ -189,7 +189,7 @@ impl Writer {
         self.lines = self.lines.max(lines);
     }
 
-    /// Writes the blanks that stand before the next letter.
+    /// Writes the whitespace that precedes the next character.
     fn flush(&mut self) {
         let is_new = self.out.is_empty() || self.out.ends_with(['\n', ' ']);
         match self.lines {
@@ -198,7 +198,7 @@ impl Writer {
             0 => {}
             lines => {
                 self.out.truncate(self.out.trim_end_matches(' ').len());
-                // The blanks may have stood before the text of the open link.
+                // The whitespace may precede the text of the open link.
                 if let Some((_, start)) = &mut self.link {
                     *start = (*start).min(self.out.len());
                 }

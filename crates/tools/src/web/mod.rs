@@ -1,4 +1,4 @@
-//! Pages of the web, and the way to them.
+//! Pages of the web, and the network access to them.
 
 mod address;
 mod content;
@@ -11,28 +11,27 @@ mod settings;
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use windlass_core::capabilities::{Capability, RiskLevel};
 use windlass_core::tools::Tool;
-use windlass_core::turn_environment::TurnEnvironment;
 
 pub use egress::{Resolver, WebEgress};
 pub use rules::{InvalidWebRule, WebRules};
 pub use settings::WebSettings;
 
-use crate::approval::Approval;
+use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
+use crate::tool::in_session;
 use fetch::WebFetch;
 
-/// What the model calls.
+/// Name of the tool for the model.
 const NAME: &str = "web_fetch";
 
-/// Reads an address that a stranger wrote; an error is what the stranger is told.
+/// Parses an untrusted address; the error is the text to return to its author.
 pub(crate) fn read_address(text: &str) -> Result<url::Url, String> {
     address::of_program(text).map_err(|error| error.to_string())
 }
 
-/// Reads pages of the web, over the platform's egress service.
+/// The capability `web_fetch`: reads pages of the web through the platform's egress service.
 #[derive(Debug, Clone)]
 pub struct WebCapability {
     environments: Environments,
@@ -41,8 +40,8 @@ pub struct WebCapability {
 }
 
 impl WebCapability {
-    /// Reads pages for turns that work in these environments; one whose policy has no network reads none. The rules are those of
-    /// the platform's [`WebEgress`].
+    /// Creates the capability for these environments; a turn whose environment has no network cannot read pages. The rules are those of the
+    /// platform's [`WebEgress`].
     #[must_use]
     pub fn new(environments: Environments, rules: Arc<WebRules>, settings: WebSettings) -> Self {
         Self {
@@ -53,7 +52,7 @@ impl WebCapability {
     }
 
     fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
-        vec![Box::new(WebFetch {
+        vec![in_session(WebFetch {
             environments: self.environments.clone(),
             rules: Arc::clone(&self.rules),
             settings: self.settings.clone(),
@@ -78,23 +77,8 @@ impl Capability for WebCapability {
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::High
     }
-    fn config_schema(&self) -> Option<Value> {
-        Some(Approval::schema())
-    }
-    fn validate_config(&self, config: &Value) -> Result<(), String> {
-        Approval::of(config).map(drop)
-    }
-    fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
-        self.environments.get(&environment.environment_id).is_some()
-    }
+    approvable_tools!();
     fn tools_revision(&self) -> Option<u64> {
         Some(0)
-    }
-    fn tools(&self) -> Vec<Box<dyn Tool>> {
-        self.tools_for(Approval::Ask)
-    }
-    fn tools_with_config(&self, config: &Value) -> Vec<Box<dyn Tool>> {
-        // What cannot be read was refused before; here it asks rather than not.
-        self.tools_for(Approval::of(config).unwrap_or_default())
     }
 }

@@ -1,4 +1,4 @@
-//! What the operator says of hosts and networks, for all sessions.
+//! The operator's rules about hosts and networks, for all sessions.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -6,20 +6,19 @@ use std::str::FromStr;
 use url::Url;
 use windlass_core::network_access::NetworkAccessList;
 
-/// Reports what cannot be understood of the operator's rules.
+/// One of the operator's rules is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is no host and no network: {problem}")]
 pub struct InvalidWebRule {
-    /// Repeats it as it was written.
+    /// The rule as written.
     pub pattern: String,
-    /// Says what is wrong with it.
     pub problem: String,
 }
 
-/// Hosts and networks that the operator opens, though they are private, and those that nobody reaches. What is denied wins.
+/// Private hosts and networks that the operator opens, and hosts and networks that are denied. A denial takes precedence.
 ///
-/// A host is written as in a [`NetworkAccessList`] (`internal.example`, `*.example.com`, `127.0.0.1:8080`), a network as `10.0.0.0/8`.
-/// Opening a name trusts whoever says where it leads; opening a network opens it for every name.
+/// A host is written as in a [`NetworkAccessList`] (`internal.example`, `*.example.com`, `127.0.0.1:8080`), a network as `10.0.0.0/8`. Opening a name
+/// trusts its DNS records; opening a network opens it for every name.
 #[derive(Debug, Clone, Default)]
 pub struct WebRules {
     allow: Vec<Rule>,
@@ -28,7 +27,7 @@ pub struct WebRules {
 
 #[derive(Debug, Clone)]
 enum Rule {
-    /// As it opens and as it closes: of an address that can be read in two ways, the one opens nothing, and the other closes it.
+    /// Two forms of the pattern: an ambiguous address is not matched when opening, and matched when denying.
     Host {
         opens: NetworkAccessList,
         closes: NetworkAccessList,
@@ -40,10 +39,10 @@ enum Rule {
 }
 
 impl WebRules {
-    /// Reads the rules.
+    /// Parses the rules.
     ///
     /// # Errors
-    /// If one is no host and no network, or would open all hosts at once.
+    /// If an entry is neither a host nor a network, or would open all hosts.
     pub fn parse<S: AsRef<str>>(allow: &[S], deny: &[S]) -> Result<Self, InvalidWebRule> {
         for pattern in allow.iter().map(AsRef::as_ref) {
             let host = pattern.rsplit("://").next().unwrap_or_default();
@@ -63,22 +62,22 @@ impl WebRules {
         })
     }
 
-    /// Tells whether the operator opens the host of a page by its name.
+    /// Returns whether the operator opens the host of a page by its name.
     pub(super) fn opens_host(&self, url: &Url) -> bool {
         self.allow.iter().any(|rule| rule.names(url))
     }
 
-    /// Tells whether the operator opens an address that a page leads to.
+    /// Returns whether the operator opens an address of a page's host.
     pub(super) fn opens(&self, url: &Url, address: IpAddr) -> bool {
         self.opens_host(url) || self.allow.iter().any(|rule| rule.contains(address))
     }
 
-    /// Tells whether nobody reaches a page.
+    /// Returns whether a page is denied.
     pub(super) fn denies(&self, url: &Url) -> bool {
         self.deny.iter().any(|rule| rule.closes(url))
     }
 
-    /// Tells whether nobody reaches an address, by whatever name.
+    /// Returns whether an address is denied, under any name.
     pub(super) fn denies_address(&self, url: &Url, address: IpAddr) -> bool {
         let by_address = with_host(url, address);
         self.deny.iter().any(|rule| {
@@ -86,7 +85,7 @@ impl WebRules {
         })
     }
 
-    /// Tells whether nobody reaches a part of what is on the host and port of a URL, or on an address behind it: then no tunnel leads there.
+    /// Returns whether any part of a URL's host and port, or of its address, is denied: then no tunnel may lead there.
     pub(super) fn denies_part_of(&self, url: &Url, address: Option<IpAddr>) -> bool {
         self.deny.iter().any(|rule| match rule {
             Rule::Host { closes, .. } => closes.blocks_part_of(url.as_str(), address),

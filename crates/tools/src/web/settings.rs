@@ -1,19 +1,19 @@
-//! How much a page may have, and how long it may take.
+//! Limits of the tool `web_fetch`.
 
 use std::time::Duration;
 
-/// How much a page may have, and how long it may take.
+/// Limits of the tool `web_fetch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSettings {
-    /// How long a call may take with all redirects and the whole body.
+    /// Maximum time of a call, including all redirects and the whole body.
     pub timeout: Duration,
-    /// How many bytes of a body are read, and how many are unpacked of a compressed one.
+    /// Maximum number of bytes read of a body, and of bytes decompressed from it.
     pub max_body_bytes: usize,
-    /// How many bytes of text the model gets unless it asks for another number.
+    /// Default number of bytes of text for the model.
     pub text_bytes: usize,
-    /// How many bytes of text it may ask for.
+    /// Maximum number of bytes of text that a model can request.
     pub max_text_bytes: usize,
-    /// How many redirects are followed.
+    /// Maximum number of redirects.
     pub max_redirects: usize,
 }
 

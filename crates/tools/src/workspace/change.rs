@@ -1,4 +1,4 @@
-//! Changing files, whole and one at a time.
+//! Changes files atomically and one at a time.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,26 +7,25 @@ use std::path::{Path, PathBuf};
 use cap_fs_ext::{DirExt, MetadataExt};
 use cap_std::fs::{Dir, Metadata, Permissions};
 
+use super::atomic_file::Contents;
 use super::path::{or_here, temporary_name};
 use super::read::{OpenFile, is_binary};
-use super::unnamed::Contents;
 use super::{FileError, ResolvedWorkspace, locks};
 
-/// The largest file that is written or edited.
+/// Maximum size of a file that is written or edited.
 pub(crate) const MAX_CHANGED_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What a change did.
+/// The result of a change.
 pub(crate) struct Written {
-    /// Where the file really is, below the root.
+    /// The file's real path, relative to the root.
     pub(crate) path: PathBuf,
-    /// The text before, if there was a file and it was text.
+    /// The previous text; `None` if there was no text file.
     pub(crate) before: Option<String>,
-    /// The text after.
     pub(crate) after: String,
     pub(crate) is_new: bool,
 }
 
-/// A name in a directory that is open.
+/// A name in an open directory.
 struct Target {
     path: PathBuf,
     parent: Dir,
@@ -35,7 +34,7 @@ struct Target {
 }
 
 impl ResolvedWorkspace {
-    /// Puts a text into a file, which need not exist.
+    /// Writes a text to a file, which need not exist.
     pub(crate) fn write_text(&self, path: &Path, text: String) -> Result<Written, FileError> {
         self.refuse_large(path, text.len() as u64)?;
         let target = self.target(path)?;
@@ -58,7 +57,7 @@ impl ResolvedWorkspace {
         })
     }
 
-    /// Makes a new text of a file's text. What others do to the file meanwhile is noticed and not overwritten.
+    /// Replaces a file's text with one computed from it. A concurrent change is detected and not overwritten.
     pub(crate) fn edit_text(
         &self,
         path: &Path,
@@ -106,7 +105,7 @@ impl ResolvedWorkspace {
         })
     }
 
-    /// Finds the file to write, with its directory made. A link is followed: what it names is written, not the link.
+    /// Finds the file to write and creates its directory. A link is followed, so its target is written.
     fn target(&self, path: &Path) -> Result<Target, FileError> {
         self.refuse_change(path)?;
         match self.target_that_exists(path) {
@@ -128,7 +127,7 @@ impl ResolvedWorkspace {
         self.target_in(parent, &at, path.file_name(), path, false)
     }
 
-    /// Finds the directory above something that does not exist, with its links followed, and what is missing below it.
+    /// Returns the nearest existing directory above a path, with its links followed, and the missing rest of the path.
     fn existing_above<'a>(&self, path: &'a Path) -> Result<(PathBuf, &'a Path), FileError> {
         for above in path.ancestors().skip(1) {
             match self.canonical(above) {
@@ -142,7 +141,7 @@ impl ResolvedWorkspace {
         Ok((PathBuf::new(), path))
     }
 
-    /// Makes a directory in one that is open, and opens it. It is no link, so it lies where that one does.
+    /// Creates a directory in an open one and opens it without following links.
     fn make_directory(&self, parent: &Dir, name: &OsStr, path: &Path) -> Result<Dir, FileError> {
         let failure = |source| self.failure("make the directory of", path, source);
         match parent.create_dir(name) {
@@ -191,7 +190,7 @@ impl ResolvedWorkspace {
         })
     }
 
-    /// What is in `.git` decides what runs with the user's own rights: hooks, filters, editors.
+    /// Refuses changes in `.git`, whose contents determine which programs run with the user's rights: hooks, filters, editors.
     fn refuse_protected(&self, path: &Path) -> Result<(), FileError> {
         if path.iter().any(|name| name.eq_ignore_ascii_case(".git")) {
             let path = self.shown(path);
@@ -205,7 +204,7 @@ impl ResolvedWorkspace {
             .map_err(|source| self.failure("lock", &target.path, source))
     }
 
-    /// Reads what a target holds now.
+    /// Reads the current contents of a target.
     fn current(&self, target: &Target) -> Result<(Metadata, Vec<u8>), FileError> {
         let path = || self.shown(&target.path);
         let file: OpenFile = self.open_in(&target.parent, Path::new(&target.name), &target.path)?;
@@ -223,9 +222,9 @@ impl ResolvedWorkspace {
         Ok((metadata, bytes))
     }
 
-    /// Puts a whole file in the place of the old one: readers see the one or the other, never a part.
+    /// Replaces a file atomically: readers see either the old or the new contents.
     ///
-    /// It is not forced to the disk: a workspace is the tools' working copy, and the journal says what they did.
+    /// There is no fsync: a workspace is the tools' working copy, and the journal records their actions.
     fn replace(
         &self,
         target: &Target,
@@ -251,7 +250,7 @@ impl ResolvedWorkspace {
         if matches!(written, Ok(true)) {
             return Ok(());
         }
-        // If this fails too there is nothing left to try, and the first failure is the one to tell.
+        // If this fails too, only the first error is useful.
         let _ = target.parent.remove_file(&temporary);
         Err(match written {
             Err(source) if target.exists || source.kind() != io::ErrorKind::NotFound => {
@@ -270,7 +269,7 @@ fn is_same(seen: &Metadata, now: &Metadata) -> bool {
         && times(seen) == times(now)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that does not exist yet.
 pub(crate) fn write_new(
     directory: &Dir,
     name: &str,
@@ -280,7 +279,7 @@ pub(crate) fn write_new(
     Contents { bytes, permissions }.write_new(directory, name)
 }
 
-/// Takes bytes as text, or says that they are none.
+/// Converts bytes to text, or returns an error for binary data.
 fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
     let binary = |bytes: &[u8]| FileError::Binary {
         path: path.to_owned(),
@@ -309,7 +308,7 @@ mod tests {
         let file = directory.path().join("f");
         let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
         let at = opened(&environment);
-        // An editor that writes in place, one that renames, and one that deletes.
+        // Editors that write in place, that rename, and that delete.
         let others: [fn(&Path); 3] = [
             |file| std::fs::write(file, "theirs").unwrap(),
             |file| {

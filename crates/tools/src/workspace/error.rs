@@ -1,8 +1,8 @@
-//! Why a file could not be reached, read or changed.
+//! Errors of accessing files.
 
 use std::io;
 
-/// Why a file could not be reached, read or changed. The model reads the text.
+/// Why a file could not be found, read or changed. The model receives the message.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The path leads out of the environment.
@@ -10,138 +10,134 @@ pub enum FileError {
         "path_outside_environment: `{path}` leads outside of the environment; use a path inside of the working directory"
     )]
     Outside {
-        /// The path as it was given.
+        /// The path as given.
         path: String,
     },
-    /// No file system takes the path.
+    /// The path is invalid on every file system.
     #[error("invalid path: {why}: `{path}`")]
     Invalid {
-        /// What is wrong with it.
         why: &'static str,
-        /// The path, made short.
+        /// The path, shortened.
         path: String,
     },
-    /// There is no such kept output.
+    /// There is no such stored output.
     #[error(
         "there is no {path}: this thread kept no such output, or it made room for others; run the command again"
     )]
     NoSuchOutput {
-        /// The path as it was given.
+        /// The path as given.
         path: String,
     },
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("there is nothing at {path}; look with `list` or `glob`")]
     Missing {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// A directory is where a file was meant.
+    /// The path is a directory instead of a file.
     #[error("{path} is a directory, not a file; look into it with `list`")]
     IsDirectory {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// Something else is where a directory was meant.
+    /// The path, or a parent of it, is not a directory.
     #[error("{path} is not a directory, or goes through something that is none")]
     NotDirectory {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// A device, pipe or socket.
+    /// The path is a device, pipe or socket.
     #[error("{path} is neither a file nor a directory and is left alone")]
     Special {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// A link whose target does not exist.
+    /// The path is a link whose target does not exist.
     #[error("{path} is a link to something that does not exist; write to its target instead")]
     DanglingLink {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// Bytes that are no text.
+    /// The file is not text.
     #[error("{path} is a binary file of {bytes} bytes; only text can be read and edited here")]
     Binary {
-        /// The path.
         path: String,
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
     },
-    /// More than a tool takes.
+    /// The file exceeds the tool's size limit.
     #[error("{path} is too large: {bytes} bytes, and at most {limit} are taken")]
     TooLarge {
-        /// The path.
         path: String,
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
-        /// The limit.
+        /// Maximum size in bytes.
         limit: u64,
     },
     /// The environment or the turn forbids changes.
     #[error("environment `{id}` is read-only here: {path} is not changed")]
     ReadOnlyEnvironment {
-        /// The environment.
+        /// ID of the environment.
         id: String,
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// The file's own permissions forbid changes.
+    /// The file's permissions forbid changes.
     #[error("{path} is read-only and is not changed")]
     ReadOnlyFile {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// A repository's own records.
+    /// The path is in a `.git` directory.
     #[error("{path} belongs to the records of git, which files tools do not change; use git")]
     Protected {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// The host keeps it to itself.
+    /// The path is hidden by the host.
     #[error(
         "{path} belongs to the program that runs these tools, such as its data or its keys, and is out of their reach; work \
          with other files"
     )]
     Hidden {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// Somebody else was faster.
+    /// The file was changed concurrently.
     #[error(
         "{path} was changed by somebody else in the meantime and is left as it is; read it again"
     )]
     Changed {
-        /// The path.
+        /// The path in the form shown to the model.
         path: String,
     },
-    /// The edit does not fit the file.
+    /// The edit does not apply to the file.
     #[error("{0}")]
     Edit(String),
-    /// A pattern cannot be read.
+    /// A pattern cannot be parsed.
     #[error("invalid {what}: {why}")]
     Pattern {
-        /// Which one.
+        /// The kind of pattern.
         what: &'static str,
-        /// What is wrong with it.
+        /// The parser's message.
         why: String,
     },
-    /// The system refused.
+    /// A file system operation failed.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, worded to complete "cannot …".
         doing: &'static str,
-        /// With what.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl FileError {
-    /// Names what the system refused.
+    /// Converts an I/O error.
     pub(crate) fn io(doing: &'static str, path: String, source: io::Error) -> Self {
         match source.kind() {
-            // An escape is found out by the library, not by the system, and so has no number.
+            // The library, not the system, detects an escape from the root, so the error has no OS code.
             io::ErrorKind::PermissionDenied if source.raw_os_error().is_none() => {
                 Self::Outside { path }
             }

@@ -1,4 +1,4 @@
-//! Which files a repository asks to leave alone.
+//! The ignore rules of a repository.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use windlass_core::bounds::check_pattern;
 
-/// How big a `.gitignore` may be; the rest of a larger one is not read. Making rules of one takes long beside reading it.
+/// Maximum number of bytes read of a `.gitignore`. Compiling rules takes much longer than reading them.
 const MAX_RULES_BYTES: u64 = 64 * 1024;
-/// How much of them one walk reads, in as many directories as there are.
+/// Maximum number of bytes of rules read in one walk, across all directories.
 const MAX_WALK_BYTES: u64 = 1024 * 1024;
 
-/// The rules of the directories from the root down to where a walk is.
+/// The rules of the directories from the root down to the current directory of a walk.
 #[derive(Default)]
 pub(crate) struct Ignored {
     layers: Vec<Layer>,
-    /// How many bytes of rules were read in all.
+    /// Number of bytes of rules read so far.
     read: u64,
 }
 
@@ -28,7 +28,7 @@ struct Layer {
 }
 
 impl Ignored {
-    /// Adds the rules of a directory; tells whether it has any.
+    /// Adds the rules of a directory. Returns whether it has any.
     pub(crate) fn enter(&mut self, directory: &Dir, path: &Path) -> bool {
         let limit = MAX_RULES_BYTES.min(MAX_WALK_BYTES - self.read);
         let Some((rules, bytes)) = rules_of(directory, limit) else {
@@ -42,12 +42,12 @@ impl Ignored {
         true
     }
 
-    /// Takes the rules of the last directory away.
+    /// Removes the rules of the last directory.
     pub(crate) fn leave(&mut self) {
         self.layers.pop();
     }
 
-    /// Tells whether a path is ignored; the nearest directory with an opinion decides.
+    /// Returns whether a path is ignored; the nearest directory with a matching rule decides.
     pub(crate) fn covers(&self, path: &Path, is_directory: bool) -> bool {
         for layer in self.layers.iter().rev() {
             let Ok(below) = path.strip_prefix(&layer.directory) else {
@@ -63,7 +63,7 @@ impl Ignored {
     }
 }
 
-/// Returns the rules of a directory, and how many bytes they were read from.
+/// Returns the rules of a directory, and the number of bytes read.
 fn rules_of(directory: &Dir, limit: u64) -> Option<(Gitignore, u64)> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
@@ -75,7 +75,7 @@ fn rules_of(directory: &Dir, limit: u64) -> Option<(Gitignore, u64)> {
     file.take(limit).read_to_end(&mut bytes).ok()?;
     let mut builder = GitignoreBuilder::new("");
     for line in String::from_utf8_lossy(&bytes).lines() {
-        // As git does: a line that is no rule takes no other with it.
+        // As in git, an invalid line does not affect the others.
         if check_pattern(line).is_ok() {
             let _ = builder.add_line(None, line);
         }

@@ -1,4 +1,4 @@
-//! Following links by name.
+//! Resolves links by name.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -7,10 +7,10 @@ use cap_std::fs::Dir;
 
 use windlass_process::Hidden;
 
-/// How many links a path may go through.
+/// Maximum number of links in a path.
 const MAX_LINKS: usize = 40;
 
-/// Why a path leads nowhere.
+/// Why a path cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotFollowed {
     #[error("it is hidden")]
@@ -19,12 +19,12 @@ pub(super) enum NotFollowed {
     Io(#[from] io::Error),
 }
 
-/// Returns the path that a path comes to when its links are followed; it has to exist.
+/// Returns the path with all links resolved; it must exist.
 ///
-/// What comes out is a name and no way in: whoever uses it resolves it below the root again. It is worked out name by name,
-/// since what the system says of an open file is wrong once the file was replaced.
+/// The result is only a name and grants no access: callers resolve it below the root again. It is computed component by component, because the
+/// system's path of an open file is wrong once the file was replaced.
 ///
-/// It stops at what is hidden, so that nobody learns what is in there.
+/// It stops at hidden paths, so that it reveals nothing about their contents.
 pub(super) fn followed(root: &Dir, path: &Path, hidden: &Hidden) -> Result<PathBuf, NotFollowed> {
     let mut real = PathBuf::new();
     let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
@@ -62,7 +62,7 @@ pub(super) fn followed(root: &Dir, path: &Path, hidden: &Hidden) -> Result<PathB
     Ok(real)
 }
 
-/// The error of a path that leads out, in the form in which the library has it too.
+/// Returns the error of a path that leads out of the root, in the same form as the library's.
 fn escape() -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,

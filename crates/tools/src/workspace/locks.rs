@@ -1,4 +1,4 @@
-//! One change of a file at a time.
+//! Serializes changes of a file.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use cap_fs_ext::MetadataExt;
 use cap_std::fs::Dir;
 
-/// More locks than calls that run at once, so that two files seldom share one.
+/// More locks than concurrent calls, so that two files rarely share one.
 const LOCKS: usize = 64;
 
 struct Locks {
@@ -15,13 +15,13 @@ struct Locks {
     locks: [Mutex<()>; LOCKS],
 }
 
-/// Of the whole process: two environments may overlap, and a file is the same in both.
+/// Shared by the whole process: two environments may overlap and contain the same file.
 static CHANGING: LazyLock<Locks> = LazyLock::new(|| Locks {
     hasher: RandomState::new(),
     locks: [const { Mutex::new(()) }; LOCKS],
 });
 
-/// Waits until nobody else in this process changes the file of this name in this directory.
+/// Waits until no other call in this process changes the file of this name in this directory.
 pub(crate) fn lock(directory: &Dir, name: &OsStr) -> std::io::Result<MutexGuard<'static, ()>> {
     let metadata = directory.dir_metadata()?;
     let hash = CHANGING

@@ -1,9 +1,9 @@
-//! The directory that a call works in, reached through a handle.
+//! The directory of a call, accessed through a handle.
 //!
-//! Every path goes through the handle of the environment's root: the system resolves it below that handle and follows links
-//! only as long as they stay there. So a name that is swapped for a link midway can make a step fail, and can never make it
-//! land outside.
+//! Every path is resolved by the system below the handle of the environment's root, and links are followed only while they stay there. A name that is
+//! replaced by a link during the call can make a step fail, but cannot make it leave the root.
 
+mod atomic_file;
 mod change;
 mod error;
 mod ignored;
@@ -12,7 +12,6 @@ mod locks;
 mod path;
 mod read;
 mod root;
-mod unnamed;
 mod walk;
 
 use std::io;
@@ -35,13 +34,13 @@ use links::NotFollowed;
 use crate::environments::{Environment, EnvironmentError, Policy};
 use windlass_process::Hidden;
 
-/// An environment as one call sees it: open, with its directory and what may be done.
+/// An environment for one call: its open root, its working directory and its policy.
 #[derive(Debug)]
 pub struct ResolvedWorkspace {
     id: String,
     root: Dir,
     root_path: PathBuf,
-    /// Where relative paths begin, relative to the root.
+    /// Base of relative paths, relative to the root.
     cwd: PathBuf,
     policy: Policy,
     hidden: Arc<Hidden>,
@@ -71,9 +70,9 @@ impl ResolvedWorkspace {
         let Ok(inside) = resolved.strip_prefix(&root_path) else {
             return Err(EnvironmentError::CwdOutsideRoot { id, cwd: wished });
         };
-        // Once more below the handle, where a link that appeared meanwhile leads nowhere.
+        // Opened again below the root's handle, where a link that appeared meanwhile cannot lead out.
         let directory = root.open_dir(path::or_here(inside)).map_err(missing)?;
-        // What lies above the root lies above the directory too.
+        // Directories above the root are also above this directory, so this check covers the root too.
         if hidden.covers(&directory).map_err(missing)? {
             return Err(EnvironmentError::Hidden { id, path: wished });
         }
@@ -87,47 +86,46 @@ impl ResolvedWorkspace {
         })
     }
 
-    /// Returns the name of the environment.
+    /// Returns the ID of the environment.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the handle of the environment's root.
     #[must_use]
     pub fn root(&self) -> &Dir {
         &self.root
     }
 
-    /// Returns where the root is on the host.
+    /// Returns the root's path on the host.
     #[must_use]
     pub fn root_path(&self) -> &Path {
         &self.root_path
     }
 
-    /// Returns the directory to work in, as a path of the host.
+    /// Returns the working directory as a path on the host.
     #[must_use]
     pub fn cwd(&self) -> PathBuf {
         self.root_path.join(&self.cwd)
     }
 
-    /// Returns what may be done here.
+    /// Returns the permissions of the call.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// Returns what the host keeps to itself.
+    /// Returns the paths that the host hides.
     pub(crate) fn hidden(&self) -> &Arc<Hidden> {
         &self.hidden
     }
 
-    /// Finds what a model means by a path: relative to the working directory, or absolute and inside of the root.
+    /// Resolves a model's path: relative to the working directory, or absolute and inside the root. The result is relative to the root.
     pub(crate) fn inside(&self, path: &str) -> Result<PathBuf, FileError> {
         path::inside(&self.root_path, &self.cwd, path)
     }
 
-    /// Finds where a path really is, with all links followed.
+    /// Returns the real path, with all links followed.
     pub(crate) fn canonical(&self, path: &Path) -> Result<PathBuf, FileError> {
         links::followed(&self.root, path, &self.hidden).map_err(|error| match error {
             NotFollowed::Hidden => self.is_hidden(path),
@@ -135,7 +133,7 @@ impl ResolvedWorkspace {
         })
     }
 
-    /// Opens a directory. Where it lies is asked of what was opened, whatever happened to names meanwhile.
+    /// Opens a directory. Whether it is hidden is checked on the handle, whatever happens to names meanwhile.
     pub(crate) fn open_directory(&self, path: &Path) -> Result<Dir, FileError> {
         let failure = |source| self.failure("open", path, source);
         let opened = self.root.open_dir(path::or_here(path)).map_err(failure)?;
@@ -145,7 +143,7 @@ impl ResolvedWorkspace {
         }
     }
 
-    /// Tells whether an entry of a directory is hidden. Only what may be is looked at.
+    /// Returns whether an entry of a directory is hidden. Metadata is read only for entries that may be.
     pub(crate) fn hides(&self, entry: &DirEntry) -> bool {
         self.hidden.may_be(entry.ino())
             && entry
@@ -158,7 +156,7 @@ impl ResolvedWorkspace {
         FileError::Hidden { path }
     }
 
-    /// Spells a path below the root so that the model can use it again.
+    /// Formats a path below the root so that the model can use it again.
     pub(crate) fn shown(&self, path: &Path) -> String {
         path::shown(&self.root_path, &self.cwd, path)
     }

@@ -1,21 +1,21 @@
-//! Paths as models write them.
+//! Paths in the form that models write.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::FileError;
 
-/// The longest path, in bytes.
+/// Maximum length of a path in bytes.
 const MAX_PATH_BYTES: usize = 4096;
-/// How many names a path below the root may have.
+/// Maximum number of components of a path below the root.
 pub(crate) const MAX_DEPTH: usize = 128;
-/// How much of a path an error shows.
+/// Maximum number of characters of a path in an error message.
 const SHOWN_CHARS: usize = 200;
-/// The names of files that are being written begin with this.
+/// Prefix of the names of files that are being written.
 pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-tmp-";
 
 /// Returns a path below the root, without `.` and `..`.
 ///
-/// `..` is taken away by spelling alone: whatever links there are, what is left is resolved below the root.
+/// `..` is resolved textually: the result is resolved below the root again, whatever links there are.
 pub(super) fn inside(root: &Path, cwd: &Path, path: &str) -> Result<PathBuf, FileError> {
     let invalid = |why| {
         let path = shortened(path);
@@ -44,7 +44,7 @@ pub(super) fn inside(root: &Path, cwd: &Path, path: &str) -> Result<PathBuf, Fil
     Ok(inside.to_owned())
 }
 
-/// Takes `.` and `..` out of an absolute path; `None` when it climbs above `/`.
+/// Removes `.` and `..` from an absolute path; `None` if it leads above `/`.
 fn normalised(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -61,7 +61,7 @@ fn normalised(path: &Path) -> Option<PathBuf> {
     Some(normal)
 }
 
-/// Spells a path relative to the working directory where it lies below it, and absolute elsewhere.
+/// Formats a path relative to the working directory if it is below it, and otherwise as absolute.
 pub(super) fn shown(root: &Path, cwd: &Path, path: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(below) => or_here(below).display().to_string(),
@@ -69,7 +69,7 @@ pub(super) fn shown(root: &Path, cwd: &Path, path: &Path) -> String {
     }
 }
 
-/// Spells the empty path in a way that the system takes.
+/// Replaces the empty path with `.`, which the system accepts.
 pub(super) fn or_here(path: &Path) -> &Path {
     if path.as_os_str().is_empty() {
         Path::new(".")
@@ -78,7 +78,7 @@ pub(super) fn or_here(path: &Path) -> &Path {
     }
 }
 
-/// Tells whether a name is one of a file that is being written.
+/// Returns whether a name is that of a file that is being written.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }
@@ -87,7 +87,7 @@ pub(super) fn temporary_name() -> String {
     format!("{TEMPORARY_PREFIX}{}", uuid::Uuid::now_v7().simple())
 }
 
-/// Makes a path short enough for an error, without control characters.
+/// Shortens a path for an error message and removes control characters.
 fn shortened(path: &str) -> String {
     let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut text: String = path.chars().take(SHOWN_CHARS).map(visible).collect();

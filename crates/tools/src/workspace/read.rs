@@ -1,4 +1,4 @@
-//! Opening files to read.
+//! Opens files for reading.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,17 +8,17 @@ use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{FileError, ResolvedWorkspace};
 
-/// How many bytes are looked at to tell text from other bytes.
+/// Number of bytes examined to distinguish text from binary data.
 const PROBE_BYTES: usize = 8 * 1024;
 
-/// A regular file that is open.
+/// An open regular file.
 pub(crate) struct OpenFile {
     pub(crate) file: File,
     pub(crate) metadata: Metadata,
 }
 
 impl ResolvedWorkspace {
-    /// Opens a regular file: its directory first, because only that can be asked where it lies.
+    /// Opens a regular file: first its directory, because only a directory can be checked for hidden parents.
     pub(crate) fn open_file(&self, path: &Path) -> Result<OpenFile, FileError> {
         let real = self.canonical(path)?;
         let Some(name) = real.file_name() else {
@@ -29,8 +29,7 @@ impl ResolvedWorkspace {
         self.open_in(&parent, Path::new(name), path)
     }
 
-    /// Reads a file by the rules of the file tools: inside of the root, and nothing that is hidden. `None` when it has more
-    /// bytes than the limit.
+    /// Reads a file with the rules of the file tools: inside the root, and not hidden. `None` if it exceeds the limit.
     pub fn read_bytes(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, FileError> {
         let path = self.inside(path)?;
         let opened = self.open_file(&path)?;
@@ -38,8 +37,8 @@ impl ResolvedWorkspace {
         read.map_err(|source| self.failure("read", &path, source))
     }
 
-    /// Opens a regular file of an open directory. What is hidden is not even opened: that alone would undo the locks that
-    /// this process has on it. A pipe that was swapped in is opened without waiting for its other end, and then refused.
+    /// Opens a regular file of an open directory. A hidden file is not even opened, because closing it would release the locks that this process
+    /// holds on it. A pipe that replaced the file is opened without blocking and then refused.
     pub(crate) fn open_in(
         &self,
         parent: &Dir,
@@ -65,7 +64,7 @@ impl ResolvedWorkspace {
         match metadata.file_type() {
             kind if kind.is_file() => Ok(()),
             kind if kind.is_dir() => Err(FileError::IsDirectory { path: path() }),
-            // Links were followed before; this one is new.
+            // Links were resolved earlier, so this one is new.
             kind if kind.is_symlink() => Err(FileError::Changed { path: path() }),
             _ => Err(FileError::Special { path: path() }),
         }
@@ -73,20 +72,20 @@ impl ResolvedWorkspace {
 }
 
 impl OpenFile {
-    /// Reads everything; `None` when there is more than the limit.
+    /// Reads the whole file; `None` if it exceeds the limit.
     pub(crate) fn bytes(self, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
         if self.metadata.len() > limit {
             return Ok(None);
         }
         let expected = usize::try_from(self.metadata.len()).unwrap_or_default();
         let mut bytes = Vec::with_capacity(expected);
-        // It may grow while it is read.
+        // The file may grow while it is read.
         self.file.take(limit + 1).read_to_end(&mut bytes)?;
         Ok((bytes.len() as u64 <= limit).then_some(bytes))
     }
 }
 
-/// Tells bytes that are no text: as git does, by a zero among the first of them.
+/// Returns whether bytes are not text. As in git, a NUL byte near the beginning decides.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {
     bytes[..bytes.len().min(PROBE_BYTES)].contains(&0)
 }

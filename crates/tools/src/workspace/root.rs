@@ -1,4 +1,4 @@
-//! Opening the root of an environment by its real path.
+//! Opens the root of an environment by its real path.
 
 use std::io;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-/// Opens a directory whose path had no link in it when the environment was made. A command of another environment, in whose root this one lies,
-/// could have put a link there since.
+/// Opens a directory whose path contained no link when the environment was created. A command of another environment, whose root contains this one,
+/// could have created a link there since.
 pub(super) fn open(path: &Path) -> io::Result<Dir> {
     #[cfg(target_os = "linux")]
     match by_system(path) {
-        // An old kernel, or a sandbox around us that knows no such call.
+        // An old kernel, or an outer sandbox that does not allow this call.
         Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported) => {}
         opened => return opened,
     }

@@ -1,4 +1,4 @@
-//! Going through a tree in the order of its paths.
+//! Walks a tree in the order of its paths.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::ignored::Ignored;
 use super::path::{MAX_DEPTH, is_temporary};
 use super::{FileError, ResolvedWorkspace};
 
-/// How many entries a walk looks at.
+/// Maximum number of entries examined in a walk.
 const MAX_ENTRIES: usize = 200_000;
 
-/// A walk over the files below a directory. Links are not followed, and `.git` is left out.
+/// A walk over the files below a directory. Links are not followed, and `.git` is skipped.
 pub(crate) struct Walk<'a> {
     workspace: &'a ResolvedWorkspace,
     include_ignored: bool,
@@ -25,26 +25,26 @@ pub(crate) struct Walk<'a> {
     is_whole: bool,
 }
 
-/// A regular file that a walk has come to.
+/// A regular file found by a walk.
 pub(crate) struct Visited<'a> {
-    /// Its directory, which is not hidden and does not lie below what is.
+    /// Its directory, which is neither hidden nor below a hidden one.
     pub(crate) parent: &'a Arc<Dir>,
     pub(crate) name: &'a str,
-    /// Its path below the root.
+    /// Its path, relative to the root.
     pub(crate) path: &'a Path,
 }
 
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
-    /// Everything was seen, or as much as was wanted.
+    /// All entries were visited, or the visitor stopped the walk.
     Whole,
-    /// There was more than a walk looks at.
+    /// A limit of the walk was reached.
     Cut,
 }
 
 impl WalkEnd {
-    /// Says what was left out.
+    /// Returns a remark about omitted entries.
     pub(crate) fn remark(self) -> Option<String> {
         let cut = || {
             format!(
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Shows each regular file below a directory that is not hidden.
+    /// Visits each regular file below a directory that is not hidden.
     pub(crate) fn files(
         mut self,
         start: &Path,
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Reads the rules of the directories above the start.
+    /// Reads the ignore rules of the directories above the start.
     fn enter_above(&mut self, start: &Path) {
         let mut above: Vec<_> = start.ancestors().skip(1).collect();
         above.reverse();
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What cannot be read is left out, as if it were not there.
+    /// Unreadable directories are skipped.
     fn descend(
         &mut self,
         directory: &Arc<Dir>,
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Compares two names of one directory by the paths that they lead to: `a.txt` comes before all of `a/`.
+/// Compares two names of one directory by their full paths: `a.txt` sorts before all of `a/`.
 fn path_order(a: &(String, bool), b: &(String, bool)) -> std::cmp::Ordering {
     fn spelled((name, is_directory): &(String, bool)) -> impl Iterator<Item = u8> {
         name.bytes().chain(is_directory.then_some(b'/'))

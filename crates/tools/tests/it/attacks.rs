@@ -1,4 +1,4 @@
-//! Ways out of a sandbox that have nothing to do with files, tried for real.
+//! Sandbox escapes that do not involve files.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -13,7 +13,7 @@ use windlass_tools::{Confinement, Environment, Environments, FilesCapability, Po
 
 use crate::support::{Place, sandboxes, with_network};
 
-/// Runs a program of Python in a place; `None` where there is no Python.
+/// Runs a Python program in a sandbox; `None` if Python is not installed.
 pub(crate) async fn python(place: &Place, program: &str) -> Option<Value> {
     let found = place.shell("command -v python3").await.unwrap();
     if found["exit_code"] != 0 {
@@ -59,7 +59,7 @@ async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
     }
 }
 
-/// The init is told to end with the host. Who can write into it can make it forget that.
+/// The init dies with the host. A process that can write to its memory could prevent that.
 #[tokio::test]
 async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
     let program = "import ctypes, os, subprocess\n\
@@ -93,13 +93,13 @@ async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
     let Some(ran) = python(&place, program).await else {
         return;
     };
-    // Its own children a debugger may have.
+    // A debugger may attach to its own children.
     assert_eq!(ran["output"], "13\ndone\n13\n13\n30\n", "{ran}");
 }
 
 #[tokio::test]
 async fn a_command_leaves_no_file_that_lends_its_rights() {
-    // Each way to set a mode, or to make a file with one; the numbers are those of calls that Python does not make.
+    // All calls that set a mode or create a file with one; the numbers are those of calls that Python does not provide.
     let program = "import ctypes, os, struct\n\
                    libc = ctypes.CDLL(None, use_errno=True)\n\
                    os.umask(0)\n\
@@ -164,7 +164,7 @@ async fn files_have_all_other_modes() {
 
 #[tokio::test]
 async fn without_a_network_no_socket_of_another_kind_leads_out() {
-    // To the host of a virtual machine, packets as they are, and what else is in no network of its own.
+    // Sockets to the host of a virtual machine, raw packets, and other families that ignore network namespaces.
     let program = "import socket\n\
                    for family in 40, 17, 30, 31, 38, 42:\n    \
                        try:\n        \
@@ -180,7 +180,7 @@ async fn without_a_network_no_socket_of_another_kind_leads_out() {
         let Some(ran) = python(&place, program).await else {
             return;
         };
-        // One that leads to the command itself works.
+        // A socket pair within the command works.
         let expected = format!("{}b'x'\n", "13\n".repeat(6));
         assert_eq!(ran["output"], expected, "{way:?}: {ran}");
     }
@@ -227,7 +227,7 @@ async fn with_a_network_sockets_without_a_path_are_out_of_reach() {
 async fn a_command_inherits_no_open_files() {
     const INNER: &str = "WINDLASS_TEST_HAS_OPEN_FILES";
     if std::env::var_os(INNER).is_none() {
-        // The host is started by somebody who leaves files open.
+        // The host is started by a process that leaves files open.
         let this = std::env::current_exe().unwrap();
         let again = "exec 7</ 42</; exec \"$0\" --exact attacks::a_command_inherits_no_open_files";
         let ran = std::process::Command::new("bash")
@@ -245,7 +245,7 @@ async fn a_command_inherits_no_open_files() {
         for policy in [Policy::default(), with_network()] {
             let place = Place::confined(way, policy);
             let _open = fs::File::open(place.outside()).unwrap();
-            // The last one is the list itself.
+            // The last descriptor is that of the listing itself.
             let ran = place.shell("ls /proc/self/fd").await.unwrap();
             assert_eq!(ran["output"], "0\n1\n2\n3\n", "{way:?}: {ran}");
             let ran = place
@@ -284,7 +284,7 @@ async fn what_is_hidden_stays_hidden_in_namespaces_that_a_command_makes() {
                    look(b'c/keys/token')\n\
                    libc.mount(None, b'/', None, 32 | 4096, None)\n\
                    look('/proc/1/root' + sys.argv[1] + '/token')\n";
-    // Not below `/tmp`, of which the sandbox has its own.
+    // Not below `/tmp`, which is private in the sandbox.
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
     let keys = outside.path().join("keys");
     fs::create_dir(&keys).unwrap();

@@ -1,4 +1,4 @@
-//! Commands that run on when their call has returned.
+//! Commands that continue to run after their call has returned.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn look(talk: &Talk, id: &str) -> Value {
     talk.call("shell_output", arguments).await.unwrap()
 }
 
-/// Looks at a command until it is as expected.
+/// Polls a command until it is as expected.
 async fn until(talk: &Talk, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..600 {
         let seen = talk
@@ -50,7 +50,7 @@ async fn a_command_runs_on_and_its_output_is_read_bit_by_bit() {
         .await;
         let seen = until(&talk, &id, |seen| seen["output"] == "one\n").await;
         assert_eq!(seen["status"], "running", "{way:?}: {seen}");
-        // Others work meanwhile, and this is what it waits for.
+        // Other calls run meanwhile, and the command waits for this one.
         talk.shell("touch go").await;
         let seen = until(&talk, &id, |seen| seen["status"] != "running").await;
         assert_eq!(
@@ -179,7 +179,7 @@ async fn after_a_restart_the_outcome_is_unknown_and_the_output_is_there() {
     let talk = talk(Confinement::Unconfined);
     let id = begin(&talk, "echo so far; sleep 1000").await;
     until(&talk, &id, |seen| seen["output"] == "so far\n").await;
-    // The host is another one now, and nobody looks after the command as far as it knows.
+    // The host is a new process now, which has no supervisor for the command.
     let talk = talk.restarted();
     let seen = look(&talk, &id).await;
     assert_eq!(
@@ -195,7 +195,7 @@ async fn after_a_restart_the_outcome_is_unknown_and_the_output_is_there() {
     );
     let stopped = talk.call("shell_stop", json!({ "id": id })).await.unwrap();
     assert_eq!(stopped["status"], "unknown");
-    // What is damaged tells nothing either.
+    // A damaged record has an unknown end too.
     let kept = talk.place.outside().join("kept");
     let session = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap();
     std::fs::write(session.path().join(format!("{id}.json")), "{").unwrap();

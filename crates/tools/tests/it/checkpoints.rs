@@ -1,4 +1,4 @@
-//! What turns do to files is taken back, as far as nobody else changed it.
+//! The file changes of turns are undone, unless something else changed the same files.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ use windlass_tools::{
 
 use crate::support::{Place, snapshot, soon};
 
-/// A place whose changes are kept.
+/// A workspace with checkpoints.
 struct Kept {
     place: Place,
     data: TempDir,
@@ -55,7 +55,7 @@ impl Kept {
         kept
     }
 
-    /// A process begins; an earlier one is dead.
+    /// Starts a process after the previous one has died.
     fn start(&self) {
         let store = self.data.path().join("checkpoints");
         let checkpoints = Checkpoints::open(store, self.limits.clone()).unwrap();
@@ -147,7 +147,7 @@ async fn the_changes_of_all_tools_of_a_turn_go_together() {
     let restored = kept.undo(&[turn]).unwrap();
     assert!(restored.left.is_empty(), "{restored:?}");
     assert_eq!(snapshot(&kept.place.root()), before);
-    // Once more, also by the next process, it does nothing.
+    // Repeating it does nothing, even in the next process.
     kept.start();
     kept.undo(&[turn]).unwrap();
     assert_eq!(snapshot(&kept.place.root()), before);
@@ -181,7 +181,7 @@ async fn what_others_do_between_two_calls_is_theirs() {
     kept.undo(&[turn]).unwrap();
     assert_eq!(kept.place.text("ours"), "0");
     assert_eq!(kept.place.text("theirs"), "kept");
-    // In the same file it cannot be told apart.
+    // Changes of the same file cannot be distinguished.
     let turn = kept.turn();
     kept.write(turn, "ours", "1").await;
     kept.theirs("ours", "1 and theirs");
@@ -228,7 +228,7 @@ async fn a_command_that_is_cancelled_is_taken_back_too() {
     }
     let store = kept.store();
     let environments = kept.place.environments.clone();
-    // It waits until the processes of the command have ended and its files were looked at.
+    // The undo waits until the processes of the command have ended and its files were scanned.
     let undone = tokio::task::spawn_blocking(move || {
         store.undo(&environments, &[turn.undone], CutOffCalls::Refuse)
     });
@@ -237,7 +237,7 @@ async fn a_command_that_is_cancelled_is_taken_back_too() {
     assert!(!kept.place.root().join("g").exists());
 }
 
-/// A call begins.
+/// Begins a call.
 fn begun(kept: &Kept, turn: Turn) -> Changing {
     let at = kept.place.environments.resolve(None).unwrap();
     let of = ChangingTurn {
@@ -247,7 +247,7 @@ fn begun(kept: &Kept, turn: Turn) -> Changing {
     kept.store().begin(Arc::new(at), of).unwrap()
 }
 
-/// A call begins, and the process dies in it.
+/// Begins a call and simulates the death of the process during it.
 fn dies_in_a_call(kept: &Kept, turn: Turn) {
     let changing = begun(kept, turn);
     kept.start();
@@ -268,7 +268,7 @@ async fn what_a_process_did_that_died_is_nobodys() {
     assert_eq!(kept.refused(&[turn]), ["f"]);
     kept.theirs("f", "0");
     kept.undo(&[turn]).unwrap();
-    // The turn goes on in the next process.
+    // The turn continues in the next process.
     kept.theirs("f", "1");
     kept.write(turn, "h", "2").await;
     assert_eq!(kept.refused(&[turn]), ["f"]);
@@ -294,7 +294,7 @@ async fn what_a_call_did_that_was_cut_off_is_taken_back_when_that_is_asked_for()
     );
     assert_eq!(snapshot(&kept.place.root()), before);
     let take_back = || store.undo(environments, &[turn.undone], CutOffCalls::TakeBack);
-    // What came after the next process had begun is somebody else's, whatever is asked for.
+    // Changes after the start of the next process are external, whatever the request specifies.
     kept.theirs("f", "theirs");
     let refused = take_back().unwrap_err();
     assert!(
@@ -315,7 +315,7 @@ async fn a_call_that_was_cut_off_before_it_did_anything_is_no_obstacle() {
     kept.write(turn, "g", "1").await;
     dies_in_a_call(&kept, turn);
     kept.store().end_cut_off_calls(&kept.place.environments);
-    // Somebody else's, which no call has to do with.
+    // An external change, unrelated to any call.
     kept.theirs("f", "theirs");
     kept.undo(&[turn]).unwrap();
     assert!(!kept.place.root().join("g").exists());
@@ -368,7 +368,7 @@ async fn an_edit_beside_a_command_in_the_background_is_taken_back() {
     kept.call(turn, "edit", edit).await;
     kept.write(turn, "b", "1").await;
     call("shell_stop", json!({ "id": id })).await;
-    // What comes behind it is a call of its own again.
+    // The next change is a separate call again.
     kept.write(turn, "a", "newer").await;
     kept.undo(&[turn]).unwrap();
     assert_eq!(kept.place.text("a"), "old");
@@ -389,9 +389,9 @@ async fn what_another_turn_wrote_beside_a_command_is_taken_back_where_the_comman
     kept.theirs("made", "by the command, later");
     kept.write(other, "b", "new").await;
     behind.end();
-    // Nobody knows of the command what it did, but for what the other did.
+    // The command's changes are unknown, except that the other call's are known.
     assert_eq!(kept.refused(&[command]).len(), 6);
-    // What the command did since is not overwritten.
+    // Later changes of the command are not overwritten.
     kept.theirs("b", "by the command");
     assert_eq!(kept.refused(&[other]), ["b"]);
     kept.theirs("b", "new");
@@ -412,7 +412,7 @@ async fn a_file_that_a_command_and_another_turn_wrote_at_once_is_nobodys() {
     kept.shell(other, shell).await;
     kept.write(other, "a", "new").await;
     behind.end();
-    // What a command did beside another is known of neither, and so is what was written over it.
+    // Changes of concurrent commands are attributed to neither, and the same applies to files written over them.
     assert_eq!(kept.refused(&[other]), ["a"]);
 }
 
@@ -533,7 +533,7 @@ async fn a_turn_is_not_restored_in_part() {
     for letter in ["a", "b", "c", "d", "e", "f", "g"] {
         kept.write(kept.turn(), "f", &letter.repeat(10_000)).await;
     }
-    // What its first call did is forgotten by now.
+    // The changes of its first call were removed by now.
     kept.write(long, "second", "of the long turn").await;
     let before = snapshot(&kept.place.root());
     let unknown = kept.undo(&[long]).unwrap_err();
@@ -573,7 +573,7 @@ async fn what_was_kept_of_a_session_goes_with_it() {
     assert!(keeps("a secret") && keeps("another"));
     kept.store().forget(one.session_id).unwrap();
     assert!(!keeps("a secret"));
-    // A fork may still have the turn: it must not look as if it had done nothing.
+    // A fork may still have the turn: it must not look like a turn without changes.
     let refused = kept.undo(&[one]).unwrap_err();
     assert!(
         matches!(refused, CheckpointError::NotKept { .. }),

@@ -1,4 +1,4 @@
-//! `edit`: exact, whole, and never at the cost of somebody else's change.
+//! `edit`: exact, atomic, and never overwriting a concurrent change.
 
 use std::fs;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ async fn edits_at_the_same_time_lose_none() {
     const EDITS: usize = 64;
     let text: String = (0..EDITS).map(|n| format!("<{n}>\n")).collect();
     let place = Arc::new(Place::new().files(&[("f", &text)]));
-    // The same file by another name counts as the same.
+    // Another name of the same file counts as the same file.
     std::os::unix::fs::symlink("f", place.root().join("link")).unwrap();
     let edits: Vec<_> = (0..EDITS)
         .map(|n| {
@@ -109,7 +109,7 @@ async fn edits_at_the_same_time_lose_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// An edit is either made as a plain replacement would make it, or refused with the file untouched.
+    /// An edit gives the same result as a plain replacement, or is refused with the file unchanged.
     #[test]
     fn an_edit_is_a_replacement_or_nothing(
         text in "[ab\n\ré]{0,24}",

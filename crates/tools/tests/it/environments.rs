@@ -1,4 +1,4 @@
-//! The registry, and where a turn works.
+//! The registry, and the environment of a turn.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -155,7 +155,7 @@ async fn a17_a_root_that_was_swapped_for_a_link_is_not_followed() {
     place.environments.put(inner);
     let read = place.call("read", json!({"path": "f"})).await;
     assert!(read.unwrap().to_string().contains("within"));
-    // What a command of the outer environment can do.
+    // An action that a command of the outer environment can do.
     std::fs::rename(root.join("inner"), root.join("away")).unwrap();
     symlink(&outside, root.join("inner")).unwrap();
     for (tool, arguments) in [

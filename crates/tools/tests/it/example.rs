@@ -1,4 +1,4 @@
-//! The example runs offline and prints what it should.
+//! The example runs offline and prints the expected output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

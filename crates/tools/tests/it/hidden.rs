@@ -1,4 +1,4 @@
-//! What the host hides is out of the reach of files tools, by whatever name.
+//! Hidden files of the host are out of the reach of file tools under any name.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use crate::support::{Place, snapshot};
 
 pub(crate) const SECRET: &str = "s3cret";
 
-/// Puts the data of a host into a directory: a token, a list of tokens, and something further down.
+/// Fills a directory with a host's data: a token, a list of tokens, and a nested file.
 pub(crate) fn fill(data: &Path) {
     fs::create_dir_all(data.join("sub")).unwrap();
     for name in ["token", "tokens.json", "sub/key"] {
@@ -18,7 +18,7 @@ pub(crate) fn fill(data: &Path) {
     }
 }
 
-/// All that a model could try with a path to the data directory.
+/// All attempts of a model to reach the data directory by a path.
 fn attempts(data: &str) -> Vec<(&'static str, Value)> {
     let mut attempts = Vec::new();
     for name in ["token", "sub/key", "tokens.json", "missing"] {
@@ -46,7 +46,7 @@ fn attempts(data: &str) -> Vec<(&'static str, Value)> {
     attempts
 }
 
-/// Makes all attempts and checks that each is refused by name and changes nothing.
+/// Makes all attempts and checks that each is refused as hidden and changes nothing.
 pub(crate) async fn assert_out_of_reach(place: &Place, data: &str, real: &Path) {
     let before = snapshot(real);
     for (tool, arguments) in attempts(data) {
@@ -62,7 +62,7 @@ pub(crate) async fn assert_out_of_reach(place: &Place, data: &str, real: &Path) 
     assert_eq!(snapshot(real), before, "{data}");
 }
 
-/// Looks at everything and checks that nothing of the data is among it.
+/// Lists and searches everything, and checks that none of the data appears.
 pub(crate) async fn assert_not_seen(place: &Place) {
     for (tool, arguments) in [
         ("glob", json!({ "pattern": "**", "include_ignored": true })),
@@ -208,7 +208,7 @@ async fn keys_of_a_home_directory_are_refused() {
     assert_eq!(read.unwrap()["content"], "y");
 }
 
-/// Very long and very deep names end in an error and never in the data.
+/// Very long and very deep paths give an error and never the data.
 #[tokio::test]
 async fn long_names_lead_nowhere() {
     let place = Place::new();

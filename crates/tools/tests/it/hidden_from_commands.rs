@@ -1,4 +1,4 @@
-//! What the host hides is out of the reach of commands.
+//! Hidden files of the host are out of the reach of commands.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -28,7 +28,7 @@ async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
             format!("cat '/proc/self/root{at}/a/b/data/token' /proc/self/cwd/a/b/data/token"),
             format!("cat '/proc/1/root{at}/a/b/data/token'; cat /proc/*/root'{at}/a/b/data/token'"),
             "for f in /proc/[0-9]*/fd/*; do cat $f/token; done 2>/dev/null".to_owned(),
-            // Of this test alone: others that run beside it have such files too.
+            // Limited to this test's files, because parallel tests have such files too.
             format!("find / -xdev -path '{at}/*' -name token -exec cat {{}} + 2>/dev/null"),
             "mv a/b/data c/; cat c/data/token".to_owned(),
             "mv a/b a/z; cat a/z/data/token".to_owned(),
@@ -43,7 +43,7 @@ async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
             let output = ran["output"].as_str().unwrap();
             assert!(!output.contains(SECRET), "{way:?}: {attempt}: {output}");
             assert_eq!(snapshot(&data), before, "{way:?}: {attempt}: {output}");
-            // Nor does the next one find what this one left.
+            // The next command does not find files that this one left.
             let ran = place
                 .shell("grep -rs 3cret . ; cat */*/*/token")
                 .await
@@ -98,7 +98,7 @@ async fn a_link_that_a_command_could_replace_under_the_host_stops_commands() {
     }
 }
 
-/// The figure in the remark is what a person would have to find out by trying.
+/// The remark gives the number of affected directories, which a user would otherwise have to find by trial.
 #[tokio::test]
 async fn landlock_says_where_nothing_can_be_made_and_what_helps() {
     if !is_here(Confinement::Landlock) {
@@ -177,7 +177,7 @@ async fn the_root_of_another_environment_cannot_be_swapped_for_a_link() {
             let is_kept = inner.is_dir() && !inner.is_symlink();
             let must_be = way == Confinement::Bubblewrap;
             assert!(is_kept || !must_be, "{way:?}: {attempt}: {ran}");
-            // Landlock lets it happen further down, and then refuses what the link leads to.
+            // Landlock permits it further down, and then refuses access to the link's target.
             let place = place.at(TurnEnvironment::new("other", ""));
             for look in ["cat token; cat f", "ls; cat ../data/token"] {
                 let ran = place.shell(look).await;
@@ -189,7 +189,7 @@ async fn the_root_of_another_environment_cannot_be_swapped_for_a_link() {
     }
 }
 
-/// Rules of landlock are on files and not on names: one on a second name would open the first.
+/// Landlock's rules apply to files rather than names: a rule on a second name would open the first.
 #[tokio::test]
 async fn a_second_name_beside_a_hidden_file_does_not_open_it() {
     for way in sandboxes() {
@@ -206,8 +206,8 @@ async fn a_second_name_beside_a_hidden_file_does_not_open_it() {
     }
 }
 
-/// In a user namespace of its own a process has all capabilities, there. It tries to take mounts away, to mount what lies
-/// below them elsewhere, to open the file by its handle, and to rename what is above.
+/// In its own user namespace, a process has all capabilities there. It tries to unmount, to bind-mount a path below a mount elsewhere, to open the
+/// file by its handle, and to rename the directory above.
 const NAMESPACES: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-//! The user's home, hidden from commands but for what is opened.
+//! The user's home, hidden from commands except for opened paths.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use windlass_tools::{Environment, Environments, HomeAccess, Policy, UserHome};
 
 use crate::support::{Place, sandboxes};
 
-/// A home with a secret, and a place whose commands work in a directory of it.
+/// A home with a secret, and a workspace in a directory of it.
 fn place_in_home(
     way: windlass_tools::Confinement,
     below: &str,
@@ -93,7 +93,7 @@ async fn an_opened_path_that_a_command_replaces_by_a_link_opens_nothing_else() {
             "for at in {shown}/work {shown}/.cache; do rmdir $at/tools; ln -s {shown}/keys $at/tools; done"
         );
         output(&place, &replace).await;
-        // Another program of the user may do so too.
+        // Another program of the user may do the same.
         fs::remove_dir(home.join(".shared/tools")).unwrap();
         symlink(home.join("keys"), home.join(".shared/tools")).unwrap();
         assert!(home.join("work/tools").is_symlink() && home.join(".cache/tools").is_symlink());
@@ -126,7 +126,7 @@ async fn a_command_in_a_part_or_a_worktree_of_a_repository_has_its_history() {
             windlass_testkit::skipped("repositories in a home", "git is not there");
             return;
         }
-        // Git obeys no repository of another user, which is what a sandbox's root may seem to be.
+        // Git refuses a repository of another user, and a sandbox's root may appear as one.
         let log = "git -c safe.directory='*' log --oneline";
         let said = output(&place, log).await;
         assert!(said.contains("the first"), "{way:?}: {said}");
@@ -136,7 +136,7 @@ async fn a_command_in_a_part_or_a_worktree_of_a_repository_has_its_history() {
         elsewhere.environments = Environments::with_default(local);
         let said = output(&elsewhere, log).await;
         assert!(said.contains("the first"), "{way:?}: {said}");
-        // A worktree that names a directory which does not name it opens nothing.
+        // A worktree whose repository does not refer to it opens nothing.
         fs::create_dir_all(home.join("keys/worktrees/x")).unwrap();
         let named = home.join("keys/worktrees/x");
         fs::write(tree.join(".git"), format!("gitdir: {}\n", named.display())).unwrap();

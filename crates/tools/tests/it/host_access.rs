@@ -1,4 +1,4 @@
-//! What an agent of others may ask of the host's files and programs.
+//! An external agent's access to the host's files and programs.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -109,7 +109,7 @@ async fn an_agent_has_only_so_many_terminals() {
     let refused = host.start_terminal(run("true", &[])).await;
     assert!(matches!(refused, Err(HostAccessError::NotAllowed(_))));
     host.release_all();
-    // Also where many are asked for at once.
+    // The limit also applies to concurrent requests.
     let host = std::sync::Arc::new(host);
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..40 {

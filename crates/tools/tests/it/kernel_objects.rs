@@ -1,4 +1,4 @@
-//! Objects of the kernel that no rule about files covers: System V IPC, message queues, extended attributes, terminals.
+//! Kernel objects that no file rule covers: System V IPC, message queues, extended attributes, terminals.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use windlass_tools::{Confinement, Policy};
 use crate::attacks::python;
 use crate::support::{Place, sandboxes, with_network};
 
-/// A segment of shared memory of another program of the same user.
+/// A shared memory segment of another program of the same user.
 struct Segment(String);
 
 impl Segment {
@@ -69,7 +69,7 @@ async fn a_command_reaches_no_shared_memory_and_no_queue_of_other_programs() {
             "{way:?}: {ran}"
         );
         assert_eq!(segment.text(), "secret", "{way:?}");
-        // A sandbox with IPC of its own may use it.
+        // A sandbox with a private IPC namespace may use it.
         if way == Confinement::Landlock {
             assert!(!output.contains("True"), "{ran}");
         }
@@ -100,7 +100,7 @@ async fn a_command_sets_no_attributes_of_files_outside() {
         let output = ran["output"].as_str().unwrap();
         assert!(!output.contains("set\n"), "{way:?}: {ran}");
         assert!(output.ends_with("[]\n"), "{way:?}: {ran}");
-        // Programs that copy attributes take that for a file system without them.
+        // Programs that copy attributes interpret this as a file system without them.
         let copied = place
             .shell("echo text > a && cp -a a b && cat b")
             .await

@@ -1,4 +1,4 @@
-//! Programs of the host's own that look at a directory which others filled.
+//! Programs of the host that read a directory with untrusted contents.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -25,7 +25,7 @@ use windlass_tools::{
 use crate::mcp_server::{ACT, KEY, PICTURE};
 use crate::support::{Place, soon, ways};
 
-/// A server of ours.
+/// A test server.
 pub(crate) fn server(mode: &str) -> ScopedMcpServer {
     let me = std::env::current_exe().unwrap();
     let words = ["--exact", "mcp_server::act", "--nocapture"];
@@ -38,7 +38,7 @@ pub(crate) fn server(mode: &str) -> ScopedMcpServer {
     }
 }
 
-/// Ends a test whose server, this very program, lies where sandboxes have something of their own.
+/// Skips a test if its server, this test binary, is in a directory that sandboxes replace.
 macro_rules! needs_a_server_in_sight {
     () => {
         let me = std::env::current_exe().unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn scope() -> McpScope {
     }
 }
 
-/// Settings that keep no list for long, so that tests need not wait.
+/// Settings that cache lists only briefly, so that tests need not wait.
 pub(crate) fn settings() -> McpSettings {
     McpSettings {
         back_off: Duration::from_millis(1),
@@ -66,7 +66,7 @@ pub(crate) fn settings() -> McpSettings {
     }
 }
 
-/// A client, what it found, and calls of it.
+/// A client, its discovered tools, and calls of them.
 pub(crate) struct Ship {
     pub(crate) client: McpClient,
     pub(crate) scope: McpScope,
@@ -88,7 +88,7 @@ impl Ship {
         ship
     }
 
-    /// One that has asked no server yet.
+    /// A client that has sent no request yet.
     pub(crate) fn unasked(place: Place, client: McpClient, scope: McpScope) -> Self {
         Self {
             client,
@@ -163,7 +163,7 @@ async fn tools_are_listed_and_called_in_every_sandbox() {
             ship.names()
         );
         assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
-        // It has its own variables and those of commands, and no others.
+        // It has the server's variables and those of commands, and no others.
         let variables = ship.said("variables").await.unwrap();
         assert!(
             variables.contains(ACT) && !variables.contains("CARGO"),
@@ -300,11 +300,11 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
     };
     let servers = ScopedMcpServers::from([("ship".to_owned(), patient)]);
     let ship = Ship::with(Place::new(), servers, settings()).await;
-    // It takes three seconds, longer than it may be silent for.
+    // It takes three seconds, longer than the permitted silence.
     assert_eq!(ship.said("slow").await.as_deref(), Ok("hauled"));
     let told = ship.said("hang").await.unwrap_err();
     assert!(told.contains("`ship`") && told.contains("200 ms"), "{told}");
-    // The connection lives.
+    // The connection is still open.
     assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
 }
 
@@ -359,7 +359,7 @@ async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
     assert!(why(&ship, "mute").contains("300 ms"));
     assert!(why(&ship, "none").contains("/no/such/program"));
     assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
-    // It is not tried again at once.
+    // It is not retried at once.
     let digest = ship.found.digest.clone();
     ship.again().await;
     assert!(
@@ -381,7 +381,7 @@ async fn a_list_that_changed_is_seen_by_the_next_turn() {
     ship.again().await;
     assert_eq!(ship.found.digest, before);
     assert_eq!(ship.said("change").await.as_deref(), Ok("changed"));
-    // What the running turn has on record can still be called.
+    // Tools recorded by the running turn can still be called.
     assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
     ship.again().await;
     assert!(
@@ -396,7 +396,7 @@ async fn a_list_that_changed_is_seen_by_the_next_turn() {
 async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
     needs_a_server_in_sight!();
     let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
-    // It is asked each time, and says the same.
+    // The server is queried each time and returns the same list.
     let wary = McpSettings {
         list_kept: Duration::ZERO,
         ..settings()
@@ -405,7 +405,7 @@ async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
     let before = Arc::clone(&ship.found);
     ship.again().await;
     assert!(Arc::ptr_eq(&before, &ship.found));
-    // Another configuration makes other tools of the same list.
+    // Another configuration gives other tools for the same list.
     let mut trusted = server("");
     trusted.approval = McpApproval::Never;
     let trusted = ScopedMcpServers::from([("ship".to_owned(), trusted)]);
@@ -448,7 +448,7 @@ async fn a_flood_and_a_line_without_end_are_cut_off() {
         let ship = Ship::one("").await;
         let told = ship.said(tool).await.unwrap_err();
         assert!(told.contains(why), "{told}");
-        // And it begins anew.
+        // The server starts again.
         assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
     }
 }

@@ -24,14 +24,14 @@ use crate::mcp::{Ship, scope, settings};
 use crate::mcp_server::{PICTURE, Server};
 use crate::support::{Place, soon};
 
-/// A server that listens.
+/// A listening server.
 struct Harbour {
     server: Server,
-    /// The headers of the requests that came.
+    /// The headers of the received requests.
     seen: Mutex<Vec<HeaderMap>>,
-    /// What they asked for, and the word `left` for each who went away while it spoke.
+    /// The methods of the requests, and the word `left` for each client that disconnected during an answer.
     asked: Mutex<Vec<String>>,
-    /// Answers that are told when the rest of their streams is asked for, by the id of the event.
+    /// Answers that are sent when the rest of their stream is requested, by event ID.
     rests: Mutex<BTreeMap<String, Value>>,
 }
 
@@ -42,7 +42,7 @@ impl Harbour {
     }
 }
 
-/// What streams to the client.
+/// A body that streams to the client.
 struct Pieces(mpsc::Receiver<String>);
 
 impl futures_core::Stream for Pieces {
@@ -74,7 +74,7 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
     if message.get("id").is_none() {
         return StatusCode::ACCEPTED.into_response();
     }
-    // Calls stream, and all else is answered whole.
+    // Calls are streamed; other requests are answered at once.
     if message["method"] != "tools/call" || harbour.server.mode == "whole" {
         let answered =
             tokio::task::spawn_blocking(move || harbour.server.answer(&message, &mut |_| {}));
@@ -95,14 +95,14 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
         let mut waiting = String::new();
         let mut tell = |message: Value| {
             waiting.push_str(&format!("data: {message}\n\n"));
-            // A flood comes in large pieces.
+            // A flood is sent in large pieces.
             if message["method"] != "notifications/message" || waiting.len() > 64 * 1024 {
                 let _ = send.blocking_send(std::mem::take(&mut waiting));
             }
         };
         match harbour.server.answer(&message, &mut tell) {
             Some(answer) => tell(answer),
-            // It hangs until nobody waits any more.
+            // Hangs until the client disconnects.
             None => {
                 while send.blocking_send(": still here\n".to_owned()).is_ok() {
                     std::thread::sleep(Duration::from_millis(20));
@@ -114,7 +114,7 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
-/// Says nothing, for as long as somebody listens.
+/// Sends no event while the client is connected.
 fn drip(harbour: Arc<Harbour>) -> Response {
     let (send, pieces) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -127,7 +127,7 @@ fn drip(harbour: Arc<Harbour>) -> Response {
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
-/// Says by which id the rest of the answer is asked for, and no more.
+/// Sends only the event ID with which the rest of the answer is requested.
 async fn broken_off(harbour: &Arc<Harbour>, message: Value) -> Response {
     let serving = Arc::clone(harbour);
     let answered =
@@ -140,7 +140,7 @@ async fn broken_off(harbour: &Arc<Harbour>, message: Value) -> Response {
     ([("content-type", "text/event-stream")], told).into_response()
 }
 
-/// Begins a stream and breaks it off, where it is told to.
+/// Begins a stream and interrupts it if the mode requires it.
 async fn stream(State(harbour): State<Arc<Harbour>>, headers: HeaderMap) -> Response {
     if !["abort", "resume"].contains(&harbour.server.mode.as_str()) {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
@@ -155,14 +155,14 @@ async fn stream(State(harbour): State<Arc<Harbour>>, headers: HeaderMap) -> Resp
     let (send, pieces) = mpsc::channel(1);
     tokio::spawn(async move {
         let _ = send.send("retry: 0\n\n".to_owned()).await;
-        // The beginning is on its way.
+        // Lets the first piece be sent.
         tokio::time::sleep(Duration::from_millis(5)).await;
     });
     let body = Body::from_stream(Broken(Pieces(pieces)));
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
-/// A stream that breaks where it would end.
+/// A stream that fails instead of ending.
 struct Broken(Pieces);
 
 impl futures_core::Stream for Broken {
@@ -220,7 +220,7 @@ async fn ship_by(egress: WebEgress, server: ScopedMcpServer, scope: McpScope) ->
     ship
 }
 
-/// A ship whose server was not asked yet.
+/// A client that has sent no request to its server yet.
 fn unasked(egress: WebEgress, server: ScopedMcpServer, scope: McpScope) -> Ship {
     let place = Place::new();
     let egress = Arc::new(egress);
@@ -296,7 +296,7 @@ async fn rules_of_the_session_hold_for_its_servers() {
     let elsewhere = ruled(NetworkAccessList::allow_only(["example.com"]));
     let failures = ship(at(address), elsewhere).await.found.failures.clone();
     assert!(failures[0].reason.contains("denied"), "{failures:?}");
-    // A name that leads into the private network.
+    // A name that resolves to the private network.
     let mut server = at(address);
     server.url = Some(format!("http://localhost:{}/mcp", address.port()));
     let by_name = ruled(NetworkAccessList::allow_only(["localhost"]));
@@ -360,7 +360,7 @@ async fn answers_that_break_off_are_asked_for_again_whatever_other_streams_wait_
         ..at(address)
     };
     let ship = ship(server, scope()).await;
-    // The stream that ends at once is waited with for longer and longer: it was asked for twice, and the third time is two seconds away.
+    // The pauses before a stream that ends at once grow: it was opened twice, and the third attempt is two seconds away.
     let asked = async {
         while harbour.count("GET") < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -375,7 +375,7 @@ async fn answers_that_break_off_are_asked_for_again_whatever_other_streams_wait_
     assert_eq!(harbour.count("tools/call"), 12);
 }
 
-/// Six turns that begin at the same time, and what each is told is missing.
+/// Starts six turns at the same time and returns the failure reason that each receives.
 async fn six_turns(ship: &Ship) -> Vec<String> {
     let none = ScopedMcpServers::new();
     let turn = || ship.client.discover(&none, &ship.scope);
@@ -403,7 +403,7 @@ async fn turns_that_wait_for_a_server_wait_together() {
         }
         assert_eq!(harbour.count(method), 1, "{mode}");
         if mode == "listless" {
-            // A failure is kept as long as a list.
+            // A failure is cached as long as a list.
             for told in six_turns(&ship).await {
                 assert!(told.contains(reason), "{mode}: {told}");
             }

@@ -1,4 +1,4 @@
-//! Real MCP servers of others. `cargo xtask mcp` installs them and runs these tests.
+//! Third-party MCP servers. `cargo xtask mcp` installs them and runs these tests.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use windlass_tools::{WebEgress, WebRules};
 use crate::mcp::{Ship, scope, settings};
 use crate::support::{Place, soon};
 
-/// Returns the directory that a variable names; without it, the test is told as skipped.
+/// Returns the directory in a variable; without it, the test is reported as skipped.
 fn installed(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable).map(PathBuf::from);
     if found.is_none() {
@@ -36,7 +36,7 @@ fn program(path: PathBuf, args: &[&str]) -> ScopedMcpServer {
 }
 
 async fn ship(mut place: Place, server: ScopedMcpServer) -> Ship {
-    // Programs of others are found where the user's are.
+    // Third-party programs are found in the user's `PATH`.
     place.settings = place.settings.with_variables_of(std::env::vars_os());
     let rules = WebRules::parse(&["127.0.0.1"], &[]).unwrap();
     let egress = Arc::new(WebEgress::new(Arc::new(rules)));
@@ -56,7 +56,7 @@ async fn said(ship: &Ship, tool: &str, arguments: Value) -> String {
     }
 }
 
-/// What every tool of the server that has everything does.
+/// Tests every tool of the reference server.
 async fn try_everything(ship: &Ship) {
     assert_eq!(ship.found.failures, [], "nothing is left out");
     let names = ship.names();
@@ -75,7 +75,7 @@ async fn try_everything(ship: &Ship) {
     assert!(resource.contains("[resource "), "{resource}");
     let links = said(ship, "get-resource-links", json!({"count": 2})).await;
     assert!(links.contains("[resource "), "{links}");
-    // It takes longer than it may be silent for, and tells of its progress.
+    // It takes longer than the permitted silence, and reports progress.
     let long = json!({"duration": 5, "steps": 10});
     let long = said(ship, "trigger-long-running-operation", long).await;
     assert!(long.contains("completed"), "{long}");
@@ -155,7 +155,7 @@ async fn files_in_the_sandbox_of_commands() {
     let write = json!({"path": path("new.md"), "content": "Hauled."});
     said(&ship, "write_file", write).await;
     assert_eq!(std::fs::read_to_string(path("new.md")).unwrap(), "Hauled.");
-    // What commands may not change, it may not change either.
+    // The server is subject to the same write restrictions as commands.
     let write = json!({"path": outside.to_str().unwrap(), "content": "x"});
     let refused = ship.call("write_file", write).await;
     assert!(

@@ -1,4 +1,4 @@
-//! A small MCP server that does as it is told, also what no server should.
+//! A small MCP server with configurable behavior, including misbehavior.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The variable that makes a test the server.
+/// The variable that turns a test into the server.
 pub(crate) const ACT: &str = "WINDLASS_TEST_MCP";
 
-/// The variable that has its key.
+/// The variable that contains its key.
 pub(crate) const KEY: &str = "SHIP_KEY";
 
-/// A picture of one point.
+/// A picture of one pixel.
 pub(crate) const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// What the server is and remembers.
+/// The server's configuration and state.
 #[derive(Default)]
 pub(crate) struct Server {
-    /// How it misbehaves from the start.
+    /// The kind of misbehavior.
     pub(crate) mode: String,
     changes: Mutex<BTreeSet<&'static str>>,
 }
@@ -36,7 +36,7 @@ impl Server {
         self.changes.lock().unwrap().contains(change)
     }
 
-    /// Answers a message; `tell` sends what comes before.
+    /// Answers a message; `tell` sends messages before the answer.
     pub(crate) fn answer(&self, message: &Value, tell: &mut dyn FnMut(Value)) -> Option<Value> {
         let id = message.get("id")?.clone();
         let result = match message["method"].as_str()? {
@@ -154,7 +154,7 @@ fn end(words: &str, code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Not a test of its own: the others start this program with it as their server.
+/// Not a test itself: other tests start this binary with it as their server.
 #[test]
 fn act() {
     let Ok(mode) = std::env::var(ACT) else { return };
@@ -168,7 +168,7 @@ fn act() {
     let server = Server::new(&mode);
     let mut tell = |message: Value| {
         let mut out = std::io::stdout().lock();
-        // Nobody may listen any more.
+        // The client may have disconnected.
         if writeln!(out, "{message}")
             .and_then(|()| out.flush())
             .is_err()

@@ -1,4 +1,4 @@
-//! A hidden directory that is mounted in a second place. Mounting takes a process with a view of its own.
+//! A hidden directory that is mounted at a second path. Mounting needs a process with a private mount namespace.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ fn mount(arguments: &[&str]) {
     assert!(mounted.success(), "{arguments:?}");
 }
 
-/// Not a test by itself: what happens in a view of its own.
+/// Not a test itself: runs in a private mount namespace.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn inside() {
@@ -63,7 +63,7 @@ async fn inside() {
             &at("part"),
         ]);
         mount(&["--bind", &outside, &at("other")]);
-        // A directory that is mounted inside of itself has itself above it.
+        // A directory that is mounted inside itself is its own ancestor.
         mount(&["--bind", &at("own"), &at("own")]);
         // Data on another device.
         mount(&["-t", "tmpfs", "none", &at("fs")]);

@@ -13,7 +13,7 @@ use windlass_tools::{
 
 use crate::support::{Place, ways};
 
-/// A conversation in a place that keeps outputs.
+/// A conversation in a workspace with stored outputs.
 pub(crate) struct Talk {
     pub(crate) place: Place,
     pub(crate) session_id: SessionId,
@@ -42,7 +42,7 @@ impl Talk {
         }
     }
 
-    /// The same conversation after a restart of the host.
+    /// Returns the same conversation after a restart of the host.
     pub(crate) fn restarted(self) -> Self {
         let kept = self.place.outside().join("kept");
         let kept = Outputs::open(kept, OutputLimits::default()).unwrap();
@@ -89,7 +89,7 @@ impl Talk {
         files.session_removed(session_id).await;
     }
 
-    /// How many bytes lie in the store.
+    /// Returns the size of the store in bytes.
     fn stored(&self) -> u64 {
         let sessions = fs::read_dir(self.place.outside().join("kept")).unwrap();
         let files = sessions.flat_map(|session| fs::read_dir(session.unwrap().path()).unwrap());
@@ -99,7 +99,7 @@ impl Talk {
     }
 }
 
-/// Finds the path that a result names.
+/// Returns the path in a result.
 pub(crate) fn path_in(text: &str) -> String {
     let (_, rest) = text
         .split_once("`output:")
@@ -132,7 +132,7 @@ async fn a_long_output_is_kept_whole_and_can_be_read_and_searched() {
         let grep = json!({ "path": path, "pattern": "^line 1234.$" });
         let found = talk.call("grep", grep).await.unwrap();
         assert_eq!(found["matches"].as_array().unwrap().len(), 10, "{found}");
-        // A restart changes nothing; another session finds nothing; a removal leaves nothing.
+        // The output survives a restart, is invisible to another session, and is removed completely.
         let talk = talk.restarted();
         assert_eq!(talk.call("read", lines.clone()).await.unwrap(), read);
         let told = talk.call_of(SessionId::new(), "read", lines.clone()).await;
@@ -179,7 +179,7 @@ async fn a_flood_fills_no_more_than_its_room_and_shows_its_end() {
             "{pattern}: {found}"
         );
     }
-    // One that does not end by itself says where it is, too.
+    // The result of a command that is stopped contains the path too.
     let endless = json!({ "command": "yes", "timeout_ms": 2_000 });
     let told = talk.call("shell", endless).await.unwrap_err();
     assert!(
@@ -240,7 +240,7 @@ async fn names_lead_nowhere_else_and_commands_do_not_see_the_store() {
         "output:..",
         "output:0123456789ag",
         &format!("{path}.json"),
-        // Such a file is there, and no output has such a name.
+        // Such a file exists, but it is not a valid ID.
         "output:ABCDEF012345",
     ] {
         for tool in ["read", "grep"] {

@@ -11,7 +11,7 @@ use crate::support::{Place, snapshot};
 const CANARY: &str = "only outside";
 const NAME_OUTSIDE: &str = "name-outside";
 
-/// A place with something outside, and links there.
+/// A workspace with a file outside, and links to it.
 fn place() -> Place {
     let place = Place::new().files(&[("inside/f", "x"), ("sub/deep/g", "y")]);
     for name in ["secret", NAME_OUTSIDE] {
@@ -120,7 +120,7 @@ async fn odd_arguments_are_told_and_never_panic() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a path is made of, nothing outside is seen or changed.
+    /// Nothing outside is read or changed, whatever a path consists of.
     #[test]
     fn no_path_leads_out(
         parts in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! The process tree of a command ends with it, whatever ends it.
+//! The process tree of a command ends with it, however it ends.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use windlass_tools::{Confinement, Policy, end_leftovers};
 
 use crate::support::{Place, sandboxes, soon, ways};
 
-/// A child, a grandchild that lost its parent, and one in a session of its own; none of them heeds SIGTERM.
+/// A child, an orphaned grandchild, and a process in a separate session; none of them exits on SIGTERM.
 fn stubborn_family(seconds: &str) -> String {
     format!(
         "trap '' TERM; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} & echo up; wait"
@@ -21,7 +21,7 @@ fn stubborn_family(seconds: &str) -> String {
 fn is_gone(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
-        // A zombie is dead; reaping it is init's business.
+        // A zombie is dead; init reaps it.
         Ok(stat) => stat
             .rsplit(')')
             .next()
@@ -118,7 +118,7 @@ async fn a_cancelled_command_may_end_by_itself_first() {
 
 const TOLD: &str = "WINDLASS_TEST_HOST";
 
-/// Not a test by itself: the process that other tests kill.
+/// Not a test itself: the process that other tests kill.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn host() {
@@ -133,7 +133,7 @@ async fn host() {
     panic!("the command ended: {ran:?}");
 }
 
-/// A process of its own that runs a family of stubborn processes.
+/// A separate process that runs a family of stubborn processes.
 struct Host {
     process: Child,
     seconds: String,
@@ -159,7 +159,7 @@ impl Host {
         }
     }
 
-    /// Kills the process and nothing else; returns who slept in it.
+    /// Kills only the process; returns the PIDs of its sleeping descendants.
     fn kill(&mut self) -> Vec<u32> {
         let pids = sleepers(&self.seconds);
         self.process.kill().unwrap();
@@ -189,10 +189,10 @@ fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
     let way = Confinement::Unconfined;
     let owner = format!("test-{}", std::process::id());
     let mut host = Host::start(way, &owner);
-    // Who looks after the command goes first, so that nobody ends it.
+    // The guard process is killed first, so that nothing ends the command.
     let watcher = pids_of(|command| {
         let text = String::from_utf8_lossy(command);
-        text.contains("windlass-lifeline") && text.contains(&format!("WINDLASS_CALL={owner}."))
+        text.contains("windlass-guard") && text.contains(&format!("WINDLASS_CALL={owner}."))
     });
     assert_eq!(watcher.len(), 1);
     let killed = Command::new("kill")
@@ -208,7 +208,9 @@ fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
         "they are still there"
     );
     assert!(end_leftovers(&owner) >= pids.len());
-    assert!(pids.iter().all(|pid| is_gone(*pid)));
+    soon("the leftovers are gone", || {
+        pids.iter().all(|pid| is_gone(*pid))
+    });
     assert_eq!(end_leftovers(&owner), 0);
 }
 
@@ -218,7 +220,7 @@ async fn a_command_cannot_use_more_memory_than_it_may() {
         let mut place = Place::confined(way, Policy::default());
         place.settings.max_memory_bytes = Some(64 * 1024 * 1024);
         place.settings.max_processes = Some(321);
-        // `tail` keeps all of it, because it cannot know what is the end.
+        // `tail` buffers everything, because it cannot know where the end begins.
         let hungry = "head -c 300000000 /dev/zero | tail -c 300000000 | wc -c";
         let ran = place.shell(hungry).await.unwrap();
         assert_ne!(ran["output"], "300000000\n", "{way:?}: {ran}");
@@ -228,7 +230,7 @@ async fn a_command_cannot_use_more_memory_than_it_may() {
         assert_eq!(limits[0], "65536", "{way:?}");
         let is_counted = way == Confinement::Bubblewrap;
         assert_eq!(limits[1] == "321", is_counted, "{way:?}: {output}");
-        // It cannot take back what was set.
+        // The command cannot raise the limit again.
         let ran = place.shell("ulimit -d unlimited").await.unwrap();
         if !rustix::process::geteuid().is_root() {
             assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");

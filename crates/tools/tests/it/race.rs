@@ -1,4 +1,4 @@
-//! Names that are swapped for links while tools work below them.
+//! Names that are replaced by links while tools work below them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, snapshot};
 
-/// How many calls are made; `WINDLASS_RACE_OPERATIONS` asks for more.
+/// Default number of calls; `WINDLASS_RACE_OPERATIONS` overrides it.
 const CALLS: usize = 3_000;
-/// What only files outside have.
+/// Text that only files outside contain.
 const CANARY: &str = "only outside";
 
 fn calls() -> usize {
@@ -20,12 +20,12 @@ fn calls() -> usize {
     asked.and_then(|n| n.parse().ok()).unwrap_or(CALLS)
 }
 
-/// Swaps a name between a directory and a link until `done`; returns how often.
+/// Switches a name between a directory and a link until `done`; returns how often.
 fn swap(real: &Path, target: &Path, done: &AtomicBool) -> usize {
     let aside = real.with_extension("aside");
     let mut swaps = 0;
     while !done.load(Ordering::Relaxed) {
-        // The tools make the directory too, so each of these may fail.
+        // The tools create the directory too, so each of these may fail.
         let _ = fs::rename(real, &aside);
         let _ = symlink(target, real);
         std::thread::yield_now();
@@ -68,12 +68,12 @@ async fn swapped_names_never_lead_into_what_is_hidden_inside() {
     let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", ""), ("hidden/", "")]);
     let hidden = place.root().join("hidden");
     place.environments.hide(&hidden);
-    // Relative, because an absolute one leads nowhere anyway.
+    // Relative, because an absolute link never leads into the root.
     let links = ["hidden", "../hidden/sub"].map(PathBuf::from);
     race(place, &hidden, links).await;
 }
 
-/// Makes calls while names in the root are swapped for links to a directory that nobody may get at.
+/// Makes calls while names in the root are replaced by links to a forbidden directory.
 async fn race(place: Place, forbidden: &Path, links: [PathBuf; 2]) {
     let place = Arc::new(place);
     for name in ["file", "sub/file", "sub/outside-only"] {

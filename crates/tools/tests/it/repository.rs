@@ -1,4 +1,4 @@
-//! What a repository has to say to the model.
+//! A repository's context for the model.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -208,7 +208,7 @@ async fn many_skills_are_told_within_bounds_the_first_by_name() {
     let said = words(&place, "").await.unwrap();
     assert!(said.len() < 20_000, "{}", said.len());
     assert!(said.contains("| long000: ää"), "{said}");
-    // A skill that is not named can still be read.
+    // A skill that is not listed can still be read.
     assert!(activate(&place, "long150").await.is_ok());
 }
 

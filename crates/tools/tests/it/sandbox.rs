@@ -1,4 +1,4 @@
-//! What confined commands cannot do.
+//! Restrictions of confined commands.
 
 use std::fs;
 use std::net::TcpListener;
@@ -35,7 +35,7 @@ async fn only_the_root_can_be_written() {
             "cd .. && mv root moved".to_owned(),
             "echo evil > /etc/windlass-test".to_owned(),
             "echo evil > /usr/windlass-test".to_owned(),
-            // To open them is enough: nothing is written.
+            // Opening them suffices: nothing is written.
             ": >> /proc/sys/kernel/core_pattern".to_owned(),
             ": >> /proc/sysrq-trigger".to_owned(),
         ] {
@@ -147,7 +147,7 @@ async fn devices_are_out_of_reach_but_for_the_harmless() {
             assert_ne!(ran["exit_code"], 0, "{way:?}: {}", disk.path().display());
         }
         if way == Confinement::Landlock {
-            // Bubblewrap has terminals of its own; here they would be the host's.
+            // Bubblewrap provides private terminals; under Landlock they would be the host's.
             let ran = place.shell(": < /dev/ptmx").await.unwrap();
             assert_ne!(ran["exit_code"], 0, "{ran}");
         }
@@ -165,7 +165,7 @@ async fn there_is_no_network_unless_the_policy_shares_it() {
         let ran = closed.shell(&connect).await.unwrap();
         assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
         if way == Confinement::Landlock {
-            // In a network of its own a datagram leads nowhere; here it must not even be sent.
+            // In a private network a datagram leads nowhere; here it must not even be sent.
             let ran = closed.shell(&send).await.unwrap();
             assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
         }
@@ -217,13 +217,13 @@ async fn a_command_sets_no_limits_of_other_processes() {
     let mut after = Vec::new();
     for way in sandboxes() {
         let place = Place::confined(way, Policy::default());
-        // Its own it may set.
+        // It may set its own limits.
         let own = place.shell("ulimit -n 64 && ulimit -n").await.unwrap();
         assert!(own.to_string().contains("64"), "{way:?}: {own}");
         let _ = place.shell(&set).await;
         after.push((way, limits_of(pid)));
     }
-    // Outside of a sandbox the same command sets them; else nothing was tried.
+    // The same command succeeds outside a sandbox, so the test is meaningful.
     let free = Command::new("sh").args(["-c", &set]).output().unwrap();
     let was_set = limits_of(pid) != before;
     other.kill().unwrap();
@@ -243,7 +243,7 @@ async fn a_command_sets_no_priorities_of_other_processes() {
         let ran = Command::new("sh").args(["-c", script]).output().unwrap();
         String::from_utf8(ran.stdout).unwrap()
     };
-    // Without capabilities, so that root's may be set by who has none either.
+    // Without capabilities, so that processes without any may change a root's process too.
     let bare = "bare='setpriv --bounding-set=-all --inh-caps=-all'; $bare true 2>/dev/null || bare=; exec $bare sleep 600";
     let mut other = Command::new("sh");
     let mut other = other.args(["-c", bare]).process_group(0).spawn().unwrap();
@@ -253,7 +253,7 @@ async fn a_command_sets_no_priorities_of_other_processes() {
         tokio::task::yield_now().await;
     }
     let look = || run(&format!("ps -o ni= -p {pid}; ionice -p {pid}"));
-    // Its group has the same number.
+    // Its process group has the same ID.
     let set =
         format!("renice 19 -p {pid}; ionice -c3 -p {pid}; renice 19 -g {pid}; ionice -c3 -P {pid}");
     let before = look();
@@ -263,11 +263,11 @@ async fn a_command_sets_no_priorities_of_other_processes() {
         let place = Place::confined(way, Policy::default());
         let _ = place.shell(&set).await;
         after.push((way, look()));
-        // Its own it may set.
+        // It may set its own priority.
         let ran = place.shell("nice -n 7 nice; ionice -c3 ionice").await;
         own.push((way, ran.unwrap()));
     }
-    // Outside of a sandbox the same command sets them; else nothing was tried.
+    // The same command succeeds outside a sandbox, so the test is meaningful.
     run(&set);
     let was_set = look() != before;
     other.kill().unwrap();
@@ -282,7 +282,7 @@ async fn a_command_sets_no_priorities_of_other_processes() {
         );
         return;
     }
-    // It adds to the priority that the tests themselves have, and 19 is the lowest.
+    // The value is added to the priority of the tests themselves, and 19 is the lowest.
     let inherited: i32 = run("nice").trim().parse().unwrap();
     let expected = format!("{}\nidle\n", (inherited + 7).min(19));
     for (way, own) in own {
@@ -290,7 +290,7 @@ async fn a_command_sets_no_priorities_of_other_processes() {
     }
 }
 
-/// Landlock does not govern modes and times; there the daemon's own are mended at its start.
+/// Landlock does not govern modes and times; the daemon repairs its own files at startup.
 #[tokio::test]
 async fn a9_in_bubblewrap_a_command_changes_no_modes_and_no_times_outside() {
     let Some(way) = sandboxes()
@@ -300,7 +300,7 @@ async fn a9_in_bubblewrap_a_command_changes_no_modes_and_no_times_outside() {
         return;
     };
     let place = Place::confined(way, Policy::default());
-    // Not below `/tmp`, of which the sandbox has its own.
+    // Not below `/tmp`, which is private in the sandbox.
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
     let kept = outside.path().join("kept");
     fs::write(&kept, "kept").unwrap();
@@ -312,7 +312,7 @@ async fn a9_in_bubblewrap_a_command_changes_no_modes_and_no_times_outside() {
     let path = kept.display();
     let change = format!("cat {path} && {{ chmod 777 {path}; touch -d 2001-01-01 {path}; }}");
     let tried = place.shell(&change).await.unwrap();
-    // It was there to be changed.
+    // The file existed, so the test is meaningful.
     assert!(tried.to_string().contains("kept"), "{tried}");
     assert_eq!(look(), before);
 }

@@ -228,7 +228,7 @@ async fn an_expression_that_takes_long_to_read_is_refused() {
     assert!(refused.contains("longer than 4096 bytes"), "{refused}");
 }
 
-/// Files are searched several at once; what is shown is as if it were one after the other.
+/// Files are searched in parallel; the output is the same as in sequence.
 #[tokio::test]
 async fn many_files_are_shown_in_the_order_of_their_paths() {
     let place = Place::new();
@@ -236,7 +236,7 @@ async fn many_files_are_shown_in_the_order_of_their_paths() {
     for n in 0..1500 {
         let path = format!("d{:02}/f{n:04}", n / 100);
         fs::create_dir_all(place.root().join(format!("d{:02}", n / 100))).unwrap();
-        // Some take much longer than others.
+        // Some files take much longer than others.
         let filler = "filler\n".repeat(if n % 97 == 0 { 50_000 } else { 3 });
         let hits = if n % 5 == 0 { 2 } else { 0 };
         fs::write(place.root().join(&path), filler + &"needle\n".repeat(hits)).unwrap();
@@ -251,7 +251,7 @@ async fn many_files_are_shown_in_the_order_of_their_paths() {
     let all = place.call("grep", json!({"pattern": "^needle$", "limit": 500}));
     let all = all.await.unwrap();
     assert_eq!(paths(&all), expected[..500]);
-    // The 251st file with a line is the 1251st of all: there it is seen that there are more.
+    // The 251st matching file is the 1251st of all: it shows that there are more matches.
     assert_eq!(all["files_searched"], 1251);
     for limit in [1, 2, 3, 120] {
         let some = place.call("grep", json!({"pattern": "needle", "limit": limit}));

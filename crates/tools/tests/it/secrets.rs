@@ -1,4 +1,4 @@
-//! Secrets of the operator in commands: the command has them, and nobody else sees them.
+//! Secrets of the operator in commands: the command has them, and they appear nowhere else.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::outputs::path_in;
 use crate::support::{Place, sandboxes};
 
 const VALUE: &str = "s3cr/t+value=0042";
-/// How it must not stand anywhere: itself, as a part of an address, in hexadecimal digits, and in base64 wherever it begins.
+/// Forms in which the secret must not appear: plain, percent-encoded, hexadecimal, and in base64 at any offset.
 const FORMS: [&str; 7] = [
     VALUE,
     "s3cr%2Ft%2Bvalue%3D0042",
@@ -80,7 +80,7 @@ fn shell(command: &str) -> SimToolCall {
     SimToolCall::new("shell", json!({ "command": command }))
 }
 
-/// Returns what the model got last.
+/// Returns the last result that the model received.
 async fn result(chat: &Conversation) -> Value {
     let messages = chat.messages().await.unwrap();
     let mut results = messages
@@ -93,7 +93,7 @@ async fn result(chat: &Conversation) -> Value {
     }
 }
 
-/// Looks through everything that is recorded.
+/// Checks that no recorded event contains the secret.
 async fn nothing_shows(chat: &Conversation, what: &str) {
     let events = chat.runtime().events().await.unwrap();
     let recorded = serde_json::to_string(&events).unwrap();
@@ -146,7 +146,7 @@ async fn a_secret_that_is_printed_in_pieces_is_masked_while_the_command_runs() {
             _ => None,
         })
         .collect();
-    // Also the last letters are shown, though a secret begins like them.
+    // The last characters are shown too, although a secret begins with them.
     assert_eq!(shown, "it is [secret:TOKEN]\ns3");
     nothing_shows(&chat, "pieces").await;
 }
@@ -157,7 +157,7 @@ async fn no_half_of_a_secret_stands_where_an_output_is_cut() {
         return;
     }
     let place = Place::new();
-    // Where the beginning that is shown ends, where no more is shown meanwhile, and where the end that is shown begins.
+    // A secret at each boundary: the end of the retained beginning, the end of live output, and the start of the retained end.
     let command = "fill() { head -c $1 /dev/zero | tr '\\0' $2; }; \
         fill 16380 x; printf %s \"$TOKEN\"; fill 49135 y; printf %s \"$TOKEN\"; fill 60000 v; printf %s \"$TOKEN\"; fill 16375 z";
     let mut chat = conversation(&place, vec![shell(command)]).await;
@@ -176,7 +176,7 @@ async fn no_half_of_a_secret_stands_where_an_output_is_cut() {
     }
 }
 
-/// A tool that keeps what the runtime gives to tools.
+/// A tool that records the context it receives from the runtime.
 #[derive(Clone, Default)]
 struct Grab(Arc<Mutex<Option<ToolContext>>>);
 
@@ -222,7 +222,7 @@ impl Tool for Grab {
     }
 }
 
-/// Returns what the runtime gives to a tool of a conversation with the secret.
+/// Returns the context of a tool in a conversation with the secret.
 async fn context() -> (ToolContext, Conversation) {
     context_with(secrets()).await
 }
@@ -250,7 +250,7 @@ pub(crate) async fn context_with(secrets: NamedSecrets) -> (ToolContext, Convers
     (context, chat)
 }
 
-/// The tools of a place, each called as a conversation with the secret calls it.
+/// The tools of a workspace, each called as in a conversation with the secret.
 struct Called {
     tools: Vec<Box<dyn Tool>>,
     context: ToolContext,
@@ -266,7 +266,7 @@ impl Called {
     }
 }
 
-/// Fails where a text holds four letters of the secret that are not the whole of it.
+/// Fails if a text contains four consecutive characters of the secret outside the whole of it.
 fn shows_no_half(text: &str, what: &str) {
     let rest = text.replace(VALUE, "");
     for at in 0..VALUE.len() - 3 {
@@ -293,7 +293,7 @@ async fn no_half_of_a_secret_stands_beside_what_is_left_out_of_a_long_output() {
     let mut tools = shell.tools_with_config(&never);
     tools.extend(FilesCapability::new(place.environments.clone()).tools_with_config(&never));
     let called = Called { tools, context };
-    // The file is full inside of the first, and what is kept of the end begins inside of the second.
+    // The file becomes full inside the first secret, and the retained end begins inside the second.
     for half in [1, 6, 16] {
         let fill = |count: usize| format!("head -c {count} /dev/zero | tr '\\0' x");
         let command = format!(
@@ -343,7 +343,7 @@ async fn a_file_is_read_and_searched_without_halves_of_a_secret() {
     let place = Place::new();
     let tools = FilesCapability::new(place.environments.clone()).tools();
     let called = Called { tools, context };
-    // Lines are cut after so many bytes by `read`, and after so many letters by `grep`; a long file is read in pieces of 64 KiB.
+    // `read` truncates lines after a number of bytes, `grep` after a number of characters; a long file is read in pieces of 64 KiB.
     for cut in [300, 4 * 1024, 64 * 1024] {
         for half in [1, 8, 16] {
             let line = format!("{}{VALUE}{}", "x".repeat(cut - half), "x".repeat(cut));
@@ -383,7 +383,7 @@ async fn a_secret_of_several_lines_is_masked_line_by_line() {
     let six = (Some(6), Some("six"));
     let seven = (Some(7), Some("abcdefgh is no secret"));
     assert_eq!(shown, [(Some(3), Some("")), six, seven]);
-    // Nor does a change show it, whose lines have a sign before them.
+    // A diff does not show it either, although its lines have a prefix.
     let edit = json!({ "path": "key", "old_string": "six", "new_string": "SIX" });
     let edited = called.call("edit", edit).await;
     let diff = edited["diff"].as_str().unwrap();
@@ -423,21 +423,21 @@ async fn a_command_in_the_background_shows_no_half_of_a_secret() {
         (&first["output"], &first["next"]),
         (&json!("it is "), &json!(6))
     );
-    // It waits for what follows, and does not say again and again that there is nothing.
+    // It waits for the next bytes instead of repeatedly returning nothing.
     let waiting = tokio::time::timeout(Duration::from_millis(300), look(Some(6), 60_000));
     assert!(waiting.await.is_err());
     assert_eq!(look(None, 0).await["output"], "it is ");
     std::fs::write(place.root().join("go"), "").unwrap();
     let second = look(Some(6), 60_000).await;
     assert_eq!(second["output"], format!("{VALUE}\n"));
-    // Nobody gets at a half by asking for it.
+    // A request with an offset inside the secret does not reveal a part of it.
     for after in 7..6 + VALUE.len() as u64 {
         let rest = look(Some(after), 0).await;
         assert_eq!(rest["output"], "\n", "{after}");
     }
     let stopped = call("shell_stop", json!({ "id": id })).await;
     assert_eq!(stopped["output"], format!("it is {VALUE}\n"));
-    // Whoever is shown less at once than a secret is long sees it whole, and masked by the runtime, or not at all.
+    // A reader with a limit below the secret's length gets it complete and masked by the runtime, or not at all.
     let mut few = place.settings.clone();
     few.max_output_bytes = 7;
     let shell = ShellCapability::new(place.environments.clone(), few);

@@ -183,7 +183,7 @@ async fn what_cannot_run_is_told() {
     assert!(is_told, "{error}");
 }
 
-/// Keeps the output that is shown.
+/// Collects the shown output.
 #[derive(Default)]
 struct Shown(Mutex<Vec<String>>);
 
@@ -202,7 +202,7 @@ async fn output_is_shown_while_the_command_runs() {
     let place = Place::confined(Confinement::Unconfined, Policy::default());
     let shown = Arc::new(Shown::default());
     let context = place.context().with_event_emitter(shown.clone());
-    // The command goes on only when its first output was seen.
+    // The command continues only after its first output was seen.
     let command = json!({"command": "echo one; until [ -e go ]; do sleep 0.02; done; echo two"});
     let tool = place.tool("shell");
     let call = tool.execute_with_context(command, &context);

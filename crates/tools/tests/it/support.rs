@@ -1,4 +1,4 @@
-//! A place to work in, and calls of the tools there.
+//! A workspace with calls of the tools in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use windlass_tools::{
     ShellSettings, Unconfined,
 };
 
-/// How long something may take that should happen soon.
+/// Timeout of conditions that should become true soon.
 const SOON: Duration = Duration::from_secs(60);
 
-/// An environment `local` in a directory of its own, with a directory beside it.
+/// An environment `local` in a temporary directory, with a second directory outside.
 pub(crate) struct Place {
     directory: TempDir,
     pub(crate) environments: Environments,
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// A place whose commands are confined in one way and no other.
+    /// A workspace whose commands use exactly one method of confinement.
     pub(crate) fn confined(way: Confinement, policy: Policy) -> Self {
         let (ways, unconfined) = match way {
             Confinement::Unconfined => (Vec::new(), Unconfined::Allow),
@@ -62,7 +62,7 @@ impl Place {
         place
     }
 
-    /// Puts files there: names that end with `/` are directories.
+    /// Creates files; names that end with `/` are directories.
     pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
         for (name, content) in files {
             let path = self.root().join(name);
@@ -80,7 +80,7 @@ impl Place {
         self
     }
 
-    /// The same place, for a turn that works elsewhere.
+    /// The same workspace, for a turn in another environment.
     pub(crate) fn at(&self, turn: TurnEnvironment) -> Elsewhere<'_> {
         Elsewhere { place: self, turn }
     }
@@ -113,7 +113,7 @@ impl Place {
         tools.into_iter().find(|tool| tool.name() == name).unwrap()
     }
 
-    /// Calls a tool; an error is what the model reads.
+    /// Calls a tool; an error is the text for the model.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
         let tool = self.tool(name);
         let called = tool.execute_with_context(arguments, &self.context()).await;
@@ -129,7 +129,7 @@ impl Place {
     }
 }
 
-/// A place as a turn sees it that works in another environment.
+/// A workspace for a turn in another environment.
 pub(crate) struct Elsewhere<'a> {
     place: &'a Place,
     turn: TurnEnvironment,
@@ -149,13 +149,13 @@ impl Elsewhere<'_> {
     }
 }
 
-/// The sandboxes that work here. For those that do not, the test is told as skipped.
+/// The sandboxes that work on this machine. The test is reported as skipped for the others.
 pub(crate) fn sandboxes() -> Vec<Confinement> {
     let both = [Confinement::Bubblewrap, Confinement::Landlock].into_iter();
     both.filter(|way| is_here(*way)).collect()
 }
 
-/// Tells whether a sandbox works here; if it does not, the test is told as skipped.
+/// Returns whether a sandbox works on this machine; otherwise the test is reported as skipped.
 pub(crate) fn is_here(way: Confinement) -> bool {
     if !way.works_here() {
         let test = std::thread::current();
@@ -166,7 +166,7 @@ pub(crate) fn is_here(way: Confinement) -> bool {
     true
 }
 
-/// All ways to run commands that work here.
+/// All methods of running commands that work on this machine.
 pub(crate) fn ways() -> Vec<Confinement> {
     let mut ways = sandboxes();
     ways.push(Confinement::Unconfined);
@@ -181,7 +181,7 @@ pub(crate) fn with_network() -> Policy {
     }
 }
 
-/// Waits until something holds that should hold soon.
+/// Waits until a condition is true.
 pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + SOON;
     while !holds() {

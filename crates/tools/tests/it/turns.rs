@@ -19,7 +19,7 @@ fn calling(name: &str, arguments: Value) -> SimTurn {
     SimTurn::ToolCalls(vec![SimToolCall::new(name, arguments)])
 }
 
-/// A conversation whose model makes these calls, one per answer, and then says that it is done.
+/// A conversation whose model makes these calls, one per answer, and then finishes.
 async fn conversation(place: &Place, config: Value, calls: Vec<SimTurn>) -> Conversation {
     let turns = calls
         .into_iter()
@@ -118,7 +118,7 @@ async fn a_turn_works_where_its_input_says() {
 async fn an_interrupt_ends_the_turn_and_the_command_with_all_that_it_started() {
     for way in ways() {
         let place = Place::confined(way, Policy::default());
-        // The lock is held as long as any process lives that has the file open.
+        // The lock is held while any process is alive that has the file open.
         let command = "trap '' TERM; exec 9>lock; flock 9; (sleep 86400 &); : > up; sleep 86400";
         let calls = vec![calling("shell", json!({ "command": command }))];
         let chat = conversation(&place, never(), calls).await;

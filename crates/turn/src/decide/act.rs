@@ -17,7 +17,7 @@ use crate::input::{RequestedCall, ToolOutcome, Wait};
 use crate::plan::ToolSpec;
 use crate::state::{Act, Call, CallState};
 
-/// What the model is told of a call that the operator's rules refuse.
+/// Result of a call that the operator's rules deny, as the model reads it.
 pub(super) const REFUSED_BY_RULE: &str = "refused: the operator's approval rules do not allow this call; nobody was asked. Do it in another way, \
     or say what you would need";
 
@@ -87,9 +87,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Starts what may start; when every call has its result, goes on to the next model call.
+    /// Starts the calls that may start; continues with the next model call when every call has its result.
     pub(super) fn advance(&mut self) {
-        // A call that is refused makes room for others of its class.
+        // A denied call frees a slot for others of its class.
         while self.start_ready_calls() {}
         let Some(turn) = self.turn() else { return };
         if let Some(act) = turn.act().filter(|act| act.is_done()) {
@@ -120,8 +120,8 @@ impl Draft<'_> {
         let mut has_refused = false;
         let calls = act.calls.clone();
         let mut busy_classes: Vec<&str> = Vec::new();
-        // A call that may run once it is allowed keeps its place. All count before any starts: a call that waited
-        // for its class may stand before others that run.
+        // An approved call retains its position in the order. All approvals are evaluated before any call starts: a call that waits for its class can
+        // precede calls that run.
         let has_place = |call: &&Call| {
             matches!(
                 call.state,
@@ -132,7 +132,7 @@ impl Draft<'_> {
         let is_outside = |call: &&Call| matches!(call.state, CallState::AwaitingResult { .. });
         let mut outside = calls.iter().filter(is_outside).count();
         let max_outside = self.plan().max_pending_calls.unwrap_or(usize::MAX);
-        let asks_nobody = self.turn().is_some_and(|turn| turn.asks_nobody);
+        let auto_approves = self.turn().is_some_and(|turn| turn.auto_approves);
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
@@ -176,7 +176,8 @@ impl Draft<'_> {
             match policy {
                 ToolPolicy::Auto | ToolPolicy::RequiresApproval => {
                     running += 1;
-                    if action == ApprovalAction::Ask && !asks_nobody && !self.is_remembered(call) {
+                    if action == ApprovalAction::Ask && !auto_approves && !self.is_remembered(call)
+                    {
                         self.request_approval(call, spec);
                     }
                 }
@@ -207,7 +208,7 @@ impl Draft<'_> {
         self.end_call(call.exec_id, end);
     }
 
-    /// Tells whether somebody allowed this very call for good. A rule that refuses it has been asked before.
+    /// Tells whether this exact call was approved for the project. Rules that deny are evaluated before.
     fn is_remembered(&self, call: &Call) -> bool {
         let allowed = self.turn().map_or(&[][..], |turn| &turn.allowed);
         self.plan().remembers(allowed, &call.call)
@@ -255,7 +256,7 @@ impl Draft<'_> {
         self.record_step(call.exec_id, data);
     }
 
-    /// How long a call of a tool waits for somebody outside.
+    /// Time limit of a tool call that waits for a client or the user.
     pub(super) fn wait_timeout(&self, tool: &str) -> Option<std::time::Duration> {
         let spec = self.plan().tools.get(tool);
         spec.and_then(|spec| spec.wait_timeout)
@@ -352,7 +353,7 @@ fn successes(act: &Act) -> usize {
         .count()
 }
 
-/// The parts of the message that answers a call. The call keeps the provider's id, whatever name the answer used.
+/// The parts of the message that answers a call. The call retains the provider's ID, whatever name the answer used.
 fn result_parts(tool_call_id: &str, result: ToolResult) -> Vec<ContentPart> {
     let ToolResult {
         result,

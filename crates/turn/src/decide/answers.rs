@@ -1,4 +1,4 @@
-//! What comes from outside: results, approvals, answers. The first wins, an equal repeat changes nothing.
+//! External input: results, approvals and answers. The first one wins; an identical repeat changes nothing.
 
 use serde_json::Value;
 use windlass_core::digest::Digest128;
@@ -199,7 +199,7 @@ fn refuse<T>(name: &str, reason: &'static str) -> Result<T, Rejected> {
     })
 }
 
-/// A failure that says nothing else tells the model at least that.
+/// Adds a default error to a failure without one, so that the model can see that the call failed.
 fn with_error_value(result: ToolResult) -> ToolResult {
     match (&result.result, &result.error) {
         (None, Some(error)) => ToolResult {

@@ -1,4 +1,4 @@
-//! Whole agents: what they tell, what they ask, and how their runs begin.
+//! External agents: their events, their permission requests, and the start of their runs.
 
 use windlass_core::backend::{
     Attempts, BackendEvent, BackendNotice, ObservedCall, ObservedResult, SessionChoice,
@@ -15,12 +15,12 @@ use super::end::WaitEndCause;
 use super::reason::UnfinishedText;
 use crate::decision::{Command, Rejected};
 use crate::draft::Draft;
-use crate::input::{Failure, Tail};
+use crate::input::{Failure, UnflushedText};
 use crate::run::{LastRun, Run};
 use crate::state::CallState;
 
 impl Draft<'_> {
-    /// Lets the backend carry the turn: takes up the session that it has of this conversation, or begins one with the history.
+    /// Starts a run of the external agent: resumes its session of this conversation, or starts one with the history.
     pub(super) fn begin_backend(&mut self) {
         let Some(backend) = &self.plan().backend else {
             return;
@@ -29,7 +29,7 @@ impl Draft<'_> {
             return;
         };
         let known = self.thread.session.as_ref().filter(|known| {
-            // Nothing may have been said meanwhile but what it is told now.
+            // Nothing but this run's input may have been added since.
             *known.backend == *backend.name
                 && known.is_current
                 && known.messages + known.unread.len() + 1 == self.thread.history.len()
@@ -47,14 +47,14 @@ impl Draft<'_> {
         self.start_run(session, prompt, told, Attempts::default(), 1);
     }
 
-    /// Tells the backend what was said to the turn while it worked.
+    /// Sends the messages that arrived during the run to the external agent.
     pub(super) fn prompt_again(&mut self, last: &LastRun, attempts: Attempts) {
         let next = self.turn().map_or(1, |turn| turn.iterations + 1);
         let session = last.session.clone();
         self.start_run(session, BackendPrompt::Words, Vec::new(), attempts, next);
     }
 
-    /// Tries the run that ended last once more. The words that it was told may not have been heard.
+    /// Repeats the run that ended last. The agent may not have received its input.
     pub(super) fn try_again(&mut self, attempts: Attempts) {
         let Some((last, n)) = self.last_run() else {
             return;
@@ -66,7 +66,7 @@ impl Draft<'_> {
         self.start_run(last.session, prompt, told, attempts, n);
     }
 
-    /// The backend does not know the session any more: it is told the conversation, and people that it was so.
+    /// The agent no longer knows the session: it gets the history, and a notice records that.
     pub(super) fn start_fresh(&mut self, attempts: Attempts) {
         let Some((last, n)) = self.last_run() else {
             return;
@@ -185,7 +185,7 @@ impl Draft<'_> {
             } => {
                 self.flush_running_tail();
                 let thinking = String::new();
-                self.record_tail(part, &Tail { text, thinking });
+                self.record_tail(part, &UnflushedText { text, thinking });
             }
             BackendEvent::Thinking {
                 text: thinking,
@@ -193,7 +193,7 @@ impl Draft<'_> {
             } => {
                 self.flush_running_tail();
                 let text = String::new();
-                self.record_tail(part, &Tail { text, thinking });
+                self.record_tail(part, &UnflushedText { text, thinking });
             }
             BackendEvent::Text {
                 text,
@@ -227,7 +227,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// A backend may go on without end: it is stopped where the session is full.
+    /// An external agent may run indefinitely: it is stopped when the session reaches its limits.
     fn end_full_run(&mut self, failure: &Failure) {
         let why = "cancelled: the session has reached its limit";
         self.stop_steps(why, WaitEndCause::TurnEnded);
@@ -277,7 +277,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records a call that the backend makes by itself, behind what it has said so far.
+    /// Records a call that the agent makes itself, after its output so far.
     pub(super) fn open_observed(&mut self, call: ToolCall) -> Option<ExecId> {
         self.flush_running_tail();
         self.close_part(UnfinishedText::Whole, Some(&call));
@@ -316,7 +316,7 @@ impl Draft<'_> {
             .call_named(&call_id)
             .filter(|call| !call.state.is_done());
         let call = call.cloned().ok_or_else(|| not_open(&call_id))?;
-        // It went on without the answer.
+        // The agent continued without the answer.
         if matches!(call.state, CallState::AwaitingApproval { .. }) {
             self.record_withdrawal(&call);
         }
@@ -333,7 +333,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Says to a running backend what the turn is told; what it does not take is told by the next run.
+    /// Sends steered text to a running agent; text that it does not accept is part of the next run.
     pub(super) fn steer_backend(&mut self, message_id: MessageId, text: String) {
         let run = self.turn().and_then(|turn| turn.run());
         if let Some(run) = run.filter(|run| !run.is_lost) {
@@ -347,7 +347,7 @@ impl Draft<'_> {
     }
 }
 
-/// Tells whether an event begins or prolongs something. What ends something, or comes a few times only, always has its place.
+/// Returns whether an event starts or extends something. Events that end something or are rare are never limited.
 fn adds_more(event: &BackendEvent) -> bool {
     match event {
         BackendEvent::ToolStarted(_)

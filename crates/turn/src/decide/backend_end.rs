@@ -17,13 +17,13 @@ use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{CallState, Phase};
 
-/// How long the first wait for a provider's limit is, where nobody says when it ends; each further one doubles it.
+/// Length of the first wait for a provider's limit if its end is unknown; each further wait doubles it.
 const FIRST_WAIT: Duration = Duration::seconds(30);
-/// How long such a wait is at most.
+/// Upper bound of our own backoff.
 const OWN_WAIT: Duration = Duration::minutes(30);
-/// How long a wait is at most, whatever the agent says of it: windows of use last a week.
+/// Upper bound of a wait, whatever the agent reports: usage windows last a week.
 const LONGEST_WAIT: Duration = Duration::days(8);
-/// How many such waits there may be in a row, about a day by our own back-off; then the turn fails.
+/// Maximum number of consecutive waits, about a day with our own backoff; then the turn fails.
 const MAX_WAITS: u32 = 50;
 const NOT_TOLD: &str = "the agent ended without telling what came of this call";
 
@@ -87,7 +87,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// What was said to the turn in the meantime is told in the same turn.
+    /// Input that arrived during the run is sent in the same turn.
     fn after_run(&mut self, end: BackendRunEnd, attempts: Attempts) {
         let Some(turn) = self.turn() else { return };
         let at_limit = turn.iterations >= self.plan().max_iterations;
@@ -95,7 +95,7 @@ impl Draft<'_> {
         let is_empty = turn.last_message_id.is_none() && turn.tool_calls == 0;
         let last = turn.last_run.clone();
         match (end, last) {
-            // Nobody here asked for it.
+            // No client interrupted it.
             (BackendRunEnd::Interrupted, _) => {
                 self.cancel_turn(Some("the agent was interrupted".to_owned()));
             }
@@ -113,7 +113,7 @@ impl Draft<'_> {
             .is_some_and(|turn| turn.limit_waits >= MAX_WAITS)
     }
 
-    /// A time that the provider says is believed once; where it proved wrong, our own back-off holds too.
+    /// The provider's reset time is trusted once. If it proves wrong, our own backoff also applies.
     fn wait_for_limit(&mut self, reset_at: Option<DateTime<Utc>>, attempts: Attempts) {
         let waits = self.turn().map_or(0, |turn| turn.limit_waits);
         let own = FIRST_WAIT
@@ -135,7 +135,7 @@ impl Draft<'_> {
         });
     }
 
-    /// The limit may be over: the backend is asked once more.
+    /// The limit may have been reset: the external agent is started again.
     pub(super) fn end_limit_wait(&mut self) {
         if let Some(Phase::Limited(wait)) = self.turn().map(|turn| &turn.phase) {
             let attempts = wait.attempts;
@@ -146,7 +146,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Goes on with a run whose process is gone, once nobody is asked any more.
+    /// Continues a run whose process is gone, when none of its approvals is pending.
     pub(super) fn resume_run(&mut self) {
         let Some(run) = self.turn().and_then(|turn| turn.run()) else {
             return;
@@ -206,7 +206,7 @@ impl Draft<'_> {
         let before = before.filter(|known| Some(&known.session_id) == session_id.as_ref());
         let totals = match outcome {
             Some(outcome) => outcome.totals,
-            // The process told nothing: what was counted before stands.
+            // The process reported no usage: the earlier count remains.
             None => before.map(|known| known.totals).unwrap_or_default(),
         };
         let error = outcome.and_then(|outcome| outcome.result.as_ref().err());
@@ -225,7 +225,7 @@ impl Draft<'_> {
         self.record_step(exec_id, data);
     }
 
-    /// Brings what the backend says now to its end; with it stands the call that follows.
+    /// Completes the agent's current message, together with the call that follows.
     pub(super) fn close_part(&mut self, leftover: UnfinishedText<'_>, call: Option<&ToolCall>) {
         let Some(run) = self.turn().and_then(|turn| turn.run()) else {
             return;
@@ -253,7 +253,7 @@ fn failure_of(error: &BackendError) -> Failure {
     Failure {
         code: code(error.kind).to_owned(),
         message: error.to_string(),
-        // What the agent says is mostly what to do: log in, wait, install it.
+        // The agent's message usually contains the remedy: log in, wait, install it.
         user_message: format!("The agent could not complete the turn: {error}"),
         fields: None,
     }

@@ -14,7 +14,7 @@ use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::{Failure, OnBusy};
 
-/// Where an input joins those that wait.
+/// The position at which an input joins the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QueueEnd {
     First,
@@ -31,7 +31,7 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         self.check_room()?;
         check_input(&message)?;
-        // The same input came again, before its turn has ended.
+        // The same input arrived again before its turn ended.
         if let Some(again) = named.filter(|named| self.is_known(*named)) {
             return Err(Rejected::Busy(again));
         }
@@ -60,7 +60,7 @@ impl Draft<'_> {
                 self.enqueue(named, message, timeout, QueueEnd::First);
                 Ok(())
             }
-            // Waiting behind somebody who may never come would look like a hang.
+            // Queueing after a parked turn, which may never be answered, would look like a hang.
             (OnBusy::Queue | OnBusy::Refuse, Some(waiting_for)) => Err(Rejected::Waiting {
                 turn_id,
                 waiting_for,
@@ -104,7 +104,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// What is said to a turn that is over does not reach the next one.
+    /// Text for a turn that has ended does not reach the next one.
     pub(super) fn steer(
         &mut self,
         wanted: Option<TurnId>,
@@ -184,7 +184,7 @@ impl Draft<'_> {
         self.start_work();
     }
 
-    /// Records what MCP servers offer, where it is not what they offered before: a long thread must not grow by it.
+    /// Records the tools of MCP servers if they changed since the last record, so that a long thread does not grow with every turn.
     fn note_discovered(&mut self) {
         let offered = self.plan().discovered.as_deref();
         if let Some(offered) = offered.filter(|it| it.digest != self.thread.discovered.digest) {
@@ -230,6 +230,7 @@ impl Draft<'_> {
             created_at: Some(message.created_at).filter(|at| *at != self.now()),
             environment: request.and_then(|request| request.environment.clone()),
             labels: request.and_then(|request| request.labels.clone()),
+            has_output_schema: request.is_some_and(|request| request.output_schema.is_some()),
             backend: self
                 .plan()
                 .backend
@@ -239,7 +240,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A call without result makes every later request fail, so it gets one before anything else is said.
+    /// A call without a result makes every later request fail, so it gets one before any further message.
     pub(super) fn repair(&mut self) {
         for call in self.thread.dangling.clone() {
             let id = self.new_uuid();
@@ -281,7 +282,7 @@ impl Draft<'_> {
     }
 }
 
-/// Calls are the model's and results are the tools': an input with either would stand unpaired in the conversation.
+/// Calls come from the model and results from the tools. In an input, either would be unpaired in the conversation.
 pub(super) fn check_input(message: &InputMessage) -> Result<(), Rejected> {
     message.check_turn_request()?;
     match message.role {

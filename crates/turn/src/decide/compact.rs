@@ -1,4 +1,4 @@
-//! Making the history shorter for the model: a turn of one step, or a step before a model call.
+//! Compaction of the history: a turn with one step, or a step before a model call.
 
 use windlass_core::events::{
     ContextCompactedData, ContextCompactingData, LlmGenerationMetadata, TokenUsage, TurnStartedData,
@@ -129,7 +129,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Records that the call for a summary was cut off, if one runs: it has cost something that nobody counted.
+    /// Records that a running summary call was cut off: its cost is unknown.
     pub(super) fn abandon_summary(&mut self, why: &str) {
         let Some(Phase::Compacting(compaction)) = self.turn().map(|turn| &turn.phase) else {
             return;

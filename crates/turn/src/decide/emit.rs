@@ -1,4 +1,4 @@
-//! What a running step may record by itself: progress, output, and events of its own.
+//! Records that a running step may add: progress, output, and custom events.
 
 use windlass_core::derived_id::child_of_step;
 use windlass_core::events::EventData;

@@ -20,9 +20,9 @@ use crate::{PROCESS_RESTART, PROCESS_STOPPED};
 /// Why a wait ends with its turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum WaitEndCause {
-    /// The turn came to its end.
+    /// The turn ended.
     TurnEnded,
-    /// The process was gone meanwhile, and the turn does not go on.
+    /// The process crashed, and the turn must not resume.
     ProcessGone,
 }
 
@@ -84,7 +84,7 @@ impl Draft<'_> {
         self.record(SessionIdledData {});
     }
 
-    /// The model asks for tools in the last call it may make: they do not run, and each says so.
+    /// The model requests tools in the last call that it may make: they do not run, and each result has the reason.
     pub(super) fn stop_at_limit(&mut self) {
         let limit = self.plan().max_iterations;
         let why = format!("not run: the turn reached its limit of {limit} model calls");
@@ -109,7 +109,7 @@ impl Draft<'_> {
             }
             (_, Some(turn_id)) => {
                 self.turn_id = Some(turn_id);
-                // What the model said, it said before: after the interrupt nothing begins.
+                // Text that the model streamed before the interrupt is recorded first: nothing starts after the interrupt.
                 self.flush_running_tail();
                 self.record(TurnInterruptRequestedData {
                     turn_id,
@@ -251,7 +251,7 @@ impl Draft<'_> {
         self.close_call(exec_id, ToolStatus::Timeout, result, None);
     }
 
-    /// Ends whatever runs or waits, keeping what is finished and what was said.
+    /// Ends all running and waiting steps; finished results and text are preserved.
     pub(super) fn stop_steps(&mut self, why: &str, because: WaitEndCause) {
         match self.turn().map(|turn| &turn.phase) {
             Some(Phase::Reasoning(_)) => {

@@ -1,4 +1,4 @@
-//! What follows from an input. One file per group of verbs.
+//! The decisions, one file per group of inputs.
 
 mod act;
 mod answers;
@@ -6,6 +6,7 @@ mod backend;
 mod backend_end;
 mod begin;
 mod compact;
+mod context_window;
 mod emit;
 mod end;
 mod note;
@@ -15,17 +16,16 @@ mod quota;
 mod reason;
 mod recover;
 mod rewind;
-mod room;
 
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
-use crate::input::{Input, Moment};
+use crate::input::{DecisionContext, Input};
 use crate::state::Thread;
 
 impl Thread {
     /// Says what follows from an input. Total and pure: the thread does not change, and what cannot be is rejected.
-    pub fn decide(&self, input: Input, moment: &Moment<'_>) -> Result<Decision, Rejected> {
-        let mut draft = Draft::new(self, moment);
+    pub fn decide(&self, input: Input, ctx: &DecisionContext<'_>) -> Result<Decision, Rejected> {
+        let mut draft = Draft::new(self, ctx);
         match input {
             Input::Submit {
                 message,

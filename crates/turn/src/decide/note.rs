@@ -1,4 +1,4 @@
-//! What the host says of the session itself.
+//! Records about the session itself, from the host.
 
 use windlass_core::events::EventData;
 

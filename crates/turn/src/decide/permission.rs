@@ -23,12 +23,12 @@ struct Named {
     step: ExecId,
     /// Whether nothing is asked or allowed for it yet.
     is_open: bool,
-    /// What was allowed for it.
+    /// Digest of the approved call.
     allowed: Option<Digest128>,
 }
 
 impl Draft<'_> {
-    /// A permission is an approval of ours: whoever may decide about our own calls decides about these.
+    /// A permission request is an ordinary approval, decided by the same clients.
     pub(super) fn ask_permission(
         &mut self,
         exec_id: ExecId,
@@ -62,7 +62,7 @@ impl Draft<'_> {
             arguments,
         };
         if let Some(call) = named.filter(|_| asked.arguments.is_null()) {
-            // It says no more than which call it means.
+            // The request contains only the ID of the call.
             asked.name.clone_from(&call.call.name);
             asked.arguments.clone_from(&call.call.arguments);
         }
@@ -74,7 +74,7 @@ impl Draft<'_> {
                 allowed: run.asked_for(call.exec_id).filter(|_| is_allowed),
             }
         });
-        // What was allowed is what was asked for then, and not whatever has the same name now.
+        // An approval covers the call as it was requested, not any later call with the same name.
         let allowed = named.as_ref().and_then(|named| named.allowed);
         let is_allowed = allowed == Some(call_digest(&asked));
         let allows_all = self
@@ -82,7 +82,7 @@ impl Draft<'_> {
             .backend
             .as_ref()
             .is_some_and(|backend| backend.allows_all);
-        let asks_nobody = allows_all || self.turn().is_some_and(|turn| turn.asks_nobody);
+        let auto_approves = allows_all || self.turn().is_some_and(|turn| turn.auto_approves);
         let rules = &self.plan().approvals;
         match rules.decide(&asked.name, &asked.arguments, true) {
             ApprovalAction::Deny => {
@@ -90,7 +90,7 @@ impl Draft<'_> {
                 self.answer(exec_id, request_id, Decision::Deny, why);
                 return Ok(());
             }
-            ApprovalAction::Ask if !asks_nobody && !is_allowed => {}
+            ApprovalAction::Ask if !auto_approves && !is_allowed => {}
             ApprovalAction::Ask | ApprovalAction::Allow => {
                 self.answer(exec_id, request_id, Decision::Allow, None);
                 return Ok(());
@@ -98,7 +98,7 @@ impl Draft<'_> {
         }
         let step = match named {
             Some(named) if named.is_open => Some(named.step),
-            // It asks before it tells of the call.
+            // The permission request arrived before the call's own event.
             None => self.open_observed(asked.clone()),
             // It asks once more for a call: the request itself is one.
             Some(_) => {
@@ -112,7 +112,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Asks about what the request says: that is what is decided about, whatever was told of the call.
+    /// Requires an approval for the call as the request describes it, whatever was observed before.
     fn require(&mut self, call: &Call, asked: ToolCall, request_id: String, title: Option<String>) {
         let digest = call_digest(&asked);
         let turn = self.turn();
@@ -174,7 +174,7 @@ impl Draft<'_> {
         self.record_step(call.exec_id, data);
     }
 
-    /// Somebody decided about a call of a backend: it hears so, if its process is still there.
+    /// Forwards the decision about an agent's call, if its process still exists.
     pub(super) fn pass_on(
         &mut self,
         call: &Call,

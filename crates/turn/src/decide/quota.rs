@@ -1,9 +1,8 @@
-//! How much a session may hold, and how much its turns may use.
+//! Limits of a session and of its turns.
 //!
-//! Budgets are checked before a step begins, against what is recorded and what the step may use: never in the middle of one.
-//! A turn that may make no further model call fails with the code `budget_exceeded`; what it has done stays, so that the next
-//! turn goes on from there once the limit is raised. A tool call that does not fit is refused, and the model reads why: it
-//! can still say what it has found.
+//! Budgets are checked before a step starts, against the recorded usage and the possible usage of the step, never during a step. A turn without
+//! budget for a further model call fails with the code `budget_exceeded`; finished work is preserved, so that the next turn continues from there once
+//! the limit is raised. A tool call beyond the budget is refused, and the model reads the reason and can still answer.
 
 use std::time::Duration;
 
@@ -19,8 +18,7 @@ use crate::draft::Draft;
 use crate::input::Failure;
 
 impl Draft<'_> {
-    /// Refuses a new message once a session holds what it may. Messages that wait for their place count: they were
-    /// promised one.
+    /// Rejects a new message if the session has reached its limits. Queued messages count, because they were already accepted.
     pub(super) fn check_room(&self) -> Result<(), Rejected> {
         let steered = self.turn().map_or(0, |turn| turn.steered.len());
         let waiting = self.thread.queue.len() + steered;
@@ -28,7 +26,7 @@ impl Draft<'_> {
             .map_or(Ok(()), |quota| Err(Rejected::Quota(quota)))
     }
 
-    /// Refuses an input that would have to wait behind too many others.
+    /// Rejects an input if the queue is full.
     pub(super) fn check_waiting(&self) -> Result<(), Rejected> {
         let steered = self.turn().map_or(0, |turn| turn.steered.len());
         let waiting = self.thread.queue.len() + steered;
@@ -82,7 +80,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Says why the budget does not let an agent of others begin.
+    /// Returns the budget failure that prevents an external agent from starting.
     pub(super) fn run_failure(&self) -> Option<Failure> {
         let reserve = &self.plan().reserve;
         let mut budgets = self.budgets().into_iter();
@@ -130,7 +128,7 @@ impl Draft<'_> {
         self.after(budgets.chain(timeout).min())
     }
 
-    /// Returns the budgets that count for the turn, and what is used of each by now.
+    /// Returns the budgets that apply to the turn, and the usage of each so far.
     fn budgets(&self) -> [(&'static str, &Budget, Spent); 2] {
         let turn = self.turn();
         let mut of_turn = turn.map_or_else(Spent::default, |turn| turn.spent);

@@ -4,10 +4,10 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use windlass_core::derived_id::message_of_step;
 use windlass_core::events::{
-    LlmGenerationData, LlmGenerationMetadata, LlmGenerationOutput, OutputMessageCompletedData,
-    OutputMessageDeltaData, OutputMessageStartedData, PromptRef, ReasonCompletedData,
-    ReasonStartedData, ReasonThinkingCompletedData, ReasonThinkingDeltaData,
-    ReasonThinkingStartedData,
+    ErrorFields, LlmGenerationData, LlmGenerationMetadata, LlmGenerationOutput,
+    OutputMessageCompletedData, OutputMessageDeltaData, OutputMessageStartedData,
+    OutputRejectedData, PromptRef, ReasonCompletedData, ReasonStartedData,
+    ReasonThinkingCompletedData, ReasonThinkingDeltaData, ReasonThinkingStartedData,
 };
 use windlass_core::message::{
     ContentPart, ERROR_MARK, Message, MessageRole, REPORT_MARK, ToolCallContentPart,
@@ -15,25 +15,26 @@ use windlass_core::message::{
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 
-use super::room::Room;
+use super::context_window::ContextWindow;
+use crate::OUTPUT_SCHEMA_MISMATCH;
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
-use crate::input::{Answer, Failure, Moment, RequestedCall, Tail};
+use crate::input::{Answer, DecisionContext, Failure, RequestedCall, UnflushedText};
 use crate::state::{Phase, Reason, Thread, Turn};
 
-/// How much of an answer a summary shows.
+/// Length limit of an answer's preview, in characters.
 const PREVIEW_CHARS: usize = 60;
 
-/// What becomes of the text of a model call that brought no whole answer.
+/// The treatment of the text of an incomplete model call.
 #[derive(Clone, Copy)]
 pub(super) enum UnfinishedText<'a> {
     /// It is the model's own words and stays.
     Keep,
-    /// It stays and is marked with the failure; without a text, a report of the failure stands in its place.
+    /// The message is completed and marked with the failure; without text, it contains a report of the failure.
     Fail(&'a Failure),
     /// It was shown to people, so it stays for them, but the model does not see it again.
     Void(&'a Failure),
-    /// It is all that was to be said, and stays.
+    /// The text is complete and remains in the conversation.
     Whole,
 }
 
@@ -46,12 +47,12 @@ impl UnfinishedText<'_> {
     }
 }
 
-/// Whether what a model call said or thought is all that it would have been.
+/// Whether the text or reasoning of a model call was cut short.
 #[derive(Clone, Copy)]
 pub(super) enum Ending {
-    /// The call itself came to an end, good or bad.
+    /// The call ended, successfully or not.
     Whole,
-    /// Somebody, or the end of the process, stopped it.
+    /// An interrupt or a crash stopped it.
     CutShort,
 }
 
@@ -62,9 +63,9 @@ impl Ending {
 }
 
 impl Thread {
-    /// Records streamed text of the running model call or backend: the moment's tail. It needs no decision.
-    pub fn chunk(&self, exec_id: ExecId, moment: &Moment<'_>) -> Result<Decision, Rejected> {
-        let mut draft = Draft::new(self, moment);
+    /// Records streamed text of the running model call or external agent: the context's `UnflushedText`. It needs no decision.
+    pub fn chunk(&self, exec_id: ExecId, ctx: &DecisionContext<'_>) -> Result<Decision, Rejected> {
+        let mut draft = Draft::new(self, ctx);
         match draft.running_backend(exec_id) {
             Ok(_) => draft.flush_running_tail(),
             Err(_) => {
@@ -87,7 +88,7 @@ pub(super) fn preview(text: &str) -> Option<String> {
     Some(text[..cut].to_owned())
 }
 
-/// A turn to which the model had nothing to say at all. To call it completed would leave people waiting for an answer.
+/// The failure of a turn without any model output. If it counted as completed, users would wait for an answer.
 pub(super) fn no_output() -> Failure {
     let text = "Turn completed without engine output";
     Failure {
@@ -95,6 +96,17 @@ pub(super) fn no_output() -> Failure {
         message: text.to_owned(),
         user_message: text.to_owned(),
         fields: None,
+    }
+}
+
+fn output_mismatch(errors: Vec<String>) -> Failure {
+    let listed = errors.join("; ");
+    let text = format!("The answer does not match the output schema: {listed}");
+    Failure {
+        code: OUTPUT_SCHEMA_MISMATCH.to_owned(),
+        user_message: text.clone(),
+        message: text,
+        fields: Some(ErrorFields::from([("errors".to_owned(), errors.into())])),
     }
 }
 
@@ -116,7 +128,7 @@ impl Draft<'_> {
         self.start_reason_after(None);
     }
 
-    /// The same, after an attempt to make the history shorter failed.
+    /// The same, after a failed compaction.
     pub(super) fn start_reason_after(&mut self, failure: Option<&str>) {
         let done = self.turn().map_or(0, |turn| turn.iterations);
         self.call_model(done + 1, failure);
@@ -129,18 +141,18 @@ impl Draft<'_> {
         self.call_model(newest, None);
     }
 
-    /// Calls the model, or makes the history shorter first; either is paid for.
+    /// Calls the model, or compacts the history first; both count against the budget.
     fn call_model(&mut self, iteration: usize, failure: Option<&str>) {
         if let Some(failure) = self.budget_failure() {
             return self.fail_turn(&failure);
         }
-        match self.room() {
-            Room::Enough => {
+        match self.context_window() {
+            ContextWindow::Enough => {
                 let exec_id = ExecId::from_uuid(self.new_uuid());
                 self.record_step(exec_id, ReasonStartedData { iteration });
             }
-            Room::Shorten { kept } => self.start_compaction(kept),
-            Room::Full => self.fail_turn(&self.context_full(failure)),
+            ContextWindow::Shorten { kept } => self.start_compaction(kept),
+            ContextWindow::Full => self.fail_turn(&self.context_full(failure)),
         }
     }
 
@@ -151,7 +163,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns what is said under a step now: by a model, or by a backend.
+    /// Returns the open message of a step of a model or an external agent.
     fn speaking(&self, exec_id: ExecId) -> Option<&Reason> {
         let reason = match &self.turn()?.phase {
             Phase::Reasoning(reason) => reason,
@@ -172,13 +184,13 @@ impl Draft<'_> {
 
     /// Brings text that is still in the actor's hands into the events, once.
     fn flush_tail(&mut self, exec_id: ExecId) {
-        if let Some(tail) = self.moment.tail.take() {
+        if let Some(tail) = self.ctx.tail.take() {
             self.record_tail(exec_id, tail);
         }
     }
 
-    /// Records pieces of what is said under a step.
-    pub(super) fn record_tail(&mut self, exec_id: ExecId, tail: &Tail) {
+    /// Records deltas of a step's streamed text.
+    pub(super) fn record_tail(&mut self, exec_id: ExecId, tail: &UnflushedText) {
         let Some(turn_id) = self.turn().map(|turn| turn.id) else {
             return;
         };
@@ -233,7 +245,7 @@ impl Draft<'_> {
         }
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
-        // What was shown is closed, also when the answer does not repeat it.
+        // Closes the streamed item, even if the answer does not repeat its text.
         let streamed = self.running_reason(exec_id)?.thinking.joined();
         let streamed = (!streamed.is_empty()).then_some(streamed);
         let thought = answer.thinking.as_deref().or(streamed.as_deref());
@@ -244,6 +256,7 @@ impl Draft<'_> {
             thinking_signature,
             reasoning_items,
             calls,
+            mismatch,
             phase,
             metadata,
             prompt,
@@ -271,21 +284,25 @@ impl Draft<'_> {
                 usage,
             },
         );
-        self.after_answer(calls)
+        self.after_answer(calls, mismatch)
     }
 
-    /// Tells whether the model has said, thought and called nothing in the whole turn, and nobody has told it more.
+    /// Tells whether the model returned no text, thinking or call in the whole turn, and the turn was not steered.
     fn is_empty_turn(&self, exec_id: ExecId, answer: &Answer) -> Result<bool, Rejected> {
         let reason = self.running_reason(exec_id)?;
         let is_shown = reason.text_started.is_some() || reason.thinking_started.is_some();
-        let is_pending = self.moment.tail.is_some_and(|tail| !tail.is_empty());
+        let is_pending = self.ctx.tail.is_some_and(|tail| !tail.is_empty());
         let says_nothing =
             answer.text.is_empty() && answer.thinking.is_none() && answer.calls.is_empty();
         let is_first = |turn: &Turn| turn.iterations <= 1 && turn.steered.is_empty();
         Ok(says_nothing && !is_shown && !is_pending && self.turn().is_some_and(is_first))
     }
 
-    fn after_answer(&mut self, calls: Vec<RequestedCall>) -> Result<(), Rejected> {
+    fn after_answer(
+        &mut self,
+        calls: Vec<RequestedCall>,
+        mismatch: Vec<String>,
+    ) -> Result<(), Rejected> {
         let Some(turn) = self.turn() else {
             return Ok(());
         };
@@ -293,11 +310,29 @@ impl Draft<'_> {
         let has_more_to_read = !turn.steered.is_empty();
         match (calls.is_empty(), at_limit) {
             (true, false) if has_more_to_read => self.go_on(),
-            (true, _) => self.complete_turn(),
+            (true, _) if mismatch.is_empty() => self.complete_turn(),
+            (true, at_limit) => self.reject_output(mismatch, at_limit),
             (false, true) => self.stop_at_limit(),
             (false, false) => self.begin_act(calls),
         }
         Ok(())
+    }
+
+    /// Lets the model repair an answer that does not match the turn's schema, once.
+    fn reject_output(&mut self, errors: Vec<String>, at_limit: bool) {
+        let Some(turn) = self.turn() else { return };
+        match turn.last_message_id {
+            Some(message_id) if !turn.is_repairing && !at_limit => {
+                let turn_id = turn.id;
+                self.record(OutputRejectedData {
+                    turn_id,
+                    message_id,
+                    errors,
+                });
+                self.start_reason();
+            }
+            _ => self.fail_turn(&output_mismatch(errors)),
+        }
     }
 
     pub(super) fn model_failed(
@@ -472,7 +507,7 @@ impl Draft<'_> {
                 .collect(),
         };
         let mut tools = self.plan().tool_names.to_vec();
-        tools.extend(self.thread.found_tools(self.plan()));
+        tools.extend(self.thread.discovered_tools(self.plan()));
         self.record_step(
             exec_id,
             LlmGenerationData {

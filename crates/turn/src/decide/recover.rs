@@ -1,11 +1,11 @@
-//! Going on after the process was gone.
+//! Resuming a turn after a crash.
 
 use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnReleasedData, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
 use super::compact::Unchanged;
 use super::end::WaitEndCause;
-use super::reason::UnfinishedText;
+use super::reason::{UnfinishedText, millis};
 use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
@@ -19,18 +19,22 @@ const OUTCOME_UNKNOWN: &str =
     "the process stopped while this call ran: its outcome is unknown; it was not repeated";
 
 impl Draft<'_> {
-    /// A model call is made again, under a new step: what it said before is not its answer. A tool that is safe to
-    /// repeat runs again under its own step; any other ends with an unknown outcome. A backend takes up its session. What waits
-    /// goes on waiting.
+    /// A model call is repeated under a new step: its earlier text is not its answer. A tool that is safe to repeat runs again under its own step;
+    /// any other ends with an unknown outcome. An external agent resumes its session. Waits continue.
     ///
-    /// That the turn goes on is recorded before anything of it is started: the record marks that this process is at work on
-    /// it, so one that dies before it did anything counts too.
+    /// The resume is recorded before anything starts: the record marks that this process executes the turn, so a process that crashes before it did
+    /// anything counts too.
     pub(super) fn recover(&mut self) {
         let Some(turn) = self.turn() else { return };
         let (turn_id, attempt) = (turn.id, turn.resumes.saturating_add(1));
         let is_waiting = turn.is_waiting();
         self.turn_id = Some(turn_id);
-        self.record(TurnResumedData { turn_id, attempt });
+        let extended_ms = self.extension();
+        self.record(TurnResumedData {
+            turn_id,
+            attempt,
+            extended_ms,
+        });
         if is_waiting {
             return;
         }
@@ -69,7 +73,19 @@ impl Draft<'_> {
         }
     }
 
-    /// Leaves the turn to another process. One that waits needs no such record: nobody is at work on it.
+    /// Returns by how much open waits are extended, because users could not answer while no daemon ran. The end of the last process is not recorded,
+    /// so the time since the turn's newest record is added, which is never too short.
+    fn extension(&self) -> Option<u64> {
+        let turn = self.turn()?;
+        let mut deadlines = turn
+            .calls()
+            .iter()
+            .filter_map(|call| call.state.expires_at());
+        let away = millis(turn.recorded_at, self.now());
+        (deadlines.next().is_some() && away > 0).then_some(away)
+    }
+
+    /// Releases the turn to another process. A parked turn needs no such record, because no process is executing it.
     pub(super) fn release(&mut self) {
         let Some(turn) = self.turn() else { return };
         if turn.is_released || turn.is_waiting() {
@@ -97,7 +113,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Ends a turn of an earlier life that cannot go on.
+    /// Ends a turn of a previous process that cannot resume.
     fn give_up(&mut self, failure: &Failure) {
         self.turn_id = self.turn().map(|turn| turn.id);
         self.close_lost_calls();

@@ -7,8 +7,8 @@ use crate::decision::Rejected;
 use crate::draft::Draft;
 
 impl Draft<'_> {
-    /// The journal only grows, so going back is a record too. Only while nothing runs or waits: it would go on from a
-    /// conversation that is no more.
+    /// The journal is append-only, so a rewind is a record too. It requires an idle thread: running steps would continue a conversation that was
+    /// dropped.
     pub(super) fn rewind(&mut self, turn_id: TurnId) -> Result<(), Rejected> {
         let running = self.turn().map(|turn| turn.id);
         let waiting = self.thread.queue.front().map(|next| next.turn_id);

@@ -1,4 +1,4 @@
-//! A thread, what was done to it, and what came of it in short words.
+//! A thread, the inputs it received, and a short description of the results.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 use windlass_turn::{
-    Answer, Command, Decision, Failure, Input, Moment, OnBusy, Phase, QueueEdit, Rejected,
-    Remember, RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+    Answer, Command, Decision, DecisionContext, Failure, Input, OnBusy, Phase, QueueEdit, Rejected,
+    Remember, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText, Wait, derive,
 };
 
 /// Something that happens to a thread. Calls are named by the provider's id; `#id` names the step of that call.
@@ -25,14 +25,16 @@ pub(crate) enum Step {
     Say(&'static str),
     SayIf(&'static str, OnBusy),
     Steer(&'static str),
-    /// Somebody wants the history shorter; the model answers with the summary.
+    /// A client requests a compaction; the model answers with the summary.
     Compact,
     Begin,
     BeginFails,
     /// The model answers with a text and calls, each an id and a tool.
     Model(&'static str, &'static [(&'static str, &'static str)]),
-    /// The model asks for a call that cannot be carried out.
+    /// The model asks for a call that cannot run.
     ModelRefused(&'static str, &'static str),
+    /// The model answers with a text that does not match the turn's schema.
+    Mismatch(&'static str),
     /// Streamed text goes into the journal.
     Streams(&'static str),
     Thinks(&'static str),
@@ -41,15 +43,15 @@ pub(crate) enum Step {
     /// A call turns out to need an account, or an answer.
     Connects(&'static str),
     Asks(&'static str),
-    /// Somebody outside answers calls, each an id and a value.
+    /// An external client returns the results of calls, each an ID and a value.
     Results(&'static [(&'static str, i64)]),
     Allow(&'static str),
-    /// Somebody allows a call and all that come later in the turn.
+    /// The user approves a call and all later ones of the turn.
     AllowRest(&'static str),
-    /// Somebody allows a call, and the same one for good.
+    /// The user approves a call for the project.
     AllowInProject(&'static str),
     Deny(&'static str),
-    /// Somebody answers the question of a call.
+    /// The user answers the question of a call.
     Replies(&'static str, &'static str),
     Interrupt,
     /// Stops the last input in the queue.
@@ -61,26 +63,28 @@ pub(crate) enum Step {
     /// Removes the nth queued input.
     RemoveQueued(usize),
     /// Text that is not in the journal yet, when the step after it comes.
-    Tail(&'static str),
+    UnflushedText(&'static str),
     Emit(&'static str),
     EmitForbidden(&'static str),
     /// Time passes, and the timer fires.
     After(u64),
-    /// Somebody says something that may take so many seconds.
+    /// A message whose turn has a timeout in seconds.
     SayWithin(&'static str, u64),
-    /// Somebody outside says that a call failed.
+    /// An external client reports that a call failed.
     ResultFails(&'static str),
     /// The model answers and used so many tokens.
     ModelUsing(&'static [(&'static str, &'static str)], u32),
     /// The model answers to a request in which the provider counted so many tokens.
     ModelRead(&'static [(&'static str, &'static str)], u32),
-    /// The process dies and another one goes on.
+    /// The process dies and another one resumes.
     Crash,
+    /// The process dies, and another one resumes after this many seconds.
+    Down(u64),
     /// The process stops in order.
     Release,
-    /// The process stops in order and another one goes on.
+    /// The process shuts down in order and another one resumes.
     Restart,
-    /// Somebody goes back to the end of the nth turn, from 0.
+    /// Rewinds to the end of the nth turn, from 0.
     Rewind(usize),
     ImportUser(&'static str),
     ImportAgent(&'static str, &'static [(&'static str, &'static str)]),
@@ -95,7 +99,7 @@ pub(crate) struct World {
     pub(crate) commits: usize,
     now: DateTime<Utc>,
     moments: u64,
-    tail: Option<Tail>,
+    tail: Option<UnflushedText>,
     models: Vec<ExecId>,
     calls: HashMap<String, ExecId>,
     names: HashMap<ExecId, String>,
@@ -138,7 +142,7 @@ pub(crate) fn check(plan: TurnPlan, given: &[Step], when: Step, then: &[&str]) {
     assert_eq!(world.play(when), then, "given {given:?}, when {when:?}");
 }
 
-/// Says what the conversation is after some steps.
+/// Checks the conversation after some steps.
 pub(crate) fn transcript(plan: TurnPlan, given: &[Step], then: &[&str]) {
     let world = World::after(plan, given);
     assert_eq!(world.transcript(), then, "given {given:?}");
@@ -172,10 +176,10 @@ impl World {
         world
     }
 
-    /// Plays a step and tells what came of it.
+    /// Plays a step and returns the result.
     pub(crate) fn play(&mut self, step: Step) -> Vec<String> {
-        if let Step::Tail(text) = step {
-            self.tail = Some(Tail {
+        if let Step::UnflushedText(text) = step {
+            self.tail = Some(UnflushedText {
                 text: text.to_owned(),
                 thinking: String::new(),
             });
@@ -188,10 +192,14 @@ impl World {
                 let released = self.play(Step::Release).into_iter();
                 return released.chain(self.play(Step::Crash)).collect();
             }
+            Step::Down(seconds) => {
+                self.now += Duration::from_secs(seconds);
+                return self.play(Step::Crash);
+            }
             Step::Crash => {
                 let id = self.thread.session_id();
                 let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
-                self.thread = folded.unwrap_or_else(|misfit| panic!("{misfit}"));
+                self.thread = folded.unwrap_or_else(|invalid| panic!("{invalid}"));
                 self.decide(Input::Recover)
             }
             step => {
@@ -207,31 +215,31 @@ impl World {
 
     pub(crate) fn decide(&mut self, input: Input) -> Result<Decision, Rejected> {
         let tail = self.tail.take();
-        self.at_a_moment(tail, |thread, moment| thread.decide(input, moment))
+        self.at_a_moment(tail, |thread, ctx| thread.decide(input, ctx))
     }
 
     fn chunk(&mut self, text: &str, thinking: &str) -> Result<Decision, Rejected> {
         let (text, thinking) = (text.to_owned(), thinking.to_owned());
         let exec_id = self.model();
-        self.at_a_moment(Some(Tail { text, thinking }), |thread, moment| {
-            thread.chunk(exec_id, moment)
+        self.at_a_moment(Some(UnflushedText { text, thinking }), |thread, ctx| {
+            thread.chunk(exec_id, ctx)
         })
     }
 
     fn at_a_moment<T>(
         &mut self,
-        tail: Option<Tail>,
-        f: impl FnOnce(&Thread, &Moment<'_>) -> T,
+        tail: Option<UnflushedText>,
+        f: impl FnOnce(&Thread, &DecisionContext<'_>) -> T,
     ) -> T {
         let uuid = self.fresh();
-        let moment = Moment {
+        let ctx = DecisionContext {
             now: self.now,
             uuid,
             plan: &self.plan,
             tail: tail.as_ref(),
             mask: None,
         };
-        f(&self.thread, &moment)
+        f(&self.thread, &ctx)
     }
 
     fn fresh(&mut self) -> Uuid {
@@ -294,9 +302,11 @@ impl World {
             Command::CallModel { .. } => "=> model".to_owned(),
             Command::Summarise { .. } => "=> summarise".to_owned(),
             Command::RunTool { .. } => format!("=> run {name}"),
-            Command::RunBackend {
-                session, prompt, ..
-            } => {
+            Command::RunBackend { session, .. } => {
+                let Some(run) = self.thread.turn().and_then(|turn| turn.run()) else {
+                    unreachable!("the command has a run")
+                };
+                let prompt = run.prompt;
                 let session = match session {
                     SessionChoice::New { .. } => "new".to_owned(),
                     SessionChoice::Resume { id } => format!("resume {id}"),
@@ -370,7 +380,7 @@ impl World {
         self.thread.history().iter().map(|m| line(m)).collect()
     }
 
-    /// What the model would read.
+    /// The context that the model would read.
     pub(crate) fn context(&self) -> Vec<String> {
         self.thread.context().iter().map(|m| line(m)).collect()
     }
@@ -407,6 +417,13 @@ impl World {
                 }
             }
             Step::Model(text, calls) => self.answer(text, calls, None),
+            Step::Mismatch(text) => {
+                let mut input = self.answer(text, &[], None);
+                if let Input::ModelFinished { answer, .. } = &mut input {
+                    answer.mismatch = vec!["/a: it is wrong".to_owned()];
+                }
+                input
+            }
             Step::ModelRefused(id, tool) => self.answer("", &[(id, tool)], Some("no such tool")),
             Step::ModelUsing(calls, tokens) => {
                 let mut input = self.answer("hello", calls, None);
@@ -536,7 +553,12 @@ impl World {
                 let message = Message::tool_result(id, Some(json!(1)), None);
                 self.import(MessageRole::ToolResult, message.content)
             }
-            Step::Streams(_) | Step::Thinks(_) | Step::Tail(_) | Step::Crash | Step::Restart => {
+            Step::Streams(_)
+            | Step::Thinks(_)
+            | Step::UnflushedText(_)
+            | Step::Crash
+            | Step::Down(_)
+            | Step::Restart => {
                 unreachable!("{step:?} is no input")
             }
         }
@@ -632,11 +654,11 @@ fn refusal(rejected: &Rejected) -> String {
         Rejected::NotEmittable(kind) => format!("! not emittable: {kind}"),
         Rejected::NotImportable(reason) => format!("! {reason}"),
         Rejected::Unusable(reason) => format!("! {reason}"),
-        Rejected::Misfit(misfit) => format!("! {misfit}"),
+        Rejected::InvalidEvent(invalid) => format!("! {invalid}"),
     }
 }
 
-/// A message in one line: who, what, the calls in brackets, the marks in parentheses.
+/// A message in one line: author, text, the calls in brackets, the marks in parentheses.
 fn line(message: &Message) -> String {
     let mut line = message.role.to_string();
     if let Some(text) = message.text() {

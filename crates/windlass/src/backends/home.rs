@@ -1,4 +1,4 @@
-//! Which home directory an agent of others has, and what of the user's it may change.
+//! Home directories of external agents, and which of the user's files an agent may change.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,19 +14,19 @@ use windlass_tools::SHARED_HOME_DIRECTORIES;
 use super::known;
 use crate::config::BackendKind;
 
-/// The home that belongs to threads without an owner.
+/// Name of the home directory for threads without an owner.
 const OPERATOR: &str = "operator";
 
-/// Which home directory an agent has.
+/// The home directory policy of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Home {
-    /// One below this directory for each owner of threads.
+    /// A separate home for each thread owner, below this directory.
     Own(PathBuf),
-    /// The user's, with the directory of its settings; links resolved.
+    /// The user's home and the agent's settings directory in it, with symlinks resolved.
     User { home: PathBuf, settings: PathBuf },
 }
 
-/// Why an agent has no home.
+/// Why no home directory is available to an agent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoHome {
     #[error(
@@ -40,7 +40,7 @@ pub(super) enum NoHome {
     Link { path: PathBuf },
 }
 
-/// Checks the directory that an entry names for its settings.
+/// Validates the settings directory of a configuration entry.
 pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
     let shown = settings.display();
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -59,12 +59,12 @@ pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
 }
 
 impl Home {
-    /// Returns the home of the agent in threads of an owner.
+    /// Returns the agent's home for threads of `owner`.
     pub(super) fn of(&self, owner: Option<&str>) -> Result<PathBuf, NoHome> {
         match (self, owner) {
             (Self::Own(homes), None) => Ok(homes.join(OPERATOR)),
             (Self::Own(homes), Some(owner)) => {
-                // A name can be anything, a directory cannot.
+                // An owner's name can contain any character, so the directory is named by its digest.
                 let digest = blake3::hash(owner.as_bytes()).to_hex();
                 Ok(homes.join(&digest[..32]))
             }
@@ -75,8 +75,8 @@ impl Home {
         }
     }
 
-    /// Makes the home, and returns what the agent may change of it and of the user's. The user's login is lent to the operator's threads
-    /// alone: whoever speaks to an agent can have it read all that it sees.
+    /// Creates the home and returns the paths that the agent may change. Only the operator's threads get the user's login: anyone who can prompt an
+    /// agent can make it read every file that it can see.
     pub(super) fn make(
         &self,
         owner: Option<&str>,
@@ -101,7 +101,7 @@ impl Home {
     }
 }
 
-/// Makes a directory, and returns where it really is.
+/// Creates a directory and returns its canonical path.
 fn make_directory(path: &Path) -> Result<PathBuf, NoHome> {
     let failed = |source| NoHome::Io {
         path: path.to_owned(),
@@ -113,7 +113,7 @@ fn make_directory(path: &Path) -> Result<PathBuf, NoHome> {
     path.canonicalize().map_err(failed)
 }
 
-/// Links the user's login into an agent's own home, and returns its file. One that the agent has there already stays.
+/// Links the user's login file into the agent's own home and returns the target. An existing login of the agent is not replaced.
 fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
     let known = known::of(kind)?;
     let (settings, name) = (known.settings, known.login);
@@ -122,7 +122,7 @@ fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
     if !is_file || file.canonicalize().ok()? != file {
         return None;
     }
-    // The agent may have put a link anywhere in its home.
+    // The agent may have created symlinks anywhere in its home.
     let look = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let home = openat(CWD, home, look, Mode::empty()).ok()?;
     match mkdirat(&home, settings, Mode::RWXU) {
@@ -135,7 +135,7 @@ fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
         let chosen = login_settings(&user.join(settings).join(choices));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let made = openat(&directory, choices, flags, Mode::RUSR | Mode::WUSR);
-        // Settings that the agent has already stay.
+        // Existing settings of the agent are not overwritten.
         if let (Some(chosen), Ok(made)) = (chosen, made) {
             let _ = fs::File::from(made).write_all(chosen.to_string().as_bytes());
         }
@@ -146,7 +146,7 @@ fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Reads from the user's settings by what Gemini logs in: it takes no login without that, and nothing else of them is lent.
+/// Reads the authentication type from the user's Gemini settings. Gemini ignores a login without it; no other setting is copied.
 fn login_settings(settings: &Path) -> Option<Value> {
     let settings: Value = serde_json::from_slice(&fs::read(settings).ok()?).ok()?;
     let chosen = settings.pointer("/security/auth/selectedType")?.as_str()?;
@@ -211,7 +211,7 @@ mod tests {
         let made = home.make(Some("a"), kind, Some(&user)).unwrap();
         assert_eq!(made.len(), 1, "{made:?}");
 
-        // What the agent has put there is not followed.
+        // A symlink that the agent created is not followed.
         let outside = at.join("outside");
         fs::create_dir(&outside).unwrap();
         fs::remove_dir_all(at.join("homes/operator/.claude")).unwrap();
@@ -219,7 +219,7 @@ mod tests {
         let made = home.make(None, kind, Some(&user)).unwrap();
         assert_eq!(made.len(), 1, "{made:?}");
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-        // Neither is a link in the user's home.
+        // A symlink in the user's home is not followed either.
         let settings = user.join(".codex");
         symlink(&outside, &settings).unwrap();
         let home = Home::User {

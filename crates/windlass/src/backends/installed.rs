@@ -1,4 +1,4 @@
-//! Whether an agent of others can be started at all, before a thread is made for it.
+//! Checks that an external agent can be started before a thread is created for it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::cli::printable;
 use crate::config::Config;
 use crate::model;
 
-/// Refuses an agent that nobody knows here, or whose program is not there.
+/// Returns an error if the agent is unknown or its program is missing.
 pub(crate) fn check_installed(name: &str, config: &Config) -> Result<()> {
     let apis = model::api_backends(config, |name| std::env::var(name).ok());
     if apis.contains_key(name) {
@@ -39,12 +39,12 @@ pub(crate) fn check_installed(name: &str, config: &Config) -> Result<()> {
             "the backend `{name}` is not installed: there is no program `{}`; install it, or name it by `command` in [backends.{name}] of the configuration",
             printable(program)
         ),
-        // What is missing in its entry is told by whoever makes it.
+        // An incomplete configuration entry is reported when the backend is created.
         _ => Ok(()),
     }
 }
 
-/// Tells whether a program is there, by its path or in `PATH`.
+/// Checks whether a program exists, by its path or in `PATH`.
 pub(crate) fn is_here(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_else(|| super::PATH.into());
     let is_path = program.components().count() > 1;

@@ -1,28 +1,28 @@
-//! The agents of others that everybody knows: how each is called, what starts it, and where it keeps its settings and its login.
+//! The built-in external agents: their names, programs, settings directories and login files.
 
 use crate::config::BackendKind;
 
-/// What is known of an agent.
+/// Built-in defaults of an agent.
 pub(crate) struct Known {
-    /// What drives it. A backend of its name needs no entry.
+    /// The protocol or CLI that drives it. A backend named after its kind needs no configuration entry.
     pub(crate) kind: BackendKind,
-    /// The program, where an entry names none.
+    /// The program, unless the entry names one.
     pub(crate) program: &'static str,
-    /// The directory of its settings, below the home.
+    /// The settings directory, relative to the home.
     pub(super) settings: &'static str,
-    /// The variable that names another, if it has one.
+    /// The environment variable that overrides the settings directory, if there is one.
     pub(super) settings_variable: Option<&'static str>,
-    /// The file with its login, among its settings.
+    /// The login file, relative to the settings directory.
     pub(super) login: &'static str,
-    /// The file that says how it logs in, among its settings, and words in it by which the login is somewhere else.
+    /// The file with the authentication settings, relative to the settings directory, and the words in it that mean that the login is stored
+    /// elsewhere.
     pub(super) choices: (&'static str, &'static [&'static str]),
-    /// Variables with a key or a token.
+    /// Environment variables that contain an API key or a token.
     pub(super) keys: &'static [&'static str],
-    /// Variables by which it asks another provider, with a login of that one.
+    /// Environment variables that select another provider, which has its own login.
     pub(super) others: &'static [&'static str],
 }
 
-/// All of them.
 pub(crate) const KNOWN: [Known; 3] = [
     Known {
         kind: BackendKind::ClaudeCode,
@@ -63,7 +63,7 @@ pub(crate) const KNOWN: [Known; 3] = [
     },
 ];
 
-/// Returns what is known of a kind; nothing is of agents that only speak ACP.
+/// Returns the built-in defaults of a kind; `None` for generic ACP agents.
 pub(super) fn of(kind: BackendKind) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.kind == kind)
 }

@@ -1,5 +1,5 @@
-//! Whether an agent of others is logged in, as far as its files and its variables show. Nothing is asked of its provider, so a login
-//! that has run out counts as one.
+//! Detects from files and environment variables whether an external agent is logged in. The provider is not contacted, so an expired login counts as
+//! a login.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,11 @@ use super::known;
 use crate::config::BackendKind;
 use crate::own_file;
 
-/// Whether an agent is logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Login {
     Yes,
     No,
-    /// It may have its login where nobody else looks.
+    /// The login may be in a location that cannot be inspected, such as a keychain.
     Unknown,
 }
 
@@ -28,7 +27,7 @@ impl Login {
     }
 }
 
-/// Looks at what an agent has in its home, and at the variables that it is started with.
+/// Checks the files in the agent's home and the environment variables of its process.
 pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, String>) -> Login {
     let Some(known) = known::of(kind) else {
         return Login::Unknown;
@@ -48,12 +47,12 @@ pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, St
     let (settings, words) = known.choices;
     let settings = match own_file::read(&directory.join(settings)) {
         Ok(settings) => settings.map_or(String::new(), |file| file.text),
-        // It may say anything.
+        // The settings cannot be read, so the login may be stored elsewhere.
         Err(_) => return Login::Unknown,
     };
     let is_elsewhere = words.iter().any(|word| settings.contains(word))
         || known.others.iter().any(|other| value(other).is_some())
-        // There a login is in the keychain.
+        // On macOS, logins are in the keychain.
         || cfg!(target_os = "macos");
     match is_elsewhere {
         true => Login::Unknown,

@@ -1,10 +1,10 @@
-//! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
+//! The configured external agents: their drivers, sandboxes and process environments.
 
 mod home;
 mod installed;
 mod known;
 mod login;
-mod place;
+mod sandbox;
 mod start;
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use windlass_agents::{
-    AcpBackend, AcpSettings, ClaudeBackend, CodexBackend, CodexSettings, SessionSettings,
-};
 use windlass_core::backend::{Backend, BackendSpec};
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_external_agents::{
+    AcpSettings, AgentKind, CodexSettings, ExternalAgent, SessionSettings,
+};
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
@@ -25,34 +25,34 @@ use home::Home;
 pub(crate) use installed::{check_installed, is_here};
 pub(crate) use known::{KNOWN, Known};
 pub(crate) use login::Login;
-use place::BackendPlaces;
+use sandbox::BackendSandboxes;
 pub(crate) use start::Starts;
 
-/// How long an agent may be silent while it works, unless its entry says otherwise: longer than the longest pause between its tries.
+/// Default limit on an agent's silence during a turn. It is longer than the agent's longest pause between retries.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// Where programs are, where the daemon itself was not told.
+/// The search path of programs if the daemon has no `PATH`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An agent that can carry turns here.
+/// An external agent that can run turns.
 pub(crate) struct ConfiguredBackend {
     pub(crate) name: String,
     pub(crate) kind: BackendKind,
     pub(crate) backend: Arc<dyn Backend>,
     entry: BackendEntry,
-    places: Arc<BackendPlaces>,
+    sandboxes: Arc<BackendSandboxes>,
     path: String,
 }
 
-/// Where agents run and what they are kept from, for all of them.
+/// Settings shared by all agents: their environments and sandbox.
 pub(crate) struct Surroundings<'a> {
-    /// Where the daemon keeps its data; homes of agents are below it.
+    /// The data directory; the homes of agents are below it.
     pub(crate) data: &'a Path,
     pub(crate) environments: &'a Environments,
     pub(crate) shell: &'a ShellSettings,
 }
 
-/// Makes all agents: those that everybody knows, and those that the configuration names.
+/// Creates all agents: the built-in ones and those of the configuration.
 pub(crate) fn all(
     entries: &BTreeMap<String, BackendEntry>,
     around: &Surroundings<'_>,
@@ -74,7 +74,7 @@ pub(crate) fn all(
 
 impl ConfiguredBackend {
     fn new(name: &str, entry: BackendEntry, around: &Surroundings<'_>) -> Result<Self> {
-        // A home of its own is named after it.
+        // The agent's own home directory has this name.
         let is_good = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_good) {
             bail!(
@@ -94,48 +94,43 @@ impl ConfiguredBackend {
         let user = std::env::home_dir().filter(|home| home.is_absolute());
         let user = user.and_then(|home| home.canonicalize().ok());
         let home = home_of(name, kind, &entry, user.as_deref(), around.data)?;
-        let own = Arc::new(BackendPlaces {
+        let sandboxes = Arc::new(BackendSandboxes {
             environments: around.environments.clone(),
             shell: around.shell.clone(),
             home,
             kind,
             user,
         });
-        let (places, settings) = (Arc::clone(&own), SessionSettings::default());
-        let backend: Arc<dyn Backend> = match kind {
-            BackendKind::ClaudeCode => Arc::new(ClaudeBackend::new(name, places, settings)),
-            BackendKind::Codex => {
-                let codex = CodexSettings::default();
-                Arc::new(CodexBackend::new(name, places, settings, codex))
-            }
-            BackendKind::Gemini => {
-                let gemini = AcpSettings::gemini();
-                Arc::new(AcpBackend::new(name, places, settings, gemini))
-            }
+        let agent = match kind {
+            BackendKind::ClaudeCode => AgentKind::ClaudeCode,
+            BackendKind::Codex => AgentKind::Codex(CodexSettings::default()),
+            BackendKind::Gemini => AgentKind::Acp(AcpSettings::gemini()),
             BackendKind::Acp => {
                 let command = entry.command.clone().unwrap_or_default();
-                let acp = AcpSettings::new(command.display().to_string(), Vec::new());
-                Arc::new(AcpBackend::new(name, places, settings, acp))
+                let command = command.display().to_string();
+                AgentKind::Acp(AcpSettings::new(command, Vec::new()))
             }
         };
+        let settings = SessionSettings::default();
+        let backend = ExternalAgent::new(name, Arc::clone(&sandboxes) as _, settings, agent);
         Ok(Self {
             name: name.to_owned(),
             kind,
-            backend,
+            backend: Arc::new(backend),
             entry,
-            places: own,
+            sandboxes,
             path: std::env::var("PATH").unwrap_or_else(|_| PATH.to_owned()),
         })
     }
 
-    /// Tells whether it is logged in, as it would be started.
+    /// Detects whether the agent is logged in, given the process settings that it would be started with.
     pub(crate) fn login(&self, spec: &BackendSpec) -> Login {
         let home = spec.variables.get("HOME").map(PathBuf::from);
         login::of(self.kind, &home.unwrap_or_default(), &spec.variables)
     }
 
-    /// What it is started with in a directory, for threads of an owner. It gets the variables that its entry names, and none beside them
-    /// that it does not need.
+    /// Returns the process settings for an agent in `cwd`, for threads of an owner. The agent gets the variables of its entry and only those others
+    /// that it needs.
     pub(crate) fn spec(
         &self,
         cwd: PathBuf,
@@ -144,7 +139,7 @@ impl ConfiguredBackend {
     ) -> Result<BackendSpec> {
         let entry = &self.entry;
         let mut spec = BackendSpec::new(&self.name, cwd);
-        let home = self.places.home.of(owner.as_deref())?;
+        let home = self.sandboxes.home.of(owner.as_deref())?;
         spec.owner = owner;
         spec.command.clone_from(&entry.command);
         spec.arguments.clone_from(&entry.arguments);

@@ -1,4 +1,4 @@
-//! How an agent of others is started for a turn.
+//! Starts external agents for turns.
 
 use std::sync::Arc;
 
@@ -47,15 +47,15 @@ impl BackendHost for Starts {
         spec.model = request.model.or(spec.model);
         spec.approve_all = request.approve_all;
         let (environments, shell) = (self.environments.clone(), self.shell.clone());
-        // What it starts by the host has the same walls as itself.
-        let (places, same) = (Arc::clone(&self.backend.places), spec.clone());
+        // Processes that the agent starts through the host have the same sandbox as the agent.
+        let (sandboxes, same) = (Arc::clone(&self.backend.sandboxes), spec.clone());
         let host = TurnHostAccess::new(environments, shell, turn)
-            .with_walls(move |place| places.confine(place, &same));
+            .with_walls(move |sandbox| sandboxes.confine(sandbox, &same));
         spec.host = Some(Arc::new(host));
         Ok(spec)
     }
 
-    /// Keeps what is there before and after the agent's work: it changes files by itself.
+    /// Checkpoints files before and after the agent's work, because the agent changes them directly.
     async fn begin_work(&self, request: &BackendRequest) -> Result<Box<dyn Send + Sync>> {
         let turn = ChangingTurn {
             session_id: request.session_id,

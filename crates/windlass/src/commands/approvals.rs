@@ -1,18 +1,16 @@
-//! `windlass approvals`: calls that somebody allowed for good in a project.
+//! `windlass approvals`: stored approvals of a project.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
-use windlass_core::bounds::one_line;
-use windlass_server::{RememberedBook, RememberedCall};
+use windlass_server::{ProjectApprovals, RememberedCall};
 
 use crate::cli::note;
 use crate::data;
-use crate::inert_json::json_line;
+use crate::inert_json::write_value;
 
 /// Lists and forgets the calls that somebody allowed for good in a project. Turns that begin later know at once.
 #[derive(Args)]
@@ -24,11 +22,11 @@ pub(crate) struct RememberedApprovals {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Lists them, the oldest first.
     List,
     /// Forgets one: somebody is asked again.
@@ -39,12 +37,12 @@ enum Verb {
 }
 
 impl RememberedApprovals {
-    pub(crate) fn carry_out(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let directory = data::directory(self.data)?;
-        let book = RememberedBook::new(&directory);
+        let book = ProjectApprovals::new(&directory);
         let mut stdout = std::io::stdout().lock();
-        match self.word {
-            Verb::List => {
+        match self.subcommand {
+            Subcommand::List => {
                 let all = book.list()?;
                 if all.is_empty() && !self.json {
                     note(
@@ -52,20 +50,16 @@ impl RememberedApprovals {
                     );
                 }
                 for call in all {
-                    if self.json {
-                        writeln!(stdout, "{}", json_line(&shown(&call))?)?;
-                        continue;
-                    }
                     let allowed = call.allowed_at.format("%Y-%m-%d %H:%M");
                     let cwd = call.cwd.display();
                     let (id, tool, arguments) = (&call.id, &call.tool, &call.arguments);
                     let line = format!("{id}  {allowed}  {cwd}  {tool} {arguments}");
-                    writeln!(stdout, "{}", one_line(&line))?;
+                    write_value(&mut stdout, self.json, &shown(&call), &line)?;
                 }
             }
-            Verb::Forget { id } => {
+            Subcommand::Forget { id } => {
                 data::check(&directory)?;
-                // Where there is no directory, nothing is remembered in it, and none is made.
+                // If the directory does not exist, there are no stored approvals, and it is not created.
                 if !directory.is_dir() || !book.forget(&id)? {
                     bail!("nothing is remembered as {id}; `windlass approvals list` shows what is");
                 }

@@ -1,11 +1,11 @@
-//! `windlass automations`: tasks by a schedule.
+//! `windlass automations`: tasks that run on a schedule.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::operations::AutomationRunsQuery;
 use windlass_protocol::{
@@ -14,11 +14,11 @@ use windlass_protocol::{
 
 use crate::calls::by_id;
 use crate::cli::{FAILED, note, without_code};
-use crate::commands::working::{self, Working, refused};
+use crate::commands::job_args::{self, JobArgs, refused};
+use crate::connect::DaemonConnection;
 use crate::follow::once;
 use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
-use crate::reach::Link;
 use crate::terminal::Listing;
 
 const ADVICE: &str = "`windlass automations list` shows them";
@@ -44,11 +44,11 @@ pub(crate) struct Automations {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Makes an automation, and writes its id.
     Add(Box<Add>),
     /// Lists automations, the newest first.
@@ -110,7 +110,7 @@ struct Add {
     #[arg(long)]
     paused: bool,
     #[command(flatten)]
-    working: Working,
+    job: JobArgs,
     /// The directory to work in, in the workspace of the daemon that carries it out [default: the current one].
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -129,10 +129,10 @@ enum Missed {
 
 impl Add {
     fn wanted(&self, workspace: Option<&Path>) -> Result<CreateAutomation> {
-        let place = working::place(self.cwd.as_deref(), workspace)?;
+        let place = job_args::place(self.cwd.as_deref(), workspace)?;
         let automation = CreateAutomation {
             name: self.name.clone(),
-            prompt: working::prompt(&self.prompt)?,
+            prompt: job_args::prompt(&self.prompt)?,
             rrule: self.rule.clone(),
             cwds: vec![place],
             status: match self.paused {
@@ -145,30 +145,30 @@ impl Add {
                 Missed::Once => MissedRuns::Once,
                 Missed::All => MissedRuns::All,
             }),
-            max_attempts: self.working.attempts,
+            max_attempts: self.job.attempts,
             ..CreateAutomation::default()
         };
-        Ok(automation.with_policy(&self.working.policy()))
+        Ok(automation.with_policy(&self.job.policy()))
     }
 }
 
 impl Automations {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let is_add = matches!(self.word, Verb::Add(_));
-        let is_list = matches!(self.word, Verb::List);
-        if !is_add && working::is_empty(self.data.clone(), "automations", is_list)? {
+        let is_add = matches!(self.subcommand, Subcommand::Add(_));
+        let is_list = matches!(self.subcommand, Subcommand::List);
+        if !is_add && job_args::is_empty(self.data.clone(), "automations", is_list)? {
             note(NONE_YET);
             return Ok(ExitCode::SUCCESS);
         }
-        // What somebody is asked, or says on standard input, comes before others have to wait for the data.
-        let wanted = match &self.word {
-            Verb::Add(add) => Some(add.wanted(workspace.as_deref())?),
-            Verb::Delete { id, yes: false } => {
-                if !working::is_meant("automation", id)? {
+        // Confirmations and standard input come first: other commands cannot use the data directory while it is open.
+        let wanted = match &self.subcommand {
+            Subcommand::Add(add) => Some(add.wanted(workspace.as_deref())?),
+            Subcommand::Delete { id, yes: false } => {
+                if !job_args::is_meant("automation", id)? {
                     return Ok(ExitCode::from(FAILED));
                 }
                 None
@@ -177,23 +177,24 @@ impl Automations {
         };
         let place = wanted.as_ref().and_then(|wanted| wanted.cwds.first());
         let workspace = workspace.or_else(|| place.map(PathBuf::from));
-        let link = working::link(self.data.clone(), workspace, config).await?;
-        let done = self.on(&link, wanted).await;
-        link.leave().await;
+        let daemon = job_args::connect(self.data.clone(), workspace, config).await?;
+        let done = self.on(&daemon, wanted).await;
+        daemon.leave().await;
         done.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn on(self, link: &Link, wanted: Option<CreateAutomation>) -> Result<()> {
-        let (api, is_json) = (link.api(), self.json);
+    async fn on(self, daemon: &DaemonConnection, wanted: Option<CreateAutomation>) -> Result<()> {
+        let (api, is_json) = (daemon.api(), self.json);
         let mut out = io::stdout();
-        match self.word {
-            Verb::Add(_) => {
+        match self.subcommand {
+            Subcommand::Add(_) => {
                 let body = wanted.unwrap_or_default();
                 let place = body.cwds.first().cloned().unwrap_or_default();
                 let call = Call::new((), body);
-                let made = match once(link, call, |api, call| api.create_automation(call)).await? {
+                let made = match once(daemon, call, |api, call| api.create_automation(call)).await?
+                {
                     Ok(made) => made,
-                    Err(error) => return Err(working::not_queued(link, &place, error).await),
+                    Err(error) => return Err(job_args::not_queued(daemon, &place, error).await),
                 };
                 match is_json {
                     true => writeln!(out, "{}", json_line(&made)?)?,
@@ -202,9 +203,9 @@ impl Automations {
                         tell_next(&made);
                     }
                 }
-                working::tell_if_unbegun(link, "its times come", &place).await;
+                job_args::tell_if_unbegun(daemon, "its times come", &place).await;
             }
-            Verb::List => {
+            Subcommand::List => {
                 let found = api.list_automations(Call::new((), ())).await;
                 let found = found.map_err(refused)?.entries;
                 match is_json {
@@ -216,8 +217,8 @@ impl Automations {
                     false => list(&found, &mut out)?,
                 }
             }
-            Verb::Show { id } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Show { id } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let found = api.get_automation(Call::new(path, ())).await;
                 let found = found.map_err(refused)?;
                 match is_json {
@@ -225,36 +226,36 @@ impl Automations {
                     false => show(&found, &mut out)?,
                 }
             }
-            Verb::Pause { id } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Pause { id } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let paused = api.pause_automation(Call::new(path, ())).await;
                 switched(&paused.map_err(refused)?, is_json, &mut out)?;
             }
-            Verb::Resume { id } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Resume { id } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let resumed = api.resume_automation(Call::new(path, ())).await;
                 switched(&resumed.map_err(refused)?, is_json, &mut out)?;
-                working::tell_if_unattended(link, "its times come").await;
+                job_args::tell_if_unattended(daemon, "its times come").await;
             }
-            Verb::Run { id } => {
-                let call = Call::new(by_id(&find(link, &id).await?), ());
-                let run = once(link, call, |api, call| api.run_automation(call)).await?;
+            Subcommand::Run { id } => {
+                let call = Call::new(by_id(&find(daemon, &id).await?), ());
+                let run = once(daemon, call, |api, call| api.run_automation(call)).await?;
                 let run = run.map_err(refused)?;
                 match (is_json, &run.task_id) {
                     (true, _) => writeln!(out, "{}", json_line(&run)?)?,
                     (false, Some(task)) => writeln!(out, "{task}")?,
                     (false, None) => writeln!(out, "{}", run.id)?,
                 }
-                working::tell_if_unattended(link, "the task is queued, and begins").await;
+                job_args::tell_if_unattended(daemon, "the task is queued, and begins").await;
             }
-            Verb::Delete { id, .. } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Delete { id, .. } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let deleted = api.delete_automation(Call::new(path, ())).await;
                 deleted.map_err(refused)?;
             }
-            Verb::Runs { id, limit } => {
+            Subcommand::Runs { id, limit } => {
                 let limit = Some(limit.into());
-                let call = Call::new(by_id(&find(link, &id).await?), ())
+                let call = Call::new(by_id(&find(daemon, &id).await?), ())
                     .with_query(AutomationRunsQuery { limit });
                 let runs = api.list_automation_runs(call).await;
                 let runs = runs.map_err(refused)?.entries;
@@ -272,31 +273,31 @@ impl Automations {
     }
 }
 
-/// Finds an automation by its id, or by the end of it.
-async fn find(link: &Link, id: &str) -> Result<String> {
-    if working::is_whole("auto_", id, ADVICE)? {
+/// Finds an automation by its ID or a suffix of the ID.
+async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> {
+    if job_args::is_whole("auto_", id, ADVICE)? {
         return Ok(id.to_owned());
     }
-    let found = link.api().list_automations(Call::new((), ())).await;
+    let found = daemon.api().list_automations(Call::new((), ())).await;
     let found = found.map_err(refused)?.entries;
     Ok(by_end("automation", id, found, |one| &one.id, ADVICE)?.id)
 }
 
-/// Shows an automation that was paused or resumed.
+/// Shows an automation after it was paused or resumed.
 fn switched(after: &AutomationRecord, is_json: bool, out: &mut impl Write) -> Result<()> {
     match is_json {
-        // The fields in the order of their names.
+        // Sorts the fields by name.
         true => writeln!(out, "{}", json_line(&serde_json::to_value(after)?)?)?,
         false => tell_next(after),
     }
     Ok(())
 }
 
-/// Says when an automation runs next.
+/// Reports when an automation runs next.
 fn tell_next(one: &AutomationRecord) {
     let id = short(&one.id);
     note(&match &one.next_run_at {
-        Some(next) => format!("{id} runs next at {} UTC", working::minute(next)),
+        Some(next) => format!("{id} runs next at {} UTC", job_args::minute(next)),
         None => format!("{id} is paused; `windlass automations resume {id}` lets it run"),
     });
 }
@@ -325,7 +326,7 @@ fn list(all: &[AutomationRecord], out: &mut impl Write) -> Result<()> {
         line("ID", "STATUS", "NEXT (UTC)", "NAME", "RULE")
     )?;
     for one in all {
-        let next = one.next_run_at.as_deref().map(working::minute);
+        let next = one.next_run_at.as_deref().map(job_args::minute);
         let line = line(
             &one_line(short(&one.id)),
             status(one.status),
@@ -353,10 +354,10 @@ fn show(one: &AutomationRecord, out: &mut impl Write) -> Result<()> {
         writeln!(out, "with        {}", one_line(by))?;
     }
     if let Some(last) = &one.last_run_at {
-        writeln!(out, "last        {} UTC", working::minute(last))?;
+        writeln!(out, "last        {} UTC", job_args::minute(last))?;
     }
     if let Some(next) = &one.next_run_at {
-        writeln!(out, "next        {} UTC", working::minute(next))?;
+        writeln!(out, "next        {} UTC", job_args::minute(next))?;
     }
     writeln!(out, "\n> {}", lines(&one.prompt))?;
     Ok(())
@@ -383,8 +384,8 @@ fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
             None => "-".to_owned(),
         };
         let line = line(
-            &working::minute(&run.scheduled_for),
-            &working::status_of(run.status, run.held.as_ref(), run.unapproved_calls),
+            &job_args::minute(&run.scheduled_for),
+            &job_args::status_of(run.status, run.held.as_ref(), run.unapproved_calls),
             &id(&run.task_id),
             &id(&run.thread_id),
             &one_line(without_code(run.error.as_deref().unwrap_or_default())),

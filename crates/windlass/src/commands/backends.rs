@@ -1,11 +1,11 @@
-//! `windlass backends`: which agents of others can carry turns here.
+//! `windlass backends`: the agents that can run turns.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
 use windlass_core::bounds::one_line;
 
@@ -30,11 +30,11 @@ pub(crate) struct Backends {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Lists all that are known or configured, without starting any.
     List,
     /// Starts each and asks for its version, and looks whether it is logged in; ends with status 1 if one does not answer.
@@ -45,7 +45,7 @@ enum Verb {
 }
 
 impl Backends {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         named_config: Option<&Path>,
@@ -60,8 +60,8 @@ impl Backends {
             shell: &shell,
         };
         let all = backends::all(&config.backends, &around)?;
-        match self.word {
-            Verb::List => {
+        match self.subcommand {
+            Subcommand::List => {
                 for backend in &all {
                     show(backend, None, self.json)?;
                 }
@@ -71,7 +71,7 @@ impl Backends {
                 }
                 Ok(ExitCode::SUCCESS)
             }
-            Verb::Check { names } => {
+            Subcommand::Check { names } => {
                 let unknown = names
                     .iter()
                     .find(|name| all.iter().all(|it| it.name != **name));
@@ -100,7 +100,7 @@ impl Backends {
     }
 }
 
-/// Shows a backend that is the daemon's own loop with a model.
+/// Shows an API backend, which runs turns in the daemon's own loop.
 fn show_api(name: &str, model: &str, is_json: bool) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match is_json {

@@ -1,4 +1,4 @@
-//! `windlass chat`: a thread, line by line.
+//! `windlass chat`: an interactive thread on the terminal.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, IsTerminal};
@@ -15,16 +15,17 @@ use windlass_protocol::{Call, CreateThread, ForkThread, PatchThread, StartTurn, 
 
 use crate::calls::{self, by_id};
 use crate::cli::{note, words};
+use crate::commands::attachments::Attachments;
 use crate::commands::run;
-use crate::commands::talking::Talking;
+use crate::commands::thread_args::ThreadArgs;
 use crate::commands::threads::{archive, tell_restored};
+use crate::connect::{DaemonConnection, explained};
 use crate::ids::short;
 use crate::private_file;
-use crate::reach::{Link, explained};
-use crate::talk::{self, Approvals, Ended, Talk};
 use crate::terminal::{self, Colour, Screen, TypedAhead};
+use crate::thread_session::{self, Approvals, Ended, ThreadSession};
 
-/// How many lines the history keeps.
+/// Maximum number of lines in the history file.
 const KEPT_LINES: usize = 1000;
 const HELP: &str = "\
 /help          this text
@@ -47,108 +48,115 @@ Examples:
 Lines that begin with a slash are commands; /help lists them.")]
 pub(crate) struct Chat {
     #[command(flatten)]
-    talking: Talking,
+    thread_args: ThreadArgs,
+    #[command(flatten)]
+    attachments: Attachments,
 }
 
-/// What a line asks for.
+/// A parsed line of input.
 enum Said {
     Text(String),
     Command(String, String),
-    /// Nobody says anything any more.
+    /// End of input.
     Leave,
 }
 
 impl Chat {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let cwd = self.talking.cwd(workspace)?;
-        let link = self.talking.link(&cwd, config).await?;
-        let talked = self.talk(&link, &cwd).await;
-        link.leave().await;
+        let cwd = self.thread_args.cwd(workspace)?;
+        let daemon = self.thread_args.connect(&cwd, config).await?;
+        let talked = self.session(&daemon, &cwd).await;
+        daemon.leave().await;
         talked.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn talk(&self, link: &Arc<Link>, cwd: &Path) -> Result<()> {
-        let mut room = Room {
-            link: Arc::clone(link),
+    async fn session(&self, daemon: &Arc<DaemonConnection>, cwd: &Path) -> Result<()> {
+        let mut chat = ChatLoop {
+            daemon: Arc::clone(daemon),
             cwd: cwd.to_owned(),
-            new_thread: self.talking.new_thread(),
-            of_turns: self.talking.turn_options(),
-            approvals: Approvals::here(self.talking.yes),
+            new_thread: self.thread_args.new_thread(),
+            of_turns: StartTurn {
+                input: self.attachments.read()?,
+                ..self.thread_args.turn_options()
+            },
+            approvals: Approvals::here(self.thread_args.yes),
             ahead: Lines::ahead(),
-            talk: None,
+            session: None,
         };
-        if let Some(id) = self.talking.earlier(link, cwd).await? {
-            room.resume(&id).await?;
+        if let Some(id) = self.thread_args.earlier(daemon, cwd).await? {
+            chat.resume(&id).await?;
         }
-        let mut lines = Lines::open(&self.talking.data()?);
+        let mut lines = Lines::open(&self.thread_args.data()?);
         loop {
             match lines.next().await? {
                 Said::Leave => break,
-                Said::Text(text) => room.say(&text).await?,
+                Said::Text(text) => chat.say(&text).await?,
                 Said::Command(name, _) if matches!(name.as_str(), "quit" | "exit" | "q") => break,
                 Said::Command(name, rest) => {
-                    // A command that does not work is no reason to leave.
-                    if let Err(error) = room.command(&name, rest.trim()).await {
+                    // A failed command does not end the chat.
+                    if let Err(error) = chat.command(&name, rest.trim()).await {
                         note(&format!("error: {}", words(&error)));
                     }
                 }
             }
         }
-        if let Some(talk) = &room.talk {
-            let id = short(&talk.thread.id);
+        if let Some(session) = &chat.session {
+            let id = short(&session.thread.id);
             note(&format!("go on with: windlass chat --resume {id}"));
         }
         Ok(())
     }
 }
 
-/// Where somebody talks.
-struct Room {
-    link: Arc<Link>,
+/// The state of the chat loop.
+struct ChatLoop {
+    daemon: Arc<DaemonConnection>,
     cwd: PathBuf,
-    /// The request for a new thread.
+    /// The request that creates new threads.
     new_thread: CreateThread,
-    /// The options of turns of the earlier thread that was named.
+    /// Options for turns of the earlier thread that the command line names.
     of_turns: StartTurn,
     approvals: Approvals,
-    /// Who reads what is typed while a turn runs.
+    /// How input that is typed during a turn is read.
     ahead: TypedAhead,
-    talk: Option<Talk>,
+    session: Option<ThreadSession>,
 }
 
-impl Room {
+impl ChatLoop {
     async fn resume(&mut self, id: &str) -> Result<()> {
-        let talk = Talk::resume(&self.link, id, self.approvals).await?;
+        let session = ThreadSession::resume(&self.daemon, id, self.approvals).await?;
         let mut screen = Screen::new(false);
-        talk.tell_allowed(&mut screen)?;
-        if let Some(open) = talk.left_open().await? {
+        session.tell_allowed(&mut screen)?;
+        if let Some(open) = session.left_open().await? {
             tell_end(&open.watched(&mut screen, self.ahead).await?, &mut screen)?;
         }
-        note(&format!("thread {}", short(&talk.thread.id)));
-        self.talk = Some(talk);
+        note(&format!("thread {}", short(&session.thread.id)));
+        self.session = Some(session);
         Ok(())
     }
 
-    async fn begin(&self) -> Result<Talk> {
+    async fn begin(&self) -> Result<ThreadSession> {
         let request = self.new_thread.clone();
-        Talk::begin(&self.link, &self.cwd, request, self.approvals).await
+        ThreadSession::begin(&self.daemon, &self.cwd, request, self.approvals).await
     }
 
     async fn say(&mut self, text: &str) -> Result<()> {
-        self.link.is_there().await?;
-        let mut talk = match self.talk.take() {
-            Some(talk) => talk,
+        self.daemon.is_there().await?;
+        let mut session = match self.session.take() {
+            Some(session) => session,
             None => self.begin().await?,
         };
-        talk.approvals = self.approvals;
-        talk.of_turns.clone_from(&self.of_turns);
+        session.approvals = self.approvals;
+        session.of_turns.clone_from(&self.of_turns);
+        // Files come with the first prompt alone.
+        self.of_turns.input = None;
         let mut screen = Screen::new(false);
-        let said = watched(&talk, text, &mut screen, self.ahead).await;
-        self.talk = Some(talk);
+        let said = watched(&session, text, &mut screen, self.ahead).await;
+        self.session = Some(session);
         match said {
             Ok(ended) => tell_end(&ended, &mut screen),
             Err(error) => {
@@ -161,19 +169,19 @@ impl Room {
 
     async fn command(&mut self, name: &str, rest: &str) -> Result<()> {
         if matches!(name, "resume" | "btw" | "undo" | "model") {
-            self.link.is_there().await?;
+            self.daemon.is_there().await?;
         }
         match name {
             "help" | "?" => note(HELP),
             "new" => {
-                self.talk = None;
+                self.session = None;
                 self.of_turns = StartTurn::default();
                 if !rest.is_empty() {
                     self.say(rest).await?;
                 }
             }
             "resume" => {
-                let id = talk::find(&self.link, rest).await?;
+                let id = thread_session::find(&self.daemon, rest).await?;
                 self.of_turns = StartTurn::default();
                 self.resume(&id).await?;
             }
@@ -191,22 +199,27 @@ impl Room {
         Ok(())
     }
 
-    /// Asks in a fork, so that the thread stays as it is.
+    /// Asks in a fork, so that the thread itself does not change.
     async fn aside(&mut self, text: &str) -> Result<()> {
         anyhow::ensure!(!text.is_empty(), "say what to ask: /btw TEXT");
-        let mut aside = match &self.talk {
-            Some(talk) => {
-                let call = Call::new(by_id(&talk.thread.id), ForkThread::default());
-                let fork = self.link.api().fork_thread(call).await.map_err(explained)?;
-                Talk::resume(&self.link, &fork.id, self.approvals).await?
+        let mut aside = match &self.session {
+            Some(session) => {
+                let call = Call::new(by_id(&session.thread.id), ForkThread::default());
+                let fork = self
+                    .daemon
+                    .api()
+                    .fork_thread(call)
+                    .await
+                    .map_err(explained)?;
+                ThreadSession::resume(&self.daemon, &fork.id, self.approvals).await?
             }
             None => self.begin().await?,
         };
         aside.of_turns.clone_from(&self.of_turns);
         let mut screen = Screen::new(false);
         let said = watched(&aside, text, &mut screen, self.ahead).await;
-        // Whatever came of it, nobody goes on with it.
-        let archived = calls::archive(&*self.link.api(), &aside.thread.id).await;
+        // The fork is archived, whether the turn succeeded or not.
+        let archived = calls::archive(&*self.daemon.api(), &aside.thread.id).await;
         tell_end(&said?, &mut screen)?;
         archived.map_err(explained)?;
         Ok(())
@@ -217,38 +230,44 @@ impl Room {
             matches!(rest, "" | "files"),
             "it is `/undo` or `/undo files`"
         );
-        let talk = self
-            .talk
+        let session = self
+            .session
             .as_ref()
             .context("there is nothing to take back yet")?;
         let request = UndoThread {
             files: rest == "files",
             ..UndoThread::default()
         };
-        let call = Call::new(by_id(&talk.thread.id), request);
-        let undone = self.link.api().undo_thread(call).await.map_err(explained)?;
-        archive(&self.link, &talk.thread.id).await;
+        let call = Call::new(by_id(&session.thread.id), request);
+        let undone = self
+            .daemon
+            .api()
+            .undo_thread(call)
+            .await
+            .map_err(explained)?;
+        archive(&self.daemon, &session.thread.id).await;
         note(&format!("taken back: {}", undone.original_user_text));
         match &undone.files {
             Some(files) => tell_restored(files),
             None => note(&format!(
                 "files stay as they are; `windlass threads rewind {} --files` brings them back",
-                short(&talk.thread.id)
+                short(&session.thread.id)
             )),
         }
-        self.talk = Some(Talk::resume(&self.link, &undone.thread.id, self.approvals).await?);
+        self.session =
+            Some(ThreadSession::resume(&self.daemon, &undone.thread.id, self.approvals).await?);
         Ok(())
     }
 
     async fn model(&mut self, name: &str) -> Result<()> {
         anyhow::ensure!(!name.is_empty(), "say which: /model provider/model");
-        self.link.check_model(name).await?;
-        if let Some(talk) = &self.talk {
+        self.daemon.check_model(name).await?;
+        if let Some(session) = &self.session {
             let change = PatchThread {
                 model: Some(name.to_owned()),
                 ..PatchThread::default()
             };
-            let changed = calls::patch(&*self.link.api(), &talk.thread.id, change).await;
+            let changed = calls::patch(&*self.daemon.api(), &session.thread.id, change).await;
             changed.map_err(explained)?;
         }
         self.new_thread.model = Some(name.to_owned());
@@ -258,9 +277,14 @@ impl Room {
     }
 }
 
-/// Says something, and watches the turn to its end.
-async fn watched(talk: &Talk, text: &str, screen: &mut Screen, ahead: TypedAhead) -> Result<Ended> {
-    talk.say(text).await?.watched(screen, ahead).await
+/// Starts a turn with `text` and shows it until it ends.
+async fn watched(
+    session: &ThreadSession,
+    text: &str,
+    screen: &mut Screen,
+    ahead: TypedAhead,
+) -> Result<Ended> {
+    session.say(text).await?.watched(screen, ahead).await
 }
 
 fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
@@ -280,18 +304,18 @@ fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
     Ok(())
 }
 
-/// Where lines come from: an editor on a terminal, else standard input as it is.
+/// The source of input lines: a line editor on a terminal, else plain standard input.
 enum Lines {
     Editor {
         editor: Option<Box<Reedline>>,
-        /// Hears when the terminal goes away: an editor would wait for ever for its keys.
+        /// Notified when the terminal goes away, because the editor would wait for a key forever.
         gone: Arc<Notify>,
     },
     Plain,
 }
 
 impl Lines {
-    /// Says what is read at the next prompt: keys of an editor, where there is a terminal for one.
+    /// Returns how input typed during a turn is read: as keys if the next prompt uses the line editor, else as lines.
     fn ahead() -> TypedAhead {
         match io::stdin().is_terminal() && io::stdout().is_terminal() {
             true => TypedAhead::Keys,
@@ -306,7 +330,7 @@ impl Lines {
         let editor = Reedline::create();
         let editor = match history(data) {
             Ok(history) => editor.with_history(Box::new(history)),
-            // It is a comfort, and no reason not to talk.
+            // The history is optional; the chat works without it.
             Err(_) => editor,
         };
         note("Say something; /help lists commands, Ctrl-D leaves.");
@@ -350,18 +374,18 @@ impl Lines {
     }
 }
 
-/// Lets an editor read a line, in a thread that nobody waits for when the terminal is gone.
+/// Reads a line with the editor, in a detached thread: the process can exit while the editor blocks on a terminal that is gone.
 async fn edited(mut editor: Box<Reedline>) -> Result<(Box<Reedline>, io::Result<Signal>)> {
     let (tell, told) = oneshot::channel();
     std::thread::spawn(move || {
         let read = editor.read_line(&Mark);
-        // Whoever asked may have left.
+        // The receiver may be dropped already.
         let _ = tell.send((editor, read));
     });
     told.await.context("the editor is gone")
 }
 
-/// Opens what was said before, in a file that only its owner can read.
+/// Opens the history, in a file that only its owner can read.
 fn history(data: &Path) -> Result<FileBackedHistory> {
     let file = data.join("chat_history");
     private_file::prepare(&file)?;
@@ -374,7 +398,7 @@ fn plain_line() -> io::Result<Option<String>> {
     Ok((count > 0).then_some(line))
 }
 
-/// What stands before a line.
+/// The prompt in front of an input line.
 struct Mark;
 
 impl Prompt for Mark {

@@ -1,4 +1,4 @@
-//! `windlass demo`: a kill in the middle of a tool, and what follows.
+//! `windlass demo`: kills the agent in the middle of a tool call and shows the recovery.
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -17,9 +17,9 @@ use crate::demonstration::{COUNTED, SLOW_PROMPT};
 use crate::sandbox;
 use crate::terminal::{AsItWas, Colour, Style};
 
-/// How far the count comes before the kill.
+/// The agent is killed when the count reaches this number.
 const KILLED_AT: usize = 4;
-/// How long it may take to come there.
+/// Time limit for the count to reach it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kills an agent in the middle of a tool, lets it go on, and says what that proves. It needs no model and no network.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Demo {}
 
 impl Demo {
-    pub(crate) fn carry_out(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         if !sandbox::ways(Sandbox::Auto)
             .iter()
             .any(|way| way.works_here())
@@ -83,21 +83,21 @@ impl Demo {
     }
 }
 
-/// A directory that is gone afterwards, with data of its own.
+/// A temporary directory with its own data, removed on drop.
 struct Place {
     directory: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Result<Self> {
-        // Not below `/tmp`, of which a sandbox has its own.
+        // Not below `/tmp`: a sandbox has a private one.
         let directory = tempfile::tempdir_in("/var/tmp").or_else(|_| tempfile::tempdir());
         let directory = directory.context("there is no place for the demonstration")?;
         std::fs::create_dir(directory.path().join("work"))?;
         Ok(Self { directory })
     }
 
-    /// Starts this program again, with the demonstration model and nothing of the user's.
+    /// Starts this program again, with the demonstration model and without the user's settings.
     fn agent(&self, arguments: &[&str]) -> Result<Child> {
         let program = std::env::current_exe().context("this program cannot find itself")?;
         let mut command = Command::new(program);
@@ -106,13 +106,13 @@ impl Place {
             .current_dir(self.directory.path().join("work"))
             .env("WINDLASS_DATA", self.directory.path().join("data"))
             .env("WINDLASS_MODEL", "demonstration")
-            // There is no configuration, so none bends what is shown.
+            // An empty configuration directory, so that no configuration affects the demonstration.
             .env("XDG_CONFIG_HOME", self.directory.path().join("config"))
             .env_remove(secrets_key::FILE_VARIABLE);
         command.spawn().context("the agent cannot be started")
     }
 
-    /// Waits until the count has come so far.
+    /// Waits until the counter reaches `count`.
     fn wait_for(&self, count: usize, child: &mut Child) -> Result<()> {
         let begun = Instant::now();
         while self.counted() < count {

@@ -1,4 +1,4 @@
-//! `windlass doctor`: what this machine can do, and what to do about the rest.
+//! `windlass doctor`: checks this machine and advises how to fix problems.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -14,9 +14,9 @@ use tokio::net::UnixStream;
 use windlass_core::bounds::one_line;
 use windlass_core::mcp::{DiscoveredTools, McpReach, McpScope};
 use windlass_core::typed_id::SessionId;
+use windlass_jobs::EXPENDABLE_RECORDS;
 use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
-use windlass_work::EXPENDABLE_RECORDS;
 
 use crate::backends::{KNOWN, Known, is_here};
 use crate::cli::{or_current, printable, words};
@@ -28,10 +28,10 @@ use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style, columns, folded};
 use crate::{daemon, data, sandbox, unknown_tools};
 
-/// How much room the data should have left.
+/// Recommended free space for the data, in bytes.
 const ROOM: u64 = 1024 * 1024 * 1024;
 
-/// How long all MCP servers together have to start and list their tools.
+/// Time limit for all MCP servers together to start and list their tools.
 const SERVERS_START: Duration = Duration::from_secs(30);
 
 /// Looks at this machine: sandbox, models, data, daemon, agents of others; and says what to do.
@@ -45,11 +45,11 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-/// How something stands.
+/// The status of a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Good,
-    /// Something works less well, or not yet.
+    /// A feature is degraded or not set up yet.
     Lacking,
     Bad,
 }
@@ -58,7 +58,7 @@ struct Finding {
     about: &'static str,
     standing: Standing,
     text: String,
-    /// What to do about it.
+    /// How to fix it.
     advice: Option<String>,
 }
 
@@ -79,9 +79,9 @@ impl Finding {
 }
 
 impl Doctor {
-    pub(crate) async fn carry_out(self, named_config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, named_config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone());
-        // Without a place for data nobody has trusted a file, so that only a named one is read.
+        // Without a data directory, there are no trusted files, so only a file named on the command line is read.
         let place = data.as_deref().unwrap_or(Path::new(""));
         let (config, mut configuration) = match data.is_ok() || named_config.is_some() {
             true => configuration(named_config, place),
@@ -123,16 +123,16 @@ impl Doctor {
     fn show(&self, findings: &[Finding]) -> io::Result<()> {
         let style = Style::of_stdout();
         let mut out = io::stdout().lock();
-        // A script that reads it gets whole lines.
+        // Output that is not a terminal is not wrapped, so that scripts can parse it by line.
         let room = match io::stdout().is_terminal() {
             true => columns().saturating_sub(17),
             false => usize::MAX,
         };
         for finding in findings {
-            let (word, colour) = match finding.standing {
-                Standing::Good => ("good", Colour::Good),
-                Standing::Lacking => ("lacking", Colour::Asked),
-                Standing::Bad => ("bad", Colour::Bad),
+            let (word, colour, unicode, plain) = match finding.standing {
+                Standing::Good => ("good", Colour::Good, "✓", "+"),
+                Standing::Lacking => ("lacking", Colour::Asked, "–", "-"),
+                Standing::Bad => ("bad", Colour::Bad, "✗", "x"),
             };
             if self.json {
                 let line = json!({
@@ -142,14 +142,7 @@ impl Doctor {
                 writeln!(out, "{}", json_line(&line)?)?;
                 continue;
             }
-            let mark = match (finding.standing, style.has_unicode) {
-                (Standing::Good, true) => "✓",
-                (Standing::Lacking, true) => "–",
-                (Standing::Bad, true) => "✗",
-                (Standing::Good, false) => "+",
-                (Standing::Lacking, false) => "-",
-                (Standing::Bad, false) => "x",
-            };
+            let mark = if style.has_unicode { unicode } else { plain };
             let mark = style.paint(colour, mark);
             let (about, text) = (finding.about, one_line(&finding.text));
             let mut about = Some(about);
@@ -183,7 +176,7 @@ fn no_configuration() -> Finding {
     Finding::new("configuration", Standing::Good, text)
 }
 
-/// Says so where the home directory is none: data, configuration and logins are looked for below it.
+/// Reports an unusable `HOME`: data, configuration and logins are located below it.
 fn home(set: Option<OsString>) -> Option<Finding> {
     let set = set.filter(|home| !home.is_empty()).map(PathBuf::from);
     let text = match &set {
@@ -222,7 +215,7 @@ fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
     }
 }
 
-/// Says what a daemon would refuse; of models only where they were not found to be wrong before.
+/// Reports settings that a daemon would reject. Model errors are included only if they were not reported before.
 fn refused(config: &Config, data: &Path, is_model_told: bool) -> Option<Finding> {
     let wanted = wanted_model();
     let check = |workspace: PathBuf| {
@@ -244,7 +237,7 @@ fn refused(config: &Config, data: &Path, is_model_told: bool) -> Option<Finding>
     Some(Finding::new("configuration", Standing::Bad, text).do_this(advice))
 }
 
-/// Reads what counts, and says from which files.
+/// Reads the effective configuration and returns it with the names of its files.
 fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<(Config, Vec<String>)> {
     let layers = config::layers(named, data)?;
     let files = layers.origins().filter_map(|origin| match origin {
@@ -254,7 +247,7 @@ fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<(Config, Vec<String
     Ok((layers.config()?, files.collect()))
 }
 
-/// Names the tools of the configuration that no tool is.
+/// Reports unknown tool names in the configuration.
 fn tools(config: &Config) -> impl Iterator<Item = Finding> {
     let told = unknown_tools::told(config).into_iter();
     told.map(|told| {
@@ -302,7 +295,7 @@ fn sandboxes(configured: config::Sandbox) -> Vec<Finding> {
     ways
 }
 
-/// Files and directories of a home that commands of many projects need, and that hold no keys as a rule.
+/// Files and directories of a home that commands often need and that usually contain no secrets.
 const OFTEN_OPENED: [&str; 6] = [
     ".gitconfig",
     ".cargo/registry",
@@ -312,7 +305,7 @@ const OFTEN_OPENED: [&str; 6] = [
     "go/pkg/mod",
 ];
 
-/// Says what commands see of the user's home.
+/// Reports which parts of the user's home are visible to commands.
 fn private_home(config: &Config, data: &Path) -> Option<Finding> {
     let home = sandbox::home(&config.shell, data).ok()??;
     let opened: Vec<_> = home.opened().map(|(path, _)| printable(path)).collect();
@@ -367,7 +360,7 @@ fn model_that_answers(config: &Config) -> Finding {
     }
 }
 
-/// Looks for agents of others by their programs; `windlass backends check` starts them.
+/// Looks for the programs of external agents; only `windlass backends check` starts them.
 fn backends() -> Vec<Finding> {
     let known = KNOWN.iter();
     let (here, gone): (Vec<_>, Vec<_>) = known.partition(|known| is_here(Path::new(known.program)));
@@ -412,7 +405,7 @@ async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
     }
     let found = match tokio::time::timeout(SERVERS_START, offered(config, data)).await {
         Ok(Ok(found)) => found,
-        // The finding about the configuration has the reason.
+        // The reason is in the finding about the configuration.
         Ok(Err(_)) => return Vec::new(),
         Err(_) => {
             let seconds = SERVERS_START.as_secs();

@@ -1,4 +1,4 @@
-//! `windlass replay`: whether a record follows from what was said, and what another model would have made of it.
+//! `windlass replay`: verifies that a recorded thread is reproducible, and compares it with the answers of another model.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use windlass_protocol::{Call, Mode, ReplayThread, ReplayedThread, StartTurn, Tur
 use crate::calls::{self, by_id};
 use crate::cli::{FAILED, INTERRUPTED, failed, note, or_current};
 use crate::commands::run::exit_code;
+use crate::connect::{DaemonConnection, DaemonTarget, Purpose, explained};
 use crate::data;
 use crate::ids::short;
 use crate::inert_json::json_line;
-use crate::reach::{Link, Purpose, Reach, explained};
-use crate::talk::{Approvals, Ended, Talk, find, find_turn};
 use crate::terminal::{Colour, Screen, TypedAhead, spent};
+use crate::thread_session::{Approvals, Ended, ThreadSession, find, find_turn};
 
 /// Decides again what is recorded of a thread, or asks another model.
 #[derive(Args)]
@@ -51,11 +51,11 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
-        let reach = Reach {
+    pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
+        let target = DaemonTarget {
             data: data::directory(self.data.clone())?,
             config: config.map(Path::to_owned),
-            // A provider that cannot be asked is found before anything is forked.
+            // An unusable provider is detected before the thread is forked.
             model: self
                 .what_if
                 .clone()
@@ -71,23 +71,23 @@ impl Replay {
             },
             backend: None,
         };
-        let link = Arc::new(Link::open(reach).await?);
+        let daemon = Arc::new(DaemonConnection::open(target).await?);
         let done = match &self.what_if {
-            None => self.decide_again(&link).await,
-            Some(model) => self.ask(model, &link).await,
+            None => self.decide_again(&daemon).await,
+            Some(model) => self.ask(model, &daemon).await,
         };
-        link.leave().await;
+        daemon.leave().await;
         done
     }
 
-    async fn decide_again(&self, link: &Link) -> Result<ExitCode> {
-        let id = find(link, &self.id).await?;
+    async fn decide_again(&self, daemon: &DaemonConnection) -> Result<ExitCode> {
+        let id = find(daemon, &self.id).await?;
         let mut request = ReplayThread::default();
         if let Some(turn) = &self.turn {
             let advice = "`windlass threads show` shows them with --json";
-            request.turn_id = Some(find_turn(link, &id, turn, advice).await?);
+            request.turn_id = Some(find_turn(daemon, &id, turn, advice).await?);
         }
-        let report = link
+        let report = daemon
             .api()
             .replay_thread(Call::new(by_id(&id), request))
             .await;
@@ -103,9 +103,9 @@ impl Replay {
         })
     }
 
-    async fn ask(&self, model: &str, link: &Arc<Link>) -> Result<ExitCode> {
-        let id = find(link, &self.id).await?;
-        let api = link.api();
+    async fn ask(&self, model: &str, daemon: &Arc<DaemonConnection>) -> Result<ExitCode> {
+        let id = find(daemon, &self.id).await?;
+        let api = daemon.api();
         let recorded = calls::newest_turns(&*api, &id, self.back).await;
         let recorded = recorded.map_err(explained)?;
         let before = recorded.turns.len().checked_sub(self.back as usize);
@@ -118,8 +118,9 @@ impl Replay {
         let made = api.undo_thread(Call::new(by_id(&id), request)).await;
         let made = made.map_err(explained)?;
 
-        let mut talk = Talk::resume(link, &made.thread.id, Approvals::here(false)).await?;
-        talk.of_turns = StartTurn {
+        let mut session =
+            ThreadSession::resume(daemon, &made.thread.id, Approvals::here(false)).await?;
+        session.of_turns = StartTurn {
             model: Some(model.to_owned()),
             // An approval of the recorded thread does not apply to another model in the same directory.
             auto_approve: Some(false),
@@ -127,10 +128,10 @@ impl Replay {
             ..StartTurn::default()
         };
         let mut screen = Screen::new(self.json);
-        let turn = talk.say(&made.original_user_text).await?;
+        let turn = session.say(&made.original_user_text).await?;
         let ended = match turn.watched(&mut screen, TypedAhead::Lines).await {
             Ok(ended) => ended,
-            // A turn was begun.
+            // The turn has started, so this is a failure and not a usage error.
             Err(error) => return Ok(failed(&error, FAILED)),
         };
         let Ended::Turn(turn) = ended else {
@@ -161,7 +162,7 @@ impl Replay {
     }
 }
 
-/// Says what a turn took, beside another one.
+/// Formats the status and usage of a turn for comparison with another one.
 fn line(what: &str, model: &str, turn: &Turn) -> String {
     let how = serde_json::to_value(turn.status).unwrap_or_default();
     let how = how.as_str().unwrap_or_default().to_owned();

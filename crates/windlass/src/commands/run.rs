@@ -1,4 +1,4 @@
-//! `windlass run`: one prompt, carried to its end before one's eyes.
+//! `windlass run`: runs one prompt to its end and shows the progress.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -6,16 +6,43 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use clap::Args;
-use windlass_protocol::{CreateThread, StartTurn, Status, Turn};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use windlass_core::llm_driver_registry::MAX_OUTPUT_SCHEMA_BYTES;
+use windlass_protocol::{CreateThread, InputPart, OnBusy, StartTurn, Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note, without_code};
-use crate::commands::talking::Talking;
+use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note, printable, without_code};
+use crate::commands::attachments::{Attachments, read_at_most};
+use crate::commands::thread_args::ThreadArgs;
+use crate::connect::DaemonConnection;
 use crate::ids::short;
 use crate::piped;
-use crate::reach::Link;
-use crate::talk::{Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen, TypedAhead};
+use crate::thread_session::{Approvals, Ended, ThreadSession};
+
+/// What happens to a prompt while a turn is open.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BusyPolicy {
+    /// The command fails.
+    Refuse,
+    /// The prompt waits for its own turn.
+    Queue,
+    /// The prompt joins the open turn.
+    Steer,
+    /// The open turn is interrupted.
+    Interrupt,
+}
+
+impl From<BusyPolicy> for OnBusy {
+    fn from(policy: BusyPolicy) -> Self {
+        match policy {
+            BusyPolicy::Refuse => Self::Refuse,
+            BusyPolicy::Queue => Self::Queue,
+            BusyPolicy::Steer => Self::Steer,
+            BusyPolicy::Interrupt => Self::Interrupt,
+        }
+    }
+}
 
 /// Gives an agent something to do, and shows what it does.
 #[derive(Args)]
@@ -25,6 +52,8 @@ Examples:
   git diff | windlass run --yes \"Review this change\"
   windlass run --backend claude-code \"Fix the failing test\"
   windlass run --continue \"Now the documentation\"
+  windlass run --image screenshot.png \"What is wrong here?\"
+  windlass run --output-schema city.json \"Which city is the largest of Norway?\" | jq -r .name
   windlass run --json \"List the files\" | jq -r .event
 
 The agent works in the current directory, with files and a shell, and asks before it changes something. Everything is recorded: a run that was \
@@ -34,13 +63,22 @@ pub(crate) struct Run {
     /// What to do. Piped input is appended to it; `-` is the input alone. It may be left out to go on with a turn that was left open.
     prompt: Option<String>,
     #[command(flatten)]
-    talking: Talking,
+    thread_args: ThreadArgs,
+    #[command(flatten)]
+    attachments: Attachments,
+    /// What happens to the prompt while the earlier thread has an open turn [default: the open turn is shown to its end first]. The
+    /// command then shows the turn that the prompt starts or joins.
+    #[arg(long, value_name = "POLICY")]
+    on_busy: Option<BusyPolicy>,
     /// Instructions for the agent; an earlier thread keeps its own.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["resume", "go_on"])]
     system: Option<String>,
     /// How much the model should think, such as low or high.
     #[arg(long)]
     effort: Option<String>,
+    /// The file with the JSON Schema that the answer must match. Only the answer's JSON value is then written to standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "backend")]
+    output_schema: Option<PathBuf>,
     /// Writes every event as a line of JSON instead of the answer's text.
     #[arg(long)]
     json: bool,
@@ -50,29 +88,35 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// What goes wrong before the turn is a wrong command line or configuration; what goes wrong in it has failed.
-    pub(crate) async fn carry_out(
+    /// Errors before the turn are usage errors; errors during the turn are failures.
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
         let prompt = self.prompt()?;
-        let cwd = self.talking.cwd(workspace)?;
-        let link = self.talking.link(&cwd, config).await?;
-        let ended = match self.on(&link, &cwd, prompt).await {
+        let schema = self.output_schema.as_deref().map(read_schema).transpose()?;
+        let parts = self.attachments.read()?;
+        ensure!(
+            prompt.is_some() || parts.is_none() && self.on_busy.is_none(),
+            "files and --on-busy need a prompt"
+        );
+        let cwd = self.thread_args.cwd(workspace)?;
+        let daemon = self.thread_args.connect(&cwd, config).await?;
+        let ended = match self.on(&daemon, &cwd, prompt, (schema, parts)).await {
             Ok(code) => code,
             Err(Stopped::Left) => {
-                link.leave_at_once().await;
+                daemon.leave_at_once().await;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(Stopped::Before(error)) => failed(&error, USAGE),
             Err(Stopped::In(error)) => failed(&error, FAILED),
         };
-        link.leave().await;
+        daemon.leave().await;
         Ok(ended)
     }
 
-    /// Returns the prompt of the command line with what is piped in after it; `None` to continue without one.
+    /// Returns the prompt of the command line followed by piped input; `None` to continue without a prompt.
     fn prompt(&self) -> Result<Option<String>> {
         let prompt = match self.prompt.as_deref() {
             Some("-") => piped::read()?,
@@ -82,7 +126,7 @@ impl Run {
             },
             None => match piped::input()? {
                 Some(input) => input,
-                None if self.talking.is_earlier() => return Ok(None),
+                None if self.thread_args.is_earlier() => return Ok(None),
                 None => {
                     bail!(
                         "say what to do: windlass run \"…\", or `-` to read it from standard input"
@@ -99,80 +143,102 @@ impl Run {
 
     async fn on(
         &self,
-        link: &Arc<Link>,
+        daemon: &Arc<DaemonConnection>,
         cwd: &Path,
         prompt: Option<String>,
+        (schema, parts): (Option<Value>, Option<Vec<InputPart>>),
     ) -> Result<ExitCode, Stopped> {
         let approvals = match self.prompt.as_deref() {
-            // Standard input is the prompt, so nobody can answer there.
-            Some("-") if !self.talking.yes => Approvals::Refuse,
-            _ => Approvals::here(self.talking.yes),
+            // Standard input is the prompt, so approvals cannot be read from it.
+            Some("-") if !self.thread_args.yes => Approvals::Refuse,
+            _ => Approvals::here(self.thread_args.yes),
         };
-        let mut screen = Screen::new(self.json);
-        let talk = self.talk(link, cwd, approvals).await;
-        let talk = talk.map_err(Stopped::Before)?;
-        if self.talking.is_earlier() && !self.json {
-            talk.tell_allowed(&mut screen)?;
+        let mut screen = match schema {
+            Some(_) => Screen::of_value(self.json),
+            None => Screen::new(self.json),
+        };
+        let session = self.session(daemon, cwd, approvals).await;
+        let mut session = session.map_err(Stopped::Before)?;
+        session.of_turns.output_schema = schema;
+        session.of_turns.input = parts;
+        session.of_turns.on_busy = self.on_busy.map(Into::into);
+        if self.thread_args.is_earlier() && !self.json {
+            session.tell_allowed(&mut screen)?;
         }
-        if self.talking.is_earlier()
-            && let Some(open) = talk.left_open().await.map_err(Stopped::Before)?
+        if self.thread_args.is_earlier()
+            && self.on_busy.is_none()
+            && let Some(open) = session.left_open().await.map_err(Stopped::Before)?
         {
             let ended = open
                 .watched(&mut screen, TypedAhead::Lines)
                 .await
                 .map_err(Stopped::In)?;
             if prompt.is_none() || matches!(ended, Ended::Left { .. }) {
-                return self.end(&talk, ended, &mut screen);
+                return self.end(&session, ended, &mut screen).await;
             }
             screen.rest()?;
         }
         let Some(prompt) = prompt else {
             let waits = anyhow!(
                 "the thread {} waits for you: say what to do next",
-                talk.thread.id
+                session.thread.id
             );
             return Err(Stopped::Before(waits));
         };
-        let turn = talk.say(&prompt).await.map_err(Stopped::Before)?;
+        let turn = session.say(&prompt).await.map_err(Stopped::Before)?;
         let ended = turn
             .watched(&mut screen, TypedAhead::Lines)
             .await
             .map_err(Stopped::In)?;
-        self.end(&talk, ended, &mut screen)
+        self.end(&session, ended, &mut screen).await
     }
 
-    async fn talk(&self, link: &Arc<Link>, cwd: &Path, approvals: Approvals) -> Result<Talk> {
-        if self.talking.is_earlier() {
-            let id = self.talking.earlier(link, cwd).await?;
+    async fn session(
+        &self,
+        daemon: &Arc<DaemonConnection>,
+        cwd: &Path,
+        approvals: Approvals,
+    ) -> Result<ThreadSession> {
+        if self.thread_args.is_earlier() {
+            let id = self.thread_args.earlier(daemon, cwd).await?;
             let id = id.context("there is no thread in this directory yet")?;
-            let mut talk = Talk::resume(link, &id, approvals).await?;
-            talk.of_turns = StartTurn {
+            let mut session = ThreadSession::resume(daemon, &id, approvals).await?;
+            session.of_turns = StartTurn {
                 reasoning_effort: self.effort.clone(),
-                ..self.talking.turn_options()
+                ..self.thread_args.turn_options()
             };
-            return Ok(talk);
+            return Ok(session);
         }
         let request = CreateThread {
             system_prompt: self.system.clone(),
             reasoning_effort: self.effort.clone(),
-            ..self.talking.new_thread()
+            ..self.thread_args.new_thread()
         };
-        Talk::begin(link, cwd, request, approvals).await
+        ThreadSession::begin(daemon, cwd, request, approvals).await
     }
 
-    /// Says how it ended and how to go on.
-    fn end(&self, talk: &Talk, ended: Ended, screen: &mut Screen) -> Result<ExitCode, Stopped> {
+    /// Reports the result and how to continue.
+    async fn end(
+        &self,
+        session: &ThreadSession,
+        ended: Ended,
+        screen: &mut Screen,
+    ) -> Result<ExitCode, Stopped> {
         let turn = match ended {
             Ended::Turn(turn) => turn,
             Ended::Left { is_interrupted } => {
-                note(&left(&talk.thread.id, is_interrupted));
+                note(&left(&session.thread.id, is_interrupted));
                 return Err(Stopped::Left);
             }
         };
+        if self.output_schema.is_some() {
+            let output = session.output(&turn.id).await.map_err(Stopped::In)?;
+            screen.show_value(output)?;
+        }
         screen.sum_up(&turn)?;
         let code = exit_code(&turn);
         if !self.json && !self.no_hint && io::stderr().is_terminal() {
-            let id = short(&talk.thread.id);
+            let id = short(&session.thread.id);
             let dots = screen.style().dots();
             let next = format!("thread {id}; go on with: windlass run --resume {id} \"{dots}\"");
             screen.tell(Colour::Dim, &next)?;
@@ -181,13 +247,20 @@ impl Run {
     }
 }
 
-/// How far a run came before something went wrong.
+/// Reads a JSON Schema. Whether it can be used is for the daemon to decide.
+fn read_schema(path: &Path) -> Result<Value> {
+    let shown = printable(path);
+    let text = read_at_most(path, MAX_OUTPUT_SCHEMA_BYTES as u64)?;
+    serde_json::from_slice(&text).with_context(|| format!("{shown} is not JSON"))
+}
+
+/// How far a run got before an error.
 enum Stopped {
-    /// No turn was begun.
+    /// No turn was started.
     Before(anyhow::Error),
-    /// In the turn.
+    /// The turn was started.
     In(anyhow::Error),
-    /// The person wanted to be away.
+    /// The user detached.
     Left,
 }
 
@@ -197,7 +270,7 @@ impl From<io::Error> for Stopped {
     }
 }
 
-/// Says how to go on with what somebody left: a turn that is interrupted does not.
+/// Explains how to return to a turn that the user left. An interrupted turn does not continue in the background.
 fn left(thread: &str, is_interrupted: bool) -> String {
     match is_interrupted {
         true => {
@@ -229,7 +302,7 @@ pub(crate) fn exit_code(turn: &Turn) -> ExitCode {
     }
 }
 
-/// Says what a person can do here about an error of this kind. What to do about the provider, the error says itself.
+/// Returns advice for errors that a flag or command can fix. The error itself contains advice about the provider.
 fn advice(code: &str) -> Option<&'static str> {
     match code {
         "model_missing" => Some("--model names another"),

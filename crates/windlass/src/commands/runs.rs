@@ -1,4 +1,4 @@
-//! `windlass runs`: what agents did, read from the data of a daemon, whether one runs on it or not.
+//! `windlass runs`: recorded runs, read from a data directory. A daemon may be running on it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::builder::PossibleValue;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use windlass_core::bounds::one_line;
 use windlass_core::runs::{OutcomeStatus, RunRecord, RunStatus, RunSummary};
@@ -22,15 +22,15 @@ use crate::ids::{LOOKED_THROUGH, by_end, short};
 use crate::inert_json::json_line;
 use crate::terminal::{Listing, Style};
 
-/// How much of an agent's name a line shows.
+/// Maximum width of an agent's name, in characters.
 const AGENT: usize = 13;
-/// How many records are read at a time.
+/// Maximum number of records per read.
 const PAGE: usize = 200;
-/// How many bytes of records are read at a time.
+/// Maximum size of records per read, in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// How often a run that goes on is looked at.
+/// Polling interval for a run that has not ended.
 const LOOK: Duration = Duration::from_millis(200);
-/// How much of an intent a line shows.
+/// Maximum width of an intent, in characters.
 const SHOWN: usize = 60;
 
 /// Shows the runs of a data directory.
@@ -50,11 +50,11 @@ pub(crate) struct Runs {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Lists runs, the newest first.
     List {
         /// Only those of this agent.
@@ -79,7 +79,7 @@ enum Verb {
     },
 }
 
-/// What a list shows as the status of a run.
+/// The status of a run in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Status(RunStatus),
@@ -114,7 +114,7 @@ impl Shown {
         }
     }
 
-    /// Tells whether a run is to be listed.
+    /// Returns whether a run matches this filter.
     fn takes(self, run: &RunSummary) -> bool {
         match self {
             Self::Status(status) => run.status == status,
@@ -122,7 +122,7 @@ impl Shown {
         }
     }
 
-    /// Returns what can be asked of the store; the rest is looked for in what it returns.
+    /// Returns the part of the filter that the store can apply; the rest is applied to the results.
     fn status(self) -> Option<RunStatus> {
         match self {
             Self::Status(status) => Some(status),
@@ -142,23 +142,23 @@ impl ValueEnum for Shown {
 }
 
 impl Runs {
-    pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let directory = data::directory(self.data)?;
         if !data::has_store(&directory)? {
             let none = format!(
                 "there are no runs in {} yet; {MAKES_RUNS}",
                 printable(&directory)
             );
-            match self.word {
-                Verb::List { .. } => note(&none),
-                Verb::Show { .. } | Verb::Tail { .. } => bail!(none),
+            match self.subcommand {
+                Subcommand::List { .. } => note(&none),
+                Subcommand::Show { .. } | Subcommand::Tail { .. } => bail!(none),
             }
             return Ok(ExitCode::SUCCESS);
         }
         let runs = opened(&directory).await?;
         let mut out = std::io::stdout();
-        match self.word {
-            Verb::List {
+        match self.subcommand {
+            Subcommand::List {
                 agent,
                 status,
                 limit,
@@ -182,11 +182,11 @@ impl Runs {
                     }
                 }
             }
-            Verb::Show { run_id } => {
+            Subcommand::Show { run_id } => {
                 let run = found(&runs, &run_id).await?;
                 show_after(&runs, &run, &mut 0, self.json, &mut out).await?;
             }
-            Verb::Tail { run_id } => {
+            Subcommand::Tail { run_id } => {
                 let run = found(&runs, &run_id).await?;
                 let mut seen = 0;
                 while !show_after(&runs, &run, &mut seen, self.json, &mut out).await? {
@@ -198,7 +198,7 @@ impl Runs {
     }
 }
 
-/// Opens the runs of a data directory, whether a daemon works on it or not.
+/// Opens the runs of a data directory read-only. A daemon may be running on it.
 async fn opened(directory: &Path) -> anyhow::Result<AllRuns> {
     let opened = SqliteStore::open_read_only(SqliteOptions::new(directory)).await;
     let store = opened.with_context(|| format!("cannot read {}", printable(directory)))?;
@@ -216,7 +216,7 @@ pub(crate) async fn newest(directory: &Path, limit: usize) -> anyhow::Result<Vec
     Ok(found.iter().map(|run| run.summary().clone()).collect())
 }
 
-/// Lists the newest runs that are wanted.
+/// Lists the newest runs that match the filters.
 async fn list(
     runs: &AllRuns,
     agent: Option<String>,
@@ -240,7 +240,7 @@ async fn list(
     Ok(found)
 }
 
-/// Finds a run by its id, or by the end of it.
+/// Finds a run by its ID or a suffix of the ID.
 async fn found(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
     if let Some(run) = runs.get(run_id).await? {
         return Ok(run);
@@ -250,7 +250,7 @@ async fn found(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
     by_end("run", run_id, all, |run| &run.summary().run_id, advice)
 }
 
-/// Shows what is there after a number; tells whether the run has ended.
+/// Shows the records after `seen`; returns whether the run has ended.
 async fn show_after(
     runs: &AllRuns,
     run: &AnyRun,
@@ -281,11 +281,11 @@ async fn show_after(
     }
 }
 
-/// What people are told who have no runs.
+/// Help for users who have no runs yet.
 const MAKES_RUNS: &str =
     "every turn makes one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
 
-/// Returns a line for each run, and one above that names the columns.
+/// Returns a header line and a line for each run.
 fn table(runs: &[&RunSummary], listing: Listing) -> Vec<String> {
     let ends = runs.iter().map(|run| Shown::of(run).name().len());
     let end_width = ends.max().unwrap_or(0).max("STATUS".len());

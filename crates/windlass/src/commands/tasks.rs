@@ -1,4 +1,4 @@
-//! `windlass tasks`: work in the daemon's queue that nobody sits beside.
+//! `windlass tasks`: unattended work in the daemon's queue.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Args;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::operations::{CommaList, QueryValue, TasksQuery};
 use windlass_protocol::{Call, CreateTask, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus};
 
 use crate::calls::by_id;
 use crate::cli::{note, without_code};
-use crate::commands::working::{self, Working, refused};
+use crate::commands::job_args::{self, JobArgs, refused};
+use crate::connect::DaemonConnection;
 use crate::follow::once;
 use crate::ids::{by_end, short};
 use crate::inert_json::json_line;
-use crate::reach::Link;
 use crate::terminal::{Listing, time};
 
 const ADVICE: &str = "`windlass tasks list` shows them";
 const NONE_YET: &str = "there are no tasks yet; `windlass tasks add \"…\"` queues one";
-/// How many of the newest are looked through for the end of an id; the API lists no more at once.
+/// Number of newest tasks that are searched for the suffix of an ID; this is the maximum page size of the API.
 const LOOKED_THROUGH: u64 = 500;
 
 /// Queues work that nobody sits beside, and shows what became of it. `windlass serve` carries it out.
@@ -44,17 +44,17 @@ pub(crate) struct Tasks {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Queues a task, and writes its id.
     Add {
         /// What to do; `-` reads it from standard input.
         prompt: String,
         #[command(flatten)]
-        working: Working,
+        job: JobArgs,
         /// The directory to work in, in the workspace of the daemon that carries it out [default: the current one].
         #[arg(long, value_name = "DIR")]
         cwd: Option<PathBuf>,
@@ -81,59 +81,59 @@ enum Verb {
 }
 
 impl Tasks {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let is_add = matches!(self.word, Verb::Add { .. });
-        let is_list = matches!(self.word, Verb::List { .. });
-        if !is_add && working::is_empty(self.data.clone(), "tasks", is_list)? {
+        let is_add = matches!(self.subcommand, Subcommand::Add { .. });
+        let is_list = matches!(self.subcommand, Subcommand::List { .. });
+        if !is_add && job_args::is_empty(self.data.clone(), "tasks", is_list)? {
             note(NONE_YET);
             return Ok(ExitCode::SUCCESS);
         }
-        // Standard input is read before others have to wait for the data.
-        let wanted = match &self.word {
-            Verb::Add {
-                prompt,
-                working,
-                cwd,
-            } => {
-                let place = working::place(cwd.as_deref(), workspace.as_deref())?;
-                Some(wanted(prompt, working, place)?)
+        // Standard input is read first: other commands cannot use the data directory while it is open.
+        let wanted = match &self.subcommand {
+            Subcommand::Add { prompt, job, cwd } => {
+                let place = job_args::place(cwd.as_deref(), workspace.as_deref())?;
+                Some(wanted(prompt, job, place)?)
             }
             _ => None,
         };
         let place = wanted.as_ref().and_then(|wanted| wanted.workspace.as_ref());
         let workspace = workspace.or_else(|| place.map(PathBuf::from));
-        let link = working::link(self.data.clone(), workspace, config).await?;
-        let done = self.on(&link, wanted).await;
-        link.leave().await;
+        let daemon = job_args::connect(self.data.clone(), workspace, config).await?;
+        let done = self.on(&daemon, wanted).await;
+        daemon.leave().await;
         done.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn on(self, link: &Link, wanted: Option<CreateTask>) -> Result<()> {
-        let api = link.api();
+    async fn on(self, daemon: &DaemonConnection, wanted: Option<CreateTask>) -> Result<()> {
+        let api = daemon.api();
         let mut out = io::stdout();
-        match self.word {
-            Verb::Add { .. } => {
+        match self.subcommand {
+            Subcommand::Add { .. } => {
                 let wanted = wanted.unwrap_or_default();
                 let place = wanted.workspace.clone().unwrap_or_default();
                 let call = Call::new((), wanted);
-                let made = match once(link, call, |api, call| api.create_task(call)).await? {
+                let made = match once(daemon, call, |api, call| api.create_task(call)).await? {
                     Ok(made) => made,
                     Err(error) => {
-                        return Err(working::not_queued(link, &place, error).await);
+                        return Err(job_args::not_queued(daemon, &place, error).await);
                     }
                 };
                 match self.json {
                     true => writeln!(out, "{}", json_line(&made)?)?,
                     false => writeln!(out, "{}", made.id)?,
                 }
-                working::tell_if_unbegun(link, "the task is queued, and begins", &made.workspace)
-                    .await;
+                job_args::tell_if_unbegun(
+                    daemon,
+                    "the task is queued, and begins",
+                    &made.workspace,
+                )
+                .await;
             }
-            Verb::List { limit, status } => {
+            Subcommand::List { limit, status } => {
                 let statuses = status.iter().filter_map(|word| TaskStatus::parse(word));
                 let query = TasksQuery {
                     limit: Some(limit.into()),
@@ -149,21 +149,21 @@ impl Tasks {
                 } else {
                     list(&found.tasks, !status.is_empty(), &mut out)?;
                     if found.tasks.iter().any(|task| is_open(task.status)) {
-                        working::tell_if_unattended(link, "what is open goes on").await;
+                        job_args::tell_if_unattended(daemon, "what is open goes on").await;
                     }
                 }
             }
-            Verb::Show { id } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Show { id } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let task = api.get_task(Call::new(path, ())).await.map_err(refused)?;
                 match self.json {
-                    // The fields in the order of their names.
+                    // Sorts the fields by name.
                     true => writeln!(out, "{}", json_line(&serde_json::to_value(&task)?)?)?,
-                    false => show(&task, link.is_own().await, &mut out)?,
+                    false => show(&task, daemon.is_own().await, &mut out)?,
                 }
             }
-            Verb::Cancel { id } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Cancel { id } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let task = api
                     .cancel_task(Call::new(path, ()))
                     .await
@@ -173,7 +173,7 @@ impl Tasks {
                     false => tell_canceled(&task),
                 }
                 if is_open(task.status) {
-                    working::tell_if_unattended(link, "it ends").await;
+                    job_args::tell_if_unattended(daemon, "it ends").await;
                 }
             }
         }
@@ -181,30 +181,30 @@ impl Tasks {
     }
 }
 
-fn wanted(prompt: &str, working: &Working, place: String) -> Result<CreateTask> {
+fn wanted(prompt: &str, job: &JobArgs, place: String) -> Result<CreateTask> {
     let task = CreateTask {
-        prompt: working::prompt(prompt)?,
+        prompt: job_args::prompt(prompt)?,
         workspace: Some(place),
-        max_attempts: working.attempts,
+        max_attempts: job.attempts,
         ..CreateTask::default()
     };
-    Ok(task.with_policy(&working.policy()))
+    Ok(task.with_policy(&job.policy()))
 }
 
 fn is_open(status: TaskStatus) -> bool {
     matches!(status, TaskStatus::Queued | TaskStatus::Running)
 }
 
-/// Finds a task by its id, or by the end of it.
-async fn find(link: &Link, id: &str) -> Result<String> {
-    if working::is_whole("task_", id, ADVICE)? {
+/// Finds a task by its ID or a suffix of the ID.
+async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> {
+    if job_args::is_whole("task_", id, ADVICE)? {
         return Ok(id.to_owned());
     }
     let query = TasksQuery {
         limit: Some(LOOKED_THROUGH),
         ..TasksQuery::default()
     };
-    let found = link
+    let found = daemon
         .api()
         .list_tasks(Call::new((), ()).with_query(query))
         .await;
@@ -230,8 +230,8 @@ fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Resul
     for task in tasks {
         let line = line(
             &one_line(short(&task.id)),
-            &working::minute(&task.created_at),
-            &working::status_of(task.status, task.held.as_ref(), task.unapproved_calls),
+            &job_args::minute(&task.created_at),
+            &job_args::status_of(task.status, task.held.as_ref(), task.unapproved_calls),
             &one_line(&task.model),
             &one_line(&task.prompt_summary),
         );
@@ -240,23 +240,23 @@ fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Resul
     Ok(())
 }
 
-/// Shows a task as text. A daemon inside of a command does not know what the one that will carry it out fills in.
+/// Formats a task as text. An in-process daemon does not know the defaults of the daemon that will run the task.
 fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
     writeln!(out, "task     {}", one_line(&task.id))?;
-    let status = working::status_of(task.status, task.held.as_ref(), task.unapproved_calls);
+    let status = job_args::status_of(task.status, task.held.as_ref(), task.unapproved_calls);
     writeln!(out, "status   {status}")?;
     if let Some(calls) = &task.unapproved_calls {
-        writeln!(out, "skipped  {}", working::unapproved(*calls))?;
+        writeln!(out, "skipped  {}", job_args::unapproved(*calls))?;
     }
     if let Some(retry_at) = task.held.as_ref().and_then(|held| held.retry_at.as_ref()) {
-        writeln!(out, "retry    {} UTC", working::minute(retry_at))?;
+        writeln!(out, "retry    {} UTC", job_args::minute(retry_at))?;
     }
     if !is_own {
         writeln!(out, "in       {}", one_line(&task.workspace))?;
         let by = task.backend.as_ref().unwrap_or(&task.model);
         writeln!(out, "with     {}", one_line(by))?;
     }
-    writeln!(out, "queued   {}", working::minute(&task.created_at))?;
+    writeln!(out, "queued   {}", job_args::minute(&task.created_at))?;
     if let Some(took) = task.duration_ms {
         writeln!(out, "took     {}", time(Duration::from_millis(took)))?;
     }
@@ -301,7 +301,7 @@ fn tell_canceled(task: &TaskRecord) {
             format!("{id} is called off, and ends when its turn has")
         }
         TaskStatus::Completed | TaskStatus::Failed => {
-            format!("{id} had ended before: {}", working::status(task.status))
+            format!("{id} had ended before: {}", job_args::status(task.status))
         }
     });
 }

@@ -1,4 +1,4 @@
-//! `windlass threads`: what was said, listed, shown, forked and removed.
+//! `windlass threads`: lists, shows, forks, exports and deletes threads.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::operations::ThreadSummariesQuery;
 use windlass_protocol::{
@@ -16,23 +16,23 @@ use windlass_protocol::{
 
 use crate::calls::{self, by_id};
 use crate::cli::{FAILED, count, note, without_code};
-use crate::commands::working::is_meant;
+use crate::commands::job_args::is_meant;
+use crate::connect::{DaemonConnection, DaemonTarget, explained};
 use crate::data;
 use crate::follow::{Follower, Next};
 use crate::ids::short;
 use crate::inert_json::{Inert, event_line, json_line};
 use crate::local_time;
-use crate::reach::{Link, Reach, explained};
-use crate::talk::{find, find_turn};
 use crate::terminal::{Listing, ToolCall, about};
+use crate::thread_session::{find, find_turn};
 
-/// What is told where there is nothing to list.
+/// Shown instead of an empty list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
 
-/// How many lines of a call's result are shown.
+/// Maximum number of lines shown of a call's result.
 const RESULT_LINES: usize = 10;
 
-/// How many files that were restored are named.
+/// Maximum number of restored files that are listed.
 const NAMED_FILES: usize = 20;
 
 /// Shows and keeps threads.
@@ -54,11 +54,11 @@ pub(crate) struct Threads {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Lists threads, the newest first.
     List {
         /// How many at most.
@@ -111,10 +111,10 @@ enum Verb {
 }
 
 impl Threads {
-    pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone())?;
         if !data::has_store(&data)? {
-            if let Verb::List { .. } = self.word {
+            if let Subcommand::List { .. } = self.subcommand {
                 note(NONE_YET);
                 return Ok(ExitCode::SUCCESS);
             }
@@ -123,35 +123,36 @@ impl Threads {
                 crate::cli::printable(&data)
             );
         }
-        if let Verb::Delete { id, yes: false } = &self.word {
-            let link = Link::open(Reach::to_look(data.clone(), config)?).await?;
-            let found = is_there(&link, id).await;
-            link.leave().await;
+        if let Subcommand::Delete { id, yes: false } = &self.subcommand {
+            let daemon =
+                DaemonConnection::open(DaemonTarget::to_look(data.clone(), config)?).await?;
+            let found = is_there(&daemon, id).await;
+            daemon.leave().await;
             found?;
             if !is_meant("thread", id)? {
                 return Ok(ExitCode::from(FAILED));
             }
         }
-        let link = Arc::new(Link::open(Reach::to_look(data, config)?).await?);
-        let done = self.on(&link).await;
-        link.leave().await;
+        let daemon = Arc::new(DaemonConnection::open(DaemonTarget::to_look(data, config)?).await?);
+        let done = self.on(&daemon).await;
+        daemon.leave().await;
         done
     }
 
-    async fn on(self, link: &Arc<Link>) -> Result<ExitCode> {
-        let api = link.api();
+    async fn on(self, daemon: &Arc<DaemonConnection>) -> Result<ExitCode> {
+        let api = daemon.api();
         let mut out = io::stdout();
-        match self.word {
-            Verb::List { limit, all } if self.json => {
+        match self.subcommand {
+            Subcommand::List { limit, all } if self.json => {
                 let threads = calls::recent_threads(&*api, limit, all).await;
                 for thread in threads.map_err(explained)? {
                     let mut said = serde_json::to_value(&thread)?;
-                    // Who reads it by program finds it in every line.
+                    // JSON output contains the title in every line, for programs that read it.
                     said["title"] = thread.title.into();
                     writeln!(out, "{}", json_line(&said)?)?;
                 }
             }
-            Verb::List { limit, all } => {
+            Subcommand::List { limit, all } => {
                 let query = ThreadSummariesQuery {
                     limit: Some(limit as u64),
                     include_archived: Some(all),
@@ -162,32 +163,32 @@ impl Threads {
                 let threads = api.summarize_threads(call).await.map_err(explained)?;
                 list(&threads.entries, &mut out)?;
             }
-            Verb::Show { id } => {
-                let id = find(link, &id).await?;
+            Subcommand::Show { id } => {
+                let id = find(daemon, &id).await?;
                 let detail = calls::whole_thread(&*api, &id).await.map_err(explained)?;
                 match self.json {
-                    // The fields in the order of their names.
+                    // Sorts the fields by name.
                     true => writeln!(out, "{}", json_line(&serde_json::to_value(&detail)?)?)?,
                     false => show(&detail, &mut out)?,
                 }
             }
-            Verb::Fork { id, turn } => {
-                let thread = find(link, &id).await?;
+            Subcommand::Fork { id, turn } => {
+                let thread = find(daemon, &id).await?;
                 let mut request = ForkThread::default();
                 if let Some(turn) = turn {
                     let advice = format!("`windlass threads show --json {id}` shows them");
-                    request.turn_id = Some(find_turn(link, &thread, &turn, &advice).await?);
+                    request.turn_id = Some(find_turn(daemon, &thread, &turn, &advice).await?);
                 }
                 let made = api.fork_thread(Call::new(by_id(&thread), request)).await;
                 made_new(&made.map_err(explained)?, self.json, &mut out)?;
             }
-            Verb::Rewind {
+            Subcommand::Rewind {
                 id,
                 turns,
                 files,
                 cut_off,
             } => {
-                let thread = find(link, &id).await?;
+                let thread = find(daemon, &id).await?;
                 let request = UndoThread {
                     depth: turns - 1,
                     files,
@@ -195,19 +196,19 @@ impl Threads {
                 };
                 let made = api.undo_thread(Call::new(by_id(&thread), request)).await;
                 let made = made.map_err(explained)?;
-                archive(link, &thread).await;
+                archive(daemon, &thread).await;
                 if let Some(files) = &made.files {
-                    let root = root_of(link, &made.thread).await;
+                    let root = root_of(daemon, &made.thread).await;
                     tell_restored_below(files, root.as_deref());
                 }
                 made_new(&made.thread, self.json, &mut out)?;
             }
-            Verb::Export { id } => {
-                let id = find(link, &id).await?;
+            Subcommand::Export { id } => {
+                let id = find(daemon, &id).await?;
                 calls::export(&*api, &id, None, &mut Inert::new(&mut out)).await?;
             }
-            Verb::Delete { id, .. } => {
-                let path = by_id(&find(link, &id).await?);
+            Subcommand::Delete { id, .. } => {
+                let path = by_id(&find(daemon, &id).await?);
                 let deleted = api.delete_thread(Call::new(path, ())).await;
                 deleted.map_err(explained)?;
             }
@@ -217,17 +218,17 @@ impl Threads {
     }
 }
 
-/// Takes a thread out of lists because another one replaces it. It stays where that fails.
-pub(crate) async fn archive(link: &Link, id: &str) {
-    if let Err(error) = calls::archive(&*link.api(), id).await {
+/// Archives a thread that another one replaces. A failure is only reported.
+pub(crate) async fn archive(daemon: &DaemonConnection, id: &str) {
+    if let Err(error) = calls::archive(&*daemon.api(), id).await {
         note(&format!("the earlier thread stays in the list: {error}"));
     }
 }
 
-/// Makes sure that there is such a thread, before somebody is asked about it.
-async fn is_there(link: &Link, id: &str) -> Result<()> {
-    let id = find(link, id).await?;
-    let there = calls::newest_turns(&*link.api(), &id, 0).await;
+/// Checks that a thread exists before the user is asked to confirm.
+async fn is_there(daemon: &DaemonConnection, id: &str) -> Result<()> {
+    let id = find(daemon, id).await?;
+    let there = calls::newest_turns(&*daemon.api(), &id, 0).await;
     there.map(drop).map_err(explained)
 }
 
@@ -262,7 +263,7 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Shows a thread as text.
+/// Formats a thread as text.
 pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     let thread = &detail.thread;
     writeln!(out, "thread     {}", thread.id)?;
@@ -344,24 +345,24 @@ fn show_result(text: &str, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Says what became of files.
+/// Reports which files were restored.
 pub(crate) fn tell_restored(files: &RestoredFiles) {
     tell_restored_below(files, None);
 }
 
-/// Returns the directory from which the paths of a thread's files go, if there is only one.
-async fn root_of(link: &Link, thread: &Thread) -> Option<PathBuf> {
+/// Returns the directory to which the paths of a thread's files are relative, if there is only one.
+async fn root_of(daemon: &DaemonConnection, thread: &Thread) -> Option<PathBuf> {
     let [only] = thread.environments.as_deref()? else {
         return None;
     };
-    let there = calls::environments(&*link.api()).await.ok()?;
+    let there = calls::environments(&*daemon.api()).await.ok()?;
     there
         .into_iter()
         .find(|it| it.id == only.environment_id)
         .map(|it| it.root)
 }
 
-/// Says what became of files; which of them are gone, where it is known from which directory their paths go.
+/// Reports which files were restored. If the root directory is known, files that the restoration removed are marked.
 fn tell_restored_below(files: &RestoredFiles, root: Option<&Path>) {
     note(&match files.restored.len() {
         0 => "no file had to be restored".to_owned(),
@@ -403,11 +404,11 @@ fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> 
 #[derive(Args)]
 pub(crate) struct Events {
     #[command(subcommand)]
-    word: EventVerb,
+    subcommand: EventsSubcommand,
 }
 
-#[derive(Subcommand)]
-enum EventVerb {
+#[derive(clap::Subcommand)]
+enum EventsSubcommand {
     /// Writes the events of a thread as lines of JSON, and goes on with those that come.
     Tail {
         /// The thread; the end of its id will do.
@@ -425,39 +426,41 @@ enum EventVerb {
 }
 
 impl Events {
-    pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
-        let EventVerb::Tail {
+    pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
+        let EventsSubcommand::Tail {
             id,
             since,
             no_follow,
             data,
-        } = self.word;
-        let link = Arc::new(Link::open(Reach::to_look(data::directory(data)?, config)?).await?);
+        } = self.subcommand;
+        let daemon = Arc::new(
+            DaemonConnection::open(DaemonTarget::to_look(data::directory(data)?, config)?).await?,
+        );
         let no_follow = no_follow
-            || link.is_own().await && {
+            || daemon.is_own().await && {
                 note("no daemon runs on this data, so no more events come than there are");
                 true
             };
-        let tailed = tail(&link, &id, since, no_follow).await;
-        link.leave().await;
+        let tailed = tail(&daemon, &id, since, no_follow).await;
+        daemon.leave().await;
         tailed.map(|()| ExitCode::SUCCESS)
     }
 }
 
-async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result<()> {
-    let id = find(link, id).await?;
+async fn tail(daemon: &Arc<DaemonConnection>, id: &str, since: u64, no_follow: bool) -> Result<()> {
+    let id = find(daemon, id).await?;
     let mut out = io::stdout();
     if no_follow {
         let mut out = Inert::new(&mut out);
         let mut events = AfterFirstLine::of(&mut out);
-        return calls::export(&*link.api(), &id, Some(since), &mut events).await;
+        return calls::export(&*daemon.api(), &id, Some(since), &mut events).await;
     }
-    let mut events = Follower::after(link, &id, since).await?;
+    let mut events = Follower::after(daemon, &id, since).await?;
     loop {
         let event = match events.next().await? {
             Next::Event(event) => event,
-            Next::Lost if link.is_started_again().await? => {
-                // One that is gone again is looked for again.
+            Next::Lost if daemon.is_started_again().await? => {
+                // If the connection is lost again, the loop reconnects again.
                 match events.follow_again().await {
                     Err(error) if !error.is_lost() => return Err(explained(error)),
                     _ => continue,
@@ -473,7 +476,7 @@ async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result
     }
 }
 
-/// Writes what follows the first line; in an export that is the events.
+/// Writes everything after the first line; in an export, those lines are the events.
 struct AfterFirstLine<'a, W> {
     to: &'a mut W,
     is_after: bool,

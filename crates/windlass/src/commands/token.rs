@@ -1,18 +1,17 @@
-//! `windlass token`: tokens for others, each for what it is needed for.
+//! `windlass token`: tokens with limited scopes for other clients.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
-use windlass_core::bounds::one_line;
-use windlass_server::{TokenBook, TokenRecord, TokenScope};
+use windlass_server::{TokenFile, TokenRecord, TokenScope};
 
 use crate::cli::note;
 use crate::data;
-use crate::inert_json::json_line;
+use crate::inert_json::{json_line, write_value};
 
 /// Makes, lists and revokes tokens of a data directory. A daemon that runs on it knows at once.
 #[derive(Args)]
@@ -24,11 +23,11 @@ pub(crate) struct Token {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Makes a token and prints its secret, which is shown this once and kept nowhere.
     Create {
         /// What it may be used for: admin, client or `agent:ID`.
@@ -48,12 +47,12 @@ enum Verb {
 }
 
 impl Token {
-    pub(crate) fn carry_out(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let directory = data::directory(self.data)?;
-        let book = TokenBook::new(&directory);
+        let book = TokenFile::new(&directory);
         let mut stdout = std::io::stdout().lock();
-        match self.word {
-            Verb::Create { scope, name } => {
+        match self.subcommand {
+            Subcommand::Create { scope, name } => {
                 data::make(&directory)?;
                 let (record, secret) = book.create(scope, name)?;
                 if self.json {
@@ -65,23 +64,19 @@ impl Token {
                     writeln!(stdout, "{secret}")?;
                 }
             }
-            Verb::List => {
+            Subcommand::List => {
                 let records = book.list()?;
                 if records.is_empty() {
                     note("there are no tokens yet; `windlass token create` makes one");
                 }
                 for record in records {
-                    if self.json {
-                        writeln!(stdout, "{}", json_line(&shown(&record))?)?;
-                        continue;
-                    }
                     let made = record.created_at.format("%Y-%m-%d %H:%M");
                     let name = record.name.as_deref().unwrap_or("-");
                     let line = format!("{}  {}  {made}  {name}", record.id, record.scope);
-                    writeln!(stdout, "{}", one_line(&line))?;
+                    write_value(&mut stdout, self.json, &shown(&record), &line)?;
                 }
             }
-            Verb::Revoke { id } => {
+            Subcommand::Revoke { id } => {
                 data::check(&directory)?;
                 if !book.revoke(&id)? {
                     bail!(

@@ -1,4 +1,4 @@
-//! The runtime of the daemon, and the agent that answers in it.
+//! The daemon's runtime and the agent in it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy, RuntimeBackends,
     RuntimeSettings, SqliteStore,
 };
-use windlass_server::{ModelProvider, Models, RememberedBook};
+use windlass_server::{ModelProvider, Models, ProjectApprovals};
 use windlass_tools::RepositoryCapability;
 
 use super::tools::Tools;
@@ -28,46 +28,46 @@ use crate::config::{Config, UnknownModels};
 use crate::demonstration::{self, Demonstration};
 use crate::model::{self, Choice};
 
-/// How long a turn waits for somebody.
+/// How long a turn waits for an approval or an answer.
 pub(crate) const WAIT: Duration = Duration::from_secs(300);
-/// How many calls of a thread may wait for a client.
+/// Maximum number of calls of a thread that wait for a client.
 pub(crate) const PENDING_CALLS: usize = 128;
-/// How many words may wait for a running turn to read them.
+/// Maximum number of inputs that wait for a running turn.
 pub(crate) const WAITING_INPUTS: usize = 128;
-/// Above how many tools of MCP servers, or of one capability, a model finds them by a search.
+/// With more tools of MCP servers or of one capability than this, the model finds them by a search.
 pub(crate) const DEFER_ABOVE: usize = 24;
-/// What the agent is told when nobody says otherwise.
+/// The default system prompt.
 const PROMPT: &str = "You are a helpful agent. Be brief.";
-/// Threads of every earlier daemon stand on the same harness.
+/// Fixed, because threads of earlier daemons refer to this harness.
 const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_656d_6f6e);
 
-/// What the agent is made from.
+/// Everything the agent is built from.
 pub(crate) struct Agent<'a> {
     pub(crate) config: &'a Config,
     pub(crate) tools: Tools<'a>,
     pub(crate) model: Option<&'a str>,
     pub(crate) recovery: RecoveryPolicy,
-    /// What was allowed for good in projects.
-    pub(crate) remembered: RememberedBook,
-    /// Agents of others that can carry turns in its place.
+    /// Stored approvals of projects.
+    pub(crate) remembered: ProjectApprovals,
+    /// External agents that can run turns instead of this one.
     pub(crate) backends: Vec<ConfiguredBackend>,
-    /// What tools put into commands and requests.
+    /// Secrets that tools insert into commands and requests.
     pub(crate) secrets: NamedSecrets,
 }
 
-/// The runtime, and how the server reaches into it.
+/// The runtime, with the handles that the server needs.
 pub(crate) struct BuiltAgent {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) harness_id: HarnessId,
     pub(crate) models: Models,
-    /// Where further models are made known; `None` where no provider is asked.
+    /// The registry for further models; `None` if no provider is configured.
     pub(crate) providers: Option<Arc<InMemoryLlmProviderStore>>,
     /// Whether nothing is configured, so that the demonstration answers.
     pub(crate) is_demonstration: bool,
 }
 
 impl Agent<'_> {
-    /// Makes the runtime on a store. When this returns, the turns of an earlier life go on.
+    /// Builds the runtime on a store. When this returns, open turns of earlier processes are running again.
     pub(crate) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
@@ -90,7 +90,7 @@ impl Agent<'_> {
         if let Some(kept) = &kept {
             (harness.created_at, harness.updated_at) = (kept.created_at, kept.updated_at);
         }
-        // Each write is a sync that a start waits for.
+        // Every write is an fsync that delays the start, so an unchanged harness is not written.
         let is_kept = serde_json::to_value(&harness)? == serde_json::to_value(&kept)?;
         let changed = Some(harness).filter(|_| !is_kept);
         let limits = &self.config.limits;
@@ -216,7 +216,7 @@ pub(super) fn unknown_models(configured: UnknownModels) -> windlass_server::Unkn
     }
 }
 
-/// Makes models known under their names, with the provider in front and without.
+/// Registers models under their names, with and without the provider prefix.
 pub(super) async fn register(
     providers: &InMemoryLlmProviderStore,
     models: impl IntoIterator<Item = (String, ModelWithProvider)>,
@@ -231,7 +231,7 @@ pub(super) async fn register(
     known
 }
 
-/// Makes each provider known that can be reached, for models that are not configured by name.
+/// Registers each usable provider, for models that are not configured by name.
 pub(super) async fn register_providers(
     store: &InMemoryLlmProviderStore,
     reached: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
@@ -252,7 +252,7 @@ pub(super) async fn register_providers(
     providers
 }
 
-/// Names the providers of a daemon that reaches none of them, and a built-in model that does not answer there.
+/// Lists the providers of a daemon that can use none of them, and a built-in model.
 fn unreached(
     providers: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
     built_in: &str,
@@ -271,7 +271,7 @@ fn unreached_provider(known: &KnownProvider) -> ModelProvider {
     }
 }
 
-/// The same name has the same id in every process: resumed turns ask for their model by its id.
+/// Derives the ID from the name, so that it is the same in every process: resumed turns refer to their model by ID.
 fn id_of(name: &str) -> ModelId {
     let digest = Digest128::of(name.as_bytes()).to_string();
     ModelId::from_uuid(Uuid::try_parse(&digest).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What the configuration says of budgets, for those who obey it.
+//! Converts the budgets of the configuration.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use windlass_runtime::{DailyLimit, DayLimits, SqliteStore};
 
 use crate::config::Budget;
 
-/// What is set aside for a model call when nobody says otherwise.
+/// Default reservation for a model call.
 pub(crate) const RESERVE_USD: f64 = 0.02;
 pub(crate) const RESERVE_TOKENS: u64 = 4_000;
 
-/// Returns what a turn and a thread may use.
+/// Returns the limits of a turn and of a thread.
 pub(super) fn budgets(budget: &Budget) -> Result<Budgets> {
     Ok(Budgets {
         turn: Limits {
@@ -30,7 +30,7 @@ pub(super) fn budgets(budget: &Budget) -> Result<Budgets> {
     })
 }
 
-/// Returns what is set aside for a model call.
+/// Returns the reservation for a model call.
 pub(super) fn reserve(budget: &Budget) -> Result<Reserve> {
     let usd = budget.reserve_usd.or(Some(RESERVE_USD));
     Ok(Reserve {
@@ -39,7 +39,7 @@ pub(super) fn reserve(budget: &Budget) -> Result<Reserve> {
     })
 }
 
-/// Returns what all threads may use together in a day.
+/// Returns the limits of all threads together per day.
 pub(super) fn of_day(budget: &Budget) -> Result<DayLimits> {
     Ok(DayLimits {
         micro_usd: micros("day_usd", budget.day_usd)?,
@@ -48,7 +48,7 @@ pub(super) fn of_day(budget: &Budget) -> Result<DayLimits> {
     })
 }
 
-/// Returns the limit of a day; `None` where nothing is limited.
+/// Returns the enforced limit per day; `None` if nothing is limited.
 pub(super) fn daily_limit(budget: &Budget, store: &SqliteStore) -> Result<Option<DailyLimit>> {
     let limits = of_day(budget)?;
     let limit = || DailyLimit::new(limits, Arc::new(store.ledger()));

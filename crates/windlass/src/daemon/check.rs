@@ -1,4 +1,4 @@
-//! Refuses a configuration that no daemon can work by, before anything is made or changed: at a start, and when it is read again.
+//! Rejects an invalid configuration before anything is created or changed, at startup and on reload.
 
 use std::path::Path;
 
@@ -6,26 +6,26 @@ use anyhow::{Result, ensure};
 use windlass_server::check_environments;
 use windlass_tools::{Environments, ShellSettings};
 
-use super::{budget, checkpoints, configured, mcp, named_secrets, outputs, retention, web, work};
+use super::{budget, checkpoints, configured, jobs, mcp, named_secrets, outputs, retention, web};
 use crate::backends::{self, Surroundings};
 use crate::cli::printable;
 use crate::config::Config;
 use crate::model::{self, Choice};
 use crate::sandbox;
 
-/// A configuration, and what it has to fit.
+/// A configuration and the context in which it must be valid.
 pub(crate) struct Check<'a> {
     pub(crate) config: &'a Config,
     pub(crate) data: &'a Path,
     pub(crate) workspace: &'a Path,
-    /// The model that was named by a flag.
+    /// The model from the command line.
     pub(crate) model: Option<&'a str>,
-    /// Whether agents of others may carry turns.
+    /// Whether external agents may run turns.
     pub(crate) has_agents: bool,
 }
 
 impl Check<'_> {
-    /// Makes everything that is made from the configuration alone, and keeps nothing of it.
+    /// Builds everything that depends only on the configuration, and discards it.
     pub(crate) fn all(&self) -> Result<()> {
         self.apart_from_models()?;
         let (config, variable) = (self.config, |name: &str| std::env::var(name).ok());
@@ -36,12 +36,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Does the same with all that is no model, for who looks at models by themselves.
+    /// Like [`all`](Self::all) without the models, for callers that check models themselves.
     pub(crate) fn apart_from_models(&self) -> Result<()> {
         let config = self.config;
         let variable = |name: &str| std::env::var(name).ok();
         retention::of(&config.retention)?;
-        work::settings(config)?;
+        jobs::settings(config)?;
         checkpoints::limits(&config.checkpoints)?;
         outputs::limits(&config.outputs)?;
         budget::budgets(&config.budget)?;

@@ -1,4 +1,4 @@
-//! What the daemon keeps of files that turns change.
+//! Checkpoints of files that turns change.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use windlass_tools::{CheckpointLimits, Checkpoints, Environments};
 
 use crate::config;
 
-/// Opens the store of checkpoints, and finishes what a daemon was at when it was killed. Its programs are ended by now.
+/// Opens the store of checkpoints and completes the operation of a daemon that was killed. The processes of that daemon have ended by now.
 pub(super) fn open(
     data: &Path,
     configured: &config::Checkpoints,
@@ -27,7 +27,7 @@ pub(super) fn open(
     Ok(())
 }
 
-/// Reads how much is kept.
+/// Converts the storage limits of the configuration.
 pub(super) fn limits(configured: &config::Checkpoints) -> anyhow::Result<CheckpointLimits> {
     let mut limits = CheckpointLimits::default();
     if let Some(megabytes) = configured.max_mb {
@@ -37,7 +37,7 @@ pub(super) fn limits(configured: &config::Checkpoints) -> anyhow::Result<Checkpo
             );
         }
         limits.stored_bytes = megabytes.saturating_mul(1024 * 1024);
-        // The files before a turn and after it must fit in.
+        // The files before and after a turn must both fit.
         limits.total_bytes = limits.total_bytes.min(limits.stored_bytes / 2);
     }
     Ok(limits)

@@ -1,4 +1,4 @@
-//! What the configuration says of places, tools and approvals, for those who obey it.
+//! Converts the configured environments, tools and approvals.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use super::{subagents, web};
 use crate::config::{self, Config};
 use crate::model;
 
-/// Returns the places that threads can work in: those beside the workspace, and the workspace where something is said of it.
+/// Returns the configured environments, and the workspace if the configuration sets its network.
 pub(super) fn environments(config: &Config, workspace: &Path) -> Vec<CreateEnvironment> {
     let local = config.shell.network.map(|said| CreateEnvironment {
         id: "local".to_owned(),
@@ -30,7 +30,7 @@ pub(super) fn environments(config: &Config, workspace: &Path) -> Vec<CreateEnvir
     let entries = configured.map(|(id, entry)| CreateEnvironment {
         id: id.clone(),
         kind: None,
-        // What a file says that is named by a relative path begins where the daemon stands.
+        // Relative paths of a configuration file with a relative path start in the daemon's working directory.
         root: std::path::absolute(&entry.root).unwrap_or_else(|_| entry.root.clone()),
         policy: EnvironmentPolicy {
             write: entry.write,
@@ -49,7 +49,7 @@ fn network(configured: config::EnvironmentNetwork) -> NetworkPolicy {
     }
 }
 
-/// Returns which calls run, which are asked about, and which are refused. A tool that is disabled is one of which all calls are refused.
+/// Returns the rules that allow, ask about or deny calls. A disabled tool is a rule that denies all its calls.
 pub(super) fn approvals(config: &Config) -> anyhow::Result<ApprovalRules> {
     let disabled = config.tools.disabled.iter().map(|tool| ApprovalRule {
         tool: tool.clone(),
@@ -83,7 +83,7 @@ fn action(configured: config::ApprovalAction) -> ApprovalAction {
     }
 }
 
-/// Returns what clients are told of the configuration.
+/// Returns the part of the configuration that clients can read.
 pub(super) fn host(config: &Config) -> HostConfig {
     let starts = subagents::settings(&config.subagents, std::iter::empty());
     HostConfig {
@@ -97,7 +97,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
     }
 }
 
-/// Returns when conversations are made shorter by themselves; `None` is never.
+/// Returns the settings for automatic compaction; `None` if it is disabled.
 pub(super) fn compaction(config: &config::Compaction) -> Option<CompactionSettings> {
     (config.enabled != Some(false)).then_some(CompactionSettings {
         window_tokens: config.window_tokens,
@@ -106,7 +106,7 @@ pub(super) fn compaction(config: &config::Compaction) -> Option<CompactionSettin
     })
 }
 
-/// Applies the configured limits of tools and of external agents' output; an absent one stays as in `settings`.
+/// Applies the configured limits of tools and of external agents' output; unset limits remain as in `settings`.
 pub(super) fn with_limits_of(settings: RuntimeSettings, config: &Config) -> RuntimeSettings {
     let tools = &config.tools;
     let seconds = tools.timeout_seconds;

@@ -8,13 +8,13 @@ use windlass_store::sqlite::while_unowned;
 
 use crate::cli::note;
 
-/// Ends them before anything listens: one that outlived a killed daemon could hold its port and be shown the tokens of its clients. Where
-/// another process has the data, they are its own and left alone.
+/// Ends these processes before the server listens: one that outlived a killed daemon could occupy its port and receive the tokens of its clients. If
+/// another process has the data, the processes belong to it and are not touched.
 pub(crate) fn end_before_listening(data: &Path) {
     while_unowned(data, || end(data));
 }
 
-/// Ends them. The lock on the data must be held: processes of another daemon are not ours.
+/// Ends these processes. The caller must hold the lock on the data, because processes of another daemon must not be ended.
 pub(super) fn end(data: &Path) {
     let recorded = records(data).as_ref().map_or(0, end_recorded);
     let ended = recorded + end_leftovers(&owner(data));
@@ -23,13 +23,13 @@ pub(super) fn end(data: &Path) {
     }
 }
 
-/// Returns the name by which processes of commands are marked.
+/// Returns the name that marks the processes of commands.
 pub(super) fn owner(data: &Path) -> String {
     let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
     Digest128::of(data.as_os_str().as_encoded_bytes()).to_string()
 }
 
-/// Opens where processes are recorded. A daemon that cannot record them still ends them by all other means.
+/// Opens the process records. A daemon that cannot record processes still ends them by all other means.
 pub(super) fn records(data: &Path) -> Option<Records> {
     let opened = Records::open(data.join("processes"));
     opened
@@ -37,7 +37,7 @@ pub(super) fn records(data: &Path) -> Option<Records> {
         .ok()
 }
 
-/// Ends what an earlier daemon recorded, and returns how many processes that were.
+/// Ends processes that an earlier daemon recorded, and returns their number.
 fn end_recorded(records: &Records) -> usize {
     match records.end_leftovers() {
         Ok(left) => {

@@ -1,4 +1,4 @@
-//! The token that clients show: given, read from a file, or made.
+//! The token of the API: given, read from a file, or generated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use crate::{own_file, private_file};
 
-/// The file in the data directory.
+/// The token file in the data directory.
 pub(crate) const FILE: &str = "token";
-/// One that is shorter was not made here.
+/// Generated tokens have at least this length; a shorter one was not generated here.
 const MIN_LENGTH: usize = 64;
 
 /// Reads a token from a file.
@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Returns the token that is kept in a directory, and makes one where there is none yet, or one that others could read.
+/// Returns the token of a data directory. Generates a token if there is none or if other users could read it.
 pub(crate) fn kept(directory: &Path) -> anyhow::Result<(String, PathBuf)> {
     let path = directory.join(FILE);
     if let Ok(Some(file)) = own_file::read(&path)

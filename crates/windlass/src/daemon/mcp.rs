@@ -1,4 +1,4 @@
-//! The operator's MCP servers, whose tools all threads have.
+//! The operator's MCP servers, whose tools are available in all threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_tools::{Environments, ShellSettings};
 use super::web;
 use crate::config::Config;
 
-/// Makes who speaks with the servers that are configured; nobody if there are none.
+/// Creates the client of the configured servers; `None` if there are none.
 pub(crate) fn client(
     config: &Config,
     environments: &Environments,
@@ -31,7 +31,7 @@ pub(crate) fn client(
             server(entry, secrets, &variable).with_context(|| format!("mcp_servers.{name}"))?;
         servers.insert(name.clone(), server);
     }
-    // Where the operator's servers are is open, also on this machine.
+    // The hosts of the operator's servers are allowed, even on this machine.
     let hosts = servers
         .values()
         .filter_map(|server| host_of(server.url.as_deref()?));
@@ -42,7 +42,7 @@ pub(crate) fn client(
     Ok(Some(Arc::new(client.with_servers(servers))))
 }
 
-/// Returns host and port of an address.
+/// Returns host and port of a URL.
 fn host_of(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -61,7 +61,7 @@ fn server(
         (_, None, None) => bail!("it has neither `command` nor `url`"),
         (Some(_), ..) => bail!("its `type` does not fit: `stdio` has a `command`, `http` a `url`"),
     };
-    // A secret goes to its own hosts, and into programs where it goes into commands.
+    // A secret is sent only to its own hosts, and is passed only to programs that may receive it in commands.
     let url = entry.url.as_deref().unwrap_or_default();
     let in_header = |name: &str| match secrets.get(name) {
         None => Ok(variable(name)),
@@ -105,7 +105,7 @@ fn filled(
     filled.collect()
 }
 
-/// Puts secrets and the daemon's variables in the place of `${NAME}`.
+/// Replaces `${NAME}` with secrets and the daemon's environment variables.
 fn fill(
     text: &str,
     value_of: &impl Fn(&str) -> anyhow::Result<Option<String>>,

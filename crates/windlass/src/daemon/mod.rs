@@ -1,16 +1,16 @@
-//! The daemon: a store, the runtime on it, and the server before both. `windlass serve` gives it a port; other commands hold one of their own
-//! where none runs.
+//! The daemon: a store, the runtime on it, and the server in front of both. `windlass serve` adds a TCP port; other commands start an in-process
+//! daemon if none runs.
 
 pub(crate) mod agent;
 pub(crate) mod budget;
 pub(crate) mod check;
+pub(crate) mod jobs;
 pub(crate) mod leftovers;
 pub(crate) mod made_token;
 pub(crate) mod mcp;
 pub(crate) mod named_secrets;
 pub(crate) mod probe;
 pub(crate) mod secrets_key;
-pub(crate) mod work;
 
 mod checkpoints;
 mod configured;
@@ -34,8 +34,8 @@ use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
 use windlass_server::{
-    Access, HostConfig, HostWireStore, Limits, Models, Reload, RememberedBook, RpcSettings,
-    Settings, Upkeep, WorkSettings, open_environments,
+    Access, HostConfig, HostWireStore, JobSettings, Limits, Models, ProjectApprovals, Reload,
+    RpcSettings, Settings, Upkeep, open_environments,
 };
 use windlass_tools::{Environments, ShellSettings};
 
@@ -49,30 +49,30 @@ pub(crate) use reload::ConfigSource;
 use check::Check;
 use reload::ConfigReload;
 
-/// How long the path of a socket may be.
+/// Maximum length of a socket path, in bytes.
 const MAX_SOCKET_PATH: usize = 100;
 
-/// What a daemon is made from.
+/// Everything a daemon is built from.
 pub(crate) struct DaemonOptions<'a> {
-    /// Where it keeps everything.
+    /// The data directory.
     pub(crate) data: &'a Path,
     /// The root of the environment `local`.
     pub(crate) workspace: PathBuf,
     pub(crate) config: &'a Config,
-    /// Where it can be read again, if it can.
+    /// The source for reloading the configuration, if it can be reloaded.
     pub(crate) source: Option<ConfigSource>,
-    /// The model that answers when nobody names one.
+    /// The default model from the command line.
     pub(crate) model: Option<&'a str>,
     pub(crate) secrets_key_file: Option<&'a Path>,
-    /// Files that tools must not see, beside the data.
+    /// Files outside the data directory that tools must not see.
     pub(crate) own_files: Vec<&'a Path>,
-    /// Whether agents of others may carry turns: not where everybody could begin one, with the operator's login.
+    /// Whether external agents may run turns. They use the operator's login, so a daemon without authentication excludes them.
     pub(crate) has_agents: bool,
     pub(crate) recovery: RecoveryPolicy,
     pub(crate) on_lost_commits: OnLostCommits,
 }
 
-/// A daemon that has its data, and nobody to serve yet.
+/// A daemon whose data is open, but which serves no clients yet.
 pub(crate) struct Daemon {
     pub(crate) store: SqliteStore,
     pub(crate) runtime: InProcessRuntime,
@@ -85,28 +85,28 @@ pub(crate) struct Daemon {
     backends: Vec<String>,
     api_backends: BTreeMap<String, String>,
     environments: Environments,
-    remembered: RememberedBook,
+    remembered: ProjectApprovals,
     places: Vec<CreateEnvironment>,
     shell: ShellSettings,
     limits: Limits,
     upkeep: Upkeep,
     rpc: RpcSettings,
     host: HostConfig,
-    /// How tasks and automations are carried out, by a daemon that does so.
-    pub(crate) work: WorkSettings,
+    /// Settings for running tasks and automations.
+    pub(crate) jobs: JobSettings,
 }
 
 impl DaemonOptions<'_> {
-    /// Opens the data, which no other daemon may have. Turns of an earlier one do not go on yet.
+    /// Opens the data exclusively. Open turns of earlier processes are not resumed yet.
     pub(crate) async fn open(self) -> anyhow::Result<Daemon> {
         let (directory, config) = (self.data, self.config);
-        // What is written there would make it one that cannot be restored.
+        // Writing to a backup would make it impossible to restore.
         anyhow::ensure!(
             !directory.join("backup.json").exists(),
             "{} is a backup and is left as it is; restore it into a directory of its own (`windlass store restore`), and work there",
             printable(directory)
         );
-        // What is refused leaves nothing behind.
+        // An invalid configuration must leave no files behind.
         data::check(directory)?;
         let check = Check {
             config,
@@ -122,7 +122,7 @@ impl DaemonOptions<'_> {
         data::make(directory)?;
         let options = SqliteOptions::new(directory)
             .with_retention(retention)
-            .with_expendable_records(windlass_work::EXPENDABLE_RECORDS)
+            .with_expendable_records(windlass_jobs::EXPENDABLE_RECORDS)
             .with_secrets_key(key)
             .on_lost_commits(self.on_lost_commits);
         let store = SqliteStore::open(options).await?;
@@ -135,12 +135,12 @@ impl DaemonOptions<'_> {
         if let Some(unkept) = unkept {
             unkept.keep(directory)?;
         }
-        let work = work::settings(config)?;
+        let jobs = jobs::settings(config)?;
         let mut limits = Limits::default();
         limit(&mut limits, &config.limits);
         let mut rpc = RpcSettings::default();
         trace(&mut rpc, &config.runs);
-        // A socket keeps its descriptor, and is no longer counted as a connection.
+        // A WebSocket keeps its descriptor but no longer counts as a connection.
         for connections in [&mut limits.connections, &mut rpc.connections] {
             *connections = (*connections).min(descriptors_for_clients() / 2);
         }
@@ -184,7 +184,7 @@ impl DaemonOptions<'_> {
             tools,
             model: self.model,
             recovery: self.recovery,
-            remembered: RememberedBook::new(directory),
+            remembered: ProjectApprovals::new(directory),
         };
         let agent::BuiltAgent {
             runtime,
@@ -212,7 +212,7 @@ impl DaemonOptions<'_> {
             store,
             runtime,
             wire,
-            remembered: RememberedBook::new(directory),
+            remembered: ProjectApprovals::new(directory),
             workspace: self.workspace,
             harness_id,
             models,
@@ -226,19 +226,19 @@ impl DaemonOptions<'_> {
             upkeep,
             rpc,
             host,
-            work,
+            jobs,
         })
     }
 }
 
 impl Daemon {
-    /// Returns the harness that threads stand on.
+    /// Returns the harness of the daemon's threads.
     #[cfg(test)]
     pub(crate) fn harness_id(&self) -> HarnessId {
         self.harness_id
     }
 
-    /// Returns what a server on it is told.
+    /// Returns the settings for a server on this daemon.
     pub(crate) fn settings(&self, access: Access) -> Settings {
         let mut settings = Settings::new(&self.workspace, self.harness_id, access);
         settings.upkeep = self.upkeep;
@@ -256,13 +256,13 @@ impl Daemon {
     }
 }
 
-/// Returns the socket by which commands of the same user find the daemon of a data directory; `None` where its path is too long for one.
+/// Returns the socket through which commands of the same user find the daemon of a data directory; `None` if the path is too long for a socket.
 pub(crate) fn own_socket(data: &Path) -> Option<PathBuf> {
     let path = data.join("daemon.sock");
     (path.as_os_str().len() <= MAX_SOCKET_PATH).then_some(path)
 }
 
-/// Lets the configuration change what it names.
+/// Overrides the default limits with the configured ones.
 fn limit(limits: &mut Limits, configured: &config::Limits) {
     let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
     set(&mut limits.body_bytes, configured.body_bytes);
@@ -271,7 +271,7 @@ fn limit(limits: &mut Limits, configured: &config::Limits) {
     set(&mut limits.connections, configured.connections);
 }
 
-/// Returns how many connections and sockets the system lets this process have, beside the files that it needs itself.
+/// Returns how many file descriptors are available for clients, after those that the process needs itself.
 fn descriptors_for_clients() -> usize {
     const OTHERS: u64 = 256;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -279,7 +279,7 @@ fn descriptors_for_clients() -> usize {
     usize::try_from(left).unwrap_or(usize::MAX)
 }
 
-/// Lets the configuration change how runs are traced.
+/// Overrides the default settings of run tracing with the configured ones.
 fn trace(rpc: &mut RpcSettings, configured: &config::Runs) {
     let set = |time: &mut Duration, configured: Option<u64>| {
         *time = configured.map_or(*time, Duration::from_millis);

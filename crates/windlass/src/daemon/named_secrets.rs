@@ -1,4 +1,4 @@
-//! The operator's secrets: where they are, and where they may go.
+//! The operator's secrets: their sources, and the hosts and commands that may receive them.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use windlass_core::network_access::NetworkAccessList;
 use crate::config::{Config, SecretEntry};
 use crate::own_file;
 
-/// The header that carries a secret where nobody names another.
+/// The default header that contains a secret.
 const HEADER: &str = "Authorization: Bearer {}";
 
-/// Reads the secrets that the configuration names.
+/// Reads the configured secrets.
 pub(crate) fn of(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
@@ -25,7 +25,7 @@ pub(crate) fn of(
     Ok(NamedSecrets::new(secrets)?)
 }
 
-/// Returns the files that hold secrets: tools must not see them.
+/// Returns the files that contain secrets; tools must not see them.
 pub(super) fn files(config: &Config) -> impl Iterator<Item = &Path> {
     let entries = config.secrets.values();
     entries.filter_map(|entry| entry.file.as_deref())

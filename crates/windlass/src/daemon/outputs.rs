@@ -1,4 +1,4 @@
-//! What the daemon keeps of outputs that are too long to show.
+//! The store for outputs that are too long to show.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use windlass_tools::{Environments, OutputLimits, Outputs};
 
 use crate::config;
 
-/// Opens the store of outputs, which lies where no tool sees it.
+/// Opens the store of outputs, in a directory that is hidden from tools.
 pub(super) fn open(
     data: &Path,
     configured: &config::Outputs,
@@ -21,7 +21,7 @@ pub(super) fn open(
     Ok(())
 }
 
-/// Reads how much is kept.
+/// Converts the storage limits of the configuration.
 pub(super) fn limits(configured: &config::Outputs) -> anyhow::Result<OutputLimits> {
     let mut limits = OutputLimits::default();
     let bytes = |name: &str, megabytes: Option<u64>, usual: u64| match megabytes {

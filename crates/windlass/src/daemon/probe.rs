@@ -1,4 +1,4 @@
-//! The sandbox of a daemon without its data, to try programs that the configuration names.
+//! A sandbox without the daemon's data, to test the configured programs.
 
 use std::path::Path;
 

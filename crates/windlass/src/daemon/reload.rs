@@ -1,4 +1,4 @@
-//! Reading the configuration again while the daemon runs: what clients can name counts at once, the rest when it is started again.
+//! Reloads the configuration while the daemon runs. Models and providers change immediately, other keys at the next start.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,35 +14,34 @@ use crate::config::{self, Layers};
 use crate::model::Choice;
 use crate::{cli, model};
 
-/// The keys that count at once, beside those by which a provider is reached.
+/// Keys that apply immediately, in addition to the addresses and keys of providers.
 const AT_ONCE: [&str; 3] = ["model", "models", "unknown_models"];
 
-/// Returns the provider that a key says how to reach: by which address, with which key.
+/// Returns the provider whose address or API key a configuration key sets.
 fn reached_by(key: &str) -> Option<&str> {
     let (provider, said) = key.strip_prefix("providers.")?.rsplit_once('.')?;
     ["api_key", "base_url"].contains(&said).then_some(provider)
 }
 
-/// Where the configuration is, and what it says.
+/// The location of the configuration and its current layers.
 #[derive(Clone)]
 pub(crate) struct ConfigSource {
     pub(crate) named: Option<PathBuf>,
     pub(crate) layers: Layers,
 }
 
-/// Reads the configuration again.
 pub(super) struct ConfigReload {
     pub(super) source: ConfigSource,
     pub(super) data: PathBuf,
     pub(super) workspace: PathBuf,
     pub(super) has_agents: bool,
-    /// The model that was named by a flag, which wins over all files.
+    /// The model from the command line, which overrides all files.
     pub(super) model: Option<String>,
-    /// Where models are known to the runtime; `None` where it has no provider.
+    /// The registry of models; `None` if the runtime has no provider.
     pub(super) providers: Option<Arc<InMemoryLlmProviderStore>>,
-    /// The models at the start. The runtime goes on with its default one, and reaches it by what is said now.
+    /// The models at startup. The default model does not change, but its address and key do.
     pub(super) models: Models,
-    /// What was read last.
+    /// The layers of the last successful reload.
     pub(super) last: Mutex<Layers>,
 }
 
@@ -57,7 +56,7 @@ impl ConfigReload {
         let (named, data) = (self.source.named.clone(), self.data.clone());
         let reading = tokio::task::spawn_blocking(move || config::layers(named.as_deref(), &data));
         let layers = reading.await??;
-        // What the daemon works by does not stop to count because somebody touched its file.
+        // A file that was removed or edited since it was trusted must not silently drop out of the configuration.
         for origin in self.source.layers.origins() {
             if !layers.origins().any(|known| known == origin) {
                 bail!(
@@ -69,9 +68,9 @@ impl ConfigReload {
         let config = layers.config()?;
         let variable = |name: &str| std::env::var(name).ok();
         let wanted = self.model.as_deref();
-        // A model that cannot be asked is refused before anything counts.
+        // An unusable model is rejected before anything changes.
         model::choose(wanted, &config, variable).context("its model cannot be asked")?;
-        // Nor does anything that the next start would refuse.
+        // A configuration that the next start would reject is rejected as well.
         let check = Check {
             config: &config,
             data: &self.data,
@@ -83,7 +82,7 @@ impl ConfigReload {
         let mut models = self.models.clone();
         let own = models.provider.clone().unwrap_or_default();
         let default = format!("{own}/{}", models.default);
-        // Where it cannot be reached any more, it is reached as before: threads may still have it.
+        // If the default model is no longer reachable, its previous settings remain, because threads may still use it.
         let reached = match model::choose(Some(&default), &config, variable) {
             Ok(Choice::Real(model)) => Some(model),
             _ => None,
@@ -93,7 +92,7 @@ impl ConfigReload {
             let further = model::further(wanted, &config, variable)?;
             let as_before = self.models.known.get_key_value(&default);
             models.known = register(providers, further).await;
-            // Its key may be gone, and threads may still have it.
+            // The default model stays registered, because threads may still use it.
             models
                 .known
                 .extend(as_before.map(|(name, id)| (name.clone(), *id)));
@@ -132,7 +131,7 @@ impl ConfigReload {
         *last = layers;
         Ok(Reloaded {
             providers: model::entries(&config, variable),
-            automations: super::work::settings(&config)?.declared,
+            automations: super::jobs::settings(&config)?.declared,
             models,
             applied,
             needs_restart,

@@ -1,4 +1,4 @@
-//! What the daemon removes of what it keeps, and how often it looks.
+//! Converts `[retention]`: what the daemon prunes, and how often.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use windlass_server::Upkeep;
 use crate::config;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Clients that come back within a day put an answer together from its pieces.
+/// Clients that reconnect within a day rebuild an answer from its chunks.
 const MIN_CHUNK_HOURS: u32 = 24;
 
 /// Reads `[retention]`.

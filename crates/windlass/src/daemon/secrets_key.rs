@@ -1,4 +1,4 @@
-//! The key that secrets of sessions are sealed with: given, or made at the first start.
+//! The key that encrypts the secrets of sessions: given, or generated at the first start.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -10,24 +10,24 @@ use windlass_runtime::SecretsKey;
 
 use crate::private_file;
 
-/// The file that is made where none is given.
+/// The generated key file.
 pub(crate) const FILE: &str = "secrets.key";
-/// The variable that names another.
+/// The environment variable that names another key file.
 pub(crate) const FILE_VARIABLE: &str = "WINDLASS_SECRETS_KEY_FILE";
 const BYTES: usize = 32;
 
-/// A key that is not in its file yet.
+/// A generated key that is not stored yet.
 pub(crate) struct NewKey(String);
 
-/// Returns the file that the variable names; a blank one names none.
+/// Returns the file from the environment variable; a blank variable is ignored.
 pub(crate) fn named() -> Option<PathBuf> {
     let named = std::env::var_os(FILE_VARIABLE);
     let named = named.filter(|name| !name.to_string_lossy().trim().is_empty());
     named.map(PathBuf::from)
 }
 
-/// Reads the key that is given, else that of the data directory. Where there is none yet one is made, to be
-/// [kept](NewKey::keep) once the store is open: a start that fails leaves none behind.
+/// Reads the given key, else the key of the data directory. If there is none, generates one, to be [stored](NewKey::keep) once the store is open: a
+/// failed start leaves no key behind.
 pub(crate) fn load(
     given: Option<&Path>,
     directory: &Path,
@@ -44,7 +44,7 @@ pub(crate) fn load(
 }
 
 impl NewKey {
-    /// Puts the key into a file that only its owner can read.
+    /// Writes the key to a file that only its owner can read.
     pub(crate) fn keep(self, directory: &Path) -> anyhow::Result<()> {
         let put = private_file::put(directory, FILE, &self.0);
         put.with_context(|| format!("cannot keep a key for secrets in {}", directory.display()))?;
@@ -52,7 +52,7 @@ impl NewKey {
     }
 }
 
-/// Reads a key; `None` where there is no file.
+/// Reads a key; `None` if the file does not exist.
 fn read(path: &Path) -> anyhow::Result<Option<SecretsKey>> {
     let cannot = || format!("cannot read the key for secrets {}", path.display());
     let file = match File::open(path) {

@@ -1,13 +1,13 @@
-//! What the configuration says of agents that models start.
+//! Converts the configuration of subagents.
 
 use windlass_runtime::SubagentSettings;
 
 use crate::config::Subagents;
 
-/// The capability, as the harness names it.
+/// The name of the capability in the harness.
 pub(super) const NAME: &str = "subagents";
 
-/// Returns what a model may start; `None` where it may start nothing. A backend that is not there cannot be chosen.
+/// Returns which subagents a model may start; `None` if it may start none. Backends that are not available are left out.
 pub(super) fn settings<'a>(
     configured: &Subagents,
     backends: impl Iterator<Item = &'a str>,

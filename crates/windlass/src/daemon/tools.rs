@@ -1,4 +1,4 @@
-//! What the agent's tools are told: where they may work, what is out of their reach, and how commands are confined.
+//! The settings of the agent's tools: their environments, hidden paths and sandbox.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,15 +12,14 @@ use super::leftovers;
 use crate::cli::note;
 use crate::{config, data, sandbox};
 
-/// The settings of the tools.
 pub(crate) struct Tools<'a> {
     pub(crate) environments: &'a Environments,
     pub(crate) shell: ShellSettings,
 }
 
 impl<'a> Tools<'a> {
-    /// Ends what commands of an earlier daemon on this data directory left behind, and hides the daemon's own files from
-    /// all tools. The lock on the directory must be held: commands of another daemon are not ours.
+    /// Ends processes that an earlier daemon on this data directory left behind, and hides the daemon's own files from all tools. The caller must
+    /// hold the lock on the directory, because processes of another daemon must not be ended.
     pub(crate) fn of<'b>(
         directory: &Path,
         own_files: impl IntoIterator<Item = &'b Path>,
@@ -28,12 +27,12 @@ impl<'a> Tools<'a> {
         environments: &'a Environments,
     ) -> anyhow::Result<Self> {
         environments.hide(directory);
-        // What the user trusts, and the tokens of another daemon, may be in the usual place.
+        // The default data directory may contain the list of trusted files and the tokens of another daemon.
         if let Some(usual) = data::of_user() {
             environments.hide(usual);
         }
         if let Some(directory) = config::user_directory() {
-            // It needs no trust, so no tool may make one. A path can be hidden for sure once something is there.
+            // The user's own file needs no trust, so no tool may create it. Only an existing path can be hidden reliably.
             let _ = fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -47,7 +46,7 @@ impl<'a> Tools<'a> {
             environments.hide_keys_of(home);
         }
         leftovers::end(directory);
-        // The daemon starts programs in no other way than its tools do.
+        // The daemon starts programs only through its tools, so all orphans are theirs.
         if let Err(error) = adopt_orphans() {
             note(&format!(
                 "what commands without a sandbox leave behind cannot be told from other processes: {error}"
@@ -86,7 +85,7 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// Says so when no tool can work in the workspace; the daemon serves other things too.
+/// Warns if tools cannot work in the workspace. The daemon still starts, because it serves other requests.
 pub(crate) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
     if environments.hides(workspace).unwrap_or(false) {
         note(&format!(

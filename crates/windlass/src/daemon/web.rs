@@ -1,4 +1,4 @@
-//! What the agent may read of the web.
+//! The agent's access to the web.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,15 +13,15 @@ use windlass_tools::{
 use crate::config::Config;
 use crate::proxied;
 
-/// The capability and the tool that it brings.
+/// The name of the capability and of its tool.
 pub(super) const NAME: &str = "web_fetch";
 
-/// Tells whether models are offered it.
+/// Returns whether models get the tool.
 pub(super) fn is_enabled(config: &Config) -> bool {
     config.web.enabled.unwrap_or(true)
 }
 
-/// Makes what reads pages, and the way to them.
+/// Creates the tool that reads pages and its egress.
 pub(super) fn of(
     config: &Config,
     environments: &Environments,
@@ -33,7 +33,7 @@ pub(super) fn of(
     Ok((capability, egress))
 }
 
-/// Returns what the operator says of hosts and networks, with further hosts that are opened.
+/// Returns the operator's rules for hosts and networks, with additional allowed hosts.
 pub(super) fn rules(config: &Config, opened: &[String]) -> anyhow::Result<Arc<WebRules>> {
     let allow = [config.web.allow.as_slice(), opened].concat();
     let rules = WebRules::parse(&allow, &config.web.deny);
@@ -41,7 +41,7 @@ pub(super) fn rules(config: &Config, opened: &[String]) -> anyhow::Result<Arc<We
     Ok(Arc::new(rules))
 }
 
-/// Makes the way out of tools.
+/// Creates the egress of tools.
 pub(super) fn egress(config: &Config, rules: Arc<WebRules>) -> anyhow::Result<WebEgress> {
     let mut egress = WebEgress::new(rules);
     if let Some(file) = &config.ca_file {
@@ -53,7 +53,7 @@ pub(super) fn egress(config: &Config, rules: Arc<WebRules>) -> anyhow::Result<We
     Ok(egress)
 }
 
-/// Makes the network of commands in environments that filter it.
+/// Creates the proxy for commands in environments that filter the network.
 pub(super) fn proxy(config: &Config) -> anyhow::Result<ShellProxy> {
     let egress = egress(config, rules(config, &[])?)?;
     let hosts = OpenHosts::parse(&config.shell.hosts);
@@ -62,10 +62,10 @@ pub(super) fn proxy(config: &Config) -> anyhow::Result<ShellProxy> {
     Ok(ShellProxy::new(egress, hosts, proxied::launcher(own)))
 }
 
-/// Returns the rules by which nobody is asked about pages of hosts that the operator names.
+/// Returns the rules that allow pages of the operator's hosts without approval.
 ///
-/// Rules go by the letters of an address. Only what begins with the whole name of the host and a slash is that host whatever follows, so
-/// nothing is said of wildcards, prefixes and networks: calls that they open are asked about.
+/// Rules match the text of a URL. Only a prefix with the complete host name and a slash is certain to mean that host. Wildcards, prefixes and
+/// networks therefore yield no rule, and calls to them need approval.
 pub(super) fn approvals(allow: &[String]) -> impl Iterator<Item = ApprovalRule> {
     let hosts = allow.iter().filter(|host| !host.contains(['*', '/']));
     let urls = hosts.flat_map(|host| {

@@ -1,4 +1,4 @@
-//! Questions to the person at the terminal, one at a time, while the turn waits.
+//! Questions to the user at the terminal, one at a time, while the turn waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,17 +21,17 @@ use windlass_protocol::{
 use super::proposal::{Line, heading, proposal};
 use super::{Colour, Screen, ToolCall, columns, hush, rows, wrapped};
 
-/// How often the thread that reads looks whether it is still wanted.
+/// Interval at which the reading thread checks whether it is still needed.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 
-/// A question that waits for an answer.
+/// A question without an answer.
 pub(crate) enum Asked {
-    /// May this call run?
+    /// Whether a call may run.
     Approval { id: String, tool: ToolCall },
-    /// What a tool wants to know.
+    /// The questions of a tool.
     Input { id: String, request: Value },
 }
 
@@ -58,7 +58,7 @@ impl From<Answer> for Asked {
     }
 }
 
-/// Returns a decision about one call that is not remembered.
+/// Returns a decision that applies to one call only.
 pub(crate) fn decision(decision: ApprovalDecision) -> DecideApproval {
     let decision = match decision {
         ApprovalDecision::Allow => "allow",
@@ -71,14 +71,14 @@ pub(crate) fn decision(decision: ApprovalDecision) -> DecideApproval {
     }
 }
 
-/// One of the questions of a tool. A host's tool may ask in another form; fields that it lacks are empty.
+/// One question of a tool. A host's tool may use another form; missing fields are empty.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct InputQuestion {
     pub(crate) id: String,
     question: Option<String>,
     options: Vec<QuestionOption>,
-    /// The whole question, as the check of an answer reads it.
+    /// The complete question, for validating the answer.
     #[serde(skip)]
     json: Value,
 }
@@ -91,7 +91,7 @@ struct QuestionOption {
 }
 
 impl InputQuestion {
-    /// Reads the questions of a request.
+    /// Parses the questions of a request.
     pub(crate) fn all(request: &Value) -> Vec<Self> {
         let questions = request.get("questions").and_then(Value::as_array);
         let questions = questions.into_iter().flatten();
@@ -112,24 +112,24 @@ impl InputQuestion {
     }
 }
 
-/// Asks one question after the other.
+/// Asks questions one after the other.
 pub(crate) struct Questions {
     waiting: VecDeque<Asked>,
-    /// The one that is asked.
+    /// The current question.
     now: Option<Open>,
     reader: Option<Reader>,
 }
 
-/// A question that somebody looks at.
+/// A question that is shown to the user.
 struct Open {
     asked: Asked,
-    /// The answers to its questions so far.
+    /// The answers so far.
     given: Vec<UserAnswer>,
-    /// All that is to be seen before a yes counts, where it was not all shown.
+    /// The lines that must be shown before a yes is accepted, if not all of them were shown.
     unseen: Option<Vec<Line>>,
 }
 
-/// A thread that waits for one line of standard input. Dropping it ends the thread before it takes a line that is meant for somebody else.
+/// A thread that waits for one line of standard input. Dropping it stops the thread before it consumes a line that is meant for another reader.
 struct Reader {
     line: oneshot::Receiver<Option<String>>,
     is_wanted: Arc<AtomicBool>,
@@ -151,11 +151,11 @@ impl Drop for Reader {
     }
 }
 
-/// Reads a line from the terminal itself: what follows it stays there, so that it can be thrown away before the next question.
+/// Reads a line from the terminal without buffering: later input stays there and can be discarded before the next question.
 fn read_line(wanted: &AtomicBool) -> Option<String> {
     let mut line = Vec::new();
     while wanted.load(Ordering::SeqCst) {
-        // While it waited, the question may have been settled in another way.
+        // The question may have been settled elsewhere in the meantime.
         if !has_input().ok()? || !wanted.load(Ordering::SeqCst) {
             continue;
         }
@@ -177,7 +177,7 @@ fn read_line(wanted: &AtomicBool) -> Option<String> {
     None
 }
 
-/// Waits a while for something to read on standard input.
+/// Waits up to [`PATIENCE`] for input on standard input.
 fn has_input() -> io::Result<bool> {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
@@ -201,17 +201,17 @@ impl Questions {
         self.waiting.push_back(asked);
     }
 
-    /// Asks once more what was answered in vain.
+    /// Queues a question again whose answer was not accepted.
     pub(crate) fn put_back(&mut self, asked: Asked) {
         self.waiting.push_front(asked);
     }
 
-    /// Takes the next question away, where nobody is there to be asked.
+    /// Removes the next question if there is no user to answer it.
     pub(crate) fn take(&mut self) -> Option<Asked> {
         self.waiting.pop_front()
     }
 
-    /// Forgets a question that is settled in another way.
+    /// Removes a question that was settled elsewhere.
     pub(crate) fn forget(&mut self, id: &str, screen: &mut Screen) -> io::Result<()> {
         let is_it = |asked: &Asked| match asked {
             Asked::Approval { id: asked, .. } | Asked::Input { id: asked, .. } => asked == id,
@@ -226,12 +226,12 @@ impl Questions {
         Ok(())
     }
 
-    /// Tells whether somebody is being asked.
+    /// Returns whether a question is shown.
     pub(crate) fn is_asking(&self) -> bool {
         self.now.is_some()
     }
 
-    /// Asks the next question, unless one is asked already.
+    /// Shows the next question, unless one is shown already.
     pub(crate) fn ask(&mut self, screen: &mut Screen, cwd: &Path) -> io::Result<()> {
         if self.now.is_some() {
             return Ok(());
@@ -259,7 +259,7 @@ impl Questions {
         self.prompt(screen)
     }
 
-    /// Writes what is to be answered now. What was typed before is no answer to it: nobody has seen the question.
+    /// Writes the prompt of the current question. Earlier input is discarded: the user typed it before seeing the question.
     fn prompt(&self, screen: &mut Screen) -> io::Result<()> {
         let Some(open) = &self.now else {
             return Ok(());
@@ -285,12 +285,12 @@ impl Questions {
             }
         };
         hush::shown();
-        // A standard input that is no terminal has nothing to throw away.
+        // If standard input is not a terminal, there is nothing to discard.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         screen.prompt(text)
     }
 
-    /// Waits for a line that somebody types; `None` when nobody will.
+    /// Waits for a line from the user; `None` at the end of input.
     pub(crate) async fn line(&mut self) -> Option<String> {
         let reader = self.reader.get_or_insert_with(Reader::start);
         let line = (&mut reader.line).await;
@@ -298,7 +298,7 @@ impl Questions {
         line.ok().flatten()
     }
 
-    /// Takes a line as an answer; `None` where more is to be answered. Whoever went away says no.
+    /// Processes a line as an answer; `None` if more answers are needed. The end of input means no.
     pub(crate) fn answer(
         &mut self,
         line: Option<String>,
@@ -350,14 +350,14 @@ impl Questions {
     }
 }
 
-/// Returns a question of a request; an empty one where the request has another form.
+/// Returns a question of a request; an empty one if the request has another form.
 fn question_at(request: &Value, index: usize) -> InputQuestion {
     let mut questions = InputQuestion::all(request).into_iter();
     questions.nth(index).unwrap_or_default()
 }
 
-/// Reads the answer to a question, an option by its number or its label; `None` if the question does not allow it. A user who
-/// went away skips it.
+/// Parses the answer to a question, with options given by number or label; `None` if the question does not allow the answer. At the end of input, the
+/// question is skipped.
 fn chosen(question: &InputQuestion, line: Option<&str>) -> Option<UserAnswer> {
     let said = line.unwrap_or_default().trim();
     let number = said.parse::<usize>().ok();
@@ -369,7 +369,7 @@ fn chosen(question: &InputQuestion, line: Option<&str>) -> Option<UserAnswer> {
     line.is_none().then(|| question.answer("", true))
 }
 
-/// Reads the decision about a call; `None` if the line is none. A user who went away denies it.
+/// Parses the decision about a call; `None` if the line is not a decision. At the end of input, the call is denied.
 fn decided(
     line: Option<&str>,
     unseen: &mut Option<Vec<Line>>,
@@ -407,7 +407,7 @@ fn decided(
     })
 }
 
-/// Returns how many lines fit into some rows of a terminal, each with the mark before it.
+/// Returns how many lines, each with the mark, fit into `rows` rows of a terminal.
 fn that_fit(lines: &[Line], rows: usize, columns: usize) -> usize {
     let mut taken = 0;
     let fits = |(_, line): &&Line| {
@@ -432,7 +432,7 @@ mod tests {
         Asked::Approval { id, tool }
     }
 
-    /// Asks about a command, and returns what each line of somebody's decides.
+    /// Asks about a command and returns the decision for each line of input.
     fn decisions(command: &str, lines: &[&str]) -> Vec<Option<String>> {
         let (mut questions, mut screen) = (Questions::new(), Screen::new(false));
         questions.push(approval(command));

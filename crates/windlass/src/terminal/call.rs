@@ -1,4 +1,4 @@
-//! A call of a tool: what kind it is of, what it is about, and what exactly somebody is asked to allow.
+//! Tool calls: their kind, their main argument, and exactly what an approval allows.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -22,14 +22,14 @@ impl From<EventToolCall> for ToolCall {
 }
 
 impl ToolCall {
-    /// Reads the call that an item shows; `None` for an item without a call.
+    /// Returns the call of an item; `None` for an item without a call.
     pub(crate) fn of_item(item: &Item) -> Option<Self> {
         let tool = item.metadata.as_ref()?.get("tool")?;
         Self::deserialize(tool).ok()
     }
 }
 
-/// What a tool does to the world, as far as its name says.
+/// The effect of a tool, as far as its name indicates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Tells the kind by the name of a tool, of ours or of an agent of others.
+    /// Determines the kind from the name of a tool, one of ours or of an external agent.
     pub(crate) fn of(name: &str) -> Self {
         let name = name.rsplit("::").next().unwrap_or(name);
         match name.to_ascii_lowercase().as_str() {
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// Names the arguments that say what a call is about, the most telling first.
+/// Arguments that describe a call best, in order of preference.
 const TELLING: [&str; 7] = [
     "command",
     "path",
@@ -67,7 +67,7 @@ const TELLING: [&str; 7] = [
     "title",
 ];
 
-/// Says in a few words what a call is about: its command, its path, or its arguments.
+/// Describes a call in a few words: its command, its path, or its arguments.
 pub(crate) fn about(input: &Value) -> String {
     let told = TELLING.iter().find_map(|name| input[*name].as_str());
     let text = match (told, input) {
@@ -79,14 +79,14 @@ pub(crate) fn about(input: &Value) -> String {
     one_line(&text).into_owned()
 }
 
-/// Returns the argument that names a file, and its name.
+/// Returns the name and value of the argument that names a file.
 pub(super) fn path_of(input: &Value) -> Option<(&'static str, &str)> {
     let named = |name| input[name].as_str().map(|path| (name, path));
     named("path").or_else(|| named("file_path"))
 }
 
-/// Returns the call that an approval is about. What the approval says counts: an agent may ask for something else than the call that it
-/// announced under the same name. What was announced and is not in the approval is told too, under a name of its own.
+/// Returns the call that an approval is about. The approval is authoritative: an agent may ask for something else than the call that it announced
+/// under the same name. Announced arguments that the approval does not contain are shown under `announced`.
 pub(crate) fn asked(name: &str, described: &str, known: Option<&ToolCall>) -> ToolCall {
     let arguments = described
         .strip_prefix(name)

@@ -1,29 +1,29 @@
-//! Prose that comes in pieces, broken between words where a line of the terminal ends.
+//! Wraps streamed prose between words at the width of the terminal.
 
 use unicode_width::UnicodeWidthChar;
 
-/// Breaks lines between words. A word is held back until it is whole; lines that are code or a table stay as they are.
+/// Wraps lines between words. A word is held back until it is complete; lines of code and tables are not wrapped.
 #[derive(Default)]
 pub(super) struct Fold {
-    /// How much of the row is taken.
+    /// The number of columns used in the row.
     column: usize,
-    /// The word that is not whole yet.
+    /// The incomplete word.
     word: String,
-    /// Its width.
+    /// The width of the incomplete word, in columns.
     held: usize,
-    /// Whether its beginning is written already, because it fills a row.
+    /// Whether the beginning of the word is written already, because it fills a row.
     is_begun: bool,
-    /// Whether the line stays as it is.
+    /// Whether the line is not wrapped.
     is_raw: bool,
-    /// Whether it is between two lines that begin with three backticks.
+    /// Whether the line is inside a fenced code block.
     in_fence: bool,
-    /// The first letters of the line.
+    /// The first characters of the line.
     head: String,
 }
 
 const FENCE: &str = "```";
 
-/// Breaks a text between words into rows of a width.
+/// Wraps a text between words into rows of `width` columns.
 pub(crate) fn folded(text: &str, width: usize) -> Vec<String> {
     let mut fold = Fold::default();
     let mut out = fold.add(text, width);
@@ -32,7 +32,7 @@ pub(crate) fn folded(text: &str, width: usize) -> Vec<String> {
 }
 
 impl Fold {
-    /// Takes a piece, and returns what can be written now.
+    /// Adds a piece and returns the text that can be written now.
     pub(super) fn add(&mut self, piece: &str, width: usize) -> String {
         let mut out = String::with_capacity(piece.len());
         for letter in piece.chars() {
@@ -59,7 +59,7 @@ impl Fold {
                 letter => {
                     self.word.push(letter);
                     self.held += letter.width().unwrap_or_default();
-                    // Scripts with wide letters have no blanks, and a word that fills a row cannot be kept whole.
+                    // Scripts with wide characters have no spaces, and a word that fills a row cannot be held back.
                     if !self.is_raw && letter.width() == Some(2) {
                         self.end_word(width, &mut out);
                     } else if !self.is_raw && (self.is_begun || self.held >= width) {
@@ -77,7 +77,7 @@ impl Fold {
         out
     }
 
-    /// Returns what was held back.
+    /// Returns the held-back text.
     pub(super) fn rest(&mut self, width: usize) -> String {
         let mut out = String::new();
         self.end_word(width, &mut out);
@@ -96,7 +96,7 @@ impl Fold {
         let word = std::mem::take(&mut self.word);
         let taken = std::mem::take(&mut self.held);
         if self.column > 0 && self.column + taken > width {
-            // The terminal itself breaks a word that is longer than a row, so that it can be copied whole.
+            // The terminal itself wraps a word that is longer than a row, so that it can be copied as one word.
             if !self.is_begun {
                 out.push('\n');
             }
@@ -106,7 +106,7 @@ impl Fold {
         out.push_str(&word);
     }
 
-    /// Says that somebody else has begun a new line.
+    /// Records that other output has started a new line.
     pub(super) fn begin_line(&mut self) {
         self.column = 0;
         self.head.clear();
@@ -137,7 +137,7 @@ mod tests {
             folded(&["a_word_that_is_too_long b"]),
             "a_word_that_is_too_long b"
         );
-        // Such scripts are broken between any two letters.
+        // Such scripts are wrapped between any two characters.
         assert_eq!(folded(&["日本語 日本語"]), "日本語 日\n本語");
     }
 

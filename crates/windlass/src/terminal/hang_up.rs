@@ -1,4 +1,4 @@
-//! A terminal that goes away. A program that it controls gets a signal; any other would read nothing from it for ever.
+//! Detects that the terminal went away. Only processes that the terminal controls get a signal; others would wait for input forever.
 
 use std::io;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-/// Tells when the terminal of stdin has gone away. Where the system cannot say it, nobody is ever told.
+/// Notifies when the terminal of stdin has gone away. If the system cannot detect it, there is no notification.
 pub(crate) fn hang_up() -> Arc<Notify> {
     let told = Arc::new(Notify::new());
     let tell = Arc::clone(&told);
     thread::spawn(move || {
         let stdin = io::stdin();
-        // Nothing is asked for: an end is told all the same.
+        // No event is requested: `poll` always reports a hangup.
         let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
         while poll(&mut watched, None) == Err(Errno::INTR) {}
         let [watched] = &watched;

@@ -1,5 +1,5 @@
-//! While a turn is shown, the terminal does not show what is typed: it would stand in the middle of the answer. It waits in the terminal for
-//! whoever reads next.
+//! Turns off the terminal's echo while a turn is shown, because typed text would appear in the middle of the answer. The input stays in the terminal
+//! for the next reader.
 
 use std::io::{self, IsTerminal};
 use std::process::exit;
@@ -11,16 +11,16 @@ use rustix::termios::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Who reads what was typed ahead.
+/// The next reader of input that was typed ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TypedAhead {
-    /// Whoever reads lines after this command, such as a shell.
+    /// A program that reads lines after this command, such as a shell.
     Lines,
-    /// The editor of a chat. It takes keys, and of several lines in one piece it would lose all but the first.
+    /// The line editor of a chat. It reads keys, and would lose all but the first of several lines.
     Keys,
 }
 
-/// How the terminal is with its echo, and without. The first stays known: a signal may come when a turn is over.
+/// The terminal modes with and without echo. The modes with echo stay stored, because a signal may arrive after the turn.
 struct Modes {
     usual: Termios,
     hushed: Termios,
@@ -32,18 +32,18 @@ enum State {
     /// No turn is shown.
     Over,
     Hushed,
-    /// Somebody is asked something.
+    /// A question is shown.
     Asking,
 }
 
 static MODES: Mutex<Option<Modes>> = Mutex::new(None);
 
-/// A terminal without echo, until this is dropped.
+/// A terminal without echo until this is dropped.
 pub(crate) struct Hush(());
 
 impl Hush {
-    /// Turns the echo off; `None` where nobody types, nobody could see it, or the terminal does not let itself be set: it is a comfort, and no
-    /// reason to end a turn.
+    /// Turns the echo off. `None` if there is no user to type, nothing is shown on a terminal, or the terminal cannot be configured. This is only
+    /// cosmetic, so a failure does not end the turn.
     pub(crate) fn begin(ahead: TypedAhead) -> Option<Self> {
         let is_seen = io::stdout().is_terminal() || io::stderr().is_terminal();
         if !io::stdin().is_terminal() || !is_seen || !is_in_front() {
@@ -55,7 +55,7 @@ impl Hush {
         if ahead == TypedAhead::Keys {
             hushed.input_modes -= InputModes::ICRNL;
         }
-        // The signals before the terminal: from then on none of them leaves it without echo.
+        // Installs the signal handlers before it changes the terminal: from then on, no signal leaves it without echo.
         let mut modes = modes();
         if modes.is_none() {
             watch_signals().ok()?;
@@ -76,7 +76,7 @@ impl Drop for Hush {
     }
 }
 
-/// How a terminal is set before another program has it, which may be killed before it sets it back.
+/// The terminal modes before another program uses the terminal. That program may be killed before it restores them.
 pub(crate) struct AsItWas(Option<Termios>);
 
 impl AsItWas {
@@ -84,10 +84,10 @@ impl AsItWas {
         Self(tcgetattr(io::stdin()).ok())
     }
 
-    /// Sets the terminal as it was.
+    /// Restores the stored modes.
     pub(crate) fn restore(&self) {
         if let Some(modes) = self.0.as_ref().filter(|_| is_in_front()) {
-            // A terminal that is gone needs no setting.
+            // A terminal that is gone needs no restoring.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
         }
     }
@@ -99,12 +99,12 @@ impl Drop for AsItWas {
     }
 }
 
-/// Shows what is typed, because somebody is asked; where no turn is shown it does nothing.
+/// Turns the echo on for a question. Without a shown turn, it does nothing.
 pub(super) fn shown() {
     change(State::Hushed, State::Asking);
 }
 
-/// Shows no longer what is typed, because it is answered.
+/// Turns the echo off again after the answer.
 pub(super) fn hidden() {
     change(State::Asking, State::Hushed);
 }
@@ -127,7 +127,7 @@ fn enter(state: State) {
     apply(&modes);
 }
 
-/// Sets the terminal as it is to be. What was typed stays there.
+/// Applies the modes of the current state. Pending input stays in the terminal.
 fn apply(modes: &Option<Modes>) {
     let Some(modes) = modes.as_ref().filter(|_| is_in_front()) else {
         return;
@@ -136,18 +136,18 @@ fn apply(modes: &Option<Modes>) {
         State::Hushed => &modes.hushed,
         State::Over | State::Asking => &modes.usual,
     };
-    // A terminal that is gone needs no setting.
+    // A terminal that is gone needs no restoring.
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, wanted);
 }
 
-/// Tells whether the terminal is this process's to set: one in the background would be stopped for it.
+/// Returns whether this process may configure the terminal: a background process would be stopped.
 fn is_in_front() -> bool {
-    // Where it is not the controlling terminal, nobody is in the background.
+    // Without a controlling terminal, there is no background.
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
-/// Lets no signal end this process with a terminal that is not as it was. Ctrl-C is the turn's. What stops the process (Ctrl-Z) gives the
-/// terminal to a shell, which sets it as it likes, so it is set again when the process goes on.
+/// Ensures that signals do not end this process while the echo is off. The turn handles Ctrl-C. After a stop (Ctrl-Z), the shell sets its own modes,
+/// so they are applied again when the process continues.
 fn watch_signals() -> io::Result<()> {
     for kind in [SignalKind::terminate(), SignalKind::quit()] {
         let mut ended = signal(kind)?;

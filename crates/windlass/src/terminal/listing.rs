@@ -1,14 +1,14 @@
-//! Lines of a list: on a terminal they fit its width; in a pipe nothing is cut, because a program reads it.
+//! Lines of a list. They fit the width of a terminal; in a pipe they are not shortened, because a program reads them.
 
 use std::io::{self, IsTerminal};
 
 use super::{Style, columns};
 
-/// How wide the lines of a list may be.
+/// The maximum width of a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listing {
     style: Style,
-    /// `None` where nobody watches.
+    /// `None` if the output is not a terminal.
     width: Option<usize>,
 }
 
@@ -20,7 +20,7 @@ impl Listing {
         }
     }
 
-    /// Returns what stands in a column that has room for so many letters.
+    /// Returns the text for a column of `room` characters.
     pub(crate) fn column(self, text: &str, room: usize) -> String {
         match self.width {
             Some(_) => self.style.cut(text, room),
@@ -28,7 +28,7 @@ impl Listing {
         }
     }
 
-    /// Returns a text of which the end matters most, as of a path, in a column of so many characters.
+    /// Shortens a text at its beginning, because its end matters most, as in a path. `room` is in characters.
     pub(crate) fn end_of(self, text: &str, room: usize) -> String {
         let count = text.chars().count();
         if self.width.is_none() || count <= room {
@@ -40,7 +40,7 @@ impl Listing {
         format!("{dots}{end}")
     }
 
-    /// Returns a whole line.
+    /// Returns a complete line.
     pub(crate) fn line(self, line: &str) -> String {
         match self.width {
             Some(width) => self.style.cut(line.trim_end(), width),

@@ -1,4 +1,4 @@
-//! What a person sees of a turn on a terminal, and is asked there.
+//! The view of a turn on a terminal, and the questions to the user.
 
 mod ask;
 mod call;
@@ -22,24 +22,24 @@ pub(crate) use listing::Listing;
 pub(crate) use proposal::described;
 pub(crate) use screen::{FRAME, Screen, spent, time};
 
-/// How wide a terminal is that does not say.
+/// Width of a terminal that does not report one.
 const USUAL_WIDTH: usize = 80;
-/// How many rows of a question are shown at once, at least and at most.
+/// Minimum and maximum number of rows of a question that are shown at once.
 const MIN_ROWS: usize = 10;
 const MAX_ROWS: usize = 40;
 
-/// What the terminal of stderr can show.
+/// The capabilities of the terminal of stderr.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
-    /// Whether somebody watches, so that lines may be drawn again.
+    /// Whether it is a terminal, so that lines can be redrawn.
     pub(crate) is_live: bool,
     pub(crate) has_colour: bool,
-    /// Whether it can be trusted with more than ASCII.
+    /// Whether it supports more than ASCII.
     pub(crate) has_unicode: bool,
 }
 
 impl Style {
-    /// Text and nothing else.
+    /// Plain text.
     pub(crate) const PLAIN: Self = Self {
         is_live: false,
         has_colour: false,
@@ -67,7 +67,7 @@ impl Style {
         }
     }
 
-    /// Paints a text.
+    /// Colours a text.
     pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
         match colour.code() {
             Some(code) if self.has_colour => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -75,7 +75,7 @@ impl Style {
         }
     }
 
-    /// Returns what the lines of a question begin with. Nothing else that is shown has it.
+    /// Returns the prefix of the lines of a question. No other output has it.
     pub(crate) fn mark(self) -> &'static str {
         match self.has_unicode {
             true => "▌",
@@ -83,7 +83,7 @@ impl Style {
         }
     }
 
-    /// Takes the mark of questions, and what looks like it, out of a text that others wrote. `last` is the letter before the text.
+    /// Removes the mark of questions, and characters that look like it, from untrusted text. `last` is the character before the text.
     pub(crate) fn unmarked(self, text: &str, last: &mut Option<char>) -> String {
         let mut shown = String::with_capacity(text.len());
         for letter in text.chars() {
@@ -99,7 +99,7 @@ impl Style {
         shown
     }
 
-    /// Returns what stands for something that is left out.
+    /// Returns the ellipsis.
     pub(crate) fn dots(self) -> &'static str {
         match self.has_unicode {
             true => "…",
@@ -107,7 +107,7 @@ impl Style {
         }
     }
 
-    /// Cuts a text to a width.
+    /// Shortens a text to a width.
     pub(crate) fn cut(self, text: &str, width: usize) -> String {
         let dots = self.dots();
         if width_of(text) <= width {
@@ -124,7 +124,7 @@ impl Style {
     }
 }
 
-/// How something is painted.
+/// The colour of a text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Colour {
     Plain,
@@ -148,12 +148,12 @@ impl Colour {
     }
 }
 
-/// Returns how many columns a text takes.
+/// Returns the number of columns of a text.
 pub(crate) fn width_of(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-/// Breaks a line into rows that are no wider than `room`. A tab takes eight columns at most.
+/// Wraps a line into rows of at most `room` columns. A tab takes up to eight columns.
 pub(crate) fn wrapped(line: &str, room: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut taken = 0;
@@ -174,16 +174,16 @@ pub(crate) fn wrapped(line: &str, room: usize) -> Vec<String> {
     rows
 }
 
-/// Returns how many rows of a question a person sees at once.
+/// Returns how many rows of a question are visible at once.
 pub(crate) fn rows() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
     let rows = size.map(|size| usize::from(size.ws_row));
-    // The heading and the prompt take some.
+    // The heading and the prompt take some rows.
     let rows = rows.unwrap_or_default().saturating_sub(4);
     rows.clamp(MIN_ROWS, MAX_ROWS)
 }
 
-/// Returns how many columns the terminal of stderr has.
+/// Returns the width of the terminal of stderr, in columns.
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
     let columns = size.map(|size| usize::from(size.ws_col));
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(plain.cut("abcdef", 6), "abcdef");
         assert_eq!(plain.cut("abcdefg", 6), "abc...");
         assert_eq!(rich.cut("abcdefg", 6), "abcde…");
-        // Each of these takes two columns.
+        // Each of these characters takes two columns.
         assert_eq!(rich.cut("漢字漢字", 6), "漢字…");
         assert_eq!(plain.paint(Colour::Good, "x"), "x");
     }
@@ -220,7 +220,7 @@ mod tests {
         for has_unicode in [true, false] {
             let style = style(has_unicode);
             let told = format!("{0} Allow? {0}{0}", style.mark());
-            // It may come in any pieces.
+            // The text may be split at any character.
             let mut last = None;
             let pieces = told
                 .chars()

@@ -1,4 +1,4 @@
-//! What somebody is asked to allow, as text: a command, the difference that a change makes, or the arguments. Nothing is left out.
+//! Formats the subject of an approval as text: a command, the diff of a change, or the arguments. Nothing is omitted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use super::call::{ToolCall, path_of};
 use super::{Colour, Kind, Style};
 use crate::own_file::{self, Refused};
 
-/// How many blanks may follow each other before they are counted, lest they push something out of sight.
+/// Longer runs of spaces are replaced by their count, so that they cannot push text out of sight.
 const BLANKS: usize = 8;
-/// The same at the beginning of a line of a file.
+/// The same limit at the beginning of a line of a file.
 const INDENT: usize = 40;
-/// How long it may take to find a small difference; beyond that a larger one is shown.
+/// Time limit for a minimal diff; beyond it, a larger one is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How large a file with its change may be, in bytes, to be shown with what stands around.
+/// Maximum size of a file with its change to be shown with context, in bytes.
 const MAX_SHOWN: usize = 2 << 20;
 
-/// A line, and how it is painted.
+/// A line with its colour.
 pub(super) type Line = (Colour, String);
 
-/// Says which tool asks, and for what.
+/// Names the tool and what it wants to do.
 pub(super) fn heading(tool: &ToolCall) -> String {
     let name = exact_line(&tool.name).into_owned();
     let input = &tool.input;
@@ -35,7 +35,7 @@ pub(super) fn heading(tool: &ToolCall) -> String {
     }
 }
 
-/// Describes a call in lines. The name of the tool says how; what such a picture does not show is listed below it.
+/// Formats a call as lines. The format depends on the name of the tool; arguments that it does not cover are listed below.
 pub(super) fn proposal(tool: &ToolCall, cwd: &Path, style: Style) -> Vec<Line> {
     let input = &tool.input;
     let text = |name: &str| input[name].as_str();
@@ -71,7 +71,7 @@ pub(super) fn proposal(tool: &ToolCall, cwd: &Path, style: Style) -> Vec<Line> {
     lines
 }
 
-/// Describes a call in plain text.
+/// Formats a call as plain text.
 pub(crate) fn described(tool: &ToolCall, cwd: &Path) -> String {
     let style = Style {
         has_unicode: true,
@@ -89,7 +89,7 @@ fn command_lines(command: &str, style: Style) -> Vec<Line> {
         (Colour::Plain, line)
     });
     let mut lines: Vec<_> = lines.collect();
-    // The end of the last line is no line.
+    // The text after the last line break is not a line.
     if lines.len() > 1 && command.ends_with('\n') {
         lines.pop();
     }
@@ -103,7 +103,7 @@ fn arguments(input: &Value, style: Style) -> Vec<Line> {
     lines.map(|line| (Colour::Plain, line)).collect()
 }
 
-/// Shows what a file will hold beside what it holds now.
+/// Shows the new contents of a file as a diff to its current contents.
 fn written(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<Line> {
     match now(cwd, path) {
         Ok(now) => difference(&now.unwrap_or_default(), content, style),
@@ -119,7 +119,7 @@ fn written(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<Line> {
     }
 }
 
-/// Shows a replacement with what stands around it, where the file can be read and has what is replaced; else the two texts.
+/// Shows a replacement with its context if the file is readable and contains the old text, else the two texts.
 fn edited(
     cwd: &Path,
     path: &str,
@@ -131,7 +131,7 @@ fn edited(
         (None, _) | (_, "") => 0,
         (Some(before), _) => before.matches(old).count(),
     };
-    // Many small pieces may become large ones.
+    // Many small replacements may make the file large.
     let is_small = |before: &str| {
         let after = new.len().checked_mul(count);
         after.is_some_and(|after| before.len().saturating_add(after) <= MAX_SHOWN)
@@ -151,7 +151,7 @@ fn edited(
     }
 }
 
-/// Returns what a file below the directory holds now; `None` where there is none.
+/// Returns the current contents of a file below the directory; `None` if it does not exist.
 fn now(cwd: &Path, path: &str) -> Result<Option<String>, Refused> {
     let named = cwd.join(path);
     let real = match named.canonicalize() {
@@ -175,7 +175,7 @@ fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
         lines.push((Colour::Plain, hunk.header().to_string()));
         for change in hunk.iter_changes() {
-            // Spelt only now: two texts that look alike once they are spelt are still a change.
+            // Escaped after the comparison: two texts that look the same once escaped are still a change.
             let ended = change.value().strip_suffix('\n');
             let line = exact_lines(ended.unwrap_or(change.value()));
             let (colour, sign) = match change.tag() {
@@ -183,7 +183,7 @@ fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
                 ChangeTag::Delete => (Colour::Bad, '-'),
                 ChangeTag::Equal => (Colour::Plain, ' '),
             };
-            // The sign stands before the indent.
+            // The sign comes before the indent.
             lines.push((colour, format!("{sign}{}", counted(&line, INDENT, style))));
             if ended.is_none() {
                 lines.push((Colour::Dim, "(its line has no end)".to_owned()));
@@ -193,7 +193,7 @@ fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
     lines
 }
 
-/// Writes a number in place of many blanks: of more than [`BLANKS`], and of more than `indent` at the beginning of the line.
+/// Replaces long runs of spaces with their count: runs over [`BLANKS`], and over `indent` at the beginning of the line.
 fn counted(line: &str, indent: usize, style: Style) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! A turn as it happens: the answer on stdout, and on stderr a line for each call, the last one alive.
+//! The live view of a turn: the answer on stdout, and on stderr a line for each call, the last one animated.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -14,48 +14,51 @@ use super::fold::Fold;
 use super::{Colour, Style, ToolCall, about, columns, folded, width_of, wrapped};
 use crate::inert_json::{event_line, json_line};
 
-/// How often the live line is drawn.
+/// Redraw interval of the live line.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
-/// How long a wait is not worth a line.
+/// Shorter waits do not get a live line.
 const PATIENCE: Duration = Duration::from_millis(400);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How many letters of what a call is about are kept.
+/// Maximum stored length of a call's description, in characters.
 const ABOUT: usize = 400;
 const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
-/// Goes to the beginning of the line and empties it.
+/// Moves to the beginning of the line and clears it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Shows a turn.
 pub(crate) struct Screen {
     style: Style,
     is_json: bool,
     out: io::Stdout,
-    /// Whether stdout stands in the middle of a line.
+    /// Whether the cursor of stdout is in the middle of a line.
     in_line: bool,
     fold: Fold,
-    /// The last letter of the answer, for a mark that comes in pieces.
+    /// The last character of the answer, to detect a mark that is split between pieces.
     last: Option<char>,
     /// Whether the live line is drawn.
     is_drawn: bool,
     asking: Asking,
     frame: usize,
-    /// Calls that run, the oldest first.
+    /// Running calls, oldest first.
     running: Vec<Running>,
-    /// Since when nothing is heard of the model.
+    /// Since when the model has sent nothing.
     silent_since: Option<Instant>,
-    /// How many calls have ended.
+    /// Number of ended calls.
     pub(crate) calls: usize,
-    /// The last message of the agent, for the result that ends the lines of JSON.
+    /// The agent's last message, for the final JSON line.
     answer: Option<String>,
+    /// Whether the answer is shown as the JSON value at the end of the turn.
+    shows_value: bool,
+    /// That value, for the result that ends the lines of JSON.
+    value: Option<Value>,
 }
 
-/// Where somebody is asked.
+/// Where a question is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asking {
     Nobody,
-    /// In the line where the cursor is.
+    /// In the line of the cursor.
     Here,
-    /// In a line above, because something was told meanwhile.
+    /// In a line above, because other output followed it.
     Above,
 }
 
@@ -63,7 +66,7 @@ struct Running {
     item_id: String,
     name: String,
     about: String,
-    /// Since when it runs; `None` while it waits for somebody, and for one that an earlier process began.
+    /// When it started; `None` while it waits for the user, and for a call that an earlier process started.
     since: Option<Instant>,
 }
 
@@ -83,14 +86,36 @@ impl Screen {
             silent_since: Some(Instant::now()),
             calls: 0,
             answer: None,
+            shows_value: false,
+            value: None,
         }
+    }
+
+    /// Makes a screen that shows the answer as a JSON value, once it is known to match its schema.
+    pub(crate) fn of_value(is_json: bool) -> Self {
+        Self {
+            shows_value: true,
+            ..Self::new(is_json)
+        }
+    }
+
+    /// Shows the value of the answer.
+    pub(crate) fn show_value(&mut self, value: Option<Value>) -> io::Result<()> {
+        match (value, self.is_json) {
+            (value, true) => self.value = value,
+            (Some(value), false) => {
+                self.clear()?;
+                self.write_json(&value)?;
+            }
+            (None, false) => {}
+        }
+        Ok(())
     }
 
     pub(crate) fn style(&self) -> Style {
         self.style
     }
 
-    /// Shows an event.
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
         if self.is_json {
             let ended = event.payload.ended_item();
@@ -101,7 +126,7 @@ impl Screen {
             return self.write_line(&line);
         }
         if let EventPayload::ItemDelta(piece) = &event.payload {
-            if piece.kind == DeltaKind::AgentMessage {
+            if piece.kind == DeltaKind::AgentMessage && !self.shows_value {
                 self.say(&piece.delta)?;
             }
             return Ok(());
@@ -146,7 +171,7 @@ impl Screen {
                 let shown = self.style.unmarked(&lines(text), &mut self.last);
                 self.fold.add(&shown, columns())
             }
-            // It may come to the terminal all the same, as by `| tee`, beside what is asked there.
+            // The answer may still reach the terminal, as with `| tee`, where questions are shown too.
             false if io::stderr().is_terminal() => {
                 self.style.unmarked(&lines(text), &mut self.last)
             }
@@ -161,7 +186,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes what was held back of the answer.
+    /// Writes the held-back end of the answer.
     fn say_rest(&mut self) -> io::Result<()> {
         let rest = self.fold.rest(columns());
         if rest.is_empty() {
@@ -172,12 +197,12 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Takes up a call that an earlier process began, so that its end is shown.
+    /// Adds a call that an earlier process started, so that its end is shown.
     pub(crate) fn take_up(&mut self, item: &str, tool: &ToolCall) {
         self.begin(item, tool, None);
     }
 
-    /// Counts the time of a call from now on, or not while it waits for somebody: what a person takes is not what it took.
+    /// Starts or stops the timer of a call. The time that it waits for the user is not counted.
     fn count(&mut self, item: Option<&str>, since: Option<Instant>) {
         let mut running = self.running.iter_mut();
         if let Some(call) = running.find(|it| Some(it.item_id.as_str()) == item) {
@@ -189,7 +214,7 @@ impl Screen {
         self.running.push(Running {
             item_id: item.to_owned(),
             name: one_line(&tool.name).into_owned(),
-            // No line is wider, and it is looked at with every frame.
+            // No line is wider, and the text is measured for every frame.
             about: about(&tool.input).chars().take(ABOUT).collect(),
             since,
         });
@@ -206,7 +231,7 @@ impl Screen {
         let call = self.running.remove(at);
         self.calls += 1;
         self.silent_since = Some(Instant::now());
-        // A command that ran to its end and says that it failed is no success.
+        // A command that completed with a failing exit code is not a success.
         let is_good = item.status == Status::Completed && exit_code(item).is_none();
         let (mark, colour) = match (is_good, self.style.has_unicode) {
             (true, true) => ("✓", Colour::Good),
@@ -216,7 +241,7 @@ impl Screen {
         };
         let end = match call.since {
             Some(since) => format!("{}  {}", time(since.elapsed()), result(item)),
-            // Nobody knows how long it ran. The whole sentence has no room in the line.
+            // The duration is unknown. The complete message does not fit into the line.
             None if is_cut_off(item) => "cut off, its outcome is unknown".to_owned(),
             None => result(item),
         };
@@ -225,9 +250,9 @@ impl Screen {
         self.put(&format!("{mark} {line}"))
     }
 
-    /// Puts a call into one line, with what is known of it at the end.
+    /// Formats a call as one line, with its result or status at the end.
     fn line(&self, call: &Running, end: &str) -> String {
-        // Two for the mark, and some for what a terminal shows of Ctrl-C, so that nothing wraps.
+        // Two columns for the mark, and some for the `^C` that a terminal echoes, so that nothing wraps.
         let room = columns().saturating_sub(5);
         let cut = |text: &str, room| self.style.cut(&self.style.unmarked(text, &mut None), room);
         let end = cut(end, room / 2);
@@ -241,7 +266,7 @@ impl Screen {
         }
     }
 
-    /// Tells something that is not the answer.
+    /// Writes a message that is not part of the answer.
     pub(crate) fn tell(&mut self, colour: Colour, text: &str) -> io::Result<()> {
         let text = self.style.unmarked(&lines(text), &mut None);
         let width = match io::stderr().is_terminal() {
@@ -255,7 +280,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes a line of a question, in rows that all have the mark that nothing else has.
+    /// Writes a line of a question, in rows that all start with the reserved mark.
     pub(crate) fn question(&mut self, colour: Colour, line: &str) -> io::Result<()> {
         let mark = self.style.paint(Colour::Asked, self.style.mark());
         let room = columns().saturating_sub(width_of(self.style.mark()) + 1);
@@ -266,14 +291,14 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes a line to stderr, below whatever stands there.
+    /// Writes a line to stderr, below the current output.
     fn put(&mut self, line: &str) -> io::Result<()> {
         self.clear()?;
         self.finish_line()?;
         writeln!(io::stderr(), "{line}")
     }
 
-    /// Begins a new line, where the answer stands in the middle of one.
+    /// Starts a new line if the answer is in the middle of one.
     fn finish_line(&mut self) -> io::Result<()> {
         self.say_rest()?;
         self.fold.begin_line();
@@ -284,14 +309,14 @@ impl Screen {
         Ok(())
     }
 
-    /// Draws the live line again, with the next picture of the spinner.
+    /// Redraws the live line with the next frame of the spinner.
     pub(crate) fn tick(&mut self) -> io::Result<()> {
         self.frame += 1;
         self.draw()
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        // A live line would stand where somebody is asked.
+        // A live line would overwrite the question.
         if !self.style.is_live || self.is_json || self.asking != Asking::Nobody {
             return Ok(());
         }
@@ -329,8 +354,8 @@ impl Screen {
         err.flush()
     }
 
-    /// Tells whether the answer stands in the middle of a line that nothing is added to while a call runs. Only on a terminal is there a line
-    /// to end: elsewhere it would be part of the answer.
+    /// Returns whether the answer's last line can be ended, because a call is running and no more text comes. Only a terminal shows it: elsewhere the
+    /// line break would become part of the answer.
     fn is_answer_over(&self) -> bool {
         let is_silent = self
             .silent_since
@@ -338,7 +363,7 @@ impl Screen {
         is_silent && !self.running.is_empty() && self.out.is_terminal()
     }
 
-    /// Writes the end of a question, and waits behind it for what somebody types.
+    /// Writes the prompt of a question and leaves the cursor after it.
     pub(super) fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.asking = Asking::Here;
         let mark = self.style.paint(Colour::Asked, self.style.mark());
@@ -347,19 +372,19 @@ impl Screen {
         err.flush()
     }
 
-    /// Takes notice that a line was typed at the question, which ends its line.
+    /// Records that the user has typed a line, which also ended the line of the question.
     pub(super) fn answered(&mut self) {
         self.asking = Asking::Nobody;
     }
 
-    /// Takes notice that nobody is to answer the question any more.
+    /// Records that the question no longer needs an answer.
     pub(super) fn close_question(&mut self) -> io::Result<()> {
         self.clear()?;
         self.asking = Asking::Nobody;
         Ok(())
     }
 
-    /// Takes the live line away, and goes below the line of a question.
+    /// Removes the live line, and moves below the line of a question.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         if self.asking == Asking::Here {
             self.asking = Asking::Above;
@@ -373,7 +398,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Refuses to go on where standard output is a pipe that nothing reads any more, before anything has to be written to it.
+    /// Returns an error if standard output is a pipe without a reader, before anything is written to it.
     pub(crate) fn check_reader(&self) -> io::Result<()> {
         let mut out = [PollFd::new(&self.out, PollFlags::empty())];
         let is_polled = poll(&mut out, Some(&Timespec::default())).is_ok();
@@ -383,22 +408,26 @@ impl Screen {
         }
     }
 
-    /// Prepares for somebody who is asked in the lines below.
+    /// Prepares the terminal for a question below the output.
     pub(crate) fn rest(&mut self) -> io::Result<()> {
         self.clear()?;
         self.finish_line()
     }
 
-    /// Says how the turn ended.
+    /// Shows how the turn ended.
     pub(crate) fn sum_up(&mut self, turn: &Turn) -> io::Result<()> {
         self.silent_since = None;
         if self.is_json {
             let answer = self.answer.take();
-            return self.write_json(&json!({
+            let mut result = json!({
                 "event": "result", "thread_id": turn.thread_id, "turn_id": turn.id, "status": turn.status,
                 "answer": answer, "usage": turn.usage, "duration_ms": turn.duration_ms,
                 "error": turn.error, "error_code": turn.error_code,
-            }));
+            });
+            if let Some(value) = self.value.take() {
+                result["output"] = value;
+            }
+            return self.write_json(&result);
         }
         self.rest()?;
         let mut parts = Vec::new();
@@ -413,7 +442,7 @@ impl Screen {
     }
 }
 
-/// Says what a turn took: tokens, money, time.
+/// Formats the usage of a turn: tokens, cost and time.
 pub(crate) fn spent(turn: &Turn) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(usage) = &turn.usage
@@ -432,19 +461,19 @@ pub(crate) fn spent(turn: &Turn) -> Vec<String> {
     parts
 }
 
-/// Tells whether a call was running when its process was killed, and was not repeated.
+/// Returns whether a call was running when its process was killed and was not repeated.
 fn is_cut_off(item: &Item) -> bool {
     let detail = item.detail.as_deref().unwrap_or_default();
     item.status == Status::Failed && detail.contains("its outcome is unknown")
 }
 
-/// Returns the code by which a command said that it failed.
+/// Returns the exit code of a failed command.
 fn exit_code(item: &Item) -> Option<i64> {
     let code = item.metadata.as_ref()?.get("exit_code")?.as_i64();
     code.filter(|code| *code != 0)
 }
 
-/// Says in a few words what a call gave.
+/// Summarizes the result of a call.
 fn result(item: &Item) -> String {
     let figure = |name: &str| item.metadata.as_ref().and_then(|it| it.get(name)).cloned();
     let number = |name: &str| figure(name).as_ref().and_then(Value::as_i64);
@@ -476,7 +505,7 @@ fn result(item: &Item) -> String {
     }
 }
 
-/// Writes what something cost, in dollars.
+/// Formats a cost in dollars.
 fn money(cost: f64) -> String {
     match cost {
         0.01.. => format!("${cost:.2}"),
@@ -485,7 +514,7 @@ fn money(cost: f64) -> String {
     }
 }
 
-/// Writes a time as people read it.
+/// Formats a duration for display.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

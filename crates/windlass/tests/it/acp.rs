@@ -1,4 +1,4 @@
-//! `windlass acp`, as an editor uses it.
+//! `windlass acp`, driven as an editor would.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -8,13 +8,13 @@ use windlass_testkit::Answer;
 
 use crate::support::{Home, Model, Sandbox};
 
-/// An editor that has started the agent.
+/// An editor with a running agent process.
 struct Editor {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
-    /// What it answers when it is asked for permission.
+    /// The option that it selects for every permission request.
     option: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl Editor {
         writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// Returns what was told until the answer, and the answer. Who asks for permission gets the editor's.
+    /// Returns the response and the notifications before it. Permission requests get the editor's option.
     fn call(&mut self, method: &str, params: Value) -> (Vec<Value>, Value) {
         let id = self.ask(method, params);
         self.answer_to(id)
@@ -84,7 +84,7 @@ impl Editor {
         self.call("session/prompt", prompt(session, text))
     }
 
-    /// Goes away, and returns how the agent ended.
+    /// Closes standard input and returns the agent's exit code.
     fn leave(mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.child.wait().unwrap().code()
@@ -101,7 +101,7 @@ fn updates(told: &[Value], kind: &str) -> Vec<Value> {
     meant.cloned().collect()
 }
 
-/// A model that writes a file when it is told to, says nothing for ever when it is told to wait, and greets otherwise.
+/// A model that writes a file or hangs, depending on the prompt, and greets otherwise.
 fn model() -> Model {
     Model::answering(|request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
@@ -193,7 +193,7 @@ fn cancel(session: &str) -> Value {
 
 #[test]
 fn a_cancel_that_comes_before_the_turn_has_begun_ends_it_too() {
-    // Nobody answers, so the turn ends by the cancel or not at all.
+    // The model does not respond, so only the cancel can end the turn.
     let model = Model::start();
     let home = Home::with_model(&model.url());
     let mut editor = Editor::start(&home);
@@ -208,7 +208,7 @@ fn a_cancel_that_comes_before_the_turn_has_begun_ends_it_too() {
 
 #[test]
 fn a_prompt_beside_a_turn_is_refused_and_the_turn_can_still_be_cancelled() {
-    // Nobody answers, so the turn ends by the cancel or not at all.
+    // The model does not respond, so only the cancel can end the turn.
     let mut model = Model::start();
     let home = Home::with_model(&model.url());
     let mut editor = Editor::start(&home);
@@ -232,7 +232,7 @@ fn a_session_that_is_loaded_in_the_middle_of_a_turn_is_told_of_the_rest() {
     let session = editor.session(&home);
     editor.ask("session/prompt", prompt(&session, "write it"));
     while editor.read()["method"] != "session/request_permission" {}
-    // The editor goes, and nobody has answered.
+    // The editor exits without answering the permission request.
     editor.leave();
 
     let mut editor = Editor::start(&home);
@@ -265,7 +265,7 @@ fn where_a_daemon_runs_it_is_used_and_without_it_the_editor_goes_on() {
     let mut editor = Editor::start(&home);
     let session = editor.session(&home);
     editor.prompt(&session, "hello");
-    // The daemon goes, and the editor's agent works on by itself.
+    // The daemon is killed, and the editor's agent continues in-process.
     daemon.kill();
     let (_, ended) = editor.prompt(&session, "hello");
     assert_eq!(ended["result"]["stopReason"], "end_turn", "{ended}");

@@ -1,4 +1,4 @@
-//! What a person at a terminal is asked, and what counts as an answer.
+//! Questions at the terminal, and the input that is accepted as an answer.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use windlass_testkit::{Answer, FakeServer, Wire};
 use crate::run::Place;
 use crate::support::{Home, Model, Terminal};
 
-/// What only a question begins with.
+/// The reserved prefix of questions.
 const MARK: char = '▌';
 const PROMPT: &str = "commands too): ";
 
@@ -92,7 +92,7 @@ fn an_answer_that_was_lost_with_the_daemon_is_asked_for_again() {
     let daemon = home.start_with(&[]);
     let mut terminal = Terminal::start(&mut home.command(&["run", "hello"]));
     terminal.until(&[PROMPT]);
-    // It takes the answer, does nothing with it, and dies.
+    // The stopped daemon receives the answer in its socket buffer and is killed before it handles it.
     let stopped = Command::new("kill")
         .args(["-STOP", &daemon.pid().to_string()])
         .status();
@@ -102,7 +102,7 @@ fn an_answer_that_was_lost_with_the_daemon_is_asked_for_again() {
         std::thread::yield_now();
     }
     daemon.kill();
-    // Where the end of the daemon was seen before the answer, that goes to the next one.
+    // If the client noticed the daemon's end before it sent the answer, the next daemon gets the answer.
     while terminal.until(&[PROMPT, "done"]).ends_with(PROMPT) {
         terminal.type_in("y");
     }

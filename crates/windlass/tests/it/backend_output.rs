@@ -1,4 +1,4 @@
-//! An external agent that writes without end takes neither the daemon's memory nor its disk.
+//! An external agent with unlimited output exhausts neither the daemon's memory nor its disk.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Daemon, Frame, Home, Sandbox};
 
-/// Speaks the Agent Client Protocol, and answers a prompt with a gigabyte of text.
+/// An ACP agent that answers a prompt with a gigabyte of text.
 const FLOODING: &str = r#"#!/bin/sh
 while read -r line; do
   case "$line" in
@@ -27,12 +27,12 @@ while read -r line; do
 done
 "#;
 const MIB: u64 = 1024 * 1024;
-/// A turn records 16 MiB. The daemon alone takes about 50 MiB, a text is in memory and on disk several times, and the allocator
-/// retains free pages; half of what the agent writes would still be found.
+/// A turn records 16 MiB. The daemon alone takes about 50 MiB, a text is in memory and on disk several times, and the allocator retains free pages.
+/// The limits still detect half of the agent's output.
 const MAX_RESIDENT: u64 = 512 * MIB;
 const MAX_STORED: u64 = 128 * MIB;
 
-/// Returns the largest resident set that the daemon had, in bytes.
+/// Returns the daemon's peak resident set size, in bytes.
 fn peak_resident(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -46,7 +46,7 @@ fn stored(home: &Home) -> u64 {
     sizes.map(|metadata| metadata.len()).sum()
 }
 
-/// Runs the agent until the daemon stops it. Returns the daemon, and how many bytes of text the turn recorded.
+/// Runs the agent until the daemon stops it. Returns the daemon and the size of the recorded text, in bytes.
 fn flood(home: &Home, sandbox: Sandbox, config: &str) -> (Daemon, usize) {
     let program = home.workspace.join("agent");
     fs::write(&program, FLOODING).unwrap();

@@ -1,4 +1,4 @@
-//! Agents of others: which are known, whether they answer, and what they see of the home.
+//! External agents: detection, login checks, and access to the user's home.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use windlass_testkit::Answer;
 
 use crate::support::{Daemon, Home, Model, Sandbox};
 
-/// Puts a program there that tells what it sees when it is asked for its version.
+/// Creates a fake agent whose version output reports what it can see.
 fn agent(home: &Path, script: &str) -> String {
     let path = home.join("bin/agent");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -61,7 +61,7 @@ fn one_that_answers_tells_its_version_and_one_that_is_missing_how_to_get_it() {
     ));
     let (status, told, _) = checked(&home, &["check", "mine"]);
     assert_eq!((status, &told[0]["version"]), (Some(0), &"1.2.3".into()));
-    // Nobody knows where any agent keeps its login.
+    // The login location of a generic agent is unknown.
     assert_eq!(told[0]["logged_in"], "unknown");
     let (status, told, _) = checked(&home, &["check", "lost"]);
     assert_eq!(status, Some(1));
@@ -74,7 +74,7 @@ fn one_that_answers_tells_its_version_and_one_that_is_missing_how_to_get_it() {
     assert!(told.contains("backends list"), "{told}");
 }
 
-/// A home directory with files in it. Not below `/tmp`, of which a sandbox has its own.
+/// A home directory with files in it. Not below `/tmp`: a sandbox has a private one.
 fn user_home(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = directory.path().canonicalize().unwrap();
@@ -86,7 +86,7 @@ fn user_home(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
     (directory, home)
 }
 
-/// What Claude Code says when it is asked for its version in a workspace of a home.
+/// Returns the version output of a fake Claude Code in a workspace of a home.
 fn version_in(home: &Path, workspace: &str, sandbox: Sandbox, entry: &str) -> String {
     let daemon = Home::new();
     let config = daemon.path().join("windlass.toml");
@@ -116,7 +116,7 @@ const FILES: [(&str, &str); 9] = [
     ("work/own/file", "mine"),
 ];
 
-/// Reads each of the files by its path in the home, and tells what it says in one line.
+/// Returns a script that reads each of the files by its path in the home and prints the contents in one line.
 fn read_all(home: &Path) -> String {
     let files = FILES.map(|(name, _)| format!("'{}'", home.join(name).display()));
     let files = files.join(" ");
@@ -165,7 +165,7 @@ fn an_agent_with_the_users_home_sees_its_own_settings_there_and_where_it_works()
         assert!(words.contains(expected), "{sandbox:?}: {told}");
         assert!(home.join(".claude/made").exists(), "{sandbox:?}");
 
-        // In place of its settings there may be no link to what is hidden.
+        // A symlink to a hidden directory is not accepted as a settings directory.
         fs::remove_dir_all(home.join(".claude")).unwrap();
         std::os::unix::fs::symlink(".ssh", home.join(".claude")).unwrap();
         let told = version_in(&home, "work/own", sandbox, &entry);
@@ -220,7 +220,7 @@ fn an_entry_that_says_too_little_or_too_much_is_refused() {
     }
 }
 
-/// Speaks as Claude Code does: one turn for each line, with a tool of its own. It waits at `SLOW`, once.
+/// A fake Claude Code: one turn for each line, with a tool call. It waits once, at `SLOW`.
 const CLAUDE: &str = r#"
 session=none
 while [ $# -gt 0 ]; do
@@ -247,7 +247,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// A daemon with such an agent, and a thread on it.
+/// A daemon with such an agent, and a thread that uses it.
 fn with_claude(home: &Home, sandbox: Sandbox) -> (Daemon, String) {
     let root = home.path().join("work");
     fs::create_dir_all(&root).unwrap();
@@ -291,14 +291,14 @@ fn a_thread_is_carried_by_an_agent_of_others() {
             "{sandbox:?}: {items}"
         );
         assert!(items.contains("Bash"), "{sandbox:?}: {items}");
-        // It sees nothing of the data that its home is in.
+        // The agent cannot read the data directory that contains its home.
         let stolen = fs::read_to_string(home.path().join("work/stolen")).unwrap();
         let stolen = stolen.trim();
         assert!(
             stolen.is_empty() || stolen == "operator",
             "{sandbox:?}: {stolen}"
         );
-        // Both turns had one process.
+        // Both turns used one process.
         let started = fs::read_to_string(home.path().join("work/started")).unwrap();
         assert_eq!(started, "--session-id\n", "{sandbox:?}");
         daemon.stop();
@@ -312,7 +312,7 @@ fn an_agent_of_others_goes_on_with_its_session_after_a_kill_of_the_daemon() {
         let (daemon, thread) = with_claude(&home, sandbox);
         let mut events = daemon.client.events(&thread, 0);
         daemon.turn(&thread, "SLOW");
-        // Its session is recorded when its call is.
+        // The session is recorded together with the tool call.
         while !events.next().unwrap().data.to_string().contains("Bash") {}
         drop(events);
         daemon.kill();
@@ -355,7 +355,7 @@ fn a_backend_that_is_not_there_or_has_no_network_is_told() {
         let detail = daemon.detail(&thread);
         assert_eq!(detail["turns"][0]["status"], "failed");
         assert!(detail.to_string().contains(told), "{told}: {detail}");
-        // The thread can still be used.
+        // The thread is still usable.
         daemon.turn(&thread, "again");
         events.until("turn.completed");
     }
@@ -451,7 +451,7 @@ fn a_turn_of_an_agent_of_others_does_not_go_on_where_nobody_shows_a_token() {
         daemon.stop();
         let started = fs::read_to_string(home.path().join("work/started")).unwrap();
         assert_eq!(started, "--session-id\n", "it was not started again");
-        // It was put off, and nothing is lost.
+        // The turn was postponed, and nothing is lost.
         let daemon = home.start();
         daemon.client.events(&thread, 0).until("turn.completed");
         daemon.stop();
@@ -479,7 +479,7 @@ fn a_provider_with_a_key_is_a_backend_that_is_the_daemons_own_loop() {
     let detail = daemon.detail(&thread);
     assert_eq!(detail["thread"]["backend"], "anthropic-api");
     assert_eq!(detail["turns"][0]["status"], "completed", "{detail:#}");
-    // Its own tool, and not one that was only observed.
+    // The agent's own tool call, not one that was only observed.
     let items = detail["items"].as_array().unwrap();
     let call = items
         .iter()

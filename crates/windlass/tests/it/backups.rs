@@ -1,4 +1,4 @@
-//! Three ways to save a store while eight sessions work in it. Each starts, verifies and goes on.
+//! Three ways to back up a store while eight sessions are active. Each copy verifies, starts and continues the sessions.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn model() -> Model {
     Model::answering(|_| Answer::text(&["Heave ", "ho."]))
 }
 
-/// Carries one turn to its end.
+/// Runs one turn to its end.
 fn turn(client: &Client, thread: &str, seen: u64) -> u64 {
     let mut events = client.events(thread, seen);
     let body = json!({"prompt": "pull"});
@@ -28,7 +28,7 @@ fn turn(client: &Client, thread: &str, seen: u64) -> u64 {
     events.until("turn.completed").last().unwrap().seq
 }
 
-/// Lets eight sessions work, turn after turn, for as long as something else is done, and until each has carried a turn since.
+/// Runs turns in eight sessions while `act` runs, and until each session has completed a turn after it.
 fn while_eight_work(daemon: &Daemon, act: impl FnOnce()) -> Vec<String> {
     let threads: Vec<String> = (0..SESSIONS).map(|_| daemon.thread(&json!({}))).collect();
     let is_done = AtomicBool::new(false);
@@ -67,7 +67,7 @@ fn verifies(home: &Home, data: &str) {
     assert!(out.status.success(), "{out:?}");
 }
 
-/// Starts on what was saved: each session is sound, its open turn comes to its end, and the next one is carried.
+/// Starts a daemon on a copy: each session is intact, its open turn completes, and the next turn runs.
 fn goes_on(home: &Home, data: &Path, threads: &[String]) {
     let data = data.to_str().unwrap();
     verifies(home, data);
@@ -92,7 +92,7 @@ fn goes_on(home: &Home, data: &Path, threads: &[String]) {
     verifies(home, data);
 }
 
-/// Saves a store while it is used, and goes on in the saved one.
+/// Backs up a store in use and continues on the copy.
 fn saved_by(save: impl FnOnce(&Home, &Path)) {
     let model = model();
     let home = Home::with_model(&model.url());
@@ -110,7 +110,7 @@ fn a_backup_that_is_made_while_eight_sessions_work_starts_verifies_and_goes_on()
         let backup = to.to_str().unwrap();
         let out = home.command(&["store", "backup", backup]).output().unwrap();
         assert!(out.status.success(), "{out:?}");
-        // From then on it is a data directory like any other.
+        // Without this file, the copy is an ordinary data directory.
         std::fs::remove_file(to.join("backup.json")).unwrap();
     });
 }

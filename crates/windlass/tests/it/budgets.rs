@@ -1,4 +1,4 @@
-//! How much work may use, by the configuration.
+//! Configured budgets.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{Daemon, Home, Model, text};
 /// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says something in a new thread, and returns how its turn ended.
+/// Runs a turn in a new thread and returns it.
 fn say(daemon: &Daemon) -> Value {
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
@@ -48,7 +48,7 @@ fn the_allowance_of_a_day_holds_for_all_threads_and_after_a_kill() {
     assert_eq!(say(&daemon)["error_code"], "budget_exceeded");
 }
 
-/// Waits until a task is as wanted.
+/// Waits until a task satisfies `is_wanted`.
 fn task(daemon: &Daemon, id: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! `docs/cli.md` tells every command that there is.
+//! `docs/cli.md` documents every command.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn page() -> String {
     std::fs::read_to_string(page).unwrap()
 }
 
-/// Returns the sections of the page, by their headings.
+/// Returns the sections of the page by their headings.
 fn sections() -> BTreeMap<String, String> {
     let page = page();
     let sections = page.split("\n## ").skip(1);
@@ -20,7 +20,7 @@ fn sections() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the commands that a help lists.
+/// Returns the commands that a help text lists.
 fn commands(home: &Home, words: &[&str]) -> Vec<String> {
     let out = home.command(&[words, &["--help"]].concat());
     let out = { out }.output().unwrap();
@@ -28,7 +28,7 @@ fn commands(home: &Home, words: &[&str]) -> Vec<String> {
     let help = String::from_utf8(out.stdout).unwrap();
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // What a command does goes on in lines that begin further to the right.
+    // Lines with a deeper indent continue the description of a command.
     let listed = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = listed.filter_map(|line| line.split_whitespace().next());
     let names = names.filter(|name| *name != "help");
@@ -64,7 +64,7 @@ fn every_example_is_a_command_line_that_is_understood() {
         .collect();
     assert!(lines.len() > 8, "{lines:?}");
     for line in lines {
-        // No example has more than one text in quotes, and none has a space outside of it that is not between words.
+        // Every example has at most one quoted text, and outside of it spaces only separate words.
         let (before, quoted) = line.split_once(" \"").unwrap_or((line, ""));
         let mut words: Vec<&str> = before.split_whitespace().skip(1).collect();
         words.extend(Some(quoted.trim_end_matches('"')).filter(|text| !text.is_empty()));

@@ -1,4 +1,4 @@
-//! The event stream of the Rust client while daemons are killed, stopped and started again.
+//! The event stream of the Rust client while daemons are killed, stopped and restarted.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use windlass_testkit::Answer;
 
 use crate::support::{Home, Model, TOKEN};
 
-/// The longest wait for an event.
+/// Maximum wait for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Follows a thread over the socket of the data directory, in a thread of its own, until the receiver is dropped.
+/// Follows a thread over the socket of the data directory, on a separate OS thread, until the receiver is dropped.
 fn follow(home: &Home, thread: &str) -> Receiver<(u64, String)> {
     let socket = ToSocket::new(home.data().join("daemon.sock"));
     let id = thread.rsplit('/').next().unwrap().to_owned();
@@ -38,7 +38,7 @@ fn follow(home: &Home, thread: &str) -> Receiver<(u64, String)> {
     receiver
 }
 
-/// Receives events up to one of this name.
+/// Receives events up to the first one with this name.
 #[track_caller]
 fn until(events: &Receiver<(u64, String)>, name: &str) -> Vec<(u64, String)> {
     let mut received = Vec::new();

@@ -1,4 +1,4 @@
-//! The layers of the configuration: defaults, the user's file, the project's, variables, flags.
+//! The layers of the configuration: defaults, the user's file, the project's file, environment variables, flags.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,9 +8,9 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Model, Sandbox, text};
+use crate::support::{Daemon, Home, Model, Sandbox, text};
 
-/// A user whose home is where programs are started.
+/// A user whose home contains the working directory.
 fn user() -> Home {
     let mut home = Home::new();
     home.variables.clear();
@@ -41,7 +41,7 @@ fn refused(home: &Home, arguments: &[&str]) -> String {
     String::from_utf8(out.stderr).unwrap()
 }
 
-/// Returns value, origin and its name of a key.
+/// Returns the value, the origin and the origin's name of a key.
 #[track_caller]
 fn shown(home: &Home, flags: &[&str], key: &str) -> (Value, String, Value) {
     let out = output(home, &[&["config", "show", "--json"], flags].concat());
@@ -213,7 +213,7 @@ fn a_name_that_no_tool_has_is_warned_of_once_and_stops_nothing() {
     );
     let log = home.path().join("log");
     let mut serve = home.command(&["serve", "--port", "0"]);
-    let daemon = Home::started(serve.stderr(fs::File::create(&log).unwrap()));
+    let daemon = Daemon::started(serve.stderr(fs::File::create(&log).unwrap()));
     drop(daemon);
     warned(&fs::read_to_string(&log).unwrap());
 }
@@ -236,7 +236,7 @@ fn a_file_to_begin_with_is_never_written_over_another() {
     let mode = fs::metadata(own_file(&home)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     refused(&home, &["config", "init", "--user"]);
-    // Nothing is set in it, and it counts.
+    // The file sets nothing, but it is loaded.
     assert_eq!(shown(&home, &[], "limits.threads").1, "default");
 }
 
@@ -271,7 +271,7 @@ fn what_a_daemon_refuses_the_doctor_finds_and_who_shows_or_trusts_it_hears() {
         let told = refused(&home, &["run", "hello"]);
         assert!(told.contains(said), "{told}");
     }
-    // Who writes it well hears nothing of it.
+    // A valid file causes no warning.
     fs::write(&file, "[tasks]\nworkers = 2\n").unwrap();
     for words in [&["config", "trust"][..], &["config", "show"]] {
         let out = output(&home, words);
@@ -329,7 +329,7 @@ fn no_tool_makes_a_file_that_counts_without_trust() {
         let variable = ("HOME".to_owned(), place.to_str().unwrap().to_owned());
         home.variables.push(variable);
         home.workspace = place;
-        let daemon = home.start_in(sandbox);
+        let daemon = home.start_in(sandbox.name());
         let thread = daemon.thread(&json!({"auto_approve": true, "allow_shell": true}));
         let mut events = daemon.client.events(&thread, 0);
         daemon.turn(&thread, "do it");
@@ -339,7 +339,7 @@ fn no_tool_makes_a_file_that_counts_without_trust() {
     }
 }
 
-/// Returns the names of variables that stand in the sources as texts, less those of agents of others and of the build.
+/// Collects the names of environment variables that occur in the sources as strings, except those of external agents and of the build.
 fn variables(directory: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! The configuration over the API: what is told of it, and reading it again.
+//! The configuration over the API: reading and reloading it.
 
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
@@ -7,7 +7,7 @@ use crate::support::{Daemon, Home, Model, text};
 
 const KEY: &str = "sk-keep-me-7391";
 
-/// Returns the model that a new thread asks for.
+/// Returns the model that a new thread uses.
 fn asked(daemon: &Daemon) -> String {
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
@@ -60,7 +60,7 @@ fn the_file_is_read_again_when_a_client_says_so() {
         "{models}"
     );
 
-    // One that makes no sense, asks for what is not there, or that nobody trusts changes nothing.
+    // A file that is invalid, refers to something missing, or is untrusted changes nothing.
     let file = home.path().join("windlass.toml");
     for (text, why) in [
         ("modle = 1", "modle"),
@@ -122,7 +122,7 @@ fn what_the_next_start_refuses_is_not_taken_when_the_file_is_read_again() {
         );
         let by_reload = text_of(&told);
         assert!(by_reload.contains(why), "{by_reload}");
-        // A start refuses the same.
+        // A start rejects the same file.
         let fresh = home.path().join("fresh");
         let trust = |data: &std::path::Path| {
             let mut trust = home.command(&["config", "trust"]);
@@ -322,7 +322,7 @@ fn declared_automations_follow_the_file_and_refuse_changes() {
     );
     let path = format!("/v1/automations/{}", first[0].2);
     let change = json!({"name": "other"}).to_string();
-    let refused = daemon.client.request("PATCH", &path, "", &change);
+    let refused = daemon.client.request("PATCH", &path, &[], &change);
     let refused = refused.expect(409);
     assert_eq!(refused["error"]["code"], "automation_declared");
     assert!(text_of(&refused).contains("[automations.one]"), "{refused}");

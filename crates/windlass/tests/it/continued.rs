@@ -1,4 +1,4 @@
-//! Continuing a thread: the provider and model that began it answer, or the command is refused.
+//! Continuing a thread: the provider and model that started it answer, or the command is rejected.
 
 use std::sync::{Arc, Mutex};
 
@@ -180,7 +180,7 @@ fn a_daemon_without_the_key_of_a_thread_refuses_its_turns_and_records_nothing() 
         );
     }
     assert_eq!(daemon.detail(&path)["latest_seq"], before);
-    // Clients of a daemon without a key get answers in threads of their own.
+    // Clients of a daemon without a key get answers in their own threads.
     let of_client = json!({ "model": "deepseek-ai/some-model", "auto_approve": true });
     let path = daemon.thread(&of_client);
     let mut events = daemon.client.events(&path, 0);
@@ -217,7 +217,7 @@ fn an_open_turn_does_not_resume_with_another_provider() {
         assert!(message.contains("set ANTHROPIC_API_KEY"), "{message}");
     }
     assert_eq!(openai.requests(), [""; 0]);
-    // With the key of its provider it resumes.
+    // With the key of its provider, the thread resumes.
     let mut resumed = home.command(&["run", "--resume", id]);
     let resumed = resumed
         .stdout(std::process::Stdio::piped())

@@ -1,4 +1,4 @@
-//! Data directories that are not what they should be.
+//! Invalid data directories.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use serde_json::json;
 use windlass_testkit::skipped;
 
-use crate::support::{Home, OTHER_USER, given_to_other_user, is_root};
+use crate::support::{Daemon, Home, OTHER_USER, given_to_other_user, is_root};
 
 fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
@@ -61,7 +61,7 @@ fn a_file_in_its_place_is_named_and_left_alone() {
     assert_eq!(fs::read(home.data()).unwrap(), b"mine");
 }
 
-/// Lets a command run as a user who may not write everywhere, as root may.
+/// Runs a command as a user without root's access to all files.
 fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Output> {
     let mut command = home.command(arguments);
     if is_root() {
@@ -95,7 +95,7 @@ fn one_that_cannot_be_written_is_named_and_nothing_is_changed() {
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
-/// What cannot be looked into may hold a lot; nobody is told that there is nothing.
+/// An unreadable directory may contain data, so it is not reported as empty.
 #[test]
 fn one_that_cannot_be_looked_into_is_not_one_without_data() {
     let lists = [
@@ -125,7 +125,7 @@ fn one_that_cannot_be_looked_into_is_not_one_without_data() {
         };
         refused(&out);
     }
-    // One that is not there is one without data.
+    // A missing directory is reported as one without data.
     let none = Home::new().command(&["threads", "list"]).output().unwrap();
     assert!(none.status.success(), "{}", stderr(&none));
 }
@@ -166,7 +166,7 @@ fn one_of_another_user_is_refused_to_root_too() {
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
-/// What everybody may write to can hold a socket of anybody; whoever listens would get the token.
+/// Any user could have placed a socket in a world-writable directory and would get the token.
 #[test]
 fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
     let home = Home::new();
@@ -195,7 +195,7 @@ fn no_token_is_sent_to_a_daemon_of_another_user() {
         return;
     }
     let mut serve = home.command(&["serve", "--port", "0"]);
-    let _daemon = Home::started(serve.uid(OTHER_USER).gid(OTHER_USER));
+    let _daemon = Daemon::started(serve.uid(OTHER_USER).gid(OTHER_USER));
     let mut command = home.command(&["run", "hello"]);
     let refused = command.env("WINDLASS_RUNTIME_TOKEN", "secret").output();
     let refused = refused.unwrap();
@@ -215,7 +215,7 @@ fn without_a_home_a_place_must_be_named() {
         told.contains("WINDLASS_DATA") && told.contains("HOME"),
         "{told}"
     );
-    // A variable that is set to nothing is none.
+    // An empty variable is treated as unset.
     let mut command = home.command(&["token", "create"]);
     let made = command.env("WINDLASS_DATA", "").env("HOME", home.path());
     let made = made.output().unwrap();
@@ -253,7 +253,7 @@ fn one_in_a_git_repository_is_kept_out_of_it() {
     }
 }
 
-/// Lists what is in a directory, with the mode of each; that of the directory comes first.
+/// Lists the entries of a directory with their modes, starting with the directory itself.
 fn picture(directory: &Path) -> Vec<(String, u32)> {
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode();
     let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
@@ -311,7 +311,7 @@ fn an_empty_directory_is_taken_and_one_of_ours_is_known() {
     fs::create_dir(home.data()).unwrap();
     fs::write(home.data().join(".gitkeep"), "").unwrap();
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o777)).unwrap();
-    // What was made before there was a store counts.
+    // Files that were created before the store identify the directory too.
     assert!(token_create(&home).status.success());
     assert_eq!(picture(&home.data())[0].1 & 0o777, 0o700);
     home.configure("[limits]\nthreads = 50\n");
@@ -366,7 +366,7 @@ fn a_start_that_is_refused_leaves_nothing_behind() {
     start(&["run", "hello", "--model", "nobody/x"], None, "nobody");
 }
 
-/// A directory on another device than that of temporary files.
+/// A directory on another device than the one for temporary files.
 pub(crate) fn other_device() -> Option<tempfile::TempDir> {
     let here = fs::metadata(std::env::temp_dir()).unwrap().dev();
     let candidates = [
@@ -386,7 +386,7 @@ pub(crate) fn other_device() -> Option<tempfile::TempDir> {
     found
 }
 
-/// Under landlock a command can do this to any file of the same user.
+/// Under Landlock, a command can change the mode of any file of the same user.
 #[test]
 fn a9_modes_that_somebody_changed_are_mended_at_the_start() {
     let home = Home::new();

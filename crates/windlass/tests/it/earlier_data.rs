@@ -1,6 +1,6 @@
-//! The data of an earlier version opens: the same answers as that version gave, an intact chain, and threads that continue.
+//! Data of an earlier version opens: the answers are the same as that version gave, the chain is intact, and threads continue.
 //!
-//! A fixture stays as it was written; a later version adds its own. `write_fixture` produces one with the binary under test.
+//! Fixtures are never changed; a later version adds its own. `write_fixture` produces one with the binary under test.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,10 +19,10 @@ use crate::runs::Socket;
 use crate::support::{Daemon, Home, Model, TOKEN, text};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
-/// The provider's key, which may not be in any record.
+/// The provider's key, which no record may contain.
 const KEY: &str = "sk-ant-a-key-that-is-masked-0123456789";
 const CONFIG: &str = "[budget]\nday_tokens = 1000000000\n";
-/// The directory of the threads while the fixture was written.
+/// The directory of the threads when the fixture was written.
 const WORKSPACE: &str = "/tmp/windlass-fixture";
 const DATABASE: &str = "windlass.db";
 const PACKED: &str = "windlass.db.gz";
@@ -38,7 +38,7 @@ fn home(model: &Model) -> Home {
     home
 }
 
-/// Answers every prompt; `write it` and `delegate it` take a tool call first.
+/// Answers every prompt; `write it` and `delegate it` cause a tool call first.
 fn model() -> Model {
     Model::answering(|request| {
         let messages = request["messages"].as_array().unwrap();
@@ -58,7 +58,7 @@ fn model() -> Model {
     })
 }
 
-/// The parts of a fixture that are compared: the paths whose answers were recorded, and the answers.
+/// The compared parts of a fixture: the recorded paths and their answers.
 fn recorded(fixture: &Path) -> Vec<(String, String)> {
     let text = fs::read_to_string(fixture.join("answers.json")).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -89,7 +89,7 @@ fn verified(home: &Home) {
     assert_eq!(report["findings"], json!([]));
 }
 
-/// Returns the names of the threads that the fixture has, by their role.
+/// Returns the IDs of the fixture's threads, by their role.
 fn threads(fixture: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(fixture.join("threads.json")).unwrap()).unwrap()
 }
@@ -160,7 +160,7 @@ fn data_of_the_version_before_thread_records_opens_and_its_threads_continue() {
         let change = json!({"workspace": workspace, "environments": place});
         let change = daemon
             .client
-            .request("PATCH", &path, "", &change.to_string());
+            .request("PATCH", &path, &[], &change.to_string());
         let changed = change.expect(200);
         for (name, value) in before["thread"].as_object().unwrap() {
             if !["workspace", "environments", "updated_at"].contains(&name.as_str()) {
@@ -176,7 +176,7 @@ fn data_of_the_version_before_thread_records_opens_and_its_threads_continue() {
     verified(&home);
 }
 
-/// `removing` has rows only while a thread is being removed.
+/// The table `removing` has rows only while a thread is being removed.
 #[test]
 fn every_table_has_rows_in_a_fixture() {
     let home = home(&model());
@@ -260,7 +260,7 @@ fn write_fixture() {
     json("threads.json", serde_json::to_string(&threads).unwrap());
 }
 
-/// Stores an agent, which only the library does, and closes the database so that all of it is in one file.
+/// Stores an agent, which only the library does, and closes the database so that one file contains everything.
 fn add_agent(home: &Home) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -318,14 +318,14 @@ fn fill(daemon: &Daemon, worker: &str) -> Value {
     let created = client.request(
         "POST",
         "/v1/threads",
-        "idempotency-key: once\r\n",
+        &[("idempotency-key", "once")],
         &full.to_string(),
     );
     let full = format!("/v1/threads/{}", text(&created.expect(201)["id"]));
     daemon.turn(&full, &format!("hello {KEY}"));
     settle(daemon, &full);
     let title = json!({"title": "kept and changed"}).to_string();
-    client.request("PATCH", &full, "", &title).expect(200);
+    client.request("PATCH", &full, &[], &title).expect(200);
     let fork = client.post(&format!("{full}/fork"), &json!({})).expect(201);
     let save = json!({"thread_id": full.rsplit('/').next(), "title": "a place"});
     client.post("/v1/sessions", &save).expect(201);
@@ -353,7 +353,7 @@ fn fill(daemon: &Daemon, worker: &str) -> Value {
     let removed = daemon.thread(&json!({}));
     daemon.turn(&removed, "hello");
     settle(daemon, &removed);
-    client.request("DELETE", &removed, "", "").expect(204);
+    client.request("DELETE", &removed, &[], "").expect(204);
     jobs(daemon);
     let mut socket = Socket::connect(daemon, json!({"agent_id": "worker", "token": worker}));
     let ended = text(&socket.call("runs.start", json!({"intent": "ended"}))["run_id"]);
@@ -384,7 +384,7 @@ fn allow(daemon: &Daemon, thread: &str, answer: &Value) {
     settle(daemon, thread);
 }
 
-/// A task, a paused automation that ran once, and a run of the fleet, all of them ended.
+/// Creates a task, a paused automation that ran once, and a fleet run, all of them ended.
 fn jobs(daemon: &Daemon) {
     let client = &daemon.client;
     let options =

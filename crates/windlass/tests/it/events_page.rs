@@ -1,4 +1,4 @@
-//! `docs/events.md` tells every event, with an example that looks as the daemon sends it.
+//! `docs/events.md` documents every event, with an example of the shape that the daemon sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use windlass_testkit::Answer;
 
 use crate::support::{Daemon, Frame, Home, Model, text};
 
-/// Names that are known to clients and that no part of Windlass sends yet. Their sections say so.
+/// Names that clients know and that Windlass does not send yet. Their sections state this.
 const NEVER_SENT: [EventName; 5] = [
     EventName::SandboxDenied,
     EventName::AgentSpawned,
@@ -23,13 +23,13 @@ fn page() -> String {
     std::fs::read_to_string(page).unwrap()
 }
 
-/// Returns the sections of the page that are named as events are.
+/// Returns the sections of the page whose headings are event names.
 fn sections() -> BTreeMap<String, String> {
     let page = page();
     let sections = page.split("\n### ").skip(1);
     let named = sections.map(|section| {
         let (title, rest) = section.split_once('\n').unwrap();
-        // The next chapter is no part of the section.
+        // The next chapter is not part of the section.
         let rest = rest.split("\n## ").next().unwrap_or_default();
         (title.trim_matches('`').to_owned(), rest.to_owned())
     });
@@ -65,7 +65,7 @@ fn every_event_has_a_section_and_every_example_is_an_envelope_of_its_name() {
 
 const QUESTION: &str = r#"{"questions":[{"header":"Colour","id":"colour","question":"Which colour?","options":[{"label":"Red","description":"warm"},{"label":"Blue","description":"cold"}]}]}"#;
 
-/// A model that does what the last word of a prompt names.
+/// A model whose behaviour depends on the last word of the prompt.
 fn model() -> Model {
     Model::answering(|request| {
         let messages = request["messages"].as_array().unwrap();
@@ -82,16 +82,16 @@ fn model() -> Model {
     })
 }
 
-/// The event that a turn waits with, and what is done about it; the text is the path of the turn.
+/// The event that parks a turn, and the function that resolves it; its text argument is the path of the turn.
 type Wait<'a> = (&'a str, &'a dyn Fn(&str, &Frame));
 
-/// What the daemon sends, the first of each name.
+/// The first event of each name that the daemon sent.
 struct Sent {
     events: BTreeMap<String, Value>,
 }
 
 impl Sent {
-    /// Lets a turn go to its end; `wait` is what it waits for, and what is done about it.
+    /// Runs a turn to its end, resolving `wait` if the turn parks.
     fn turn(&mut self, daemon: &Daemon, thread: &str, prompt: &str, wait: Option<Wait<'_>>) {
         let since = daemon.detail(thread)["latest_seq"].as_u64().unwrap();
         let mut events = daemon.client.events(thread, since);
@@ -136,9 +136,13 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
         answer.expect(status)
     };
     let title = json!({"title": "The crate"}).to_string();
-    client.request("PATCH", &thread, "", &title).expect(200);
+    client.request("PATCH", &thread, &[], &title).expect(200);
     sent.keep(client.events(&thread, 0).replay());
     sent.turn(&daemon, &thread, "Lift the crate.", None);
+    let since = daemon.detail(&thread)["latest_seq"].as_u64().unwrap();
+    let body = json!({"prompt": "Weigh it.", "output_schema": {"type": "object"}});
+    post(format!("{thread}/turns"), body);
+    sent.keep(client.events(&thread, since).until("turn.completed"));
     let fork = post(format!("{thread}/fork"), json!({}));
     let fork = format!("/v1/threads/{}", text(&fork["id"]));
     sent.keep(client.events(&fork, 0).replay());
@@ -187,7 +191,7 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
     sent.turn(&daemon, &thread, "Paint it.", Some((asked, &stop)));
     daemon.stop();
 
-    // Nobody says anything to this one.
+    // This approval gets no decision.
     home.configure("[limits]\nwait_seconds = 1\n");
     let daemon = home.start();
     let thread = thread_of(&daemon);
@@ -213,13 +217,13 @@ fn queue_events(sent: &mut Sent) {
     let (first, second) = (queue("Lower it."), queue("Paint it."));
     let edit = json!({"prompt": "Lower it slowly.", "position": 1}).to_string();
     let client = &daemon.client;
-    client.request("PATCH", &first, "", &edit).expect(200);
-    assert_eq!(client.request("DELETE", &second, "", "").status, 204);
+    client.request("PATCH", &first, &[], &edit).expect(200);
+    assert_eq!(client.request("DELETE", &second, &[], "").status, 204);
     let path = format!("{thread}/events?include=queue");
     sent.keep(client.follow(&path, 0).until("input.removed"));
 }
 
-/// Returns the names of an envelope, of its payload, and of what lies in that.
+/// Returns the field names of an envelope, of its payload, and of the objects in it.
 fn shape(event: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let object = |value: &Value| value.as_object().cloned().unwrap_or_default();

@@ -1,14 +1,14 @@
-//! Flags that programs pass which were written for the original.
+//! Flags of the original program that clients still pass.
 
 use std::process::Stdio;
 
-use crate::support::{Home, TOKEN};
+use crate::support::{Daemon, Home, TOKEN};
 
-/// Starts a daemon with these flags; returns what it says on stderr up to its end.
+/// Starts a daemon with these flags and returns its stderr.
 fn said(home: &Home, arguments: &[&str]) -> String {
     let log = std::fs::File::create(home.path().join("stderr")).unwrap();
     let mut command = home.command(arguments);
-    let daemon = Home::started(command.stderr(Stdio::from(log)));
+    let daemon = Daemon::started(command.stderr(Stdio::from(log)));
     daemon.client.get("/health").expect(200);
     daemon.stop();
     std::fs::read_to_string(home.path().join("stderr")).unwrap()

@@ -1,4 +1,4 @@
-//! A disk that is full for a while. It takes a disk of its own, and with that a process with a view of its own.
+//! A disk that is temporarily full. The test mounts its own disk, which needs a process in a separate mount namespace.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -54,14 +54,14 @@ fn inside() {
     daemon.turn(&thread, "hello");
     let exchange = model.asked();
 
-    // All that is left, in pieces that get smaller.
+    // Fills the remaining space with ever smaller writes.
     let filler = disk.join("filler");
     let mut file = File::create(&filler).unwrap();
     for size in [1 << 20, 4096, 1] {
         while file.write_all(&vec![0; size]).is_ok() {}
     }
     until(|| daemon.client.get("/ready").status == 503);
-    // Also what the log of the database has already.
+    // Also uses up the space that the database's log has already allocated.
     for bytes in [100_000, 0] {
         let body = json!({ "system_prompt": "x".repeat(bytes) });
         while daemon.client.post("/v1/threads", &body).status != 503 {}
@@ -77,7 +77,7 @@ fn inside() {
 
     drop(file);
     fs::remove_file(&filler).unwrap();
-    // The turn asks its model again by itself.
+    // The turn retries its model call automatically.
     model.answer(&Answer::text(&["It is over."]));
     events.until("turn.completed");
     assert_eq!(daemon.detail(&thread)["turns"][0]["status"], "completed");

@@ -1,4 +1,4 @@
-//! No program runs on a repository's word when the daemon asks git about a directory.
+//! Git inspections by the daemon never execute programs that a repository configures.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,8 +10,7 @@ use windlass_testkit::skipped;
 
 use crate::support::{Daemon, Home, Model, Sandbox, text};
 
-/// A program that leaves a mark outside of the workspace, and then keeps whoever waits for it: in a sandbox in which it
-/// can leave no mark, it is noticed by that.
+/// A program that leaves a mark outside the workspace and then blocks its caller: in a sandbox where it cannot leave a mark, the delay reveals it.
 fn evil(home: &Home) -> (String, std::path::PathBuf) {
     let mark = home.path().join("mark");
     let script = format!(
@@ -29,7 +28,7 @@ fn has_git(test: &str) -> bool {
     has
 }
 
-/// Has the model do something, and the daemon look at the workspace in both ways that it has.
+/// Makes the model act, and the daemon inspect the workspace in both ways that it has.
 fn attack(home: &Home, daemon: &Daemon) -> Value {
     let thread = daemon.thread(&json!({"auto_approve": true}));
     let mut events = daemon.client.events(&thread, 0);
@@ -38,7 +37,7 @@ fn attack(home: &Home, daemon: &Daemon) -> Value {
     assert_eq!(end.data["payload"]["turn"]["status"], "completed");
     let began = Instant::now();
     let status = daemon.client.get("/v1/workspace/status").expect(200);
-    // Lists look beside the request: the second shows what the first has found.
+    // Lists inspect in the background: the second list shows the findings of the first.
     let summary = loop {
         let list = daemon.client.get("/v1/threads/summary").expect(200);
         let unknown = list[0]["git_unknown"].as_str().unwrap_or_default();
@@ -63,7 +62,7 @@ fn attack(home: &Home, daemon: &Daemon) -> Value {
     status
 }
 
-/// Shows that the trap is one: git as anybody would run it starts the program.
+/// Proves that the trap works: an ordinary git invocation executes the program.
 fn assert_is_a_trap(home: &Home, mark: &Path) {
     let mut git = Command::new("git")
         .arg("-C")
@@ -116,7 +115,7 @@ fn a_program_that_a_command_put_into_the_configuration_does_not_run() {
             let command = command.replace("\"$EVIL\"", &format!("'{script}'"));
             let (model, told) = Model::calling(vec![("shell", json!({"command": command}))]);
             home.variables = Home::with_model(&model.url()).variables;
-            let daemon = home.start_in(sandbox);
+            let daemon = home.start_in(sandbox.name());
             let status = attack(&home, &daemon);
             assert_eq!(
                 status["git_repo"],
@@ -143,7 +142,7 @@ fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
         let mut home = Home::new();
         let (script, mark) = evil(&home);
         let program = home.workspace.join("evil.sh");
-        // The program could be any that the machine has; that it is a script here makes it seen.
+        // It could be any program of the machine; a script makes its execution visible.
         std::fs::write(&program, script).unwrap();
         assert!(
             Command::new("chmod")
@@ -167,7 +166,7 @@ fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
         ];
         let (model, _) = Model::calling(calls);
         home.variables = Home::with_model(&model.url()).variables;
-        let daemon = home.start_in(sandbox);
+        let daemon = home.start_in(sandbox.name());
         let status = attack(&home, &daemon);
         assert_eq!(status["git_repo"], false, "{status}");
         let unknown = text(&status["git_unknown"]);
@@ -190,7 +189,7 @@ fn without_a_sandbox_the_state_of_git_is_unknown_and_says_so() {
         .arg(&home.workspace)
         .status();
     assert!(made.unwrap().success());
-    let daemon = home.start_in(Sandbox::None);
+    let daemon = home.start_in(Sandbox::None.name());
     let status = attack(&home, &daemon);
     assert_eq!(
         (&status["git_repo"], &status["branch"]),
@@ -212,7 +211,7 @@ fn a_directory_that_is_no_repository_is_known_to_be_none() {
     for sandbox in Sandbox::all(test) {
         let (model, _) = Model::calling(Vec::new());
         let home = Home::with_model(&model.url());
-        let daemon = home.start_in(sandbox);
+        let daemon = home.start_in(sandbox.name());
         let status = attack(&home, &daemon);
         assert_eq!(status["git_repo"], false);
         assert_eq!(status.get("git_unknown"), None, "{status}");

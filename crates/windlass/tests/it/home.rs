@@ -1,4 +1,4 @@
-//! Commands have an empty home of their own, and see of the user's what the configuration opens.
+//! Commands have their own empty home, and see only the configured paths of the user's home.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::{Home, Model, Sandbox, TOKEN};
 
-/// Files in which programs keep keys, some of which no list knows.
+/// Files in which programs store keys; some of them are in no known list.
 const SECRETS: [&str; 6] = [
     ".pgpass",
     ".vault-token",
@@ -18,7 +18,7 @@ const SECRETS: [&str; 6] = [
     "notes.txt",
 ];
 
-/// A home outside of `/tmp`, of which a sandbox may have its own.
+/// A home outside `/tmp`, because a sandbox may have a private `/tmp`.
 fn user_home() -> (TempDir, PathBuf) {
     let kept = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = kept.path().canonicalize().unwrap();

@@ -1,4 +1,4 @@
-//! What `docs/http.md` tells people to type works as it says, with the real binary.
+//! The commands of `docs/http.md` work as described, with the real binary.
 
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use windlass_testkit::skipped;
 
-/// The port that stands on the page.
+/// The port that the page uses.
 const PORT: &str = "7878";
 /// Turns a hang into a failure.
 const PATIENCE: &str = "120";
 
-/// A block of code, and the heading above it.
+/// A code block and its heading.
 struct Block {
     heading: String,
     language: String,
@@ -50,7 +50,7 @@ fn is_here(program: &str) -> bool {
     found.is_ok_and(|out| out.status.success())
 }
 
-/// Returns the program that a block needs and that is not there.
+/// Returns a program that a block needs and that is not installed.
 fn lacks(block: &Block) -> Option<&'static str> {
     let needs = |program: &&str| block.text.contains(&format!("{program} "));
     ["curl", "python3"]
@@ -95,7 +95,7 @@ fn every_block_of_the_tutorial_does_what_it_says() {
         }
     }
     if left_out.iter().any(|heading| heading == "A daemon") {
-        // Without curl nothing can be tried.
+        // Without curl, nothing can be tested.
         return;
     }
     let path = std::env::var("PATH").unwrap();
@@ -118,7 +118,7 @@ fn every_block_of_the_tutorial_does_what_it_says() {
     if left_out.is_empty() {
         assert!(said.contains("[allowed: shell "), "{said}");
         assert!(
-            said.trim_end().ends_with("[completed]\n== The end"),
+            said.trim_end().ends_with("[completed]\n== Stop the daemon"),
             "{said}"
         );
     }

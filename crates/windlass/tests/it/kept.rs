@@ -1,4 +1,4 @@
-//! What a daemon keeps, and who may write it.
+//! The files of a daemon, and write access to them.
 
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
@@ -16,17 +16,17 @@ fn threads_environments_and_answers_are_there_after_a_restart() {
     events.until("turn.completed");
     let patched = daemon
         .client
-        .request("PATCH", &path, "", r#"{"title": "second"}"#);
+        .request("PATCH", &path, &[], r#"{"title": "second"}"#);
     patched.expect(200);
     let environment = json!({"id": "staging", "root": home.path()});
     daemon
         .client
         .post("/v1/environments", &environment)
         .expect(201);
-    let key = "idempotency-key: once\r\n";
+    let key = [("idempotency-key", "once")];
     let body = json!({"title": "made once"}).to_string();
     let create = |client: &crate::support::Client| {
-        let reply = client.request("POST", "/v1/threads", key, &body);
+        let reply = client.request("POST", "/v1/threads", &key, &body);
         reply.expect(201)
     };
     let made = create(&daemon.client);
@@ -49,7 +49,7 @@ fn threads_environments_and_answers_are_there_after_a_restart() {
     assert_eq!(environments["environments"][1]["id"], "staging");
     assert_eq!(create(&daemon.client), made, "the first answer again");
     let other = json!({"title": "another"}).to_string();
-    let conflict = daemon.client.request("POST", "/v1/threads", key, &other);
+    let conflict = daemon.client.request("POST", "/v1/threads", &key, &other);
     assert_eq!(
         (conflict.status, conflict.code().as_str()),
         (409, "idempotency_conflict")
@@ -208,7 +208,7 @@ fn the_key_for_secrets_is_made_once_for_its_owner_alone() {
         assert_eq!(refused.status.code(), Some(2));
         String::from_utf8(refused.stderr).unwrap()
     };
-    // One that was named is the operator's to close.
+    // The mode of an explicitly named file is the operator's responsibility.
     let named = home.path().join("named.key");
     std::fs::write(&named, &key).unwrap();
     let open = std::fs::Permissions::from_mode(0o644);
@@ -252,7 +252,7 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     events.until("turn.completed");
     daemon.kill();
 
-    // Its provider is asked for it, and nothing else answers in its place.
+    // The thread's own provider is called, and no other model answers instead.
     home.configure("");
     let daemon = home.start();
     let mut events = daemon.client.events(&thread, 0);
@@ -277,7 +277,7 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     assert_eq!(daemon.detail(&thread)["turns"].as_array().unwrap().len(), 2);
     let patched = daemon
         .client
-        .request("PATCH", &thread, "", r#"{"model": "auto"}"#);
+        .request("PATCH", &thread, &[], r#"{"model": "auto"}"#);
     patched.expect(200);
     let since = daemon.detail(&thread)["latest_seq"].as_u64().unwrap();
     let mut events = daemon.client.events(&thread, since);

@@ -1,5 +1,5 @@
-//! A daemon that is killed with SIGKILL, and the next one on its data. A client that comes back with its cursor sees
-//! no gap and no duplicate, and the turn completes.
+//! A daemon that is killed with SIGKILL, and the next one on its data. A client that reconnects with its cursor sees no gap and no duplicate, and the
+//! turn completes.
 
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
@@ -12,8 +12,7 @@ fn weather() -> Value {
     json!({"name": WEATHER, "description": "Tells the weather.", "input_schema": {"type": "object"}, "defer_loading": false})
 }
 
-/// Follows a thread from a cursor to the end of its turn, and checks the whole against a second reading from the
-/// beginning.
+/// Follows a thread from a cursor to the end of its turn, and compares all frames with a second read from the beginning.
 #[track_caller]
 fn follow_to_the_end(daemon: &Daemon, thread: &str, before: Vec<Frame>) -> Vec<Frame> {
     let cursor = before.last().map_or(0, |frame| frame.seq);
@@ -33,7 +32,7 @@ fn ended(frames: &[Frame]) -> &Value {
     &frames.last().unwrap().data["payload"]["turn"]
 }
 
-/// Which resumes of the turn were told, by their count.
+/// Returns the counts of the reported resumes of the turn.
 fn resumes(frames: &[Frame]) -> Vec<u64> {
     let payloads = frames
         .iter()
@@ -129,7 +128,7 @@ fn r51_killed_while_a_call_waits_for_a_client_its_result_is_taken_after_the_rest
         .filter(|frame| frame.event == "tool_call.resolved");
     assert_eq!(resolved.count(), 1);
 
-    // The thread's tools are still there in the next turn (r39).
+    // The thread's tools are still available in the next turn (r39).
     daemon.turn(&thread, "and now?");
     let request = model.answer(&Answer::text(&["No."]));
     let offered = request["tools"].as_array().unwrap();
@@ -219,7 +218,7 @@ fn killed_in_the_middle_of_a_compaction_it_is_made_again_and_counts() {
     model.answer(&Answer::text(&["I will."]));
     events.until("turn.completed");
     let path = format!("{thread}/compact");
-    daemon.client.request("POST", &path, "", "").expect(202);
+    daemon.client.request("POST", &path, &[], "").expect(202);
     let mut exchange = model.asked();
     model.say_half(&mut exchange, "There");
     events.until("item.started");
@@ -240,7 +239,7 @@ fn killed_in_the_middle_of_a_compaction_it_is_made_again_and_counts() {
     assert!(!request.contains("remember the whale"), "{request}");
 }
 
-/// Answers whatever waits, as a client would that knows nothing of what the one before it did.
+/// Answers everything that is pending, as a client would that does not know what an earlier client did.
 fn answer_what_waits(daemon: &Daemon, thread: &str) {
     let detail = daemon.detail(thread);
     for call in detail["pending_dynamic_tool_calls"].as_array().unwrap() {
@@ -447,7 +446,7 @@ fn a_turn_that_brings_the_daemon_down_three_times_in_a_row_fails_at_the_third_re
     assert_eq!(ended(&frames)["error_code"], "crash_loop");
     assert_eq!(resumes(&frames), [1, 2, 3]);
 
-    // Only that turn: the thread goes on.
+    // Only that turn failed: the thread continues.
     let mut events = daemon.client.events(&thread, frames.last().unwrap().seq);
     daemon.turn(&thread, "greet me again");
     model.answer(&Answer::text(&["Hello"]));
@@ -502,7 +501,7 @@ fn an_interrupt_ends_a_turn_whose_provider_has_stalled() {
     }
 }
 
-/// A model that runs one command and then says what it was told.
+/// A model that runs one command and then repeats its result.
 fn running(command: &str) -> Model {
     let arguments = json!({ "command": command }).to_string();
     Model::answering(move |request| {
@@ -535,13 +534,13 @@ fn r50_killed_in_the_middle_of_a_command_the_model_hears_that_its_outcome_is_unk
 fn killed_in_the_middle_of_a_command(sandbox: Sandbox) {
     let model = running("echo began > began; exec sleep 600");
     let home = Home::with_model(&model.url());
-    let daemon = home.start_in(sandbox);
+    let daemon = home.start_in(sandbox.name());
     let thread = daemon.thread(&json!({"auto_approve": true}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "do it");
     let mut before = events.until("turn.lifecycle");
     before.extend(events.until("item.started"));
-    // The intent is recorded before the command begins; it must have begun.
+    // The intent is recorded before the command starts; the test needs a started command.
     let began = std::time::Instant::now();
     while !home.workspace.join("began").exists() {
         assert!(began.elapsed() < std::time::Duration::from_secs(60));
@@ -549,7 +548,7 @@ fn killed_in_the_middle_of_a_command(sandbox: Sandbox) {
     }
     daemon.kill();
 
-    let daemon = home.start_in(sandbox);
+    let daemon = home.start_in(sandbox.name());
     let frames = follow_to_the_end(&daemon, &thread, before);
     assert_eq!(ended(&frames)["status"], "completed");
     let item = tool_item(&frames);
@@ -576,7 +575,7 @@ fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
 fn killed_while_an_approval_waits(sandbox: Sandbox) {
     let model = running("echo hi");
     let home = Home::with_model(&model.url());
-    let daemon = home.start_in(sandbox);
+    let daemon = home.start_in(sandbox.name());
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "do it");
@@ -584,14 +583,14 @@ fn killed_while_an_approval_waits(sandbox: Sandbox) {
     let asked = before.last().unwrap().data["payload"].clone();
     daemon.kill();
 
-    let daemon = home.start_in(sandbox);
+    let daemon = home.start_in(sandbox.name());
     let pending = daemon.detail(&thread)["pending_approvals"][0].clone();
     assert_eq!(pending["id"], asked["approval_id"]);
     assert_eq!(pending["expires_at"], asked["expires_at"]);
     daemon.kill();
 
-    // Nobody has looked at the thread since this one started.
-    let daemon = home.start_in(sandbox);
+    // No client has read the thread since this daemon started.
+    let daemon = home.start_in(sandbox.name());
     let path = format!("/v1/approvals/{}", text(&asked["approval_id"]));
     for _ in 0..2 {
         let allow = json!({"decision": "allow"});

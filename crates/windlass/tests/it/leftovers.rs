@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use windlass_testkit::skipped;
 
-use crate::support::{Home, TOKEN};
+use crate::support::{Daemon, Home, TOKEN};
 
-/// A process that listens on a port of loopback.
+/// A process that listens on a loopback port.
 struct Listener {
     process: Child,
     port: String,
@@ -30,7 +30,7 @@ impl Listener {
         Some(Self { process, port })
     }
 
-    /// The line that a daemon writes about a process of a command.
+    /// The record that a daemon writes about the process of a command.
     fn recorded(&self) -> String {
         let pid = self.process.id();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -62,7 +62,7 @@ fn a_process_of_a_killed_daemon_that_took_its_port_is_ended_before_the_next_one_
     let record = home.data().join("processes/left.processes");
     fs::write(&record, listener.recorded()).unwrap();
     let mut serve = home.command(&["serve", "--token", TOKEN, "--port", &listener.port]);
-    let daemon = Home::started(&mut serve);
+    let daemon = Daemon::started(&mut serve);
     assert!(daemon.client.address.ends_with(&listener.port));
     assert!(!record.exists());
 }

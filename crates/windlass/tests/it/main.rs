@@ -1,4 +1,4 @@
-//! The binary as a person and a script meet it.
+//! The binary, as users and scripts use it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acp;
@@ -38,6 +38,7 @@ mod replay;
 mod rewound;
 mod rules;
 mod run;
+mod run_inputs;
 mod runs;
 mod security_page;
 mod serve;

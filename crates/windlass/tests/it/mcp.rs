@@ -1,4 +1,4 @@
-//! MCP servers of the operator, in threads of the daemon.
+//! The operator's MCP servers in threads of the daemon.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Daemon, Home, Model};
 
-/// A server in a few lines of shell.
+/// An MCP server in a few lines of shell.
 const SERVER: &str = r#"
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -59,7 +59,7 @@ fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
     assert!(!shown.contains("WINCH_KEY"), "{shown}");
 }
 
-/// What a client is told of servers.
+/// Returns the servers or tools as a client sees them.
 fn listed(daemon: &Daemon, path: &str) -> Value {
     let reply = daemon.client.get(path);
     assert!(!reply.body.contains("7391"), "{}", reply.body);

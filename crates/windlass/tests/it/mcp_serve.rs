@@ -8,10 +8,10 @@ use windlass_testkit::Answer;
 
 use crate::support::{Home, Model, Sandbox, TOKEN, text};
 
-/// A command that no other test has.
+/// A command that no other test uses.
 const SLEEP: &str = "sleep 86399.5";
 
-/// An agent that has started the server.
+/// An agent with a running server process.
 struct Caller {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -57,7 +57,7 @@ impl Caller {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
     }
 
-    /// Returns what was told until the answer, and the answer.
+    /// Returns the response and the notifications before it.
     #[track_caller]
     fn call(&mut self, method: &str, params: &Value) -> (Vec<Value>, Value) {
         let id = self.ask(method, params);
@@ -81,7 +81,7 @@ impl Caller {
         answer["result"].clone()
     }
 
-    /// Returns the code word of a refusal.
+    /// Returns the error code of a failed tool call.
     #[track_caller]
     fn refused(&mut self, name: &str, arguments: &Value) -> String {
         let result = self.tool(name, arguments);
@@ -92,7 +92,7 @@ impl Caller {
         code
     }
 
-    /// Goes away; returns how the server ended, and what it still said.
+    /// Closes standard input; returns the server's exit code and remaining output.
     fn leave(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
         let mut rest = String::new();
@@ -101,7 +101,7 @@ impl Caller {
     }
 }
 
-/// Writes a file when it is told to, works for ever when it is told to wait, and greets otherwise.
+/// Writes a file or runs forever, depending on the prompt, and greets otherwise.
 fn model() -> Model {
     Model::answering(|request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
@@ -276,7 +276,7 @@ fn what_was_allowed_in_a_thread_is_not_allowed_to_its_next_caller() {
     }
     assert!(!home.workspace.join("made").exists());
 
-    // The daemon goes, and the server works on by itself.
+    // The daemon is killed, and the server continues in-process.
     let path = daemon.thread(&json!({}));
     daemon.kill();
     let go_on = json!({ "prompt": "greet", "thread_id": path.replace("/v1/threads/", "") });
@@ -287,7 +287,7 @@ fn what_was_allowed_in_a_thread_is_not_allowed_to_its_next_caller() {
     );
 }
 
-/// Asks for the events of a thread until its turn is at its end, and returns how that ended.
+/// Polls the events of a thread until its turn ends, and returns its final status.
 fn end_of_turn(caller: &mut Caller, thread: &str) -> Value {
     loop {
         let params = json!({ "name": "thread_events", "arguments": { "thread_id": thread } });
@@ -314,7 +314,7 @@ fn a_canceled_call_stops_the_turn_and_the_thread_goes_on() {
     let told = caller.read();
     assert_eq!(told["params"]["progressToken"], 7, "{told}");
     let thread = text(&told["params"]["message"]).replace("thread ", "");
-    // Nobody answers, so the turn ends by the cancel or not at all.
+    // The model does not respond, so only the cancel can end the turn.
     let unanswered = model.asked();
     let busy = json!({ "prompt": "me too", "thread_id": thread });
     let refused = caller.tool("run_agent", &busy)["structuredContent"].clone();
@@ -384,7 +384,7 @@ fn a_turn_that_fails_says_why_and_in_which_thread() {
     assert!(said.contains(&text(&data["thread_id"])), "{said}");
 }
 
-/// Returns the processes that carry out the long command.
+/// Returns the processes that run the long command.
 fn sleeping() -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap();
     let found = processes.filter_map(|process| {
@@ -416,7 +416,7 @@ fn the_end_of_input_stops_what_runs_and_leaves_no_process() {
         std::thread::yield_now();
     }
     assert!(!sleeping().is_empty());
-    // What was asked before the end is answered.
+    // Requests from before the end of input are answered.
     let id = caller.ask("tools/call", &json!({ "name": "list_threads" }));
     let (code, rest) = caller.leave();
     assert_eq!(code, Some(0));
@@ -530,7 +530,7 @@ fn what_a_caller_gets_wrong_is_told_by_code() {
     ] {
         assert_eq!(caller.refused(tool, &arguments), code, "{tool} {arguments}");
     }
-    // Nothing was begun, and what others do elsewhere is not shown.
+    // No thread was started, and work in other directories is not shown.
     let threads = caller.tool("list_threads", &json!({}));
     assert_eq!(threads["structuredContent"]["threads"], json!([]));
     let runs = caller.tool("list_runs", &json!({}));

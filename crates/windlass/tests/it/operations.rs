@@ -1,4 +1,4 @@
-//! The commands of `docs/operations.md` do what it says, one after the other.
+//! The commands of `docs/operations.md` work as described, in their order.
 
 use std::path::Path;
 use std::process::Command;

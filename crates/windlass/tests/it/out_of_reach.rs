@@ -1,4 +1,4 @@
-//! The daemon's own files are out of the reach of its agent, whatever the workspace.
+//! The agent cannot access the daemon's own files, whatever the workspace.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Daemon, Home, Model, Sandbox, Told, text};
 
-/// A list of tokens with one that its maker knows, made in a data directory of its own.
+/// A token file whose token the attacker knows, created in a separate data directory.
 struct Forged {
     token: String,
     tokens_file: String,
@@ -26,7 +26,7 @@ impl Forged {
     }
 }
 
-/// All that a model tries that knows where the daemon keeps its data, relative to the workspace.
+/// All attempts of a model that knows the path of the data directory relative to the workspace.
 fn attempts(data: &str, forged: &Forged) -> Vec<(&'static str, Value)> {
     let mut attempts = Vec::new();
     for name in ["secrets.key", "tokens.json", "windlass.db"] {
@@ -58,7 +58,7 @@ fn attempts(data: &str, forged: &Forged) -> Vec<(&'static str, Value)> {
     attempts
 }
 
-/// Lets a model work in an environment until it is done.
+/// Runs the model in an environment until its turn ends.
 fn let_work(daemon: &Daemon, thread: &Value) {
     let thread = daemon.thread(thread);
     let mut events = daemon.client.events(&thread, 0);
@@ -67,7 +67,7 @@ fn let_work(daemon: &Daemon, thread: &Value) {
     assert_eq!(end.data["payload"]["turn"]["status"], "completed");
 }
 
-/// Checks that the model learned nothing and left nothing.
+/// Checks that the model read no secret and left no file.
 fn assert_out_of_reach(home: &Home, real: &std::path::Path, told: &Told, forged: &Forged) {
     let key = std::fs::read_to_string(real.join("secrets.key")).unwrap();
     let told = told.text();
@@ -82,7 +82,7 @@ fn assert_out_of_reach(home: &Home, real: &std::path::Path, told: &Told, forged:
     assert_eq!(forger.get("/v1/threads").status, 401);
 }
 
-/// Where a daemon keeps its data, as it is told and as it is, and what a model in the workspace calls it.
+/// The configured and the real path of a data directory, and its path as seen from the workspace.
 struct Layout {
     named: &'static str,
     real: &'static str,
@@ -129,13 +129,13 @@ fn a_model_whose_workspace_holds_the_data_directory_gets_at_nothing_of_it() {
             let forged = Forged::new();
             let (model, told) = Model::calling(attempts(layout.seen_as, &forged));
             let (home, real) = layout.home(&model.url());
-            let daemon = home.start_in(sandbox);
+            let daemon = home.start_in(sandbox.name());
             let_work(&daemon, &json!({"auto_approve": true}));
             daemon.kill();
             let results = told.results();
             assert_eq!(results.len(), 14, "{results:?}");
             for refused in results[..4].iter().chain([&results[6]]) {
-                // A link that leads out of the workspace is refused for that alone.
+                // A symlink that leads out of the workspace is rejected for that reason.
                 let is_refused = ["out of their reach", "path_outside_environment"];
                 let is_refused = is_refused.iter().any(|word| refused.contains(word));
                 assert!(is_refused, "{refused}");
@@ -151,7 +151,7 @@ fn an_environment_that_is_registered_later_opens_nothing_either() {
         let forged = Forged::new();
         let (model, told) = Model::calling(attempts("data", &forged));
         let home = Home::with_model(&model.url());
-        let daemon = home.start_in(sandbox);
+        let daemon = home.start_in(sandbox.name());
         let wide = json!({"id": "wide", "root": home.path()});
         daemon.client.post("/v1/environments", &wide).expect(201);
         let at = json!([{"environment_id": "wide", "cwd": ""}]);
@@ -187,7 +187,7 @@ fn a_workspace_inside_of_the_data_directory_is_no_place_to_work() {
         home.start().stop();
         home.workspace = home.data().join("work");
         std::fs::create_dir(&home.workspace).unwrap();
-        let daemon = home.start_in(sandbox);
+        let daemon = home.start_in(sandbox.name());
         let_work(&daemon, &json!({"auto_approve": true}));
         for refused in told.results() {
             assert!(refused.contains("out of their reach"), "{refused}");
@@ -262,7 +262,7 @@ fn where_landlock_lets_nothing_be_made_the_model_hears_why_and_what_helps() {
     let (model, told) = Model::calling(vec![("shell", make)]);
     let mut home = Home::with_model(&model.url());
     home.workspace = home.path().to_owned();
-    let daemon = home.start_in(Sandbox::Landlock);
+    let daemon = home.start_in(Sandbox::Landlock.name());
     let_work(&daemon, &json!({"auto_approve": true}));
     let result = &told.results()[0];
     for word in ["landlock", "`--data`", "bubblewrap", "nothing can be made"] {
@@ -279,7 +279,7 @@ fn without_a_sandbox_commands_are_refused_and_files_tools_work() {
     ];
     let (model, told) = Model::calling(calls);
     let home = Home::with_model(&model.url());
-    let daemon = home.start_in(Sandbox::None);
+    let daemon = home.start_in(Sandbox::None.name());
     let_work(&daemon, &json!({"auto_approve": true}));
     let results = told.results();
     assert!(results[0].contains("no sandbox"), "{results:?}");

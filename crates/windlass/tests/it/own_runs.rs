@@ -1,4 +1,4 @@
-//! Turns of the daemon itself as runs, beside it and after it was killed with SIGKILL.
+//! Turns of the daemon itself as runs, while it runs and after it was killed with SIGKILL.
 
 use std::process::Stdio;
 
@@ -140,7 +140,7 @@ fn a_line_says_what_a_turn_did() {
         "{listed:?}"
     );
     let of_ours = lines(&home, &["runs", "list", "--agent", "windlass:main"]);
-    // Columns are as wide as what stands in them.
+    // Columns are as wide as their contents.
     let words = |line: &String| {
         line.split_whitespace()
             .map(str::to_owned)

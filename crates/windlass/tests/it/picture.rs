@@ -1,4 +1,4 @@
-//! The picture of the terminal that the README shows, made from a real run. `WINDLASS_BLESS=1` makes it again.
+//! The terminal picture of the README, generated from a real run. `WINDLASS_BLESS=1` regenerates it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,14 +7,14 @@ use crate::run::Place;
 use crate::support::{Sandbox, Terminal};
 
 const COLUMNS: u16 = 80;
-/// How many pixels a letter takes.
+/// Width and height of a character, in pixels.
 const LETTER: (f64, f64) = (8.4, 18.0);
 const MARGIN: f64 = 14.0;
 
-/// A letter, and the number of its colour.
+/// A character and its colour code.
 type Cell = (char, u8);
 
-/// What a terminal shows: rows of letters with their colours. It knows the few codes that the command line writes.
+/// The contents of a terminal: rows of coloured characters. It supports only the escape codes that the command line writes.
 fn rows(shown: &str) -> Vec<Vec<Cell>> {
     let mut rows: Vec<Vec<Cell>> = vec![Vec::new()];
     let (mut column, mut colour) = (0, 0);
@@ -33,7 +33,7 @@ fn rows(shown: &str) -> Vec<Vec<Cell>> {
                     .by_ref()
                     .take_while(|it| it.is_ascii_digit())
                     .collect();
-                // What ends a code is the letter that says what it does, and is taken with it.
+                // The final character of a code determines its function, and is consumed with it.
                 match code.as_str() {
                     "2" if column == 0 => row.clear(),
                     code => colour = code.parse().unwrap_or(0),
@@ -98,7 +98,7 @@ fn colour(code: u8) -> &'static str {
     }
 }
 
-/// Returns the texts of a picture, without times, ids and the name of the sandbox, which are others each time.
+/// Returns the texts of a picture without the parts that vary: times, IDs and the name of the sandbox.
 fn lasting(picture: &str) -> Vec<String> {
     let mut lasting = Vec::new();
     for line in picture.lines() {

@@ -19,7 +19,7 @@ fn fed(home: &Home, arguments: &[&str], input: &[u8]) -> Output {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // A command that refuses its input closes the pipe early.
+    // A command that rejects its input closes the pipe early.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let out = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -51,7 +51,7 @@ fn piped_input_is_appended_to_the_prompt() {
     assert!(stdout(&out).ends_with("explain this\n"), "{}", stdout(&out));
     let out = fed(&home, &["run"], b"input without a prompt\n");
     assert!(stdout(&out).contains("input without a prompt"));
-    // A closed standard input is no input.
+    // A closed standard input counts as no input.
     let mut shell = std::process::Command::new("/bin/sh");
     let windlass = home.command(&[]);
     let line = format!("exec {:?} run 'explain this' <&-", windlass.get_program());

@@ -1,4 +1,4 @@
-//! The commands of the README do what it says.
+//! The commands of the README work as described.
 
 use std::path::{Path, PathBuf};
 
@@ -93,6 +93,17 @@ fn every_link_of_the_pages_leads_somewhere() {
             }
             let to = page.parent().unwrap().join(file);
             assert!(to.exists(), "{}: there is no {link}", page.display());
+        }
+    }
+}
+
+#[test]
+fn summary_lists_every_page() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") && name != "SUMMARY.md" {
+            assert!(summary.contains(&format!("({name})")), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a repository says to the real Claude Code and Codex is not obeyed. Each is named by a variable; one that is not is skipped.
+//! The real Claude Code and Codex do not run the hooks of a repository. A variable names each program; without it, the test is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use windlass_testkit::{Answer, FakeServer, Reply, Request, Wire, skipped};
 
-use crate::support::{Daemon, Home, Model, Stream};
+use crate::support::{Daemon, EventReader, Home, Model};
 
 const QUIET: [(&str, &str); 4] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -23,7 +23,7 @@ fn program(variable: &str) -> Option<PathBuf> {
     program
 }
 
-/// A repository whose settings make programs leave files in it.
+/// A repository whose hooks would create files in it.
 fn repository(home: &Home) -> &Path {
     let root = &home.workspace;
     let touch = |name: &str| format!("touch {}", root.join(name).display());
@@ -53,7 +53,7 @@ fn files(root: &Path) -> Vec<String> {
     names.filter(|name| !name.starts_with('.')).collect()
 }
 
-fn begin(home: &Home, backend: &str) -> (Daemon, String, Stream) {
+fn begin(home: &Home, backend: &str) -> (Daemon, String, EventReader) {
     let daemon = home.start();
     let thread = daemon.thread(&json!({"backend": backend}));
     let events = daemon.client.events(&thread, 0);
@@ -88,7 +88,7 @@ fn claude_code_does_not_obey_a_repository() {
     daemon.stop();
 }
 
-/// Makes one call of Codex's shell, and then is done.
+/// Makes one call of Codex's shell, then ends the turn.
 fn call_once(request: &Request) -> Reply {
     let request: Value = request.json();
     let answer = match request.to_string().contains("function_call_output") {

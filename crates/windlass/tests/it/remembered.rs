@@ -1,4 +1,4 @@
-//! A call that somebody allows for good in a project, over the daemon.
+//! Stored approvals of a project, over the daemon.
 
 use std::fs;
 
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use crate::support::{Daemon, Home, Model, text};
 
-/// How a turn came to its end.
+/// Whether a turn needed an approval.
 #[derive(Debug, PartialEq, Eq)]
 enum Went {
-    /// Somebody was asked, and answered with this status.
+    /// An approval was requested; the decision got this HTTP status.
     Asked(u16),
     Unasked,
 }
 
-/// Lets a model make its call in a new thread, and answers if that is asked for.
+/// Makes the model call its tool in a new thread, and sends `answer` if an approval is requested.
 fn went(daemon: &Daemon, answer: &Value) -> Went {
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
@@ -58,14 +58,14 @@ fn a_call_is_allowed_in_its_project_until_it_is_forgotten() {
     assert_eq!(went(&daemon, &for_project()), Went::Asked(200));
     assert_eq!(went(&daemon, &for_project()), Went::Unasked);
     daemon.kill();
-    // The next daemon knows it too, and so it is kept.
+    // The approval is stored: the next daemon applies it too.
     let daemon = home.start();
     assert_eq!(went(&daemon, &for_project()), Went::Unasked);
     let calls = listed(&home);
     assert_eq!(calls.len(), 1, "{calls:?}");
     assert_eq!(calls[0]["tool"], "write");
     assert!(text(&calls[0]["arguments"]).contains("made.txt"));
-    // Nothing of it is where the model can write.
+    // It is not stored where the model can write.
     assert!(!home.workspace.join("approvals.json").exists());
     let id = text(&calls[0]["id"]);
     let forget = || {
@@ -86,7 +86,7 @@ fn another_call_is_asked_about_and_other_arguments_are_another_call() {
     let daemon = home.start();
     assert_eq!(went(&daemon, &for_project()), Went::Asked(200));
     daemon.kill();
-    // The same digest in another directory is another call too.
+    // The same digest in another directory is a different call.
     let book = home.data().join("approvals.json");
     let kept = fs::read_to_string(&book).unwrap();
     let workspace = home.workspace.canonicalize().unwrap();
@@ -98,7 +98,7 @@ fn another_call_is_asked_about_and_other_arguments_are_another_call() {
         went(&daemon, &json!({ "decision": "deny" })),
         Went::Asked(200)
     );
-    // What cannot be read allows nothing, and is left as it is.
+    // An unreadable file allows nothing and is not overwritten.
     fs::write(&book, "{").unwrap();
     assert_eq!(
         went(&daemon, &json!({ "decision": "deny" })),
@@ -148,14 +148,14 @@ fn nothing_is_remembered_for_an_agent() {
     let mut events = agent.events(&thread, 0);
     let prompt = json!({ "prompt": "write it" });
     agent.post(&format!("{thread}/turns"), &prompt).expect(201);
-    // What a person allowed is asked about in the agent's thread.
+    // In the agent's thread, the call needs an approval even if a user allowed it elsewhere.
     let asked = events.until("approval.required").pop().unwrap();
     let path = format!(
         "/v1/approvals/{}",
         text(&asked.data["payload"]["approval_id"])
     );
     assert_eq!(agent.post(&path, &for_project()).status, 403);
-    // Nor can anybody else allow it there for good.
+    // Other callers cannot store an approval there either.
     let refused = daemon.client.post(&path, &for_project());
     assert!((400..500).contains(&refused.status), "{}", refused.status);
     assert_eq!(listed(&home).len(), 1);

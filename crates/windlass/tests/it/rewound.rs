@@ -1,4 +1,4 @@
-//! Going back with the files, over the command line.
+//! Undo with files, over the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A home whose model writes a file, and the id of a thread in which it did.
+/// Returns a home whose model writes a file, and the ID of a thread in which it did.
 fn written(config: &str) -> (Home, String, Model) {
     let call = json!({ "path": "made.txt", "content": "by the agent" });
     let (model, _) = Model::calling(vec![("write", call)]);
@@ -87,7 +87,7 @@ fn the_next_start_finishes_a_restore_that_was_killed() {
     daemon.turn(&thread, "write it");
     events.until("turn.completed");
     daemon.kill();
-    // The file was removed, and the daemon died before its directory was.
+    // The file was removed, and the daemon died before it removed the directory.
     let made = home.workspace.join("made");
     fs::remove_file(made.join("file")).unwrap();
     let steps =
@@ -98,7 +98,7 @@ fn the_next_start_finishes_a_restore_that_was_killed() {
     let daemon = home.start();
     assert!(!made.exists());
     assert!(!room.join("restoring.json").exists());
-    // Who asked for it asks again.
+    // The client repeats its request.
     let path = format!("{thread}/undo");
     let undone = daemon.client.post(&path, &json!({ "files": true }));
     undone.expect(201);

@@ -1,4 +1,4 @@
-//! Which calls run, are asked about or refused, and where threads can work, by the configuration.
+//! Configured approval rules and environments.
 
 use serde_json::{Value, json};
 
@@ -116,11 +116,11 @@ fn a_configured_environment_is_there_and_cannot_be_removed() {
     assert_eq!(shown(1, "policy")["shell"], false);
     assert!(daemon.stop().success());
 
-    // Also where the file is named by a relative path.
+    // This also applies if the configuration file is named by a relative path.
     let daemon = home.start_with(&["--token", TOKEN, "--config", "windlass.toml"]);
     let removed = daemon
         .client
-        .request("DELETE", "/v1/environments/docs", "", "");
+        .request("DELETE", "/v1/environments/docs", &[], "");
     assert_eq!(removed.code(), "environment_protected");
     let taken = daemon.client.post("/v1/environments", &own);
     assert_eq!(taken.code(), "environment_exists");

@@ -1,4 +1,4 @@
-//! `windlass run`, as people use it.
+//! `windlass run`, as users run it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
 use crate::support::{Home, Model, Relay, Sandbox, Signal, TOKEN};
 
-/// A directory to work in, and the data of whoever does.
+/// A working directory and a data directory.
 pub(crate) struct Place {
     directory: tempfile::TempDir,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        // Not below `/tmp`, of which a sandbox has its own.
+        // Not below `/tmp`: a sandbox has a private one.
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::create_dir(directory.path().join("here")).unwrap();
         Self { directory }
@@ -28,7 +28,7 @@ impl Place {
         self.directory.path().join("here")
     }
 
-    /// Prepares to run the binary with these variables and no others.
+    /// Returns a command for the binary with these environment variables and no others.
     pub(crate) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command
@@ -56,7 +56,7 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Runs the binary beside a server that lives in a runtime of its own.
+/// Runs the binary against a server that has its own runtime.
 fn with_server(
     answer: impl Fn(&windlass_testkit::Request) -> Reply + Send + Sync + 'static,
     run: impl FnOnce(&str),
@@ -94,7 +94,7 @@ fn without_a_key_the_demonstration_works_with_tools_and_says_so_in_one_line() {
     }
     assert!(told.contains("nobody is here to ask"), "{told}");
     assert!(!told.contains('\x1b') && !said.contains('\x1b'));
-    // A second one goes on with the same thread.
+    // A second run continues the same thread.
     let again = place.run(&["run", "--continue", "--json", "More?"], &[]);
     let lines = text(&again.stdout).lines();
     let events: Vec<Value> = lines
@@ -150,7 +150,7 @@ fn a_run_that_was_killed_goes_on_with_continue() {
         let out = place.run(&["run", "--continue"], &variables);
         assert!(out.status.success(), "{}", text(&out.stderr));
         assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
-        // What was cut off is told, and no time of it, which nobody knows.
+        // The interrupted call is reported without a duration, because that is unknown.
         let told = text(&out.stderr);
         let line = told.lines().find(|line| line.contains("sleep 600"));
         let line = line.unwrap_or_else(|| panic!("{told}"));
@@ -249,7 +249,7 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
         let first_end = until_called(&mut first);
         let mut second = start("the second");
         let second_end = until_called(&mut second);
-        // The first is done, and stays for the second.
+        // The first command is done, but continues to serve the second.
         go_first.give();
         first_end.join().unwrap();
         assert!(first.try_wait().unwrap().is_none());
@@ -329,7 +329,7 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
         command.output().unwrap()
     };
     assert!(run().status.success());
-    // It is there, and is what it should be.
+    // The environment exists with the expected root and policy.
     assert!(run().status.success());
     let all = daemon.client.get("/v1/environments").expect(200);
     let all = all["environments"].as_array().unwrap();
@@ -340,7 +340,7 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
         (home.path(), serde_json::json!({})),
         (place.as_path(), serde_json::json!({ "write": false })),
     ] {
-        daemon.client.request("DELETE", &path, "", "");
+        daemon.client.request("DELETE", &path, &[], "");
         let other = serde_json::json!({ "id": id, "root": root, "policy": policy });
         daemon.client.post("/v1/environments", &other).expect(201);
         let out = run();
@@ -395,7 +395,7 @@ fn a_thread_goes_on_with_another_model_and_with_no_other_agent() {
     assert_eq!(said(&["run", "--model", "anthropic/first", "a"]), "first");
     let again = ["run", "--continue", "--model", "anthropic/second", "b"];
     assert_eq!(said(&again), "second");
-    // That was for one turn.
+    // The flag applied to one turn only.
     assert_eq!(said(&["run", "--continue", "c"]), "first");
     for flag in ["--backend", "--system"] {
         let words = ["run", "--continue", flag, "codex", "d"];
@@ -418,7 +418,7 @@ fn a_command_that_works_by_itself_heeds_the_variables_of_a_daemon() {
     let out = command.env("WINDLASS_SECRETS_KEY_FILE", " ").output();
     assert!(out.unwrap().status.success());
 
-    // Others who show the token of the variable are let in.
+    // Clients that present the token of the variable are accepted.
     let variable = [("WINDLASS_RUNTIME_TOKEN", TOKEN)];
     let mut chat = home.command(&["chat"]);
     let chat = chat.envs(variable).stdin(Stdio::piped());
@@ -735,7 +735,7 @@ fn no_demonstration_answers_under_the_name_of_a_model() {
         told.contains("`anthropic/some-model` cannot be asked"),
         "{told}"
     );
-    // Who names none is answered, and told by whom.
+    // Without `--model`, the demonstration answers, and a notice names it.
     let out = run(&["run", "--yes", "hello"]);
     assert!(out.status.success(), "{out:?}");
     let told = text(&out.stderr);

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::support::{Daemon, Home, TOKEN, text};
 
-/// A socket that is bound to an agent, or the host's.
+/// A WebSocket that is bound to an agent, or to the host.
 pub(crate) struct Socket(WebSocket<TcpStream>);
 
 impl Socket {
@@ -57,7 +57,7 @@ fn set_lease(home: &Home, milliseconds: u64) {
     home.configure(&format!("[runs]\nlease_ms = {milliseconds}\n"));
 }
 
-/// Starts a hundred runs, one turn in each, and kills the daemon.
+/// Starts a hundred runs with one turn each, and kills the daemon.
 fn leave_a_hundred_open(home: &Home, auth: &Value) -> Vec<String> {
     let daemon = home.start();
     let mut socket = Socket::connect(&daemon, auth.clone());
@@ -134,7 +134,7 @@ fn the_same_wire_is_on_a_unix_socket_that_only_its_owner_can_use() {
     let home = Home::new();
     let path = home.data().parent().unwrap().join("rpc.sock");
     let arguments = ["--token", TOKEN, "--unix-socket", path.to_str().unwrap()];
-    // What a daemon that was killed left behind is no hindrance.
+    // The socket file of a killed daemon does not prevent a start.
     home.start_with(&arguments).kill();
     let daemon = home.start_with(&arguments);
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
@@ -210,7 +210,7 @@ fn runs_are_listed_shown_and_followed_beside_a_daemon() {
     let shown = lines(&home, &["runs", "show", &first]);
     assert!(shown[2].ends_with("ended: give_up"), "{shown:?}");
     assert_eq!(lines(&home, &["runs", "show", &short(&first)]), shown);
-    // What is shown can be asked for, and what it stands for too.
+    // The filter accepts the displayed status and the status that it derives from.
     for status in ["give_up", "completed"] {
         let found = lines(&home, &["runs", "list", "--status", status]);
         assert_eq!(found.len(), 2, "{found:?}");
@@ -273,7 +273,7 @@ fn where_there_are_no_runs_a_sentence_says_so_and_what_makes_them() {
     assert!(!told.contains("entity"), "{told}");
     assert!(!home.data().exists(), "looking makes nothing");
 
-    // A daemon that has done nothing yet.
+    // A daemon without any runs.
     let _daemon = home.start();
     let listed = home.command(&["runs", "list"]).output().unwrap();
     let told = String::from_utf8(listed.stderr).unwrap();

@@ -1,10 +1,10 @@
-//! The table of attacks in docs/security.md names tests that are there.
+//! The table of attacks in docs/security.md names existing tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A test that the page names: its crate, and the last word of its path.
+/// A test that the page names: its crate, and the last segment of its path.
 #[derive(Debug)]
 struct Named {
     of: String,
@@ -15,10 +15,10 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the rows of the table, cell by cell.
+/// Returns the rows of the table as cells.
 fn rows() -> Vec<Vec<String>> {
     let page = fs::read_to_string(workspace().join("docs/security.md")).unwrap();
-    let (_, table) = page.split_once("## What was tried").unwrap();
+    let (_, table) = page.split_once("## Tested attacks").unwrap();
     let lines = table.lines().skip_while(|line| !line.starts_with("| ---"));
     let lines = lines.skip(1).take_while(|line| line.starts_with('|'));
     let cells = |line: &str| {
@@ -28,7 +28,7 @@ fn rows() -> Vec<Vec<String>> {
     lines.map(cells).collect()
 }
 
-/// Reads `crate: a::b`, `c::d`: what names no crate is of the one before.
+/// Parses `crate: a::b`, `c::d`; a name without a crate belongs to the crate before it.
 fn named(cell: &str) -> Vec<Named> {
     let mut of = String::new();
     let quoted = cell.split('`').skip(1).step_by(2);
@@ -51,7 +51,7 @@ fn named(cell: &str) -> Vec<Named> {
         .collect()
 }
 
-/// Gathers the names of all files, directories and functions of a crate.
+/// Collects the names of all files, directories and functions of a crate.
 fn names(directory: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -69,12 +69,12 @@ fn names(directory: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What is there, crate by crate.
+/// The names of each crate.
 #[derive(Default)]
 struct Crates(BTreeMap<String, BTreeSet<String>>);
 
 impl Crates {
-    /// Tells whether there is a test of that name, or a file of tests. `…` stands for the rest of a name.
+    /// Returns whether a test or a test file with that name exists. `…` stands for the rest of a name.
     fn have(&mut self, named: &Named) -> bool {
         let all = self.0.entry(named.of.clone()).or_insert_with(|| {
             let mut found = BTreeSet::new();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model, TOKEN};
+use crate::support::{Daemon, Home, Model, TOKEN};
 
 struct Running {
     child: Child,
@@ -55,7 +55,7 @@ fn start(arguments: &[&str]) -> Running {
     }
 }
 
-/// Asks for a path and returns the status line.
+/// Requests a path and returns the status line.
 fn get(address: &str, path: &str, token: Option<&str>) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
@@ -293,11 +293,11 @@ fn a_log_for_programs_has_nothing_else_in_it_and_tells_of_the_start() {
         let arguments = ["serve", "--port", "0", "--mobile", "--log-format", "json"];
         let mut command = home.command(&arguments);
         command.arg("--workspace").arg(&home.workspace);
-        Home::started(command.stderr(file))
+        Daemon::started(command.stderr(file))
     };
     let daemon = start(&path);
     let address = daemon.client.address.clone();
-    // One that cannot have the data says so in the same way.
+    // A daemon that cannot open the data reports it in the same format.
     let second = home
         .command(&["serve", "--port", "0", "--log-format", "json"])
         .output()

@@ -1,4 +1,4 @@
-//! `windlass store`, beside a daemon and without one.
+//! `windlass store`, with and without a running daemon.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn store(home: &Home, arguments: &[&str]) -> Output {
     home.command(&arguments).output().unwrap()
 }
 
-/// Carries out a word with `--json` and returns what it says.
+/// Runs a subcommand with `--json` and returns its report.
 #[track_caller]
 fn told(home: &Home, arguments: &[&str]) -> Value {
     let out = store(home, &[arguments, &["--json"]].concat());
@@ -44,7 +44,7 @@ fn turn(daemon: &Daemon, thread: &str) {
     events.until("turn.completed");
 }
 
-/// A home whose daemon has carried one turn, and stopped; and the thread.
+/// A home whose daemon has run one turn and stopped; and the thread.
 fn used() -> (Home, String) {
     let home = Home::new();
     let daemon = home.start();
@@ -117,7 +117,7 @@ fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
     assert_eq!(daemon.client.get(&later).status, 404);
     assert_eq!(told(&home, &["verify"])["findings"], json!([]));
     daemon.stop();
-    // What was there before is a data directory as it was, after a kill too.
+    // The former data is still a usable data directory, even after a kill.
     let daemon = home.start_with(&["--token", TOKEN, "--data", former]);
     turn(&daemon, &later);
 }
@@ -236,7 +236,7 @@ fn what_was_exported_is_taken_in_elsewhere() {
     refused(&home, &["export", text(&file)], &["there already"]);
 
     let mut second = Home::new();
-    // The thread works where it did.
+    // The thread's directory stays the same.
     second.workspace.clone_from(&home.workspace);
     let imported = told(&second, &["import", text(&file)]);
     assert_eq!(imported["findings"], json!([]));
@@ -246,7 +246,7 @@ fn what_was_exported_is_taken_in_elsewhere() {
     assert_eq!(rebuilt["streams"], imported["streams"]);
     turn(&second.start(), &thread);
 
-    // What is there already is named, and the code says so.
+    // Existing threads are listed, and the exit code is 1.
     let repeated = store(&second, &["import", text(&file)]);
     assert_eq!(repeated.status.code(), Some(1));
     assert!(stderr(&repeated).contains("it is there already"));
@@ -317,11 +317,11 @@ fn an_export_that_is_cut_off_leaves_nothing_behind() {
     let words = ["is cut off in line", "nothing was taken in"];
     refused(&second, &["import", text(&file)], &words);
     assert!(!second.data().exists());
-    // A directory that was there stays, as empty as it was.
+    // An existing empty directory is not removed.
     fs::create_dir(second.data()).unwrap();
     refused(&second, &["import", text(&file)], &words);
     assert_eq!(fs::read_dir(second.data()).unwrap().count(), 0);
-    // Nor is anything taken from a store that was there.
+    // An existing store is not changed either.
     refused(&home, &["import", text(&file)], &words);
     assert_eq!(store(&home, &["export"]).stdout, export);
 }

@@ -1,4 +1,4 @@
-//! `windlass tasks` and `windlass automations`, beside a daemon and without one.
+//! `windlass tasks` and `windlass automations`, with and without a running daemon.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RULE: &str = "FREQ=HOURLY;INTERVAL=6";
 const UNATTENDED: &str = "no daemon runs on this data";
 
-/// Runs a command as it is typed in the daemon's workspace.
+/// Runs a command in the daemon's workspace.
 fn output(home: &Home, arguments: &[&str]) -> Output {
     output_in(home, &home.workspace, arguments)
 }
@@ -23,7 +23,7 @@ fn output_in(home: &Home, directory: &Path, arguments: &[&str]) -> Output {
     command.current_dir(directory).output().unwrap()
 }
 
-/// Runs a command that must succeed, and returns what it writes and what it tells.
+/// Runs a command that must succeed, and returns its stdout and stderr.
 #[track_caller]
 fn done(home: &Home, arguments: &[&str]) -> (String, String) {
     let out = output(home, arguments);
@@ -43,7 +43,7 @@ fn end(id: &str) -> &str {
     &id[id.len() - 8..]
 }
 
-/// Waits until a task is at its end.
+/// Waits until a task has ended.
 #[track_caller]
 fn ended(home: &Home, id: &str) -> Value {
     let since = Instant::now();
@@ -64,7 +64,7 @@ fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
     assert!(told.contains("no tasks yet"), "{told}");
     assert!(!home.data().exists());
 
-    // Whoever queues it need not know the model of the daemon.
+    // The command that queues a task does not need the daemon's model.
     let model = std::mem::take(&mut home.variables);
     let (id, told) = done(&home, &["tasks", "add", "first words"]);
     let id = id.trim_end();
@@ -141,7 +141,7 @@ fn a_task_works_where_it_was_typed_or_is_refused() {
     let known = json(&home, &["automations", "list"]).remove(0);
     assert_eq!(known["cwds"][0], *inner.to_string_lossy());
 
-    // A daemon that runs and cannot work there is told at once.
+    // A running daemon that cannot work in the directory rejects the job immediately.
     for words in [&add[..], &automation] {
         let out = output_in(&home, &outer, words);
         let told = String::from_utf8(out.stderr).unwrap();
@@ -155,7 +155,7 @@ fn a_task_works_where_it_was_typed_or_is_refused() {
     drop(daemon);
 }
 
-/// Carries an automation from its first word to its removal.
+/// Tests an automation from its creation to its removal.
 fn kept_in_order(home: &Home, is_attended: bool) {
     let add = [
         "automations",
@@ -200,7 +200,7 @@ fn kept_in_order(home: &Home, is_attended: bool) {
     assert_eq!(unasked.status.code(), Some(2), "nobody could be asked");
     done(home, &["automations", "delete", "--yes", end(id)]);
     assert_eq!(json(home, &["automations", "list"]), [Value::Null; 0]);
-    // What was queued stays.
+    // Queued tasks remain.
     assert_eq!(json(home, &["tasks", "show", end(task)]).len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! What people type: `demo`, `chat`, `doctor`, `completions`.
+//! Interactive commands: `demo`, `chat`, `doctor`, `completions`.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -17,13 +17,13 @@ fn the_demonstration_is_killed_and_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join(".config/windlass");
     std::fs::create_dir_all(&directory).unwrap();
-    // It shows the same to everybody, whatever their configuration.
+    // The output is the same whatever the user's configuration.
     std::fs::write(directory.join("windlass.toml"), "nonsense = 1").unwrap();
     let out = windlass(&["demo"], &[("HOME", home.path().to_str().unwrap())]);
     let (said, told) = (text(&out.stdout), text(&out.stderr));
     assert!(out.status.success(), "{told}");
     assert!(said.contains("outcome is unknown"), "{said}");
-    // It says how far the count came, and nobody counted on afterwards.
+    // It reports how far the count got, and the count did not continue afterwards.
     let came = said.rsplit_once("I came to ").unwrap().1;
     let came: usize = came.trim_end().trim_end_matches('.').parse().unwrap();
     assert!((4..12).contains(&came), "{said}");
@@ -44,7 +44,7 @@ fn the_demonstration_leaves_the_terminal_as_it_was() {
     assert!(modes.local_modes.contains(LocalModes::ECHO));
 }
 
-/// Says these lines in a chat, and returns the answers and what was told.
+/// Types these lines in a chat; returns the answers and the messages.
 fn chat(lines: &str) -> (String, String) {
     let place = Place::new();
     let mut command = place.command(&["chat", "--model", "sim"], &[]);
@@ -78,7 +78,7 @@ fn lists_with_nothing_in_them_say_so() {
     for (arguments, words) in [
         (&["token", "list"][..], "there are no tokens yet"),
         (&["config", "trust", "--list"], "no file is trusted yet"),
-        // Nothing that the locale may not have.
+        // The output contains only characters of the locale.
         (&["threads", "list"], "`windlass run \"...\"` begins one"),
     ] {
         let out = place.run(arguments, &[("LANG", "C")]);
@@ -148,7 +148,7 @@ fn a_chat_keeps_a_thread_and_an_aside_does_not_become_part_of_it() {
         told.contains("/nonsense") && told.contains("taken back: second"),
         "{told}"
     );
-    // The newest thread is not the aside.
+    // The newest thread is not the one of `/btw`.
     let next = place.run(&["run", "--continue", "--model", "sim", "fourth"], &[]);
     assert!(next.status.success());
     let id = told.trim_end().rsplit(' ').next().unwrap();
@@ -228,7 +228,7 @@ fn the_doctor_says_what_is_wrong_with_a_home() {
         assert_eq!(text(&out.stderr), "", "{said}");
         assert_eq!(out.status.code(), Some(1), "{said}");
     }
-    // One who names a place needs no home.
+    // With an explicit data directory, no home is needed.
     let named = place.run(&["doctor"], &[]);
     assert!(text(&named.stdout).contains("MB left"), "{named:?}");
 }

@@ -1,4 +1,4 @@
-//! `windlass threads` and `windlass events`, beside a daemon and without one.
+//! `windlass threads` and `windlass events`, with and without a running daemon.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, Model, TOKEN, text};
 
-/// Runs a command that must succeed, and returns what it writes.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 fn said(home: &Home, arguments: &[&str]) -> String {
     let output = home.command(arguments).output().unwrap();
@@ -27,7 +27,7 @@ fn ids(home: &Home) -> Vec<String> {
     ids.iter().map(|thread| text(&thread["id"])).collect()
 }
 
-/// Carries a thread from its first word to its removal.
+/// Tests a thread from its first prompt to its removal.
 fn kept_in_order(home: &Home) {
     said(home, &["run", "first words"]);
     let listed = ids(home);
@@ -113,7 +113,7 @@ fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
         text(&thread["id"])
     };
     let _exchange = model.asked();
-    // Who looks finds what is open, and how to go on.
+    // The list and the details show that a turn is open and how to continue it.
     let table = said(&home, &["threads", "list"]);
     assert!(table.contains("[open] hello"), "{table}");
     let shown = said(&home, &["threads", "show", &thread]);
@@ -137,7 +137,7 @@ fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
         ended.status.success() && told.contains("has ended"),
         "{told}"
     );
-    // Without a daemon there is what was there.
+    // Without a daemon, the recorded events are shown.
     let alone = home.command(&["events", "tail", &thread]).output().unwrap();
     let told = String::from_utf8(alone.stderr).unwrap();
     assert!(
@@ -148,13 +148,13 @@ fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
     assert!(followed.contains("turn.started") && !followed.contains("turn.completed"));
 }
 
-/// Another command that found it would be left alone in the middle of its turn.
+/// A command that connected to such a short-lived daemon would lose it in the middle of a turn.
 #[test]
 fn a_command_that_only_looks_is_found_by_nobody() {
     let home = Home::new();
     let mut run = home.command(&["run", "-"]);
     let mut run = run.stdin(Stdio::piped()).spawn().unwrap();
-    // More than a pipe holds.
+    // More than the capacity of a pipe.
     let words = "words ".repeat(100_000);
     let mut stdin = run.stdin.take().unwrap();
     stdin.write_all(words.as_bytes()).unwrap();

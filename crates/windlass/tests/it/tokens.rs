@@ -1,4 +1,4 @@
-//! `windlass token`, beside a daemon that runs.
+//! `windlass token`, with a running daemon.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn create(home: &Home, scope: &str) -> (String, String) {
 }
 
 fn refusal(client: &Client, method: &str, path: &str, body: &str) -> (u16, String) {
-    let reply = client.request(method, path, "", body);
+    let reply = client.request(method, path, &[], body);
     (reply.status, reply.code())
 }
 
@@ -54,7 +54,7 @@ fn a_client_uses_threads_and_does_not_open_the_machine() {
         refusal(&client, "POST", path, &environment),
         (403, "forbidden".to_owned())
     );
-    admin.request("POST", path, "", &environment).expect(201);
+    admin.request("POST", path, &[], &environment).expect(201);
     assert_eq!(client.get("/v1/environments/data").status, 200);
     assert_eq!(
         refusal(&client, "DELETE", "/v1/environments/data", ""),
@@ -115,7 +115,7 @@ fn an_agent_has_its_own_threads_and_allows_itself_nothing() {
     let fork = agent.post(&format!("{path}/fork"), &json!({})).expect(201);
     assert_eq!(fork["agent"], "one");
 
-    // Nor may it repeat what somebody else let a turn do without approvals.
+    // The token may not retry a turn that another client started without approvals.
     let trusting = json!({"prompt": "hi", "auto_approve": true});
     daemon.client.post(&turns, &trusting).expect(201);
     events.until("turn.completed");

@@ -1,4 +1,4 @@
-//! What a person types while a turn runs: nobody sees it in the answer, nobody takes it for one, and it is not lost.
+//! Input that the user types during a turn does not appear in the answer, is not taken as an approval, and is not lost.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,11 +13,11 @@ use crate::run::Place;
 use crate::support::{Model, Sandbox, Terminal, open_terminal};
 
 const PROMPT: &str = "commands too): ";
-/// What an editor asks a terminal, and what a terminal answers: where the cursor is.
+/// An editor's query for the cursor position, and the terminal's reply.
 const WHERE: &str = "\x1b[6n";
 const HERE: &[u8] = b"\x1b[1;1R";
 
-/// A program at a terminal, and the model that it asks.
+/// A program on a terminal, and its model.
 struct Scene {
     runtime: Runtime,
     server: FakeServer,
@@ -43,7 +43,7 @@ impl Scene {
         }
     }
 
-    /// Lets the model begin its answer, and waits until that is seen. Returns what is left to say.
+    /// Starts the model's answer, and waits until its beginning is shown. Returns the rest of the answer.
     fn begun(&mut self, answer: &Answer, seen: &str) -> (Exchange, Vec<String>) {
         let mut events = Wire::Anthropic.events(answer);
         let place = events.iter().position(|event| event.contains(seen));
@@ -69,7 +69,7 @@ impl Scene {
         });
     }
 
-    /// Lets the model answer, and returns what it was asked.
+    /// Answers the next request, and returns the request.
     fn answer(&mut self, text: &str) -> String {
         self.runtime.block_on(async {
             let exchange = self.server.next().await;
@@ -85,7 +85,7 @@ impl Scene {
         modes.local_modes.contains(LocalModes::ECHO)
     }
 
-    /// Waits until the terminal has lines that somebody typed, and whatever it shows of them.
+    /// Waits until the terminal has typed input, and for any echo of it.
     fn typed(&self) {
         while rustix::io::ioctl_fionread(&self.terminal.theirs).unwrap() == 0 {
             std::thread::yield_now();
@@ -134,7 +134,7 @@ fn the_echo_comes_back_however_the_command_ends() {
             scene.kill(signals[1]);
         }
         let status = scene.terminal.child.wait().unwrap();
-        // A turn that is at its end before the second signal was stopped by the first.
+        // If the turn ended before the second signal, the first one stopped it.
         assert_eq!(status.code(), Some(code), "{signals:?}");
         assert!(scene.has_echo(), "{signals:?}");
     }
@@ -172,7 +172,7 @@ fn somebody_who_is_asked_sees_what_they_type_and_only_that_counts() {
     scene.terminal.until(&[PROMPT]);
     assert!(scene.has_echo());
     scene.terminal.type_in("nonsense");
-    // It is shown, and it is no answer.
+    // The input is shown, and is not taken as an answer.
     scene.terminal.until(&["nonsense"]);
     scene.terminal.until(&[PROMPT]);
     scene.terminal.type_in("n");
@@ -236,7 +236,7 @@ fn a_chat_whose_terminal_goes_away_ends() {
         seen.push_str(&String::from_utf8_lossy(&piece[..count]));
     }
     ours.write_all(HERE).unwrap();
-    // No signal comes with it: the terminal is not the one that controls the program.
+    // There is no signal: the terminal is not the controlling terminal of the program.
     drop(ours);
     assert!(child.wait().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! Pages of the web: who is asked, what is reached, and what the configuration says of it.
+//! Web pages: approvals, reachable hosts, and the configuration of both.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use windlass_testkit::skipped;
 
 use crate::support::{Home, Model, text};
 
-/// Serves one page on this machine until the test is over; returns its address.
+/// Serves one page on this machine until the test ends; returns its address.
 fn page() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -99,7 +99,7 @@ fn the_web_can_be_switched_off() {
     assert!(!offered.contains(&"web_fetch".to_owned()), "{offered:?}");
 }
 
-/// Returns what the models of a daemon with such a configuration reads of a command that nobody is asked about.
+/// Returns the result that the model gets of a command that needs no approval, with this configuration.
 fn ran(configuration: &str, files: &[(&str, &str)], command: &str) -> String {
     let call = ("shell", json!({ "command": command }));
     let (model, told) = Model::calling(vec![call]);

@@ -11,8 +11,8 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::{
-    Answer, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, Remember, RequestedCall, Tail,
-    ToolOutcome, Wait,
+    Answer, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, Remember, RequestedCall,
+    ToolOutcome, UnflushedText, Wait,
 };
 
 use super::Owner;
@@ -170,8 +170,7 @@ impl Owner {
         let phase = self.thread.turn().map(|turn| &turn.phase);
         let runs = matches!(phase, Some(windlass_turn::Phase::Reasoning(reason)) if reason.exec_id == exec_id)
             || self.backend_step() == Some(exec_id);
-        let decision =
-            self.with_moment(Some(&tail), |thread, moment| thread.chunk(exec_id, moment));
+        let decision = self.with_context(Some(&tail), |thread, ctx| thread.chunk(exec_id, ctx));
         match decision {
             Ok(decision) => {
                 assert!(runs, "a stopped model call streams");
@@ -194,7 +193,7 @@ impl Owner {
     }
 
     /// The result of a running step is taken, any other is stale.
-    fn finish(&mut self, exec_id: ExecId, input: Input, tail: Option<&Tail>) {
+    fn finish(&mut self, exec_id: ExecId, input: Input, tail: Option<&UnflushedText>) {
         let is_model = matches!(
             input,
             Input::ModelFinished { .. } | Input::ModelFailed { .. }
@@ -390,12 +389,12 @@ fn parts(text: &str) -> Vec<ContentPart> {
     vec![ContentPart::text(text)]
 }
 
-pub(super) fn tail(bytes: &mut Bytes<'_>) -> Tail {
+pub(super) fn tail(bytes: &mut Bytes<'_>) -> UnflushedText {
     let thinking = match bytes.one_in(4) {
         true => "hm".to_owned(),
         false => String::new(),
     };
-    Tail {
+    UnflushedText {
         text: text(bytes),
         thinking,
     }
@@ -428,6 +427,11 @@ fn answer(text: String, bytes: &mut Bytes<'_>) -> Answer {
         text,
         thinking: bytes.one_in(4).then(|| "hm".to_owned()),
         calls: calls(bytes),
+        mismatch: bytes
+            .one_in(6)
+            .then(|| "/a: it is wrong".to_owned())
+            .into_iter()
+            .collect(),
         ..Answer::default()
     };
     answer.metadata.usage = bytes.one_in(2).then(|| TokenUsage {

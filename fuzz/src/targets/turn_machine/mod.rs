@@ -17,7 +17,8 @@ use uuid::Uuid;
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
-    Command, Decision, Input, Moment, Phase, Rejected, Tail, Thread, TurnPlan, derive,
+    Command, Decision, DecisionContext, Input, Phase, Rejected, Thread, TurnPlan, UnflushedText,
+    derive,
 };
 
 use super::bytes::Bytes;
@@ -73,25 +74,25 @@ impl Owner {
         derive(BASE, self.moments)
     }
 
-    fn with_moment<T>(
+    fn with_context<T>(
         &mut self,
-        tail: Option<&Tail>,
-        f: impl FnOnce(&Thread, &Moment<'_>) -> T,
+        tail: Option<&UnflushedText>,
+        f: impl FnOnce(&Thread, &DecisionContext<'_>) -> T,
     ) -> T {
         let uuid = self.fresh();
-        let moment = Moment {
+        let ctx = DecisionContext {
             now: self.now,
             uuid,
             plan: &self.plan,
             tail,
             mask: None,
         };
-        f(&self.thread, &moment)
+        f(&self.thread, &ctx)
     }
 
     /// Decides, records and acts.
-    fn submit(&mut self, input: Input, tail: Option<&Tail>) -> Result<usize, Rejected> {
-        let decision = self.with_moment(tail, |thread, moment| thread.decide(input, moment))?;
+    fn submit(&mut self, input: Input, tail: Option<&UnflushedText>) -> Result<usize, Rejected> {
+        let decision = self.with_context(tail, |thread, ctx| thread.decide(input, ctx))?;
         Ok(self.record(decision))
     }
 
@@ -212,7 +213,7 @@ impl Owner {
             .any(|command| command.exec_id() == Some(exec_id))
     }
 
-    /// The process stops in order, and the next one goes on.
+    /// The process shuts down in order, and the next one resumes.
     fn restart(&mut self) {
         let released = self.submit(Input::Release, None);
         assert!(matches!(released, Ok(0 | 1)), "a release: {released:?}");
@@ -230,8 +231,7 @@ impl Owner {
         let turn = self.thread.turn();
         let at_work = turn.filter(|turn| !turn.is_waiting());
         self.witness.crash(at_work.map(|turn| turn.id));
-        let decision =
-            self.with_moment(None, |thread, moment| thread.decide(Input::Recover, moment));
+        let decision = self.with_context(None, |thread, ctx| thread.decide(Input::Recover, ctx));
         let Ok(decision) = decision else {
             panic!("a thread cannot recover")
         };
@@ -335,6 +335,7 @@ mod tests {
         "output.message.completed",
         "output.message.delta",
         "output.message.started",
+        "output.rejected",
         "reason.completed",
         "reason.started",
         "reason.thinking.completed",
@@ -389,6 +390,7 @@ mod tests {
             "crashed",
             "empty_summary",
             "max_iterations",
+            "output_schema_mismatch",
             "quota_exceeded",
             "server",
             "turn_timeout",

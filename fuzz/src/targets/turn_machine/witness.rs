@@ -46,7 +46,7 @@ pub(super) struct Witness {
     crashes: u32,
     /// Crashes of the open turn in all.
     total_crashes: u32,
-    /// Whether the process let go of the open turn.
+    /// Whether the process released the open turn.
     released: bool,
     imported: BTreeSet<MessageId>,
     /// How much text each model call has streamed.
@@ -90,7 +90,7 @@ impl Witness {
         }
     }
 
-    /// The next process has taken up what there was.
+    /// The next process has resumed all open turns.
     pub(super) fn after_restart(&self) {
         let mut open = self.turns.values();
         let is_open = open.any(|stage| matches!(stage, Stage::Started | Stage::Interrupted));

@@ -11,7 +11,7 @@ use super::journal::{
     message, tool_done,
 };
 
-/// Says what people see of what comes after a turn has begun.
+/// Checks the user-visible changes after the start of a turn.
 fn check(write: impl FnOnce(&mut Journal), then: &[&str]) {
     let mut journal = Journal::begun();
     let before = journal.events.len();
@@ -374,6 +374,7 @@ fn a_turn_is_steered_interrupted_and_resumed() {
         reason: Some("enough".to_owned()),
     };
     let resumed = TurnResumedData {
+        extended_ms: None,
         turn_id: TURN,
         attempt: 2,
     };

@@ -1,4 +1,4 @@
-//! The fold of a journal: turns with their figures, items with their texts, what is open and what waits.
+//! The fold of a journal: turns with their metrics, items with their texts, open turns and open waits.
 
 use serde_json::json;
 use windlass_core::events::*;
@@ -143,6 +143,7 @@ fn figures_of_a_running_turn_are_counted() {
     });
     journal.input(STEER, "more");
     journal.turn(TurnResumedData {
+        extended_ms: None,
         turn_id: TURN,
         attempt: 1,
     });

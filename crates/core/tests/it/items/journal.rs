@@ -233,6 +233,7 @@ fn describe(change: &Change<'_>) -> String {
         Change::InputRemoved { turn_id, .. } => format!("input removed: {turn_id}"),
         Change::TurnResumed { count, .. } => format!("turn resumed: {count}"),
         Change::TurnSteered { input, .. } => format!("turn steered: {}", input.unwrap_or("?")),
+        Change::OutputRejected { errors, .. } => format!("output rejected: {}", errors.join("; ")),
         Change::InterruptRequested { reason, .. } => {
             format!("interrupt requested: {}", reason.unwrap_or("?"))
         }

@@ -1,7 +1,7 @@
 //! What is said: text, reasoning, calls, images, usage.
 
 use serde_json::{Value, json};
-use windlass_core::llm_driver_registry::OutputSchema;
+use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
 use windlass_core::message::{ContentPart, ImageContentPart, Message};
 use windlass_core::tool_types::ToolCall;
 use windlass_testkit::{Answer, Wire};
@@ -224,13 +224,15 @@ pub(super) async fn image(wire: Wire) {
     assert_eq!(places, [&expected, &json!(by_url)], "{body:#}");
 }
 
-pub(super) async fn structured_output(wire: Wire) {
-    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
-    let mut config = config(wire);
-    config.output_schema = Some(OutputSchema {
-        name: "number".to_owned(),
-        schema: schema.clone(),
-    });
+/// Returns the body of a request with an output schema, and the place of the schema in it.
+async fn with_schema(wire: Wire, config: LlmCallConfig, schema: &Value) -> (Value, Value) {
+    let config = LlmCallConfig {
+        output_schema: Some(OutputSchema {
+            name: "number".to_owned(),
+            schema: schema.clone(),
+        }),
+        ..config
+    };
     let answer = Answer::text(&["{\"n\"", ":1}"]);
     let (got, sent) = told(wire, request(config, vec![Message::user("one")]), &answer).await;
     assert_eq!(got.text(), "{\"n\":1}");
@@ -241,7 +243,43 @@ pub(super) async fn structured_output(wire: Wire) {
         Wire::Anthropic => &body["output_config"]["format"]["schema"],
         Wire::Gemini => &body["generationConfig"]["responseJsonSchema"],
     };
-    assert_eq!(*place, schema, "{body:#}");
+    (place.clone(), body)
+}
+
+pub(super) async fn structured_output(wire: Wire) {
+    let strict = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"],
+        "additionalProperties": false });
+    let loose = json!({ "type": "object", "properties": { "n": { "minimum": 0 } } });
+    let list = json!({ "type": "array", "items": { "type": "integer" } });
+    let is_openai = matches!(wire, Wire::OpenAi | Wire::OpenAiChat);
+    for (schema, is_strict, is_sent) in [
+        (&strict, true, true),
+        (&loose, false, wire != Wire::Anthropic),
+        (&list, false, wire == Wire::Gemini),
+    ] {
+        let (sent, body) = with_schema(wire, config(wire), schema).await;
+        let expected = if is_sent { schema } else { &Value::Null };
+        assert_eq!(sent, *expected, "{body:#}");
+        let flag = match wire {
+            Wire::OpenAi => &body["text"]["format"]["strict"],
+            _ => &body["response_format"]["json_schema"]["strict"],
+        };
+        if is_openai && is_sent {
+            assert_eq!(*flag, is_strict, "{body:#}");
+        }
+    }
+    let old = match wire {
+        Wire::OpenAi | Wire::OpenAiChat => return,
+        Wire::Anthropic => "claude-3-7-sonnet-latest",
+        Wire::Gemini => "gemini-2.5-flash",
+    };
+    let tools = LlmCallConfig {
+        model: old.to_owned(),
+        tools: tools(),
+        ..config(wire)
+    };
+    let (sent, body) = with_schema(wire, tools, &strict).await;
+    assert_eq!(sent, Value::Null, "{body:#}");
 }
 
 pub(super) async fn usage(wire: Wire) {

@@ -1,4 +1,4 @@
-//! The task of a run: starts or takes over the process, carries one prompt to its end.
+//! The task of a run: starts a process or takes the one in the slot, and executes one prompt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,81 +12,83 @@ use windlass_core::backend::{
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::MessageId;
 
-use super::seat::{Process, Seat, StartedWith};
-use super::{Say, Told, UNREAD};
+use super::process_slot::{Process, ProcessSlot, StartedWith};
+use super::{BackendInput, BackendOutput, UNREAD};
 use crate::agent_backends::{BackendRequest, RegisteredBackend};
 use crate::spending::StepReservation;
-use crate::world::World;
+use windlass_core::Clock;
 
-/// How long an agent that is to stop may take before its process is ended.
+/// How long an agent may take to cancel before its process is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a run needs.
+/// The inputs of a run.
 pub(super) struct Job {
-    pub(super) world: Arc<dyn World>,
-    pub(super) seat: Arc<Seat>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) slot: Arc<ProcessSlot>,
     pub(super) idle_time: Option<Duration>,
     pub(super) registered: RegisteredBackend,
     pub(super) request: BackendRequest,
     pub(super) session: SessionChoice,
     pub(super) totals: SessionTotals,
     pub(super) prompt: String,
-    /// What it reserves before it starts.
+    /// Reserved before the run starts.
     pub(super) reservation: Option<StepReservation>,
 }
 
 impl Job {
-    /// Carries the prompt to its end. When nobody listens any more, the agent is stopped.
+    /// Executes the prompt. Dropping the run cancels the agent.
     pub(super) async fn run(
         mut self,
-        tell: mpsc::Sender<Told>,
-        mut said: mpsc::UnboundedReceiver<Say>,
+        output: mpsc::Sender<BackendOutput>,
+        mut input: mpsc::UnboundedReceiver<BackendInput>,
     ) {
-        let (taken, process) = tokio::select! {
+        let (lease, process) = tokio::select! {
             biased;
-            () = tell.closed() => return,
-            taken = self.seat.take() => taken,
+            () = output.closed() => return,
+            leased = self.slot.lease() => leased,
         };
-        // A process that is only half there is given up with its future.
+        // A process that is still starting is ended by dropping its future.
         let opened = tokio::select! {
             biased;
-            () = tell.closed() => return,
+            () = output.closed() => return,
             opened = async {
                 self.reserve().await?;
                 let work = self.begin_work().await?;
-                self.open(process, &tell).await.map(|(process, hearing)| (process, hearing, work))
+                self.open(process, &output).await.map(|(process, hearing)| (process, hearing, work))
             } => opened,
         };
         let (mut process, hearing, work) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                drop(taken);
+                drop(lease);
                 let outcome = Box::new(BackendOutcome::failed(error));
-                let _ = tell.send(Told::Ended(outcome)).await;
+                let _ = output.send(BackendOutput::Ended(outcome)).await;
                 return;
             }
         };
-        let mut outcome = self.carry(&mut process, hearing, &tell, &mut said).await;
+        let mut outcome = self
+            .prompt(&mut process, hearing, &output, &mut input)
+            .await;
         if let Some(outcome) = &mut outcome {
             process.session_id = outcome.session_id.clone().or(process.session_id);
             if let Some(before) = process.unbooked.take() {
                 outcome.usage.get_or_insert_default().add(&before);
             }
-            if tell.is_closed() {
-                // The record of the run has what was reported until then.
+            if output.is_closed() {
+                // The record of the run contains the usage reported so far.
                 let reported = process.reported.unwrap_or_default();
                 process.unbooked = outcome.usage.map(|usage| usage.since(&reported));
             }
         }
         match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
-            true => taken.leave(process, &*self.world, self.idle_time).await,
+            true => lease.store(process, &*self.clock, self.idle_time).await,
             false => {
                 process.session.close().await;
             }
         }
         drop(work);
         if let Some(outcome) = outcome {
-            let _ = tell.send(Told::Ended(Box::new(outcome))).await;
+            let _ = output.send(BackendOutput::Ended(Box::new(outcome))).await;
         }
     }
 
@@ -104,17 +106,17 @@ impl Job {
         reservation.reserve().await.map_err(refused)
     }
 
-    /// Tells the host that the agent is about to work.
+    /// Reports to the host that the agent is about to work.
     async fn begin_work(&self) -> Result<Box<dyn Send + Sync>, BackendError> {
         let begun = self.registered.host.begin_work(&self.request).await;
         begun.map_err(|error| BackendError::new(BackendErrorKind::SpawnFailed, error.to_string()))
     }
 
-    /// Returns the process that is there, if it can carry the turn; starts one otherwise.
+    /// Returns the process of the slot if it can execute the turn; starts one otherwise.
     async fn open(
         &mut self,
         process: Option<Process>,
-        tell: &mpsc::Sender<Told>,
+        output: &mpsc::Sender<BackendOutput>,
     ) -> Result<(Process, Hearing), BackendError> {
         let RegisteredBackend { backend, host } = self.registered.clone();
         let cannot = |error: &dyn ToString| {
@@ -130,7 +132,7 @@ impl Job {
             };
             let is_wanted = process.backend == backend.name() && process.started == started;
             if has_session && is_wanted && is_idle(&process) {
-                // It told of its session in an earlier run.
+                // The process reported its session in an earlier run.
                 let event = BackendEvent::Started {
                     session_id: process.session_id.clone().unwrap_or_default(),
                     model: None,
@@ -139,7 +141,7 @@ impl Job {
             }
             process.session.close().await;
         }
-        self.choose_session(tell).await?;
+        self.choose_session(output).await?;
         let session = backend
             .open(BackendSpec {
                 session: self.session.clone(),
@@ -158,8 +160,11 @@ impl Job {
         Ok((process, Hearing::NotYet(None)))
     }
 
-    /// The id of a session is on record before its process starts.
-    async fn choose_session(&mut self, tell: &mpsc::Sender<Told>) -> Result<(), BackendError> {
+    /// The session ID is recorded before the process starts.
+    async fn choose_session(
+        &mut self,
+        output: &mpsc::Sender<BackendOutput>,
+    ) -> Result<(), BackendError> {
         if self.session != (SessionChoice::New { id: None }) {
             return Ok(());
         }
@@ -167,11 +172,11 @@ impl Job {
             return Ok(());
         };
         let (recorded, is_recorded) = oneshot::channel();
-        let told = Told::Session {
+        let chosen = BackendOutput::Session {
             session_id: session_id.clone(),
             recorded,
         };
-        let _ = tell.send(told).await;
+        let _ = output.send(chosen).await;
         let nobody = |_| BackendError::new(BackendErrorKind::Cancelled, "nobody waits for it");
         is_recorded.await.map_err(nobody)?;
         self.session = SessionChoice::New {
@@ -180,62 +185,62 @@ impl Job {
         Ok(())
     }
 
-    /// Returns the outcome; `None` of a process that did not stop when it was to.
-    async fn carry(
+    /// Returns the outcome; `None` if the process did not stop in time.
+    async fn prompt(
         &self,
         process: &mut Process,
         mut hearing: Hearing,
-        tell: &mpsc::Sender<Told>,
-        said: &mut mpsc::UnboundedReceiver<Say>,
+        output: &mpsc::Sender<BackendOutput>,
+        input: &mut mpsc::UnboundedReceiver<BackendInput>,
     ) -> Option<BackendOutcome> {
         let session = Arc::clone(&process.session);
         process.reported = None;
-        let (events, mut told) = mpsc::channel(UNREAD);
-        let mut prompting = std::pin::pin!(session.prompt(&self.prompt, events));
+        let (reported, mut events) = mpsc::channel(UNREAD);
+        let mut prompting = std::pin::pin!(session.prompt(&self.prompt, reported));
         let mut saying: JoinSet<Option<MessageId>> = JoinSet::new();
         let finished = loop {
             tokio::select! {
                 biased;
-                () = tell.closed() => break Finished::Unheard,
-                // An agent can talk without a pause, so it comes behind what it is told.
-                Some(words) = said.recv() => match words {
-                    Say::End(error) => break Finished::Refused(error),
-                    words => {
-                        saying.spawn(say(Arc::clone(&session), words));
+                () = output.closed() => break Finished::Unheard,
+                // An agent can report without a pause, so its input has priority.
+                Some(message) = input.recv() => match message {
+                    BackendInput::End(error) => break Finished::Refused(error),
+                    message => {
+                        saying.spawn(forward(Arc::clone(&session), message));
                     }
                 },
                 Some(joined) = saying.join_next(), if !saying.is_empty() => {
-                    hearing.report(joined, tell).await;
+                    hearing.report(joined, output).await;
                 }
-                Some(event) = told.recv() => {
+                Some(event) = events.recv() => {
                     process.note(&event);
-                    hearing.pass(event, tell).await;
+                    hearing.pass(event, output).await;
                 }
                 outcome = &mut prompting => break Finished::Itself(Box::new(outcome)),
             }
         };
         let outcome = match finished {
             Finished::Itself(outcome) => *outcome,
-            Finished::Unheard => return self.stop(&session, prompting.as_mut(), &mut told).await,
+            Finished::Unheard => return self.stop(&session, prompting.as_mut(), &mut events).await,
             Finished::Refused(error) => {
-                let stopped = self.stop(&session, prompting.as_mut(), &mut told).await;
+                let stopped = self.stop(&session, prompting.as_mut(), &mut events).await;
                 return Some(refused(stopped, error));
             }
         };
-        while let Ok(event) = told.try_recv() {
+        while let Ok(event) = events.try_recv() {
             process.note(&event);
-            hearing.pass(event, tell).await;
+            hearing.pass(event, output).await;
         }
-        // An end that the agent tells itself shows that it has heard the prompt.
+        // An end that the agent itself reports shows that it received the prompt.
         if outcome.exit.is_none() && outcome.session_id.is_some() {
-            hearing.heard(tell).await;
+            hearing.heard(output).await;
         }
-        let mut patience = self.world.sleep(STOP_PATIENCE);
+        let mut patience = self.clock.sleep(STOP_PATIENCE);
         loop {
             tokio::select! {
                 biased;
                 joined = saying.join_next() => match joined {
-                    Some(joined) => hearing.report(joined, tell).await,
+                    Some(joined) => hearing.report(joined, output).await,
                     None => break,
                 },
                 () = &mut patience => break,
@@ -244,14 +249,14 @@ impl Job {
         Some(outcome)
     }
 
-    /// Stops the agent. The process stays, unless it takes too long or nobody may stay.
+    /// Cancels the agent's run. Its process is retained, unless cancelling takes too long or processes may not be retained.
     async fn stop(
         &self,
         session: &Arc<dyn BackendSession>,
         mut prompting: std::pin::Pin<&mut (impl Future<Output = BackendOutcome> + ?Sized)>,
-        told: &mut mpsc::Receiver<BackendEvent>,
+        events: &mut mpsc::Receiver<BackendEvent>,
     ) -> Option<BackendOutcome> {
-        let is_closed = self.seat.is_closed();
+        let is_closed = self.slot.is_closed();
         let stopping = Arc::clone(session);
         let stopping = tokio::spawn(async move {
             match is_closed {
@@ -263,13 +268,13 @@ impl Job {
                 }
             }
         });
-        let mut patience = self.world.sleep(STOP_PATIENCE);
+        let mut patience = self.clock.sleep(STOP_PATIENCE);
         let outcome = loop {
             tokio::select! {
                 biased;
                 outcome = &mut prompting => break Some(outcome),
                 () = &mut patience => break None,
-                Some(_) = told.recv() => {}
+                Some(_) = events.recv() => {}
             }
         };
         let _ = stopping.await;
@@ -277,16 +282,16 @@ impl Job {
     }
 }
 
-/// Why a prompt is no longer followed.
+/// Why the run stopped following the prompt.
 enum Finished {
     Itself(Box<BackendOutcome>),
     /// The run was dropped.
     Unheard,
-    /// The run is to end with an error of ours.
+    /// The run must end with an error of Windlass.
     Refused(BackendError),
 }
 
-/// The outcome of an agent that was stopped because of an error of ours: its session and usage are its own.
+/// The outcome of an agent that was cancelled because of an error of Windlass; session and usage are the agent's.
 fn refused(stopped: Option<BackendOutcome>, error: BackendError) -> BackendOutcome {
     match stopped {
         Some(outcome) => BackendOutcome {
@@ -300,44 +305,44 @@ fn refused(stopped: Option<BackendOutcome>, error: BackendError) -> BackendOutco
     }
 }
 
-/// What came of something that was said: the message that the agent has taken.
+/// The result of a forwarded message: the steered message that the agent has taken.
 type Said = Result<Option<MessageId>, tokio::task::JoinError>;
 
-/// Whether the agent has heard the prompt. Until then the news of its session is held back: who recovers from that news takes the
-/// prompt for heard, and does not repeat it.
+/// Whether the agent has received the prompt. Until then its session event is held back: recovery from a recorded session assumes that the prompt was
+/// received, and does not send it again.
 enum Hearing {
-    /// Nothing shows it; with the news, if it has come.
+    /// There is no evidence yet; with the session event, if it has arrived.
     NotYet(Option<BackendEvent>),
     Yes,
 }
 
 impl Hearing {
-    /// Passes on what the agent tells.
-    async fn pass(&mut self, event: BackendEvent, tell: &mpsc::Sender<Told>) {
+    /// Forwards an event of the agent.
+    async fn pass(&mut self, event: BackendEvent, output: &mpsc::Sender<BackendOutput>) {
         match (&mut *self, event) {
             (Self::NotYet(news), event @ BackendEvent::Started { .. }) => *news = Some(event),
             // A warning may come before the prompt is read.
             (Self::NotYet(_), event @ BackendEvent::Notice(_)) | (Self::Yes, event) => {
-                let _ = tell.send(Told::Event(event)).await;
+                let _ = output.send(BackendOutput::Event(event)).await;
             }
             (Self::NotYet(_), event) => {
-                self.heard(tell).await;
-                let _ = tell.send(Told::Event(event)).await;
+                self.heard(output).await;
+                let _ = output.send(BackendOutput::Event(event)).await;
             }
         }
     }
 
-    /// Tells that the agent has taken what was said to the turn. One that has, has heard the prompt before.
-    async fn report(&mut self, said: Said, tell: &mpsc::Sender<Told>) {
+    /// Reports a steered message that the agent has accepted, which shows that it has read the prompt, too.
+    async fn report(&mut self, said: Said, output: &mpsc::Sender<BackendOutput>) {
         if let Ok(Some(message_id)) = said {
-            self.heard(tell).await;
-            let _ = tell.send(Told::Steered(message_id)).await;
+            self.heard(output).await;
+            let _ = output.send(BackendOutput::Steered(message_id)).await;
         }
     }
 
-    async fn heard(&mut self, tell: &mpsc::Sender<Told>) {
+    async fn heard(&mut self, output: &mpsc::Sender<BackendOutput>) {
         if let Self::NotYet(Some(news)) = std::mem::replace(self, Self::Yes) {
-            let _ = tell.send(Told::Event(news)).await;
+            let _ = output.send(BackendOutput::Event(news)).await;
         }
     }
 }
@@ -356,10 +361,10 @@ impl Process {
     }
 }
 
-/// Says something to the agent; returns the message that it has taken.
-async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> {
-    match words {
-        Say::Answer {
+/// Forwards a message to the agent; returns the steered message that the agent has accepted.
+async fn forward(session: Arc<dyn BackendSession>, message: BackendInput) -> Option<MessageId> {
+    match message {
+        BackendInput::Answer {
             request_id,
             decision,
         } => {
@@ -368,12 +373,12 @@ async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> 
             }
             None
         }
-        Say::End(_) => None,
-        Say::Steer { message_id, text } => match session.steer(&text).await {
+        BackendInput::End(_) => None,
+        BackendInput::Steer { message_id, text } => match session.steer(&text).await {
             Ok(Steered::Taken) => Some(message_id),
             Ok(Steered::NotTaken) => None,
             Err(error) => {
-                tracing::debug!(%error, "the agent was not told more; it is in its next prompt");
+                tracing::debug!(%error, "the agent was not steered; the message is in its next prompt");
                 None
             }
         },

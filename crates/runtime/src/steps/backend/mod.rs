@@ -1,8 +1,8 @@
-//! A run of a backend: its process, what it tells, and what it is told.
+//! A run of an external agent: its process, output and input.
 
 mod drive;
 mod output_limit;
-mod seat;
+mod process_slot;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use super::stream_buffer::StreamBuffer;
 use crate::agent_backends::BackendRequest;
 use crate::spending::StepReservation;
 use crate::thread::{Printed, StepScope};
-use crate::world::Sleep;
 use drive::Job;
 use output_limit::{Admission, OutputLimit};
-pub(crate) use seat::Seat;
+pub(crate) use process_slot::ProcessSlot;
+use windlass_core::Sleep;
 
-/// How many things an agent may have told that nobody has read yet; then it is held up.
+/// Maximum number of unread outputs; beyond it the agent is blocked.
 const UNREAD: usize = 64;
 
-/// What a run has to tell.
-pub(crate) enum Told {
-    /// The id of the session that is to begin. The process starts when it is on record.
+/// Output of a run.
+pub(crate) enum BackendOutput {
+    /// The ID of the session that is about to begin. The process starts when the ID is recorded.
     Session {
         session_id: String,
         recorded: oneshot::Sender<()>,
     },
-    /// What the agent tells.
+    /// An event of the agent.
     Event(BackendEvent),
     /// Buffered text is to be recorded.
     ChunkDue,
-    /// What its calls have printed waits to be recorded.
+    /// Output of its calls is to be recorded.
     PrintedDue,
-    /// The agent has taken what was said to the turn.
+    /// The agent has accepted a steered message.
     Steered(MessageId),
-    /// The end.
+    /// The run has ended; nothing follows.
     Ended(Box<BackendOutcome>),
 }
 
-/// What a run is told.
-enum Say {
+/// Input of a run.
+enum BackendInput {
     Answer {
         request_id: String,
         decision: PermissionDecision,
@@ -55,37 +55,38 @@ enum Say {
         message_id: MessageId,
         text: String,
     },
-    /// The agent is stopped, and the run ends with this error.
+    /// The agent is cancelled, and the run ends with this error.
     End(BackendError),
 }
 
-/// A run under way. It has a task of its own; dropping this ends the run, and keeps the process where that can be used again.
+/// A running run. It has its own task; dropping this ends the run and leaves a process that can be reused in its slot.
 pub(crate) struct BackendRun {
     pub(crate) exec_id: ExecId,
-    /// The message that the agent says now, where it tells messages apart.
+    /// The agent's current message, if it distinguishes messages.
     pub(crate) message: Option<String>,
-    /// Whether the last piece that it told was text.
+    /// Whether the last piece was text.
     pub(crate) has_spoken: bool,
-    /// How many bytes its message has so far.
+    /// Bytes of the current message so far.
     pub(crate) bytes: usize,
-    /// How many of its notices were recorded.
+    /// Number of recorded notices.
     pub(crate) notices: usize,
-    /// What its calls have printed, and when that is recorded.
+    /// Output of its calls, and when it is recorded.
     pub(crate) printed: Printed,
     pub(crate) printed_due: Option<Sleep>,
     pub(crate) buffer: StreamBuffer,
     limit: OutputLimit,
-    say: mpsc::UnboundedSender<Say>,
-    told: mpsc::Receiver<Told>,
+    input: mpsc::UnboundedSender<BackendInput>,
+    output: mpsc::Receiver<BackendOutput>,
 }
 
 impl BackendRun {
-    /// Starts a run. `None` where the turn has no backend, or nothing to be told.
+    /// Starts a run. `None` if the turn has no external agent or no prompt.
     pub(crate) fn start(
         scope: &StepScope<'_>,
-        seat: &Arc<Seat>,
+        slot: &Arc<ProcessSlot>,
         exec_id: ExecId,
         session: SessionChoice,
+        totals: SessionTotals,
     ) -> Option<Self> {
         let StepScope {
             inner,
@@ -94,11 +95,9 @@ impl BackendRun {
         } = scope;
         let registered = context.backend.clone()?;
         let prompt = thread.backend_prompt(inner.settings.backend_history_bytes)?;
-        let known = thread.backend_session();
-        let known = known.filter(|known| session.id() == Some(&known.session_id));
         let job = Job {
-            world: Arc::clone(&inner.world),
-            seat: Arc::clone(seat),
+            clock: Arc::clone(&inner.clock),
+            slot: Arc::clone(slot),
             idle_time: inner.settings.idle_time,
             registered,
             request: BackendRequest {
@@ -114,13 +113,13 @@ impl BackendRun {
                     .is_some_and(|it| it.allows_all),
             },
             session,
-            totals: known.map_or_else(SessionTotals::default, |known| known.totals),
+            totals,
             prompt: prompt.text,
             reservation: StepReservation::of_run(scope, exec_id),
         };
-        let (say, said) = mpsc::unbounded_channel();
-        let (tell, told) = mpsc::channel(UNREAD);
-        tokio::spawn(job.run(tell, said));
+        let (input, inbox) = mpsc::unbounded_channel();
+        let (outbox, output) = mpsc::channel(UNREAD);
+        tokio::spawn(job.run(outbox, inbox));
         Some(Self {
             exec_id,
             message: None,
@@ -134,25 +133,25 @@ impl BackendRun {
                 thread.turn_output_bytes(),
                 inner.settings.backend_output_bytes,
             ),
-            say,
-            told,
+            input,
+            output,
         })
     }
 
-    /// Waits for the next thing to tell. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Told {
-        let told = tokio::select! {
+    /// Waits for the next output. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> BackendOutput {
+        let output = tokio::select! {
             biased;
-            () = poll_fn(|cx| self.buffer.poll_due(cx)) => return Told::ChunkDue,
+            () = poll_fn(|cx| self.buffer.poll_due(cx)) => return BackendOutput::ChunkDue,
             () = async { match &mut self.printed_due { Some(due) => due.await, None => std::future::pending().await } } => {
                 self.printed_due = None;
-                return Told::PrintedDue;
+                return BackendOutput::PrintedDue;
             }
-            told = self.told.recv() => told,
+            output = self.output.recv() => output,
         };
-        told.unwrap_or_else(|| {
+        output.unwrap_or_else(|| {
             let error = BackendError::new(BackendErrorKind::Failed, "its driver panicked");
-            Told::Ended(Box::new(BackendOutcome::failed(error)))
+            BackendOutput::Ended(Box::new(BackendOutcome::failed(error)))
         })
     }
 
@@ -161,28 +160,28 @@ impl BackendRun {
         self.admits_bytes(output_limit::recorded_bytes(event)) || output_limit::is_end(event)
     }
 
-    /// Returns whether so many bytes more are recorded.
+    /// Returns whether this many more bytes are recorded.
     pub(crate) fn admits_bytes(&mut self, bytes: usize) -> bool {
         match self.limit.admit(bytes) {
             Admission::Recorded => true,
             Admission::Dropped => false,
             Admission::Exceeds(error) => {
-                let _ = self.say.send(Say::End(error));
+                let _ = self.input.send(BackendInput::End(error));
                 false
             }
         }
     }
 
-    /// Answers a permission.
+    /// Answers a permission request.
     pub(crate) fn answer(&self, request_id: String, decision: PermissionDecision) {
-        let _ = self.say.send(Say::Answer {
+        let _ = self.input.send(BackendInput::Answer {
             request_id,
             decision,
         });
     }
 
-    /// Says something to the running turn.
+    /// Steers the running turn.
     pub(crate) fn steer(&self, message_id: MessageId, text: String) {
-        let _ = self.say.send(Say::Steer { message_id, text });
+        let _ = self.input.send(BackendInput::Steer { message_id, text });
     }
 }

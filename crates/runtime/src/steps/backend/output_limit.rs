@@ -1,9 +1,9 @@
-//! How much of a backend's output one turn records.
+//! Limits how much of an external agent's output one turn records.
 
 use windlass_core::backend::{BackendError, BackendErrorKind, BackendEvent, BackendNotice};
 use windlass_core::bounds::json_bytes;
 
-/// What a record takes beside its content, about.
+/// Approximate size of a record without its content.
 const RECORD_BYTES: usize = 512;
 
 /// Counts the recorded bytes of a turn up to a limit.
@@ -48,8 +48,8 @@ impl OutputLimit {
     }
 }
 
-/// Returns about how many bytes the record of an event takes. Text is joined into records of its own, and so is the output of
-/// calls, which is counted where it is cut.
+/// Returns the approximate size of an event's record. Text and the output of calls are joined into their own records; call output is counted where it
+/// is truncated.
 pub(super) fn recorded_bytes(event: &BackendEvent) -> usize {
     match event {
         BackendEvent::Text {
@@ -78,7 +78,7 @@ pub(super) fn recorded_bytes(event: &BackendEvent) -> usize {
     }
 }
 
-/// Returns whether an event ends something that was recorded before: those always have room.
+/// Returns whether an event ends something that was recorded before; such events are always admitted.
 pub(super) fn is_end(event: &BackendEvent) -> bool {
     matches!(
         event,

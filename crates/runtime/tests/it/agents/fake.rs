@@ -1,4 +1,4 @@
-//! A whole agent that does what a script says.
+//! A scripted external agent.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,11 +23,11 @@ enum Step {
     Wait(Gate),
 }
 
-/// What the agent does with one prompt.
+/// The agent's behaviour for one prompt.
 #[derive(Default)]
 pub(super) struct Script {
     steps: Vec<Step>,
-    /// Whether it dies before its session is there.
+    /// Whether it crashes before its session exists.
     is_silent: bool,
     outcome: Option<BackendOutcome>,
 }
@@ -87,7 +87,7 @@ impl Script {
     pub(super) fn fails(self, kind: BackendErrorKind) -> Self {
         self.ends(failed(kind))
     }
-    /// Dies by a signal before its session is there.
+    /// Is killed by a signal before its session exists.
     pub(super) fn aborts() -> Self {
         Self {
             is_silent: true,
@@ -98,7 +98,7 @@ impl Script {
             ..Self::default()
         }
     }
-    /// Refuses the session that it is to take up.
+    /// Refuses to load the session.
     pub(super) fn refuses() -> Self {
         Self {
             is_silent: true,
@@ -131,7 +131,7 @@ fn used(output_tokens: u64) -> Option<BackendUsage> {
     })
 }
 
-/// The agent, and what happened to it.
+/// The agent, and a record of its calls.
 #[derive(Default)]
 pub(super) struct Fake {
     scripts: Mutex<VecDeque<Script>>,
@@ -168,7 +168,7 @@ impl Fake {
     }
 }
 
-/// The agent as a runtime gets it: what several of them do is told to one.
+/// The agent as registered with a runtime; all its sessions report to one `Fake`.
 pub(super) struct Agent(pub(super) Arc<Fake>);
 
 #[async_trait]

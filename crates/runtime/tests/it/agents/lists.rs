@@ -14,7 +14,7 @@ use crate::support::{Fixture, Setup, soon};
 
 async fn listed(fake: &Arc<Fake>) -> Fixture {
     let setup = Setup::new([]).backends(RuntimeBackends::in_memory());
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
     let agent = Arc::new(Agent(Arc::clone(fake)));
     let builder = setup.builder().backend(agent, Arc::new(host));
@@ -23,7 +23,7 @@ async fn listed(fake: &Arc<Fake>) -> Fixture {
         session: runtime.default_session_id().unwrap(),
         runtime,
         model,
-        world,
+        clock,
     }
 }
 

@@ -1,14 +1,14 @@
-//! An agent's turn over several lives of the process.
+//! An agent's turn across several processes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::events::{EventData, ToolStatus};
-use windlass_runtime::{MemoryJournal, StopReason, TurnResult, World};
+use windlass_runtime::{Clock, MemoryJournal, StopReason, TurnResult};
 
 use super::fake::{Fake, Script};
 use super::{count, failure, life, recorded, run, submit, transcript};
-use crate::support::{Fixture, Gate, Setup, SpyJournal, TestWorld, soon};
+use crate::support::{Fixture, Gate, Setup, SpyJournal, TestClock, soon};
 
 /// Leaves a turn behind in which the agent got as far as the script.
 async fn left_behind(journal: &Arc<MemoryJournal>, script: Script, until: &str) -> Fixture {
@@ -30,7 +30,7 @@ async fn a_turn_goes_on_from_every_stage() {
             "new s1",
             "go",
         ),
-        // It has its session, and nothing shows that it has heard the words.
+        // It has its session, and there is no evidence that it received the prompt.
         (Script::default(), "backend.session_chosen", "new s1", "go"),
         (
             Script::says("half"),
@@ -239,13 +239,13 @@ async fn an_approval_of_a_lost_call_holds_for_one_equal_call() {
 #[tokio::test]
 async fn a_limit_is_waited_for_over_a_restart() {
     let journal = Arc::new(MemoryJournal::new());
-    let world = TestWorld::default();
+    let clock = TestClock::default();
     let setup = || {
         let mut setup = Setup::new([]);
-        setup.world = world.clone();
+        setup.clock = clock.clone();
         setup
     };
-    let until = world.now() + chrono::Duration::seconds(60);
+    let until = clock.now() + chrono::Duration::seconds(60);
     let first = Fake::new([Script::limited(Some(until))]);
     let before = life(&journal, &first, setup()).await;
     drop(submit(&before, "go").await);
@@ -255,10 +255,10 @@ async fn a_limit_is_waited_for_over_a_restart() {
     let fake = Fake::new([Script::says("at last")]);
     let next = life(&journal, &fake, setup()).await;
     let handle = next.resume().await.unwrap();
-    world.advance(Duration::from_secs(30));
+    clock.advance(Duration::from_secs(30));
     tokio::task::yield_now().await;
     assert!(fake.opened().is_empty());
-    world.advance(Duration::from_secs(31));
+    clock.advance(Duration::from_secs(31));
     assert_eq!(soon(handle.wait()).await.unwrap().response, "at last");
     assert_eq!(fake.opened(), ["resume s1"]);
     next.assert_sound().await;
@@ -279,8 +279,8 @@ async fn a_journal_that_fails_for_a_while_costs_neither_the_turn_nor_the_process
     journal.fail_after(0);
     gate.open();
     let pause = Duration::from_secs(5);
-    fixture.world.asleep_for(pause).await;
-    fixture.world.advance(pause);
+    fixture.clock.asleep_for(pause).await;
+    fixture.clock.advance(pause);
     recorded(&fixture, "turn.completed").await;
     assert_eq!(
         transcript(&fixture).await,

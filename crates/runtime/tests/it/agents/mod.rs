@@ -1,4 +1,4 @@
-//! Turns that a whole agent carries, as an application meets them.
+//! Turns that an external agent executes, as an application uses them.
 
 mod fake;
 mod lists;
@@ -45,7 +45,7 @@ async fn life_with<J: Journal + 'static>(
     let setup = setup
         .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
         .session(|session| session.session_id(SessionId::from_seed(7)));
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let agent = Arc::new(Agent(Arc::clone(fake)));
     let builder = setup.builder().backend(agent, host);
     let runtime = builder.build().await.unwrap();
@@ -53,7 +53,7 @@ async fn life_with<J: Journal + 'static>(
         session: SessionId::from_seed(7),
         runtime,
         model,
-        world,
+        clock,
     }
 }
 
@@ -104,7 +104,7 @@ async fn recorded(fixture: &Fixture, kind: &str) {
     soon(async {
         while count(fixture, kind).await == 0 {
             if kind.ends_with(".delta") {
-                fixture.world.advance(Duration::from_millis(32));
+                fixture.clock.advance(Duration::from_millis(32));
             }
             tokio::task::yield_now().await;
         }

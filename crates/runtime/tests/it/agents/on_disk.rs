@@ -1,4 +1,4 @@
-//! An agent of a session that leaves memory, where the journal is on disk.
+//! The external agent of a session that is evicted from memory, with a journal on disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn what_an_agent_nests_deep_can_be_read_again() {
     let options = SqliteOptions::new(directory.path().join("data"));
     let store = SqliteStore::open(options).await.unwrap();
     let journal = Arc::new(store.journal());
-    // As deep as a line may be that is read.
+    // The maximum depth of a line that is read.
     let deep = (0..124).fold(json!("in"), |value: Value, _| json!([value]));
     let script = Script::default()
         .tell(BackendEvent::ToolStarted(ObservedCall {

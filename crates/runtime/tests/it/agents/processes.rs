@@ -1,4 +1,4 @@
-//! Whose an agent's process is, and when it ends.
+//! Ownership and lifetime of an agent's process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,9 +33,9 @@ async fn a_process_ends_when_nobody_uses_it() {
     let fixture = only_life(&fake).await;
     run(&fixture, "go").await;
     assert_eq!(*fake.processes.borrow(), 1);
-    fixture.world.advance(Duration::from_secs(601));
+    fixture.clock.advance(Duration::from_secs(601));
     gone(&fake).await;
-    // The next turn takes the session up in another one.
+    // The next turn resumes the session in another process.
     assert_eq!(run(&fixture, "more").await.response, "b");
     assert_eq!(fake.opened(), ["new s1", "resume s1"]);
 }
@@ -71,7 +71,7 @@ async fn a_session_that_is_not_known_any_more_begins_anew_with_the_conversation(
     ]);
     let fixture = only_life(&fake).await;
     run(&fixture, "hi").await;
-    fixture.world.advance(Duration::from_secs(601));
+    fixture.clock.advance(Duration::from_secs(601));
     gone(&fake).await;
     assert_eq!(run(&fixture, "more").await.response, "again");
     assert_eq!(fake.opened(), ["new s1", "resume s1", "new s2"]);
@@ -142,7 +142,7 @@ async fn after_a_fork_a_rewind_or_another_turn_the_agent_is_told_the_conversatio
     assert_eq!(fake.opened().pop().unwrap(), "new s3");
     assert!(fake.prompts()[2].contains("Assistant: one"));
 
-    // A turn of the model's is nothing that the agent knows.
+    // The agent does not know a turn that the model executed.
     fixture.model.rewrite([Call::answer("from the model")]);
     fixture.run("aside").await;
     run(&fixture, "4").await;

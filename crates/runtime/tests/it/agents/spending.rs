@@ -1,4 +1,4 @@
-//! What runs of an agent cost on a day.
+//! The daily cost of an agent's runs.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use windlass_core::budget::{DayLimits, Reserve};
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
-    BackendRequest, DailyLimit, MemoryJournal, RuntimeBackends, SpendingLedger, World,
+    BackendRequest, Clock, DailyLimit, MemoryJournal, RuntimeBackends, SpendingLedger,
 };
 
 use super::fake::{Agent, Fake, Script};
 use super::{run, submit, to_agent};
 use crate::support::{Fixture, Gate, Setup, soon};
 
-/// A process that may spend so many tokens a day, and reserves 10 for a run.
+/// A process with this daily token limit, which reserves 10 for a run.
 async fn limited(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, tokens: u64) -> Fixture {
     let limits = DayLimits {
         tokens: Some(tokens),
@@ -28,7 +28,7 @@ async fn limited(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, tokens: u64) ->
         tokens: 10,
         micro_usd: 0,
     };
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
     let builder = setup
         .builder()
@@ -37,13 +37,13 @@ async fn limited(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, tokens: u64) ->
         session: SessionId::from_seed(7),
         runtime: builder.build().await.unwrap(),
         model,
-        world,
+        clock,
     }
 }
 
 /// Returns the tokens that are settled and reserved today.
 async fn spent(journal: &MemoryJournal, fixture: &Fixture) -> (u64, u64) {
-    let today = fixture.world.now().date_naive();
+    let today = fixture.clock.now().date_naive();
     let spending = journal.ledger().spending(today).await.unwrap();
     spending.iter().fold((0, 0), |(settled, reserved), owner| {
         (

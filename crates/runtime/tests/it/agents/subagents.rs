@@ -1,4 +1,4 @@
-//! An agent that a model starts can be one of others.
+//! Subagents that are external agents.
 
 use serde_json::json;
 use windlass_core::backend::BackendSpec;
@@ -22,7 +22,7 @@ fn setup() -> Setup {
 }
 
 async fn built(setup: Setup, fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
     let settings = SubagentSettings {
         backends: backends.iter().map(|name| (*name).to_owned()).collect(),
@@ -36,7 +36,7 @@ async fn built(setup: Setup, fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
         runtime: builder.build().await.unwrap(),
         session: SessionId::from_seed(7),
         model,
-        world,
+        clock,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an agent says, does and asks.
+//! Text, tool calls and permission requests of an external agent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,7 +79,7 @@ async fn what_calls_print_is_joined_into_chunks_and_only_so_much_of_it_is_record
     for _ in 0..1_000 {
         script = script.tell(prints("b", &"y\n".repeat(1_000)));
     }
-    // What no open call prints has no place.
+    // Output of a call that is not open is dropped.
     script = script.tell(prints("c", "lost")).done("a").done("b");
     let fake = Fake::new([script]);
     let fixture = only_life(&fake).await;
@@ -111,7 +111,7 @@ async fn an_interrupt_keeps_what_calls_have_printed() {
     let handle = submit(&fixture, "go").await;
     // It waits for more to be recorded with.
     let span = Duration::from_millis(32);
-    fixture.world.asleep_for(span).await;
+    fixture.clock.asleep_for(span).await;
     assert_eq!(count(&fixture, "tool.output.delta").await, 0);
     fixture.runtime.cancel_turn(fixture.session).await.unwrap();
     soon(handle.wait()).await.unwrap();
@@ -286,7 +286,7 @@ async fn an_interrupt_keeps_what_was_said_and_the_process() {
     assert_eq!(run(&fixture, "again").await.response, "next");
     assert_eq!(fake.opened(), ["new s1"]);
     assert_eq!(fake.prompts(), ["go", "again"]);
-    // What the interrupted run used is told too late for it, and booked with the next.
+    // The usage of the interrupted run arrives too late for it, and is booked with the next.
     let session = fixture.runtime.session(fixture.session).await.unwrap();
     assert_eq!(session.usage.unwrap().output_tokens, 5);
     fixture.assert_sound().await;

@@ -1,4 +1,4 @@
-//! The host knows when an agent works.
+//! The host is notified while an agent works.
 
 use std::sync::Arc;
 

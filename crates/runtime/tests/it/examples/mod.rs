@@ -199,7 +199,7 @@ async fn real_model_speaks_to_a_provider() {
 
 /// Finds the program that cargo built together with this one; where there is none, lets cargo build it.
 fn run(name: &str) -> Output {
-    // A key of the developer's is for nobody here.
+    // The examples must not use the developer's own key.
     command(name).env_remove("MODEL_KEY").output().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! What a turn and all agents that work for it may use together.
+//! The shared budget of a turn and its subagents.
 
 use serde_json::json;
 use windlass_core::budget::{Budget, Reserve};
@@ -10,7 +10,7 @@ use crate::durability::Life;
 use crate::support::{FnTool, Gate, tool};
 
 const RESERVE: u64 = 30_000;
-/// A little more than is set aside for a first call.
+/// Slightly more than is reserved for a first call.
 const PRICE: u64 = 31_000;
 const LIMIT: u64 = 1_000_000;
 const AGENTS: usize = 20;
@@ -47,7 +47,7 @@ fn many() -> SubagentSettings {
     }
 }
 
-/// A turn that starts twenty agents, each of which would work for ever.
+/// A turn that starts twenty subagents, each of which would work forever.
 fn script(model: &Model) {
     start_agents(model);
     for n in 0..AGENTS {
@@ -84,7 +84,7 @@ fn is_over_budget(turn: &TurnResult) -> bool {
     turn.stop_reason == StopReason::Failed && turn.error_code.as_deref() == Some("budget_exceeded")
 }
 
-/// What the journals of a tree say: the calls that came to an end, what they cost, and how many were cut off.
+/// Totals from the journals of a tree: completed calls, their cost, and the number of calls that were cut off.
 async fn spent(fixture: &Fixture) -> (u64, u64, u64) {
     let (mut calls, mut cost, mut cut_off) = (0, 0, 0);
     let mut next = vec![ROOT];
@@ -118,12 +118,12 @@ async fn twenty_agents_at_once_share_the_budget_of_their_turn() {
     assert_eq!(fixture.model.calls() as u64, calls);
     assert!(cost <= LIMIT + RESERVE, "{cost} is too much");
     assert!(cost > LIMIT - 2 * PRICE, "{cost} is too little");
-    // Every agent says why it stopped.
+    // Every subagent reports why it stopped.
     for result in results(&fixture, ROOT).await {
         let error = result["error"].as_str().unwrap();
         assert!(error.contains("turn_usd"), "{error}");
     }
-    // The next turn has a budget of its own.
+    // The next turn has its own budget.
     fixture
         .model
         .when("go", costing(Call::new().text("more"), 0.031));
@@ -175,7 +175,7 @@ fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
             "{cost} {cut_off}"
         );
         assert!(counted > LIMIT - 2 * PRICE, "{counted} is too little");
-        // The read model says the same.
+        // The read model has the same total.
         let queries = fixture.runtime.queries().unwrap();
         let usage = queries.usage(windlass_store::queries::UsageQuery {
             since: None,

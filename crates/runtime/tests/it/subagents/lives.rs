@@ -1,13 +1,13 @@
-//! Processes that end in the middle.
+//! Processes that end while subagents work.
 
 use super::*;
 use crate::durability::Life;
 use crate::support::Gate;
 
-/// What an agent is told by a model that has seen the mask of a secret.
+/// The prompt that a model writes for a subagent after it has read the mask of a secret.
 const TWO: &str = "two, with [secret:TOKEN]";
 
-/// Two agents, of which one starts a third. What the model says follows from what it reads.
+/// Two subagents, one of which starts a third. The model's answers depend on its input.
 fn script(model: &Model) {
     model.answer_by(|request| {
         let mut said = request.history.iter();
@@ -39,10 +39,10 @@ fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
             let died = life.run(async {
                 let fixture = disk.start().await;
                 script(&disk.model);
-                disk.journal.stall_after(appends, is_kept);
+                disk.journal.hang_after(appends, is_kept);
                 let turn = fixture.start("go");
                 tokio::select! {
-                    () = disk.journal.has_stalled() => true,
+                    () = disk.journal.hung() => true,
                     turn = soon(turn) => {
                         assert!(turn.unwrap().unwrap().success);
                         false
@@ -54,7 +54,7 @@ fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
                 break 'moments;
             }
             moments += 1;
-            disk.journal.go_on();
+            disk.journal.end_hang();
             Life::new().run(async {
                 let fixture = disk.start().await;
                 let turns = fixture.runtime.resume_open_turns();
@@ -94,7 +94,7 @@ fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
     assert!(moments > 20, "only {moments}");
 }
 
-/// A process that died while an agent worked.
+/// A process that crashed while a subagent worked.
 fn died_at_work(disk: &Disk) -> SessionId {
     let gate = Gate::shut();
     let life = Life::new();
@@ -138,18 +138,18 @@ fn a_turn_that_is_stopped_after_a_restart_stops_the_agents_of_the_process_before
 fn an_agent_whose_parent_has_ended_does_not_go_on() {
     let disk = Disk::new();
     let child = died_at_work(&disk);
-    // The process dies when the end of the turn is on record, and before the agent is told.
+    // The process ends after the end of the turn is recorded, and before the subagent is stopped.
     let life = Life::new();
     life.run(async {
         let fixture = disk.start().await;
-        disk.journal.stall_after(0, true);
+        disk.journal.hang_after(0, true);
         let runtime = fixture.runtime.clone();
         let stopping = tokio::spawn(async move { runtime.cancel_turn(ROOT).await });
-        soon(disk.journal.has_stalled()).await;
+        soon(disk.journal.hung()).await;
         stopping.abort();
     });
     drop(life);
-    disk.journal.go_on();
+    disk.journal.end_hang();
     Life::new().run(async {
         let fixture = disk.start().await;
         assert_eq!(count(&fixture, ROOT, "turn.cancelled").await, 1);
@@ -176,7 +176,7 @@ fn an_orderly_stop_leaves_agents_to_the_next_process() {
         drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
         gate.reached(1).await;
         let child = children(&fixture, ROOT).await[0];
-        // Nobody waits for the agent: no time passes here.
+        // No task waits for the subagent, so the clock does not advance.
         let stopping = fixture.runtime.shutdown(std::time::Duration::from_secs(60));
         soon(stopping).await;
         child

@@ -1,4 +1,4 @@
-//! Agents that a model starts.
+//! Subagents.
 
 mod budget;
 mod lives;
@@ -16,38 +16,38 @@ use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{RuntimeBackends, SubagentSettings};
 
-use crate::support::{Call, Fixture, Model, Setup, SpyJournal, TestWorld, call, soon};
+use crate::support::{Call, Fixture, Model, Setup, SpyJournal, TestClock, call, soon};
 
 /// The session that people talk to.
 const ROOT: SessionId = SessionId::from_seed(7);
 
-/// A call that starts an agent which is told something.
+/// A call that starts a subagent with this prompt.
 fn spawn(id: &str, prompt: &str) -> ToolCall {
     call(id, "spawn_agent", json!({ "prompt": prompt }))
 }
 
-/// A runtime whose model can start agents.
+/// A runtime whose model can start subagents.
 async fn process(setup: Setup, settings: SubagentSettings) -> Fixture {
     let setup = setup.session(|session| session.session_id(ROOT).with_capability("subagents"));
     built(setup, settings).await
 }
 
 async fn built(setup: Setup, settings: SubagentSettings) -> Fixture {
-    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let builder = setup.builder().subagents(settings);
     Fixture {
         runtime: builder.build().await.expect("the setup is sound"),
         session: ROOT,
         model,
-        world,
+        clock,
     }
 }
 
-/// What outlives a process: a journal, and the records of sessions and what they build on.
+/// State that outlives a process: a journal, and the records of sessions, harnesses and agents.
 struct Disk {
     journal: Arc<SpyJournal>,
     records: RuntimeBackends,
-    world: TestWorld,
+    clock: TestClock,
     model: Model,
 }
 
@@ -56,7 +56,7 @@ impl Disk {
         Self {
             journal: SpyJournal::new(windlass_runtime::MemoryJournal::new()),
             records: RuntimeBackends::in_memory(),
-            world: TestWorld::default(),
+            clock: TestClock::default(),
             model: Model::default(),
         }
     }
@@ -67,12 +67,12 @@ impl Disk {
             .with_harness_store(Arc::clone(&self.records.harness_store))
             .with_agent_store(Arc::clone(&self.records.agent_store));
         let mut setup = Setup::of(&self.model).backends(backends);
-        setup.world = self.world.clone();
+        setup.clock = self.clock.clone();
         process(setup, SubagentSettings::default()).await
     }
 }
 
-/// Ends a call that cost so much.
+/// Ends a call with this cost.
 fn costing(call: Call, usd: f64) -> Call {
     use windlass_core::llm_driver_registry::LlmCompletionMetadata;
     call.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
@@ -103,7 +103,7 @@ async fn children(fixture: &Fixture, session: SessionId) -> Vec<SessionId> {
     begun.collect()
 }
 
-/// What a session was asked first.
+/// The first request of a session.
 async fn request_of(fixture: &Fixture, session: SessionId) -> TurnRequest {
     let events = events_of(fixture, session).await;
     let request = events.iter().find_map(|event| match &event.data {

@@ -1,4 +1,4 @@
-//! An agent can never do more than its parent.
+//! A subagent never has more rights than its parent.
 
 use serde_json::json;
 use windlass_core::message::InputMessage;

@@ -1,4 +1,4 @@
-//! Agents at work: several at once, what they answer, and how they are stopped.
+//! Subagents at work: concurrency, answers, and cancellation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ async fn several_agents_work_at_once_and_their_answers_come_back_in_order() {
         fixture.model.when(name, answer);
     }
     let turn = fixture.start("go");
-    // None of them comes to its end before all have begun.
+    // None of them ends before all have begun.
     gate.reached(3).await;
     gate.open();
     let turn = soon(turn).await.unwrap().unwrap();

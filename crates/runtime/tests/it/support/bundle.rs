@@ -137,7 +137,7 @@ pub(crate) struct Bundle {
     /// Refuses any configuration that has this property.
     pub(crate) refuses: Option<&'static str>,
     pub(crate) trap: Arc<std::sync::Mutex<Option<Trap>>>,
-    /// What the environment has to say, and the sessions whose removal was told.
+    /// The environment's instructions, and the sessions whose removal was reported.
     pub(crate) environment_says: Arc<std::sync::Mutex<Option<String>>>,
     pub(crate) removed: Arc<std::sync::Mutex<Vec<SessionId>>>,
     pub(crate) closed: Arc<AtomicUsize>,

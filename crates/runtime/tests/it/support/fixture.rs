@@ -15,7 +15,7 @@ use windlass_runtime::{
     SingleSessionBuilder, StopReason, TurnHandle, TurnResult,
 };
 
-use super::{Bundle, Call, FnTool, Model, TestWorld, assert_sound, assert_well_formed, soon};
+use super::{Bundle, Call, FnTool, Model, TestClock, assert_sound, assert_well_formed, soon};
 
 type Shape = Box<dyn FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>;
 
@@ -23,7 +23,7 @@ type Shape = Box<dyn FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>;
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) model: Model,
-    pub(crate) world: TestWorld,
+    pub(crate) clock: TestClock,
     pub(crate) settings: RuntimeSettings,
     pub(crate) backends: Option<RuntimeBackends>,
     bundles: Vec<Bundle>,
@@ -80,7 +80,7 @@ impl Setup {
     pub(crate) fn builder(self) -> InProcessRuntimeBuilder {
         let Self {
             model,
-            world,
+            clock,
             settings,
             backends,
             bundles,
@@ -89,7 +89,7 @@ impl Setup {
         } = self;
         let mut builder = InProcessRuntimeBuilder::new()
             .settings(settings)
-            .world(Arc::new(world))
+            .clock(Arc::new(clock))
             .default_model(scripted_model());
         let mut drivers = windlass_core::llm_driver_registry::DriverRegistry::new();
         model.register(&mut drivers, ProviderType::LlmSim);
@@ -121,7 +121,7 @@ impl Setup {
     }
 
     pub(crate) async fn try_build(self) -> Result<Fixture> {
-        let (model, world) = (self.model.clone(), self.world.clone());
+        let (model, clock) = (self.model.clone(), self.clock.clone());
         let runtime = self.builder().build().await?;
         let session = runtime
             .default_session_id()
@@ -130,7 +130,7 @@ impl Setup {
             runtime,
             session,
             model,
-            world,
+            clock,
         })
     }
 
@@ -139,7 +139,7 @@ impl Setup {
     }
 }
 
-/// The model that the scripted driver stands for.
+/// The model that the scripted driver serves.
 pub(crate) fn scripted_model() -> ModelWithProvider {
     ModelWithProvider {
         model: "scripted".to_owned(),
@@ -155,7 +155,7 @@ pub(crate) struct Fixture {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) session: SessionId,
     pub(crate) model: Model,
-    pub(crate) world: TestWorld,
+    pub(crate) clock: TestClock,
 }
 
 impl Fixture {
@@ -173,7 +173,7 @@ impl Fixture {
         tokio::spawn(async move { fixture.try_run(&text).await })
     }
 
-    /// Asks to go on with what an earlier process left open.
+    /// Resumes the turn that a previous process left open.
     pub(crate) async fn resume(&self) -> Option<TurnHandle> {
         let resumed = self.runtime.resume_open_turn(self.session);
         soon(resumed).await.expect("the turn can go on")

@@ -1,11 +1,11 @@
 //! What the tests share: a scripted model, tools of closures, a clock that is moved by hand, a journal that counts.
 
 mod bundle;
+mod clock;
 mod fixture;
 mod journal;
 mod model;
 mod stores;
-mod world;
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use windlass_core::tools::ToolCall;
 use windlass_runtime::EventStream;
 
 pub(crate) use bundle::{Bundle, FnTool, Trap, directory, tool};
+pub(crate) use clock::TestClock;
 pub(crate) use fixture::{Fixture, Setup, scripted_model};
 pub(crate) use journal::SpyJournal;
 pub(crate) use model::{Call, Model, Piece};
 pub(crate) use stores::each_store;
-pub(crate) use world::TestWorld;
 
 /// Waits for what should happen soon. The bound only turns a hang into a failure.
 #[expect(
@@ -115,7 +115,7 @@ pub(crate) fn types<E: std::borrow::Borrow<Event>>(events: &[E]) -> Vec<&str> {
         .collect()
 }
 
-/// Every call must be followed by exactly its results, in order, before anybody else speaks.
+/// Every call must be followed by exactly its results, in order, before any other message.
 pub(crate) fn assert_well_formed(messages: &[Message]) {
     let mut open: std::collections::VecDeque<String> = std::collections::VecDeque::new();
     for message in messages {

@@ -1,4 +1,4 @@
-//! Nonsense on the socket: a proper error or a clean close, and nobody else is disturbed.
+//! Invalid input on the socket: a proper error or a clean close, and other clients are not affected.
 
 use std::time::Duration;
 

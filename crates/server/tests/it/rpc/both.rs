@@ -1,4 +1,4 @@
-//! What is asked over the socket and over HTTP is answered by the same functions: same callers, same answers, same refusals.
+//! The socket and HTTP share their operations: same callers, same responses, same refusals.
 
 use serde_json::{Value, json};
 use windlass_core::ThreadRecord;
@@ -53,7 +53,7 @@ async fn over_http(client: &Client, method: &str, params: &Value) -> (u16, Value
     (reply.status, reply.json())
 }
 
-/// Says what is the same for all: no ids, no times, and nothing that depends on how far a turn has come.
+/// Masks IDs, times, and everything that depends on the progress of a turn.
 fn masked(value: &Value) -> Value {
     const LATER: [&str; 5] = ["duration_ms", "ended_at", "error", "item_ids", "usage"];
     match value {
@@ -71,7 +71,7 @@ fn masked(value: &Value) -> Value {
     }
 }
 
-/// The code that the socket has for a status.
+/// The socket's code for an HTTP status.
 fn code(status: u16) -> i64 {
     match status {
         401 | 403 | 404 => -32002,
@@ -82,7 +82,7 @@ fn code(status: u16) -> i64 {
     }
 }
 
-/// Asks both, and expects the same refusal; returns the status.
+/// Calls both, and expects the same refusal; returns the status.
 async fn refused_by_both(client: &Client, socket: &mut Socket, method: &str, params: Value) -> u16 {
     let (status, http) = over_http(client, method, &params).await;
     assert!(status >= 400, "{method} {params}: {http}");
@@ -143,7 +143,7 @@ async fn the_same_request_has_the_same_answer() {
         events.until("turn.completed").await;
     }
 
-    // The answer of the socket is its own; what it does is the same.
+    // The socket's response differs; the operation is the same.
     let tool = json!({"name": "echo", "description": "", "input_schema": {"type": "object"}});
     let params = of([json!({"tools": [tool]}), json!({"tools": [tool]})]);
     over_http(&daemon.client, "tools.register", &params[0]).await;
@@ -396,7 +396,7 @@ async fn a_revoked_token_is_refused_with_the_next_request_over_both() {
         home.tokens.revoke(&record.id).unwrap();
         assert_eq!(client.get("/v1/threads").await.status, 401);
         socket.post("threads.create", json!({})).await;
-        // It may have heard before it asked.
+        // The event may have arrived before the request.
         let heard = match socket.frame().await {
             Ok(refused) => {
                 assert_eq!(refused["error"]["code"], -32001, "{scope}");

@@ -1,4 +1,4 @@
-//! What a turn carries: a value that cannot be read is refused, by whatever way it comes, and nothing runs.
+//! Data of a turn: an unreadable value is refused from every source, and no turn runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::open_daemon;
 use crate::rpc::socket::Socket;
 use crate::support::{Daemon, Setup, soon};
 
-/// Values of the fields of a request that no turn may be started with, and the code that says so.
+/// Field values that must not start a turn, and the error code for each.
 fn refused_fields() -> Vec<(&'static str, Value, &'static str)> {
     let tool = |field: &str, value: Value| {
         let mut tool = json!({"name": "x", "description": "", "input_schema": {"type": "object"}});
@@ -88,7 +88,7 @@ type Case = (&'static str, &'static str, Value);
 fn unreadable_records() -> Vec<Case> {
     let controls = "/data/message/controls";
     let mut cases = vec![
-        // Old: where an earlier version kept them.
+        // Old: the fields of an earlier version.
         (
             "input.message",
             controls,
@@ -109,7 +109,7 @@ fn unreadable_records() -> Vec<Case> {
             "/data/outline/labels",
             json!({"environment": {"environment_id": "local", "cwd": "."}}),
         ),
-        // Foreign: of a version that is not known.
+        // Unknown: the fields of an unsupported version.
         (
             "input.message",
             "/data/message/controls/sandbox",
@@ -165,7 +165,7 @@ fn unreadable_records() -> Vec<Case> {
     cases
 }
 
-/// Puts another value into a recorded event, and makes the chain fit again, as somebody could who has the file.
+/// Replaces a value in a recorded event and repairs the hash chain, as a process with access to the file could.
 fn forge(data: &Path, session: SessionId, events: &[Arc<Event>], (kind, place, value): &Case) {
     let database = Connection::open(data.join("windlass.db")).unwrap();
     let find = "SELECT id FROM streams WHERE key = ?1";
@@ -201,7 +201,7 @@ fn forge(data: &Path, session: SessionId, events: &[Arc<Event>], (kind, place, v
     }
 }
 
-/// Records something that does not follow: a turn begins that has begun already.
+/// Records an invalid event: a turn starts a second time.
 async fn begin_again(store: &SqliteStore, session: SessionId, events: &[Arc<Event>]) {
     let is_start = |event: &&Arc<Event>| event.event_type == "turn.started";
     let started = events.iter().find(is_start).unwrap();
@@ -272,7 +272,7 @@ async fn a_recorded_value_that_cannot_be_read_stops_its_thread_and_no_other() {
             ("fork", json!({})),
             ("retry", json!({})),
         ] {
-            // A fork that ends before the record does not have it.
+            // A fork that ends before the record does not contain it.
             if *case == not_fitting && verb != "turns" {
                 continue;
             }

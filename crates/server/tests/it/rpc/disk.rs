@@ -1,4 +1,4 @@
-//! Line 25 of where the original falls short: the disk is waited for on a thread of its own.
+//! Shortcoming 25 of the original protocol: disk waits happen on a separate thread.
 
 use serde_json::json;
 use windlass_server::Access;
@@ -6,7 +6,7 @@ use windlass_server::Access;
 use crate::rpc::socket::Socket;
 use crate::support::Setup;
 
-/// This test and the daemon have one thread together. Whoever waits for the disk in it would wait for ever.
+/// This test shares one thread with the daemon. Blocking on the disk in it would deadlock.
 #[tokio::test(flavor = "current_thread")]
 async fn n25_who_waits_for_the_disk_holds_up_nobody_else() {
     let data = tempfile::tempdir().unwrap();
@@ -23,7 +23,7 @@ async fn n25_who_waits_for_the_disk_holds_up_nobody_else() {
     );
     let before = other.start("other").await;
 
-    // As long as somebody else holds the database, nothing can be written.
+    // While another process holds the database lock, no write succeeds.
     let disk = rusqlite::Connection::open(directory.join("windlass.db")).unwrap();
     disk.execute_batch("BEGIN IMMEDIATE").unwrap();
     let params = json!({"agent_id": "a", "intent": "wait for the disk"});

@@ -22,16 +22,16 @@ use windlass_server::{Access, Settings};
 use crate::support::{Daemon, Home, Setup, TOKEN};
 use socket::Socket;
 
-/// How long something may take that must happen.
+/// Time limit for expected events.
 const LIVENESS: Duration = Duration::from_secs(20);
 
 impl Home {
-    /// Connects without a word.
+    /// Connects without sending anything.
     async fn silent(&self) -> Socket {
         Socket::connect(self.daemon.client.address).await
     }
 
-    /// Connects as anybody who has a token for clients.
+    /// Connects with a client token.
     async fn unbound(&self) -> Socket {
         let mut socket = self.silent().await;
         let (_, token) = self.token("client");
@@ -39,7 +39,7 @@ impl Home {
         socket
     }
 
-    /// Connects as the operator, who says no more than that.
+    /// Connects with the operator's token, without requesting the host role.
     async fn operator(&self) -> Socket {
         let mut socket = self.silent().await;
         socket.ok("session.auth", json!({"token": TOKEN})).await;
@@ -73,7 +73,7 @@ impl Home {
     }
 }
 
-/// A daemon that asks nobody.
+/// A daemon that requires no token.
 async fn open_daemon(change: impl FnOnce(&mut Settings) + 'static) -> Daemon {
     let setup = Setup::settings(move |settings| {
         settings.access = Access::Open;

@@ -1,5 +1,5 @@
-//! Where the original falls short, line by line: who may do what, what is kept, in which order. Lines 7, 23, 24 and 26
-//! are shown by the tests of `windlass-runs`, line 1 in `many`, line 25 in `disk`.
+//! Shortcomings of the original protocol, line by line: access, retention, order. Lines 7, 23, 24 and 26 are covered by the tests of `windlass-runs`,
+//! line 1 by `many`, line 25 by `disk`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStarted};
 use windlass_protocol::Environment;
 use windlass_server::{Access, ApiError, HostWireStore, StoredAnswer, WireStore};
-use windlass_store::{Begun, JournalError, KeptRun, RunFilter, RunLog, RunPage};
+use windlass_store::{BeginOutcome, JournalError, RunFilter, RunLog, RunPage, StoredRun};
 
 use super::{Home, open_daemon};
 use crate::rpc::socket::Socket;
@@ -51,7 +51,7 @@ async fn n03_ids_of_agents_with_tokens_need_the_binding() {
     socket.ok("runs.start", params).await;
 }
 
-/// Does everything that a run can suffer, with its id taken out of the answers.
+/// Executes every operation on a run, and removes its ID from the results.
 async fn everything(socket: &mut Socket, run_id: &str) -> Vec<String> {
     let calls = [
         (
@@ -114,19 +114,19 @@ fn full<T>() -> Result<T, JournalError> {
 
 #[async_trait]
 impl RunLog for Full {
-    async fn begin(&self, _: RunStarted, _: &str) -> Result<Begun, JournalError> {
+    async fn begin(&self, _: RunStarted, _: &str) -> Result<BeginOutcome, JournalError> {
         full()
     }
-    async fn append(&self, _: &KeptRun, _: Vec<RunRecord>) -> Result<KeptRun, JournalError> {
+    async fn append(&self, _: &StoredRun, _: Vec<RunRecord>) -> Result<StoredRun, JournalError> {
         full()
     }
-    async fn take_over(&self, _: &KeptRun, _: &str) -> Result<KeptRun, JournalError> {
+    async fn take_over(&self, _: &StoredRun, _: &str) -> Result<StoredRun, JournalError> {
         full()
     }
-    async fn get(&self, _: &str) -> Result<Option<KeptRun>, JournalError> {
+    async fn get(&self, _: &str) -> Result<Option<StoredRun>, JournalError> {
         Ok(None)
     }
-    async fn list(&self, _: RunFilter, _: usize) -> Result<Vec<KeptRun>, JournalError> {
+    async fn list(&self, _: RunFilter, _: usize) -> Result<Vec<StoredRun>, JournalError> {
         Ok(Vec::new())
     }
     async fn read(&self, _: &str, _: u64, _: usize, _: usize) -> Result<RunPage, JournalError> {

@@ -1,4 +1,4 @@
-//! Where the original falls short, line by line: errors, order, frames, closing, following.
+//! Shortcomings of the original protocol, line by line: errors, order, frames, closing, following.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::rpc::socket::Socket;
 use crate::support::{Daemon, Setup, text};
 use windlass_server::Access;
 
-/// A daemon that asks nobody, with its data on disk.
+/// A daemon that requires no token, with its data on disk.
 async fn on_disk() -> (Daemon, tempfile::TempDir) {
     let data = tempfile::tempdir().unwrap();
     let setup = Setup {
@@ -42,7 +42,7 @@ fn ids(runs: &[Value]) -> Vec<String> {
     runs.iter().map(|run| text(&run["run_id"])).collect()
 }
 
-/// What each record is: its kind, and for a turn its tool.
+/// Returns each record's kind, and for a turn its tool.
 fn kinds(records: &[Value]) -> Vec<String> {
     let kind = |record: &Value| match record["tool"].as_str() {
         Some(tool) => tool.to_owned(),
@@ -143,7 +143,7 @@ async fn a_turn_is_a_run(daemon: Daemon) {
         (&json!({"command": "echo hi"}), &json!("hi\n"))
     );
 
-    // Page by page the same.
+    // Reading page by page gives the same result.
     let (mut paged, mut cursor) = (Vec::new(), json!(0));
     while cursor.is_u64() {
         let params = json!({"run_id": run_id, "cursor": cursor, "limit": 2});
@@ -215,7 +215,7 @@ async fn one_list_shows_everything(daemon: Daemon) {
             "{params}"
         );
     }
-    // What goes with its session leaves the list; who asks for it hears that there is none.
+    // A run removed with its session leaves the list, and a request for it gets "not found".
     let session = daemon.runtime.session_ids().await.unwrap()[0];
     daemon.runtime.remove_session(session).await.unwrap();
     assert_eq!(ids(&runs(&mut socket, json!({})).await), of(1));
@@ -326,7 +326,7 @@ async fn nobody_writes_to_a_turn_from_outside() {
     assert_eq!((late.0, late.1.as_str()), (-32010, "run_terminal"));
     assert_eq!(trace(&mut socket, &run_id).await, before);
 
-    // Neither the ids of turns nor the names of our own agents are to be had.
+    // Turn IDs and the names of built-in agents are reserved.
     let key = json!({"intent": "i", "agent_id": "x", "idempotency_key": run_id});
     let refused = socket.refused("runs.start", key).await;
     assert_eq!((refused.0, refused.1.as_str()), (-32602, "invalid_params"));
@@ -366,7 +366,7 @@ async fn an_agent_sees_the_runs_of_its_own_sessions_and_no_others() {
         .await;
     assert_eq!(refused.1, "not_authorized");
 
-    // n04: unknown and foreign are answered byte for byte alike, but for the id that was asked for.
+    // n04: responses for unknown runs and for runs of other agents are identical, apart from the requested ID.
     let nobody = "turn_00000000000000000000000000000000";
     for (socket, foreign) in [(&mut b, &of_a), (&mut a, &of_host), (&mut anybody, &of_a)] {
         for (method, more) in [

@@ -1,4 +1,4 @@
-//! The seven scenarios that every daemon of this protocol must carry.
+//! The seven scenarios that every daemon of this protocol must support.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn s2_the_current_run_is_set_before_the_start_is_answered() {
     let daemon = open_daemon(|_| {}).await;
     let mut socket = Socket::connect_to(daemon.client.address, "/v1/rpc").await;
     let run = socket.start("agent-a").await;
-    // What is proposed right after the answer belongs to the run.
+    // A proposal sent right after the response belongs to the run.
     let action = json!({"id": "a1", "type": "tool_call", "tool": "t", "parameters": {}});
     let proposal = socket
         .post(
@@ -59,7 +59,7 @@ async fn s3_complete_records_the_status_and_clears_the_current_run() {
     assert_eq!(end["termination"]["kind"], "outcome");
     assert_eq!(end["termination"]["status"], "success");
     assert_eq!(end["termination"]["outcome"]["summary"], "did the thing");
-    // No run is current: what is proposed now is recorded nowhere.
+    // No run is current, so a proposal is not recorded.
     let action = json!({"id": "a1", "type": "tool_call", "tool": "t", "parameters": {}});
     let proposal = socket
         .post(

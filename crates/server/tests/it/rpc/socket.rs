@@ -19,7 +19,7 @@ use super::LIVENESS;
 pub(crate) struct Socket {
     pub(crate) ws: WebSocketStream<TcpStream>,
     next_id: u64,
-    /// Frames that are no answers to what was asked last.
+    /// Frames that are not responses to the last request.
     pub(crate) others: VecDeque<Value>,
 }
 
@@ -31,7 +31,7 @@ impl Socket {
     pub(crate) async fn connect_to(address: SocketAddr, path: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         let url = format!("ws://{address}{path}");
-        // The client's own limit must not stand in the way of what the server is to refuse.
+        // The client's own limit must not prevent a message that the server must refuse.
         let config = WebSocketConfig::default().max_write_buffer_size(usize::MAX);
         let (ws, _) = client_async_with_config(url, stream, Some(config))
             .await
@@ -43,7 +43,7 @@ impl Socket {
         }
     }
 
-    /// Asks for subprotocols, each in a header of its own, and returns the status and the one that was chosen.
+    /// Requests subprotocols, each in its own header, and returns the status and the selected one.
     pub(crate) async fn ask_for(address: SocketAddr, names: &[&[u8]]) -> (u16, Option<String>) {
         let stream = TcpStream::connect(address).await.unwrap();
         let mut request = format!("ws://{address}/").into_client_request().unwrap();
@@ -92,7 +92,7 @@ impl Socket {
         }
     }
 
-    /// Waits for the answer to a request; what comes before it is kept.
+    /// Waits for the response to a request; earlier frames are buffered.
     pub(crate) async fn answer(&mut self, id: u64) -> Value {
         if let Some(place) = self.others.iter().position(|frame| frame["id"] == id) {
             return self.others.remove(place).unwrap();
@@ -166,7 +166,7 @@ impl Socket {
         trace["records"].as_array().unwrap().last().unwrap().clone()
     }
 
-    /// Closes in good order and waits for the answer.
+    /// Closes gracefully and waits for the close frame.
     pub(crate) async fn close(mut self) {
         self.ws.close(None).await.unwrap();
         while let Some(message) = timeout(LIVENESS, self.ws.next()).await.unwrap() {
@@ -176,7 +176,7 @@ impl Socket {
         }
     }
 
-    /// Goes away without a word.
+    /// Disconnects without a close frame.
     pub(crate) fn vanish(self) {
         drop(self.ws.into_inner());
     }

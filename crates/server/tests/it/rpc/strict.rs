@@ -1,4 +1,5 @@
-//! What cannot be read or recorded is told, never dropped in silence; clients of the original protocol are told where they look.
+//! Input that cannot be parsed or recorded is reported and never silently dropped; clients of the original protocol find the report in the fields
+//! that they read.
 
 use serde_json::json;
 
@@ -133,7 +134,7 @@ async fn a_turn_that_says_nothing_and_a_status_that_is_none_are_refused() {
     assert_eq!(listed["runs"][0]["turn_count"], 0);
     assert_eq!(listed["runs"][0]["status"], "in_progress");
 
-    // The original takes a turn that says nothing.
+    // The original protocol accepts an empty turn.
     let shake = json!({"protocol_version": 3});
     socket.ok("server.handshake", shake).await;
     let turns = json!({"run_id": run, "turns": [{}]});
@@ -189,7 +190,7 @@ async fn the_operators_token_reads_all_runs_and_writes_its_own() {
     let refused = operator.refused("runs.complete", outcome).await;
     assert_eq!(refused.1, "not_found");
     operator.complete(&own).await;
-    // What a token let somebody read goes with it.
+    // Revoking a token revokes its read access.
     let (_, client) = home.token("client");
     operator.ok("session.auth", json!({"token": client})).await;
     assert_eq!(

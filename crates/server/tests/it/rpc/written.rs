@@ -6,7 +6,7 @@ use crate::support::Home;
 
 const PAGE: &str = include_str!("../../../../../docs/runs.md");
 
-/// Takes out what is different each time.
+/// Masks values that differ each time.
 fn masked(mut frame: Value) -> Value {
     match &mut frame {
         Value::Object(fields) => {

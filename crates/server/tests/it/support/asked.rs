@@ -1,4 +1,4 @@
-//! The read model, with what is asked of it written down.
+//! The read model, with a log of its queries.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -10,7 +10,7 @@ use windlass_store::queries::{
 };
 use windlass_store::{RunFilter, StreamKey};
 
-/// Writes down what is asked, with how much, and lets the real one answer.
+/// Records each query and its limit, and forwards it to the real implementation.
 #[derive(Default)]
 pub(crate) struct Asked {
     queries: OnceLock<Arc<dyn Queries>>,
@@ -18,7 +18,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Stands before the real one.
+    /// Wraps the real queries.
     pub(crate) fn before(self: &Arc<Self>, queries: Arc<dyn Queries>) -> Arc<dyn Queries> {
         assert!(self.queries.set(queries).is_ok(), "it stands before one");
         Arc::clone(self) as Arc<dyn Queries>
@@ -29,7 +29,7 @@ impl Asked {
         &**self.queries.get().unwrap()
     }
 
-    /// Returns what was asked since the last time.
+    /// Returns the queries since the last call.
     pub(crate) fn questions(&self) -> Vec<String> {
         std::mem::take(&mut *self.questions.lock().unwrap())
     }

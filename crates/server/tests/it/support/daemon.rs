@@ -11,12 +11,12 @@ use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::typed_id::{HarnessId, ModelId};
 use windlass_runtime::{
-    HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
+    HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualClock, RetryPolicy,
     RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteRetention, SqliteStore,
     SubagentSettings,
 };
 use windlass_server::{
-    Access, HostWireStore, InProcess, Models, Server, Settings, Token, WireStore, WorkSettings,
+    Access, HostWireStore, InProcess, JobSettings, Models, Server, Settings, Token, WireStore,
 };
 use windlass_store::{MemoryJournal, MemoryRunLog};
 use windlass_tools::ShellSettings;
@@ -32,16 +32,16 @@ pub(crate) fn other_model() -> ModelId {
     ModelId::from_seed(2)
 }
 
-/// What a test wants different.
+/// A test's changes to the default setup.
 pub(crate) struct Setup {
     pub(crate) workspace: tempfile::TempDir,
     pub(crate) settings: Box<dyn FnOnce(&mut Settings)>,
     pub(crate) runtime: Box<dyn FnOnce(&mut RuntimeSettings)>,
-    pub(crate) world: Option<Arc<ManualWorld>>,
+    pub(crate) clock: Option<Arc<ManualClock>>,
     pub(crate) store: Arc<dyn WireStore>,
-    /// Where everything is kept that is not on disk; `store` has its records.
+    /// The journal, unless the data is on disk; `store` has its records.
     pub(crate) journal: Arc<MemoryJournal>,
-    /// Where everything is kept; in memory if nothing is said.
+    /// The data directory; `None` stores everything in memory.
     pub(crate) data: Option<PathBuf>,
     /// Whether the agent has files and a shell.
     pub(crate) has_tools: bool,
@@ -51,9 +51,9 @@ pub(crate) struct Setup {
     pub(crate) has_other_model: bool,
     /// Counts what is read.
     pub(crate) tap: Option<Arc<Tap>>,
-    /// Writes down what is asked of the read model.
+    /// Logs the queries of the read model.
     pub(crate) asked: Option<Arc<Asked>>,
-    /// What upkeep removes.
+    /// Retention policy of the store.
     pub(crate) retention: SqliteRetention,
 }
 
@@ -66,7 +66,7 @@ impl Default for Setup {
             workspace: tempfile::tempdir().unwrap(),
             settings: Box::new(|_| {}),
             runtime: Box::new(|_| {}),
-            world: None,
+            clock: None,
             store: Arc::new(store),
             journal,
             data: None,
@@ -153,7 +153,7 @@ impl Setup {
             ..Models::default()
         };
         settings.grace = Duration::from_secs(5);
-        settings.work = Some(WorkSettings::default());
+        settings.jobs = Some(JobSettings::default());
         (self.settings)(&mut settings);
         let beside = self.data.as_deref().and_then(std::path::Path::parent);
         let scratch = beside.unwrap_or(self.workspace.path());
@@ -180,8 +180,8 @@ impl Setup {
         if self.starts_agents {
             builder = builder.subagents(SubagentSettings::default());
         }
-        if let Some(world) = self.world {
-            builder = builder.world(world);
+        if let Some(clock) = self.clock {
+            builder = builder.clock(clock);
         }
         let runtime = builder.build().await.unwrap();
         let has_token = matches!(settings.access, Access::Token(_));
@@ -219,7 +219,7 @@ pub(crate) struct Daemon {
     pub(crate) workspace: tempfile::TempDir,
     pub(crate) stop: CancellationToken,
     pub(crate) running: tokio::task::JoinHandle<()>,
-    /// What keeps everything, where it is kept on disk.
+    /// The store, if the data is on disk.
     pub(crate) opened: Option<SqliteStore>,
 }
 
@@ -250,7 +250,7 @@ impl Daemon {
             .await
     }
 
-    /// Says something, and returns the events up to the end of the turn.
+    /// Starts a turn, and returns its events up to its end.
     pub(crate) async fn say(&self, thread: &str, prompt: &str) -> Vec<Frame> {
         let since = self.detail(thread).await["latest_seq"].as_u64().unwrap();
         let mut events = self.events(thread, since).await;

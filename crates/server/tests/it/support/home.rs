@@ -1,18 +1,18 @@
-//! A daemon that knows several by their tokens.
+//! A daemon with several tokens.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use windlass_server::{Access, Settings, Token, TokenBook, TokenScope};
+use windlass_server::{Access, Settings, Token, TokenFile, TokenScope};
 
 use super::{Client, Daemon, Setup, TOKEN};
 
-/// A daemon that knows several by their tokens.
+/// A daemon with several tokens.
 pub(crate) struct Home {
     pub(crate) daemon: Daemon,
-    pub(crate) tokens: TokenBook,
+    pub(crate) tokens: TokenFile,
     directory: TempDir,
 }
 
@@ -23,8 +23,8 @@ impl Home {
 
     pub(crate) async fn with(change: impl FnOnce(&mut Settings) + 'static) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let book = Arc::new(TokenBook::new(directory.path()));
-        let tokens = TokenBook::new(directory.path());
+        let book = Arc::new(TokenFile::new(directory.path()));
+        let tokens = TokenFile::new(directory.path());
         let setup = Setup::settings(move |settings| {
             settings.access = Access::Tokens {
                 operator: Some(Token::new(TOKEN)),
@@ -60,7 +60,7 @@ impl Home {
         self.token(&format!("agent:{agent_id}")).1
     }
 
-    /// Who shows this token.
+    /// A client with this token.
     pub(crate) fn client(&self, secret: &str) -> Client {
         Client {
             token: Some(secret.to_owned()),

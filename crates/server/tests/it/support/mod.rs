@@ -1,38 +1,26 @@
-//! What the tests share: a daemon on a loopback port, a tiny client, and a model that answers by keyword.
+//! Shared test support: a daemon on a loopback port, a small client, and a model that answers by keyword.
 
 mod asked;
-mod client;
 mod daemon;
 mod home;
 mod model;
 mod tap;
 mod tools;
 
-use std::future::Future;
 use std::time::Duration;
 
 use serde_json::Value;
 
 pub(crate) use asked::Asked;
-pub(crate) use client::{Client, Frame, Reply, Stream};
 pub(crate) use daemon::{Daemon, Setup, TOKEN, other_model};
 pub(crate) use home::Home;
 pub(crate) use model::FakeModel;
 pub(crate) use tap::Tap;
+pub(crate) use windlass_testkit::{
+    AsyncClient as Client, AsyncReply as Reply, FrameStream as Stream, StreamFrame as Frame, soon,
+};
 
-/// Waits for what should happen soon. The bound only turns a hang into a failure.
-#[track_caller]
-pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    let place = std::panic::Location::caller();
-    async move {
-        match tokio::time::timeout(Duration::from_secs(20), future).await {
-            Ok(output) => output,
-            Err(_) => panic!("nothing happened at {place}"),
-        }
-    }
-}
-
-/// Asks for something until it is as wanted. Work in the background has no stream of events of its own.
+/// Polls a path until the response matches. Background work has no event stream of its own.
 pub(crate) async fn until(client: &Client, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let end = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
@@ -54,7 +42,7 @@ pub(crate) fn text(value: &Value) -> String {
         .to_owned()
 }
 
-/// Checks that each numbered event follows the one before, and that what begins also ends.
+/// Checks that each numbered event links to the previous one, and that every started turn and item ends.
 pub(crate) fn assert_sound(frames: &[Frame], cursor: u64) {
     let mut previous = cursor;
     let mut open_items = std::collections::BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A model that answers by the first word of what it is told, as the one behind the golden traces did.
+//! A model that answers by the first word of its prompt, like the one used for the golden traces.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,13 +18,13 @@ use windlass_core::llm_driver_registry::{
 use windlass_core::message::{ContentPart, MessageRole};
 use windlass_core::tools::{ToolCall, ToolDefinition};
 
-/// The model. Clones are one.
+/// The model; clones share state.
 #[derive(Clone)]
 pub(crate) struct FakeModel {
     requests: Arc<Mutex<Vec<LlmRequest>>>,
     open: watch::Sender<bool>,
     breaks_summaries: Arc<AtomicBool>,
-    /// How many tokens it says a request has.
+    /// Token count that it reports for a request.
     counts: Arc<AtomicU32>,
 }
 
@@ -39,10 +39,16 @@ impl Default for FakeModel {
     }
 }
 
-/// Tells the request of a compaction by what it asks, since nothing else does.
+/// Recognizes a compaction request by its text, the only difference.
 fn asks_for_summary(request: &LlmRequest) -> bool {
     let last = request.history.last().and_then(|message| message.text());
     last.is_some_and(|text| text.starts_with("Summarise this conversation"))
+}
+
+/// Returns whether the request asks the model to repair an answer that did not match the turn's schema.
+fn repairs(request: &LlmRequest) -> bool {
+    let mut texts = request.history.iter().filter_map(|message| message.text());
+    texts.any(|text| text.starts_with("REPAIRED"))
 }
 
 enum Piece {
@@ -68,12 +74,12 @@ fn calls(calls: Vec<ToolCall>) -> Vec<Piece> {
 }
 
 impl FakeModel {
-    /// Lets slow answers go on.
+    /// Releases slow answers.
     pub(crate) fn open(&self) {
         self.open.send_replace(true);
     }
 
-    /// Says how many tokens it counts in each request from now on.
+    /// Sets the token count that it reports for each request from now on.
     pub(crate) fn count(&self, tokens: u32) {
         self.counts.store(tokens, Ordering::SeqCst);
     }
@@ -83,7 +89,7 @@ impl FakeModel {
         self.breaks_summaries.store(breaks, Ordering::SeqCst);
     }
 
-    /// Returns what says whether slow answers may go on.
+    /// Returns a receiver that changes when slow answers are released.
     pub(crate) fn gate(&self) -> watch::Receiver<bool> {
         self.open.subscribe()
     }
@@ -103,7 +109,7 @@ impl FakeModel {
             .collect()
     }
 
-    /// Returns what the newest call was told, role by role.
+    /// Returns the messages of the newest call, role by role.
     pub(crate) fn told(&self) -> Vec<String> {
         let requests = self.requests();
         let history = requests.last().unwrap().history.iter();
@@ -136,6 +142,7 @@ impl FakeModel {
             )
         };
         Ok(match said.split(' ').next().unwrap_or_default() {
+            "Your" if repairs(request) => vec![text("{\"n\": 1}")],
             "SLOW" => vec![text("word0 "), Piece::Wait, text("word1 ")],
             "SILENT" => vec![Piece::Wait, text("word ")],
             "NOTHING" => Vec::new(),

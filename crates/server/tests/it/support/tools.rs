@@ -1,4 +1,4 @@
-//! Tools of the daemon in tests: one that must be allowed, one that runs, one that does not listen, one that can run again.
+//! Tools of the test daemon: one that needs approval, one that runs, one that ignores cancellation, one that is idempotent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Tool for Command {
     }
 }
 
-/// A tool that blocks its thread and hears nothing until the model's slow answers may go on.
+/// A tool that blocks its thread and ignores cancellation until the model's slow answers are released.
 struct Stubborn(watch::Receiver<bool>);
 
 /// A tool that can run again, and does not come to its end the first time.
@@ -87,7 +87,7 @@ impl Tool for Stubborn {
 /// All of them.
 pub(crate) struct Commands {
     pub(crate) gate: watch::Receiver<bool>,
-    /// Where the one that can run again notes that it ran.
+    /// Directory where the idempotent tool records its runs.
     pub(crate) scratch: PathBuf,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `traffic.txt` is the recording. A change of the contract shows as a diff of that file; `WINDLASS_BLESS=1` writes it anew.
 
+mod declared;
 mod history;
 mod inputs;
 mod recorder;

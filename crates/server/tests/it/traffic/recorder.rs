@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
+use super::declared;
 use crate::support::{Client, Reply};
 
 /// Headers that belong to the contract.
@@ -154,6 +155,7 @@ impl Recorder {
             body => body.to_string(),
         });
         let reply = self.client.raw(method, &target, text.as_deref()).await;
+        declared::check(method, path, &reply);
         if reply.status < 400 {
             self.answered.insert(format!("{method} {path}"));
         }

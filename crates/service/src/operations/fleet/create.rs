@@ -1,23 +1,23 @@
-//! Making a run. What cannot be obeyed is refused: a limit that is read and not kept would be worse than none.
+//! Creates fleet runs. Options that are not supported are rejected: a limit that is accepted but not enforced would be worse than none.
 
 use crate::operations::thread_record::{USE_PERMISSIONS, stored_options};
 use std::collections::{BTreeSet, HashSet};
 use windlass_core::turn_policy::TurnPolicyOptions;
 
+use windlass_jobs::fleet::{FleetBegins, FleetTaskSpec, WorkerSpec};
+use windlass_jobs::{FleetPlan, JobSpec};
 use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
 use windlass_protocol::operations as op;
-use windlass_work::fleet::{FleetBegins, FleetTaskSpec, WorkerSpec};
-use windlass_work::{FleetPlan, WorkSpec};
 
 use super::HERE;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
+use crate::jobs::thread_for;
 use crate::operations::RequestContext;
 use crate::service::Service;
-use crate::work::thread_for;
 
-/// The most workers of a run, and how many there are when nobody says.
+/// Maximum and default number of workers of a run.
 const MAX_WORKERS: usize = 64;
 const USUAL_WORKERS: usize = 8;
 
@@ -26,19 +26,19 @@ fn not_served(field: &str, why: &str) -> ApiError {
     ApiError::field(field, text)
 }
 
-/// Makes a run. Every task is checked as a thread would be, before anything is kept.
+/// Creates a run. Every task is validated like a thread before anything is stored.
 impl Handle<op::CreateFleetRun> for Service {
     async fn handle(
         &self,
         context: &RequestContext,
         call: Call<op::CreateFleetRun>,
     ) -> Result<wire::CreatedFleetRun> {
-        // An unknown field may be meant to limit something. A retry policy limits nothing and may have more.
+        // An unknown field may be meant as a limit, so it is rejected. A retry policy limits nothing, so unknown fields in it are ignored.
         context.unknown_fields.refuse(&["retry_policy"])?;
         let request = call.request;
         self.check_serving()?;
         let fleet = self.fleet()?.clone();
-        // Where the body has the tasks.
+        // The location of the tasks in the body.
         let tasks = match request.workflow.is_some() {
             true => "/workflow/tasks",
             false => "/tasks",
@@ -81,11 +81,11 @@ impl Service {
                 spec.prompt.clear();
                 let policy = &mut spec.policy;
                 policy.backend = policy.backend.take().or_else(|| (*backend).clone());
-                // Most tasks ask for the same.
+                // Most tasks have the same options, which are checked once.
                 if !seen.insert(format!("{spec:?}")) {
                     continue;
                 }
-                // A thousand long paths take seconds, and others ask for something meanwhile.
+                // Checking a thousand long paths takes seconds; this lets other requests proceed.
                 tokio::task::yield_now().await;
                 let checked = thread_for(&spec).and_then(|thread| self.draft(context, thread));
                 checked.map_err(|error| {
@@ -103,7 +103,7 @@ impl Service {
     }
 }
 
-/// Points to a field of a task in the body, where it may have another name than in the plan.
+/// Returns the JSON pointer of a task's field in the body, where its name may differ from the plan.
 fn of_task(tasks: &str, index: usize, field: &str) -> String {
     let field = match field {
         "prompt" => "instructions",
@@ -116,7 +116,7 @@ fn of_task(tasks: &str, index: usize, field: &str) -> String {
     format!("{tasks}/{index}/{field}")
 }
 
-/// Refuses what is over a bound, and points to it in the body.
+/// Rejects a plan that exceeds a bound, with a pointer to the field in the body.
 fn check_bounds(plan: &FleetPlan, tasks: &str) -> Result<()> {
     let field_of = |error: &ApiError| error.pointer().unwrap_or_default().to_owned();
     for (index, task) in plan.tasks.iter().enumerate() {
@@ -142,7 +142,7 @@ fn check_bounds(plan: &FleetPlan, tasks: &str) -> Result<()> {
     })
 }
 
-/// Reads what a client asks for; `at` is where its tasks are.
+/// Converts a request to a plan; `at` is the JSON pointer of its tasks.
 fn plan(request: wire::CreateFleetRun, at: &str) -> Result<FleetPlan> {
     if request.security_policy.is_some() {
         return Err(not_served(
@@ -262,7 +262,7 @@ fn task(
         );
         return Err(ApiError::field(&format!("{at}/worker/role"), text));
     }
-    let spec = WorkSpec {
+    let spec = JobSpec {
         policy: TurnPolicyOptions {
             model: worker.model,
             mode: task.mode,
@@ -270,7 +270,7 @@ fn task(
         },
         workspace: task.workspace.and_then(|workspace| workspace.root),
         max_attempts: task.retry_policy.map_or(1, |policy| policy.max_attempts),
-        ..WorkSpec::new(prompt)
+        ..JobSpec::new(prompt)
     };
     Ok(FleetTaskSpec {
         name: task.name,
@@ -280,7 +280,7 @@ fn task(
     })
 }
 
-/// Returns what the agent is told.
+/// Returns the prompt for the agent.
 fn told(task: &wire::FleetTaskSpec) -> String {
     let mut told = task.instructions.clone();
     for text in &task.context {

@@ -1,15 +1,15 @@
-//! What happened to a run: its records, in the words of the wire.
+//! The events of a run: its records in their wire format.
 
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use windlass_jobs::fleet::{FleetEvent, FleetHistory, FleetRecord, ReleaseCause, WorkerCommand};
+use windlass_jobs::{Fleet, FleetRun, JobError};
 use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
 use windlass_protocol::fleet as wire;
 use windlass_protocol::operations::{self as op, FleetEventsQuery};
-use windlass_work::fleet::{FleetEvent, FleetHistory, FleetRecord, ReleaseCause, Told};
-use windlass_work::{Fleet, FleetRun, WorkError};
 
 use super::{show, worker_id};
 use crate::error::{ApiError, Result};
@@ -19,7 +19,7 @@ use crate::operations::{RequestContext, saturated};
 use crate::service::Service;
 use crate::subscribers::Subscriber;
 
-/// How many events are returned at once by default, and at most.
+/// Default and maximum number of events per response.
 const DEFAULT_EVENTS: usize = 250;
 const MAX_EVENTS: usize = 1_000;
 
@@ -31,7 +31,7 @@ fn number(cursor: Option<&str>) -> Result<u64> {
     number.ok_or_else(|| ApiError::query("after is not the cursor of an event"))
 }
 
-/// Says what a record means; `None` of one that says nothing new to a client.
+/// Converts a record to an event; `None` if it is not relevant to clients.
 fn event(run: &FleetRun, record: &FleetRecord) -> Option<wire::FleetRunEvent> {
     let of_worker = |worker: &usize| {
         let spec = run.plan.workers.get(*worker)?;
@@ -68,11 +68,11 @@ fn event(run: &FleetRun, record: &FleetRecord) -> Option<wire::FleetRunEvent> {
                     payload,
                 )
             }
-            FleetEvent::Told { worker, what } => {
-                let name = match what {
-                    Told::Interrupt => "fleet.worker.interrupted",
-                    Told::Restart => "fleet.worker.restarted",
-                    Told::Stop => return None,
+            FleetEvent::WorkerCommanded { worker, command } => {
+                let name = match command {
+                    WorkerCommand::Interrupt => "fleet.worker.interrupted",
+                    WorkerCommand::Restart => "fleet.worker.restarted",
+                    WorkerCommand::Stop => return None,
                 };
                 (name, of_worker(worker), None, json!({}))
             }
@@ -119,12 +119,12 @@ fn event(run: &FleetRun, record: &FleetRecord) -> Option<wire::FleetRunEvent> {
     })
 }
 
-/// Says what records mean. The last one tells how the run ended, so the run is read again where it had not.
+/// Converts records to events. The last event contains the outcome of the run, so a run that was still open is read again.
 async fn events(
     fleet: &Fleet,
     run: &mut FleetRun,
     history: &FleetHistory,
-) -> std::result::Result<Vec<wire::FleetRunEvent>, WorkError> {
+) -> std::result::Result<Vec<wire::FleetRunEvent>, JobError> {
     if is_end(history) && run.completed_at.is_none() {
         *run = fleet.get(run.id).await?;
     }
@@ -151,7 +151,7 @@ pub struct FleetFollower {
 }
 
 impl FleetFollower {
-    /// Cancelled when the token of who follows is taken back.
+    /// Returns a token that is cancelled when the follower's token is revoked.
     #[must_use]
     pub fn revoked(&self) -> CancellationToken {
         self.place.revoked().clone()
@@ -159,7 +159,7 @@ impl FleetFollower {
 
     async fn read(
         &mut self,
-    ) -> std::result::Result<(FleetHistory, Vec<wire::FleetRunEvent>), WorkError> {
+    ) -> std::result::Result<(FleetHistory, Vec<wire::FleetRunEvent>), JobError> {
         let history = self.fleet.history(&self.run, self.after, self.limit);
         let history = history.await?;
         let events = events(&self.fleet, &mut self.run, &history).await?;
@@ -188,7 +188,7 @@ impl FleetFollower {
             }
             match history.has_more || self.is_ended {
                 true => {}
-                // It had ended before, and its last record was told before.
+                // The run had ended before, and its last record was already returned.
                 false if self.run.completed_at.is_some() => return None,
                 false => self.changed.changed().await.ok()?,
             }
@@ -197,7 +197,7 @@ impl FleetFollower {
     }
 }
 
-/// Returns events of a run behind one of them.
+/// Returns the events of a run after a cursor.
 impl Handle<op::ReplayFleetEvents> for Service {
     async fn handle(
         &self,
@@ -221,7 +221,7 @@ impl Handle<op::ReplayFleetEvents> for Service {
     }
 }
 
-/// Reads how many events are sent or returned at once.
+/// Validates the number of events per response.
 fn page_size(query: &FleetEventsQuery) -> Result<usize> {
     let limit = query.limit.map_or(DEFAULT_EVENTS, saturated);
     match (1..=MAX_EVENTS).contains(&limit) {
@@ -249,7 +249,7 @@ impl Parts<wire::FleetRunEvent> for FleetFollower {
 }
 
 impl Service {
-    /// Follows a run from behind an event on, to its end.
+    /// Follows a run from a cursor to its end.
     pub async fn follow_fleet_run(
         &self,
         context: &RequestContext,

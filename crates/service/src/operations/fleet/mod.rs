@@ -1,17 +1,18 @@
-//! Runs of the fleet: many tasks over workers that are threads of the daemon.
+//! Fleet runs: many tasks, distributed over workers, which are threads of the daemon.
 //!
-//! What a run is at, `windlass-work` says. A worker is shown with the thread of the task that it has: its newest event is the heartbeat.
+//! `windlass-jobs` stores the state of a run. A worker is shown with the thread of its current task; the newest event of that thread is the
+//! heartbeat.
 
 mod create;
 mod events;
 mod show;
 
+use windlass_jobs::fleet::FleetTaskStatus;
+use windlass_jobs::{Fleet, FleetRun, FleetRunId, JobError};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
 use windlass_protocol::operations as op;
-use windlass_work::fleet::FleetTaskStatus;
-use windlass_work::{Fleet, FleetRun, FleetRunId, WorkError};
 
 use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
@@ -21,18 +22,18 @@ use crate::service::Service;
 
 pub use events::FleetFollower;
 
-/// How many runs are listed by default, and at most.
+/// Default and maximum number of listed runs.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;
 
-/// Where runs are carried out; the only place there is.
+/// The only location where runs are executed.
 const HERE: &str = "this_computer";
 
-/// What a worker can be told.
+/// An action on a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkerAction {
     Interrupt,
-    /// The same by another name.
+    /// An alias of `Interrupt`.
     Stop,
     Restart,
 }
@@ -47,7 +48,7 @@ impl WorkerAction {
     }
 }
 
-/// Names a worker among those of all runs.
+/// Returns the ID of a worker, which is unique among all runs.
 fn worker_id(run: FleetRunId, name: &str) -> String {
     format!("{run}-{name}")
 }
@@ -66,7 +67,7 @@ fn worker_not_found(id: &str) -> ApiError {
     )
 }
 
-/// Returns a run with what it was asked to do.
+/// Returns a run with its tasks.
 impl Handle<op::GetFleetRun> for Service {
     async fn handle(
         &self,
@@ -79,7 +80,7 @@ impl Handle<op::GetFleetRun> for Service {
     }
 }
 
-/// Starts a run that waits for it.
+/// Starts a run that was created without starting it.
 impl Handle<op::StartFleetRun> for Service {
     async fn handle(
         &self,
@@ -113,7 +114,7 @@ impl Handle<op::StartFleetRun> for Service {
     }
 }
 
-/// Stops a run. What runs is interrupted, and ends when its turn does.
+/// Stops a run. Running tasks are interrupted and end with their turns.
 impl Handle<op::StopFleetRun> for Service {
     async fn handle(
         &self,
@@ -139,7 +140,6 @@ impl Handle<op::StopFleetRun> for Service {
     }
 }
 
-/// Returns the workers of a run.
 impl Handle<op::ListFleetWorkers> for Service {
     async fn handle(
         &self,
@@ -157,7 +157,6 @@ impl Handle<op::ListFleetWorkers> for Service {
     }
 }
 
-/// Returns a worker.
 impl Handle<op::GetFleetWorker> for Service {
     async fn handle(
         &self,
@@ -193,7 +192,7 @@ impl Handle<op::ListFleetRuns> for Service {
             runs.push(self.show_listed(run).await?);
         }
         let mut status = show::sum(&runs);
-        // Where all of them are shown, they are counted already.
+        // If the list contains all runs, they are already counted.
         if before.is_some() || found.len() == limit {
             status.runs = self.fleet()?.count(owner.as_deref()).await? as u64;
         }
@@ -201,56 +200,46 @@ impl Handle<op::ListFleetRuns> for Service {
     }
 }
 
-impl Handle<op::InterruptFleetWorker> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::InterruptFleetWorker>,
-    ) -> Result<wire::FleetWorkerTold> {
-        let id = &call.path.worker_id;
-        self.tell_worker(context, id, WorkerAction::Interrupt).await
-    }
+macro_rules! worker_actions {
+    ($($operation:ident $action:ident;)*) => {
+        $(
+            impl Handle<op::$operation> for Service {
+                async fn handle(
+                    &self,
+                    context: &RequestContext,
+                    call: Call<op::$operation>,
+                ) -> Result<wire::FleetWorkerCommandResult> {
+                    let id = &call.path.worker_id;
+                    self.tell_worker(context, id, WorkerAction::$action).await
+                }
+            }
+        )*
+    };
 }
 
-impl Handle<op::StopFleetWorker> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::StopFleetWorker>,
-    ) -> Result<wire::FleetWorkerTold> {
-        let id = &call.path.worker_id;
-        self.tell_worker(context, id, WorkerAction::Stop).await
-    }
-}
-
-impl Handle<op::RestartFleetWorker> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::RestartFleetWorker>,
-    ) -> Result<wire::FleetWorkerTold> {
-        let id = &call.path.worker_id;
-        self.tell_worker(context, id, WorkerAction::Restart).await
-    }
+worker_actions! {
+    InterruptFleetWorker Interrupt;
+    StopFleetWorker Stop;
+    RestartFleetWorker Restart;
 }
 
 impl Service {
     pub(super) fn fleet(&self) -> Result<&Fleet> {
-        Ok(&self.work()?.fleet)
+        Ok(&self.jobs()?.fleet)
     }
 
-    /// Finds a run that the caller may see: those of others do not exist for an agent.
+    /// Finds a run that the caller may see. For an agent, runs of other owners do not exist.
     async fn fleet_run(&self, context: &RequestContext, id: &str) -> Result<FleetRun> {
         let run: FleetRunId = ids::exact(id).ok_or_else(|| run_not_found(id))?;
         match self.fleet()?.get(run).await {
             Ok(run) if context.caller.may_see(&run.owner) => Ok(run),
-            // In the same words, so that nobody learns whether there is one.
-            Ok(_) | Err(WorkError::NotFound { .. }) => Err(run_not_found(id)),
+            // The same error, so that it does not reveal whether the run exists.
+            Ok(_) | Err(JobError::NotFound { .. }) => Err(run_not_found(id)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Finds a run and a worker of it, by its place.
+    /// Finds a run and the index of one of its workers.
     async fn worker_of(&self, context: &RequestContext, id: &str) -> Result<(FleetRun, usize)> {
         let not_found = || worker_not_found(id);
         let (run, name) = id.rsplit_once('-').ok_or_else(not_found)?;
@@ -264,13 +253,13 @@ impl Service {
         Ok((run, index))
     }
 
-    /// Tells a worker to give its task up, for good or to begin it anew.
+    /// Makes a worker abandon its task, finally or for a restart.
     async fn tell_worker(
         &self,
         context: &RequestContext,
         id: &str,
         action: WorkerAction,
-    ) -> Result<wire::FleetWorkerTold> {
+    ) -> Result<wire::FleetWorkerCommandResult> {
         let (run, index) = self.worker_of(context, id).await?;
         let name = run.plan.workers.get(index).map(|it| it.worker_id.clone());
         let name = name.ok_or_else(|| worker_not_found(id))?;
@@ -285,7 +274,7 @@ impl Service {
         });
         let run = told.await??;
         let worker = self.show_worker(&run, index).await?;
-        Ok(wire::FleetWorkerTold {
+        Ok(wire::FleetWorkerCommandResult {
             action: action.name().to_owned(),
             execution: (action == WorkerAction::Restart).then(|| "scheduled".to_owned()),
             run_id: run.id.to_string(),

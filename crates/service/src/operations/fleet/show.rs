@@ -1,27 +1,27 @@
-//! A run and its workers, as clients see them.
+//! Runs and workers in their wire format.
 
 use crate::operations::thread_record::params_without_mode;
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use windlass_core::items::TurnStatus;
+use windlass_jobs::FleetRun;
+use windlass_jobs::fleet::{FleetRunStatus, FleetTaskStatus, WorkerCommand, is_stale};
 use windlass_protocol::fleet as wire;
 use windlass_store::queries::{ThreadRow, ThreadState};
-use windlass_work::FleetRun;
-use windlass_work::fleet::{FleetRunStatus, FleetTaskStatus, Told, is_stale};
 
 use super::{HERE, worker_id};
 use crate::error::Result;
 use crate::ids;
+use crate::jobs::job_hold;
 use crate::service::Service;
 use crate::view::unapproved;
-use crate::work::job_hold;
 
-/// After how long without an event a worker counts as silent.
+/// A worker without an event for this long is reported as unhealthy.
 const PATIENCE: TimeDelta = TimeDelta::minutes(10);
 
-/// Where workers are, in the word of the wire.
+/// The location of workers in the wire format.
 const LOCAL: &str = "local";
-/// What is said of a worker that was told to give its task up and has not ended it yet.
+/// The status text of a worker that was told to abandon its task and has not ended it yet.
 const CANCELLED: &str = "cancelled by operator";
 
 fn host() -> Value {
@@ -34,7 +34,7 @@ pub(super) fn run_status(status: FleetRunStatus) -> wire::FleetRunStatus {
         FleetRunStatus::Queued => wire::FleetRunStatus::Queued,
         FleetRunStatus::Running => wire::FleetRunStatus::Running,
         FleetRunStatus::Completed => wire::FleetRunStatus::Completed,
-        // Clients know no other word; the counts say how many were done.
+        // Clients know no status for partial success; the counts contain the number of completed tasks.
         FleetRunStatus::Partial | FleetRunStatus::Failed => wire::FleetRunStatus::Failed,
         FleetRunStatus::Cancelled => wire::FleetRunStatus::Cancelled,
     }
@@ -50,7 +50,7 @@ pub(super) fn task_status(status: FleetTaskStatus) -> wire::FleetTaskStatus {
     }
 }
 
-/// Counts several runs together.
+/// Adds up the counts of several runs.
 pub(super) fn sum(runs: &[wire::FleetRun]) -> wire::FleetStatus {
     let mut sum = wire::FleetStatus::default();
     for run in runs {
@@ -72,7 +72,7 @@ pub(super) fn sum(runs: &[wire::FleetRun]) -> wire::FleetStatus {
 }
 
 fn tasks(app: &Service, run: &FleetRun) -> Vec<wire::FleetTaskState> {
-    let hold_of = |task| app.work.as_ref()?.fleet.hold_of(run, task).map(job_hold);
+    let hold_of = |task| app.jobs.as_ref()?.fleet.hold_of(run, task).map(job_hold);
     let tasks = run.tasks.iter().zip(&run.plan.tasks).enumerate();
     let shown = tasks.map(|(index, (task, spec))| wire::FleetTaskState {
         task_id: spec.task_id.clone(),
@@ -90,7 +90,7 @@ fn tasks(app: &Service, run: &FleetRun) -> Vec<wire::FleetTaskState> {
 }
 
 impl Service {
-    /// Returns the thread of the task that a worker has, with the task; `None` where it has none.
+    /// Returns a worker's task and its thread; `None` if the worker has no task.
     async fn thread_of_worker(
         &self,
         run: &FleetRun,
@@ -108,13 +108,16 @@ impl Service {
         worker: usize,
         thread: Option<&(usize, u32, Option<ThreadRow>)>,
     ) -> wire::FleetWorkerStatus {
-        let is_told = run.workers.get(worker).is_some_and(|it| it.told.is_some());
+        let is_commanded = run
+            .workers
+            .get(worker)
+            .is_some_and(|it| it.command.is_some());
         match thread {
             _ if run.completed_at.is_some() => wire::FleetWorkerStatus::Retired,
             None => wire::FleetWorkerStatus::Online,
-            Some(_) if is_told => wire::FleetWorkerStatus::Draining,
+            Some(_) if is_commanded => wire::FleetWorkerStatus::Draining,
             Some((.., row)) => {
-                // Before its thread is there the lease itself was the last that was heard.
+                // Before the thread exists, the lease counts as the newest sign of life.
                 let heard = row.as_ref().map_or(run.updated_at, |row| row.at);
                 match is_stale(Some(heard), Utc::now(), PATIENCE) {
                     true => wire::FleetWorkerStatus::Unhealthy,
@@ -124,7 +127,7 @@ impl Service {
         }
     }
 
-    /// Shows a run of a list, which says no words about tasks: many runs have many of them.
+    /// Converts a run for a list, without the texts of its tasks, because there may be many.
     pub(super) async fn show_listed(&self, run: &FleetRun) -> Result<wire::FleetRun> {
         let mut shown = self.show_run(run).await?;
         for task in &mut shown.tasks {
@@ -133,7 +136,7 @@ impl Service {
         Ok(shown)
     }
 
-    /// Shows a run. Of threads only those are looked up that workers have now.
+    /// Converts a run. Only the threads that workers use now are looked up.
     pub(super) async fn show_run(&self, run: &FleetRun) -> Result<wire::FleetRun> {
         let mut status = wire::FleetStatus {
             runs: 1,
@@ -220,7 +223,7 @@ impl Service {
         })
     }
 
-    /// Shows a worker; `None` where the run has none at that place.
+    /// Converts a worker; `None` if the run has no worker with this index.
     pub(super) async fn show_worker(
         &self,
         run: &FleetRun,
@@ -245,9 +248,9 @@ impl Service {
             latest_heartbeat_at: None,
             latest_event: None,
             artifacts: Vec::new(),
-            last_error: match state.told {
-                Some(Told::Interrupt | Told::Stop) => Some(CANCELLED.to_owned()),
-                Some(Told::Restart) | None => state.last_error.clone(),
+            last_error: match state.command {
+                Some(WorkerCommand::Interrupt | WorkerCommand::Stop) => Some(CANCELLED.to_owned()),
+                Some(WorkerCommand::Restart) | None => state.last_error.clone(),
             },
             alert_state: None,
             runtime_state: None,

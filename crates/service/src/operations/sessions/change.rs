@@ -1,4 +1,4 @@
-//! Naming, archiving and removing a saved session.
+//! Renames, archives and deletes saved sessions.
 
 use chrono::Utc;
 use serde_json::{Map, json};
@@ -12,7 +12,7 @@ use crate::handle::Handle;
 use crate::ids;
 use crate::service::Service;
 
-/// Changes the title of a session, or whether it is archived.
+/// Changes the title or the archived flag of a session.
 impl Handle<op::PatchSession> for Service {
     async fn handle(
         &self,
@@ -46,7 +46,7 @@ impl Handle<op::PatchSession> for Service {
     }
 }
 
-/// Removes a session. Its thread stays.
+/// Deletes a session. Its thread remains.
 impl Handle<op::DeleteSession> for Service {
     async fn handle(&self, context: &RequestContext, call: Call<op::DeleteSession>) -> Result<()> {
         let id = &call.path.id;

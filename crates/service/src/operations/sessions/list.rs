@@ -1,4 +1,4 @@
-//! Listing saved sessions.
+//! Lists saved sessions.
 
 use std::cmp::Reverse;
 
@@ -13,11 +13,11 @@ use crate::handle::Handle;
 use crate::operations::limit;
 use crate::service::Service;
 
-/// How many sessions are listed by default, and at most.
+/// Default and maximum number of listed sessions.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1_000;
 
-/// When a session was last changed. Texts of times do not sort: some have no fraction.
+/// Returns the sort key by last change. The timestamps themselves do not sort as text: some have no fraction.
 pub(super) fn age(session: &SessionMetadata) -> (Option<DateTime<FixedOffset>>, String) {
     let at = DateTime::parse_from_rfc3339(&session.updated_at).ok();
     (at, session.id.clone())
@@ -50,7 +50,7 @@ fn has(session: &SessionMetadata, words: &str) -> bool {
 }
 
 impl Service {
-    /// Lists the sessions that a query selects.
+    /// Returns the sessions that match a query.
     async fn select_sessions(
         &self,
         context: &RequestContext,

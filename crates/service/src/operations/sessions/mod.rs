@@ -1,7 +1,7 @@
-//! Saved sessions: named places in the records of threads.
+//! Saved sessions: named bookmarks of threads.
 //!
-//! A session is one record of the host: a thread and the last turn that counts. Saving copies nothing, showing reads the thread, and
-//! going on forks it there. A session goes with its thread.
+//! A session is one host record: a thread and its last included turn. Saving copies nothing, showing reads the thread, and resuming forks it there. A
+//! session is deleted with its thread.
 
 mod change;
 mod list;
@@ -17,15 +17,16 @@ use windlass_store::HostRecord;
 use super::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::locks::Held;
+use crate::locks::NamedLock;
 use crate::service::Service;
+use crate::store::records as stored;
 use crate::threads::FoundThread;
 
 /// The kind of the records.
 const KIND: &str = "saved_session";
-/// The name of the lock under which they are written: few are, and each for a short time.
+/// The name of the lock for writing sessions. Writes are rare and short.
 const WRITING: &str = "saved sessions";
-/// How long a title may be.
+/// Maximum length of a title.
 const TITLE_CHARS: usize = 200;
 
 fn not_found(id: &str) -> ApiError {
@@ -35,7 +36,7 @@ fn not_found(id: &str) -> ApiError {
     )
 }
 
-/// Checks a title that a client gives.
+/// Validates a title from a client.
 fn checked_title(title: &str) -> Result<String> {
     let title = title.trim();
     let is_long = title.chars().nth(TITLE_CHARS).is_some();
@@ -47,17 +48,17 @@ fn checked_title(title: &str) -> Result<String> {
 }
 
 impl Service {
-    /// Waits until nobody else writes sessions. Who holds the lock of a thread may wait for this one, and not the other way round.
-    async fn writing_sessions(&self) -> Held {
+    /// Locks the sessions for writing. Lock order: the lock of a thread, then this one.
+    async fn writing_sessions(&self) -> NamedLock {
         self.changing.lock(WRITING).await
     }
 
-    /// Returns all sessions that the caller may see, in no order that means something.
+    /// Returns all sessions that the caller may see, unordered.
     async fn sessions(&self, context: &RequestContext) -> Result<Vec<SessionMetadata>> {
         let records = self.store.records().list(KIND).await?;
-        // One that cannot be read is in the log, and hides no other.
+        // An unreadable session is logged and does not hide the others.
         let read = records.iter().filter_map(|record| {
-            let read = serde_json::from_slice(&record.body);
+            let read = stored::session(&record.body);
             read.inspect_err(|error| {
                 tracing::error!(%error, session = record.name, "a saved session cannot be read");
             })
@@ -68,13 +69,12 @@ impl Service {
             .collect())
     }
 
-    /// What belongs to others does not exist for an agent.
+    /// For an agent, sessions of other owners do not exist.
     fn may_see(&self, context: &RequestContext, session: &SessionMetadata) -> bool {
         let agent = context.caller.agent();
         agent.is_none() || agent == session.agent.as_deref()
     }
 
-    /// Finds a session.
     async fn session(&self, context: &RequestContext, id: &str) -> Result<SessionMetadata> {
         let found = match ids::is_session(id) {
             true => self.session_if_any(context, id).await?,
@@ -91,11 +91,11 @@ impl Service {
         let Some(record) = self.store.records().get(KIND, id).await? else {
             return Ok(None);
         };
-        let session = serde_json::from_slice(&record.body).map_err(ApiError::internal)?;
+        let session = stored::session(&record.body).map_err(ApiError::internal)?;
         Ok(Some(session).filter(|session| self.may_see(context, session)))
     }
 
-    /// Finds a session with its thread. Where that is gone, so is the session.
+    /// Finds a session with its thread. Without its thread, the session does not exist either.
     pub(super) async fn session_and_thread(
         &self,
         context: &RequestContext,
@@ -118,7 +118,7 @@ impl Service {
     async fn keep_session(&self, session: &SessionMetadata) -> Result<()> {
         let record = HostRecord {
             name: session.id.clone(),
-            body: serde_json::to_vec(session)
+            body: stored::stored_session(session)
                 .map_err(ApiError::internal)?
                 .into(),
         };
@@ -126,7 +126,7 @@ impl Service {
         Ok(())
     }
 
-    /// Removes the sessions of a thread that is gone.
+    /// Deletes the sessions of a deleted thread.
     pub(super) async fn forget_sessions(
         &self,
         context: &RequestContext,

@@ -1,12 +1,12 @@
-//! Takes out of a text what looks like a credential.
+//! Redacts text that looks like a credential.
 //!
-//! A peek and a title are shown where people look over each other's shoulders, so a word too many is the smaller harm. Nobody may rely
-//! on it: what was said stands in the thread as it was said.
+//! Previews and titles are displayed where other people may see them, so false positives are preferred. This is no protection: the thread still
+//! contains the original text.
 
-/// Stands for what was taken out.
+/// Replaces redacted text.
 const REDACTED: &str = "[redacted]";
 
-/// What keys of well-known services begin with.
+/// Prefixes of the keys of well-known services.
 const PREFIXES: [&str; 16] = [
     "sk-",
     "sk_",
@@ -25,9 +25,9 @@ const PREFIXES: [&str; 16] = [
     "eyJ",
     "npm_",
 ];
-/// The shortest word that such a beginning makes a key.
+/// Minimum length of a word with such a prefix to count as a key.
 const KEY_CHARS: usize = 12;
-/// What the name of a credential ends with, in small letters.
+/// Suffixes of the names of credentials, in lower case.
 const NAMES: [&str; 11] = [
     "token",
     "secret",
@@ -41,17 +41,17 @@ const NAMES: [&str; 11] = [
     "auth",
     "authorization",
 ];
-/// What stands before a credential that is a word of its own.
+/// Words that precede a credential.
 const SCHEMES: [&str; 3] = ["bearer", "basic", "authorization"];
-/// A word without a blank that is so long and so mixed is no word of a language.
+/// A word with at least this length and mixed characters is not a natural word.
 const OPAQUE_CHARS: usize = 32;
 
-/// What stands around a word and is no part of it.
+/// Punctuation around a word that is not part of it.
 const AROUND: [char; 7] = ['"', '\'', '`', ',', ';', '(', ')'];
-/// A longer name also counts at the end of another word: `mytoken`, and not `monkey`.
+/// Names longer than this also match at the end of another word: `mytoken`, but not `monkey`.
 const SHORT_NAME: usize = 4;
 
-/// Returns the text without what looks like a credential, and whether there was something.
+/// Returns the redacted text, and whether anything was redacted.
 pub(super) fn redact(text: &str) -> (String, bool) {
     let mut shown = String::with_capacity(text.len());
     let mut is_announced = false;
@@ -79,7 +79,7 @@ pub(super) fn redact(text: &str) -> (String, bool) {
     (shown, is_redacted)
 }
 
-/// Returns what is shown in place of a word; `None` where it can stand as it is.
+/// Returns the replacement of a word; `None` if the word is unchanged.
 fn replaced(word: &str, is_announced: bool) -> Option<String> {
     let is_scheme = SCHEMES.contains(&name_of(word).as_str());
     if is_announced && !word.is_empty() && !is_scheme {
@@ -100,7 +100,7 @@ fn replaced(word: &str, is_announced: bool) -> Option<String> {
     (is_key(word) || is_opaque(word)).then(|| REDACTED.to_owned())
 }
 
-/// Tells whether the next word is a credential: `Bearer …`, `password: …`, `--token …`.
+/// Returns whether the next word is a credential: `Bearer …`, `password: …`, `--token …`.
 fn announces(word: &str) -> bool {
     let has_end = word.ends_with(':') || word.ends_with('=');
     let is_flag = word.starts_with("--");

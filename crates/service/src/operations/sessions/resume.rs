@@ -1,4 +1,4 @@
-//! Going on from a saved session: a fork at its turn.
+//! Resumes a saved session: creates a fork at its turn.
 
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -10,7 +10,7 @@ use crate::handle::Handle;
 use crate::operations::create::filled;
 use crate::service::Service;
 
-/// Makes a thread that begins with a session.
+/// Creates a thread that starts with a session's history.
 impl Handle<op::ResumeSession> for Service {
     async fn handle(
         &self,
@@ -33,7 +33,7 @@ impl Handle<op::ResumeSession> for Service {
             Err(error) if error.code() == ErrorCode::TurnNotFound => false,
             Err(error) => return Err(error),
         };
-        // One that was resumed before has its thread.
+        // An earlier attempt of the request may have created the thread while the turn still existed.
         if !is_kept && self.made_before(context).await?.is_none() {
             return Err(ApiError::turn_not_found().saying(format!(
                 "Session {id} cannot be resumed: retention removed the records of its turn {}; what is left is thread {}",

@@ -1,4 +1,4 @@
-//! Saving a thread as a session, or over one.
+//! Saves a thread as a new session, or overwrites an existing one.
 
 use chrono::Utc;
 use windlass_core::typed_id::SessionId;
@@ -18,15 +18,15 @@ use crate::ids;
 use crate::operations::create::filled;
 use crate::service::Service;
 
-/// How many sessions there may be, and how many of one agent.
+/// Maximum number of sessions, in total and per agent.
 const MAX_SESSIONS: usize = 8_192;
 const MAX_OF_AGENT: usize = 512;
-/// How much of what was said becomes a title.
+/// Length of a title that is derived from the conversation, in characters.
 const SAID_CHARS: usize = 72;
 
-/// Which session is written.
+/// The session that is written.
 enum Target {
-    /// A new one, with a title if one is given.
+    /// A new one, with an optional title.
     New(Option<String>),
     /// The newest of the thread, or a new one.
     Newest,
@@ -53,7 +53,7 @@ impl Handle<op::SaveSession> for Service {
     }
 }
 
-/// Saves a thread over a session.
+/// Saves a thread over an existing session.
 impl Handle<op::UpdateSession> for Service {
     async fn handle(
         &self,
@@ -91,7 +91,7 @@ impl Service {
     ) -> Result<SessionMetadata> {
         let not_found = || ApiError::thread_not_found(thread_id);
         let id = ids::parse_thread(thread_id).ok_or_else(not_found)?;
-        // A thread that is being removed takes its sessions along.
+        // Locked, because a thread that is being deleted removes its sessions too.
         let _thread = self.changing.lock(&id.to_string()).await;
         let open = self.open_thread_turns(thread_id, usize::MAX).await?;
         if let Some(agent) = context.caller.agent()
@@ -113,7 +113,7 @@ impl Service {
                 let made_by = context.repeatable.as_deref().map(ids::made_by);
                 saved.id = ids::session(made_by.unwrap_or_default());
                 if let Some(made) = self.session_if_any(context, &saved.id).await? {
-                    // The same request has made it already, and its answer was lost.
+                    // An earlier attempt of the request created it, and its response was lost.
                     return Ok(made);
                 }
                 (title, None)
@@ -124,7 +124,7 @@ impl Service {
                 saved.id = ids::session(SessionId::new());
                 (None, of_thread.max_by_key(super::list::age))
             }
-            // Looked up again: it may have changed since, or be gone.
+            // Read again under the lock: it may have changed or been deleted.
             Target::Named(session) => (None, Some(self.session(context, &session.id).await?)),
         };
         match before {
@@ -161,7 +161,7 @@ impl Service {
     }
 }
 
-/// Returns the place behind the last turn of a thread, as a session that has no id yet.
+/// Returns the end of a thread's last turn as a session without an ID.
 fn place(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadata> {
     let is_open = |status| matches!(status, Status::Queued | Status::InProgress);
     if let Some(open) = turns.iter().find(|turn| is_open(turn.status)) {
@@ -197,7 +197,7 @@ fn place(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadat
     })
 }
 
-/// Names a session that nobody named: as its thread, or by what was said first.
+/// Derives a title from the thread's title, or from the first message.
 fn title_of(of_thread: Option<&str>, said: &str) -> String {
     let clean = |text: &str, most: usize| {
         let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });

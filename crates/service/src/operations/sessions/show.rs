@@ -1,4 +1,4 @@
-//! Showing a saved session: what its thread has up to the turn that was saved.
+//! Shows a saved session: its thread up to the saved turn.
 
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -14,12 +14,12 @@ use crate::operations::limit;
 use crate::service::Service;
 use crate::threads::told;
 
-/// How long the text of an entry may be.
+/// Maximum length of an entry's text.
 const ENTRY_CHARS: usize = 400;
-/// How many messages a peek shows by default and at most.
+/// Default and maximum number of messages in a preview.
 const MAX_ENTRIES: usize = 12;
 
-/// Tells who said an item; `None` for one that is no message.
+/// Returns the author of a message item; `None` for other items.
 pub(super) fn role(item: &Item) -> Option<SessionRole> {
     match item.kind {
         ItemKind::UserMessage => Some(SessionRole::User),
@@ -69,11 +69,11 @@ impl Handle<op::GetSession> for Service {
 }
 
 impl Service {
-    /// Returns a session with what was said in it.
+    /// Returns a session with its messages.
     async fn session_detail(&self, context: &RequestContext, id: &str) -> Result<SessionDetail> {
         let (metadata, found) = self.session_and_thread(context, id).await?;
         let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
-        // Where the turn is no longer kept, neither are those before it.
+        // If retention removed the turn, the turns before it are gone too.
         let last = open
             .shown_turns()
             .position(|turn| turn.id == metadata.turn_id);
@@ -91,7 +91,7 @@ impl Service {
         })
     }
 
-    /// Returns a session with the beginnings of its last messages. What is older is not read.
+    /// Returns a session with the beginnings of its last messages. Older messages are not read.
     async fn peek_session(
         &self,
         context: &RequestContext,

@@ -1,4 +1,4 @@
-//! What reading, writing, listing and deleting mean.
+//! Semantics of reads, writes, lists and deletes.
 
 use super::subject::{Store, Subject};
 use crate::conformance::check::{Outcome, broken};

@@ -13,7 +13,7 @@ use windlass_core::traits::SessionFileSystem;
 
 use super::check::Check;
 
-/// The rules that every file system keeps.
+/// The rules of every file system.
 pub const FILE_CHECKS: &[Check<dyn SessionFileSystem>] = checks![
     contract::written_files_read_back_with_their_parents,
     contract::bytes_and_encoding_are_kept,
@@ -47,7 +47,7 @@ pub const FILE_CHECKS: &[Check<dyn SessionFileSystem>] = checks![
     inputs::an_unknown_encoding_is_refused,
 ];
 
-/// The rules of file systems in which each session has files of its own.
+/// The rules of file systems with separate files for each session.
 pub const FILE_CHECKS_OF_SEPARATE_SESSIONS: &[Check<dyn SessionFileSystem>] = checks![
     separate::r62_sessions_never_see_each_other,
     separate::a_forgotten_session_has_no_files,

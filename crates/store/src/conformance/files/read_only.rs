@@ -26,7 +26,7 @@ pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
         Some("kept"),
         "content"
     );
-    // The host may replace what it seeded.
+    // The host may replace its own read-only files.
     files.seed("/r/f", "again", true).await?;
     require_eq!(
         files.text("/r/f").await?.as_deref(),

@@ -1,4 +1,4 @@
-//! A file system under test, with one session and short words for what the rules do.
+//! A file system under test, with one session and helpers for the rules.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Subject {
     }
 }
 
-/// Returns a violation unless an operation was refused as a tool error that says `why`.
+/// Returns a violation unless the operation failed with a tool error that contains `why`.
 pub(super) fn refused<T>(result: Result<T>, what: &str, why: &str) -> Outcome {
     match result {
         Ok(_) => Err(Violation(format!("{what} is allowed"))),

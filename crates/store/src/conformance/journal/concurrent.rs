@@ -9,7 +9,7 @@ use crate::journal::{JournalError, all_events};
 const WRITERS: u64 = 16;
 const APPENDS: u64 = 10;
 
-/// Each writer takes the stream from the others and goes on from what it finds.
+/// Each writer claims the stream from the others and continues from the head that it finds.
 pub(super) async fn of_many_claims_one_writes_at_a_time(store: Store) -> Outcome {
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
@@ -66,7 +66,7 @@ pub(super) async fn many_streams_are_written_at_once(store: Store) -> Outcome {
     Ok(())
 }
 
-/// What a reader sees is numbered without a gap and never ends within a batch.
+/// Every read is numbered without gaps and never ends within a batch.
 pub(super) async fn readers_see_whole_batches(store: Store) -> Outcome {
     let stream = Subject::new(store, "s").await?;
     let writer = stream.clone();

@@ -15,7 +15,7 @@ use crate::journal::{Batch, FeedEntry, JournalError, all_events};
 const WRITERS: u64 = 8;
 const APPENDS: u64 = 40;
 
-/// Reads on from a place to the end, a few records at a time; returns where it ended.
+/// Reads from a cursor to the end, a few records at a time; returns the last cursor.
 async fn read_on(
     store: &Store,
     mut after: Option<String>,
@@ -79,7 +79,7 @@ pub(super) async fn what_was_removed_does_not_come(store: Store) -> Outcome {
     Ok(())
 }
 
-/// Each record comes once, and those of a stream in its order, also while others write.
+/// Each record is delivered once, and those of a stream in its order, even during writes.
 pub(super) async fn a_reader_goes_on_where_it_was_while_others_write(store: Store) -> Outcome {
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -150,15 +150,15 @@ pub(super) async fn a_place_that_somebody_made_up_is_only_a_place(store: Store) 
     Ok(())
 }
 
-pub(super) async fn the_doorbell_of_all_streams_rings(store: Store) -> Outcome {
-    let mut bell = store.watch_all();
-    bell.borrow_and_update();
+pub(super) async fn watch_all_sees_an_append(store: Store) -> Outcome {
+    let mut watch = store.watch_all();
+    watch.borrow_and_update();
     for name in ["a", "b"] {
         let stream = Subject::new(store.clone(), name).await?;
         stream.append(1, 1).await?;
-        let rang = bell.changed().await;
-        require!(rang.is_ok(), "the doorbell ended");
-        bell.borrow_and_update();
+        let rang = watch.changed().await;
+        require!(rang.is_ok(), "the watch ended");
+        watch.borrow_and_update();
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A stream that begins with what another one says.
+//! Creation of forks.
 
 use windlass_core::events::{Event, EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};

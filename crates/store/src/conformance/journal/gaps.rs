@@ -1,4 +1,4 @@
-//! What was pruned is reported.
+//! Pruned ranges are reported.
 
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,6 @@
 //! The rules of journals.
 
 mod concurrent;
-mod doorbell;
 mod feed;
 mod forking;
 mod gaps;
@@ -9,6 +8,7 @@ mod reading;
 mod sharing;
 mod subject;
 mod turns;
+mod watching;
 mod writing;
 
 use super::check::Check;
@@ -16,7 +16,7 @@ use crate::journal::Journal;
 
 pub use gaps::gaps;
 
-/// The rules that every journal keeps.
+/// The rules of every journal.
 pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     writing::numbers_go_on_from_one,
     writing::a_claim_fences_the_writer_before_it,
@@ -29,9 +29,9 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,
     reading::streams_are_separate_and_any_text_names_one,
-    doorbell::a_doorbell_shows_the_newest_record,
-    doorbell::a_doorbell_hangs_before_the_stream_is_there,
-    doorbell::a_doorbell_ends_with_its_stream,
+    watching::watch_shows_the_newest_record,
+    watching::watch_works_before_the_stream_exists,
+    watching::watch_ends_with_its_stream,
     forking::a_fork_has_the_records_of_its_parent_and_goes_on_alone,
     forking::what_waits_in_the_parent_ends_in_the_fork,
     forking::a_fork_that_cannot_be_leaves_nothing,
@@ -44,7 +44,7 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     feed::a_reader_goes_on_where_it_was_while_others_write,
     feed::a_cursor_that_is_none_is_refused,
     feed::a_place_that_somebody_made_up_is_only_a_place,
-    feed::the_doorbell_of_all_streams_rings,
+    feed::watch_all_sees_an_append,
     concurrent::of_many_claims_one_writes_at_a_time,
     concurrent::many_streams_are_written_at_once,
     concurrent::readers_see_whole_batches,

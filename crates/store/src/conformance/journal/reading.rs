@@ -1,4 +1,4 @@
-//! What readers get.
+//! Results of reads.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What streams share, and for how long.
+//! Records that streams share, and their retention.
 
 use windlass_core::typed_id::{SessionId, TurnId};
 
@@ -9,7 +9,7 @@ use super::turns::{put, started};
 use crate::conformance::check::{Outcome, Violation};
 use crate::journal::{JournalError, StreamKey, all_events};
 
-/// Whose records a stream shows, and which.
+/// The session IDs and texts of the records that a stream shows.
 async fn shown(store: &Store, stream: &StreamKey) -> Result<Vec<(u128, String)>, Violation> {
     let gone = gaps(store.as_ref(), stream).await?;
     require!(gone.is_empty(), "{stream} has gaps: {gone:?}");
@@ -20,7 +20,7 @@ async fn shown(store: &Store, stream: &StreamKey) -> Result<Vec<(u128, String)>,
         .collect())
 }
 
-/// What a fork must show: the records of its parent as its own.
+/// The expected records of a fork: those of its parent under its own session ID.
 fn taken(parent: &[(u128, String)], count: usize, session: u128) -> Vec<(u128, String)> {
     let shared = parent.iter().take(count);
     shared.map(|(_, id)| (session, id.clone())).collect()
@@ -35,7 +35,7 @@ pub(super) async fn a_fork_can_be_forked_anywhere(store: Store) -> Outcome {
     let root = shown(&store, &parent.key).await?;
     let trunk = shown(&store, &first.key).await?;
     require_eq!(trunk[..3], taken(&root, 3, 8), "the fork");
-    // Behind its own records, at its first one, at the last one that it shares, and before that.
+    // After its own records, at its first one, at the last shared one, and before that.
     for (at, session) in [(6, 11), (4, 12), (3, 13), (1, 14)] {
         let key = StreamKey::new(format!("fork at {at}"));
         let session_id = SessionId::from_seed(session);

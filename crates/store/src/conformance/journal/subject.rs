@@ -11,7 +11,7 @@ use crate::journal::{Batch, Claim, Journal, JournalError, StreamKey};
 
 pub(super) type Store = Arc<dyn Journal>;
 
-/// Makes an event with a number.
+/// Builds an event with a number.
 pub(super) fn event(seq: u64, payload: Value) -> Arc<Event> {
     let data = CustomData {
         name: "conformance".to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn event(seq: u64, payload: Value) -> Arc<Event> {
     Arc::new(request.into_event(EventId::new(), Some(seq)))
 }
 
-/// Makes a batch of so many events.
+/// Builds a batch of `count` events.
 pub(super) fn batch(first_seq: u64, count: u64) -> Batch {
     let records = (first_seq..first_seq + count).map(|seq| event(seq, json!(seq)));
     Batch {

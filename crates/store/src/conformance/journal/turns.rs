@@ -1,4 +1,4 @@
-//! Which streams have something to go on with.
+//! Streams with an open turn or a waiting input.
 
 use std::sync::Arc;
 
@@ -85,10 +85,10 @@ pub(super) async fn where_a_stream_stands_is_known(store: Store) -> Outcome {
     ] {
         put(&stream, seq, data).await?;
         let expected = StreamStatus { head: seq, open };
-        let standing = store.standing(&stream.key).await?;
-        require_eq!(standing, expected, "after record {seq}");
+        let status = store.status(&stream.key).await?;
+        require_eq!(status, expected, "after record {seq}");
     }
-    let nowhere = store.standing(&StreamKey::new("nowhere")).await?;
+    let nowhere = store.status(&StreamKey::new("nowhere")).await?;
     require_eq!(
         nowhere,
         StreamStatus::default(),

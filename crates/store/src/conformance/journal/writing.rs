@@ -1,4 +1,4 @@
-//! Who may write, and what.
+//! Claims and valid appends.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a fork shows.
+//! Queries of forks.
 
 use serde_json::json;
 use windlass_core::events::{EventContext, EventRequest, SessionForkedData};
@@ -31,7 +31,7 @@ pub(super) async fn fork(
     Ok(store.journal.fork(parent, at, &child, forked).await?)
 }
 
-/// Writes turns that say something, three records each.
+/// Writes turns with these texts, three records each.
 async fn turns(thread: &mut Subject, texts: &[&str]) -> Result<Vec<TurnId>, Violation> {
     let mut turns = Vec::new();
     for text in texts {
@@ -44,7 +44,7 @@ async fn turns(thread: &mut Subject, texts: &[&str]) -> Result<Vec<TurnId>, Viol
     Ok(turns)
 }
 
-/// Returns what was said in a turn, and whether it is shared.
+/// Returns the text of a turn, and whether the turn is shared.
 async fn said(
     store: &Store,
     stream: &str,
@@ -102,7 +102,7 @@ pub(super) async fn a_fork_shows_what_it_shares_and_counts_its_own(store: Store)
     let detail = store.queries.thread_detail(&child, 2).await?;
     let detail = detail.map(|detail| detail.turns.len());
     require_eq!(detail, Some(2), "the newest of both");
-    // A fork of it, before and behind where it began.
+    // Forks of it, from before and after its start.
     fork(&store, &child, 3, "early").await?;
     fork(&store, &child, own.head, "late").await?;
     for (name, expected) in [("early", vec![a[0]]), ("late", vec![a[0], a[1], b[0]])] {

@@ -1,4 +1,4 @@
-//! The rules of what is answered about threads, turns and runs.
+//! The rules of queries for threads, turns and runs.
 
 mod cursors;
 mod forks;
@@ -16,17 +16,17 @@ use crate::journal::Journal;
 use crate::queries::Queries;
 use crate::runs::RunLog;
 
-/// A store: what writes, and what answers about it.
+/// A store under test: its writers and its queries.
 pub struct Stored {
-    /// The sessions.
+    /// Stores the streams of the sessions.
     pub journal: Arc<dyn Journal>,
     /// The runs from outside.
     pub runs: Arc<dyn RunLog>,
-    /// What answers about both.
+    /// Queries over both.
     pub queries: Arc<dyn Queries>,
 }
 
-/// The rules that every store keeps in its answers.
+/// The rules of the queries of every store.
 pub const QUERY_CHECKS: &[Check<Stored>] = checks![
     threads::threads_are_listed_by_their_last_update,
     threads::a_thread_is_shown_as_it_is,

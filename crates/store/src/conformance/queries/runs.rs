@@ -8,7 +8,7 @@ use windlass_core::typed_id::TurnId;
 use super::subject::{Store, Subject, at, of_agent};
 use crate::conformance::check::{Outcome, Violation};
 use crate::queries::RunRow;
-use crate::runs::{Begun, KeptRun, RunFilter, RunKind};
+use crate::runs::{BeginOutcome, RunFilter, RunKind, StoredRun};
 
 fn filter(agent: Option<&str>, status: Option<RunStatus>) -> RunFilter {
     RunFilter {
@@ -36,7 +36,7 @@ async fn begin(
     run_id: &str,
     agent_id: &str,
     started_at: DateTime<Utc>,
-) -> Result<KeptRun, Violation> {
+) -> Result<StoredRun, Violation> {
     let started = RunStarted {
         run_id: run_id.to_owned(),
         agent_id: agent_id.to_owned(),
@@ -45,12 +45,12 @@ async fn begin(
         started_at,
     };
     match store.runs.begin(started, "client").await? {
-        Begun::New(run) => Ok(run),
-        Begun::Existing(_) => Err(Violation(format!("{run_id} is taken"))),
+        BeginOutcome::New(run) => Ok(run),
+        BeginOutcome::Existing(_) => Err(Violation(format!("{run_id} is taken"))),
     }
 }
 
-async fn end(store: &Store, run: &KeptRun, termination: Termination) -> Outcome {
+async fn end(store: &Store, run: &StoredRun, termination: Termination) -> Outcome {
     let ended = RunRecord::Ended(RunEnded {
         run_id: run.summary.run_id.clone(),
         agent_id: run.summary.agent_id.clone(),

@@ -1,4 +1,4 @@
-//! A thread under test, and words for what happens in it.
+//! A thread under test, and helpers that write its events.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn at(millis: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_700_000_000_000 + millis).unwrap_or_default()
 }
 
-/// One thread and the right to write it. Each event is a commit of its own, a millisecond after the one before.
+/// One thread and its claim. Each event is a separate commit, a millisecond after its predecessor.
 pub(super) struct Subject {
     pub(super) store: Store,
     pub(super) key: StreamKey,
@@ -83,14 +83,14 @@ impl Subject {
         self.say(EventContext::default(), "custom", payload).await
     }
 
-    /// Makes the thread, with what the host keeps of it.
+    /// Creates the thread with its host record.
     pub(super) async fn make(&mut self, record: ThreadRecord) -> Result<u64, Violation> {
         let payload = json!({ "record": record });
         self.say(EventContext::default(), "session.started", payload)
             .await
     }
 
-    /// Begins a turn that says what it is.
+    /// Begins a turn with an outline.
     pub(super) async fn start_with(&mut self, outline: Value) -> Result<TurnId, Violation> {
         let turn = TurnId::new();
         let mut outline = outline;
@@ -116,7 +116,7 @@ impl Subject {
             .await
     }
 
-    /// Ends a turn that says what it used, and what it was if that is known.
+    /// Ends a turn with its usage, and with its outline if that is known.
     pub(super) async fn end_with(
         &mut self,
         turn: TurnId,
@@ -139,14 +139,14 @@ impl Subject {
             .await
     }
 
-    /// Lets the agent say something.
+    /// Writes an answer of the agent.
     pub(super) async fn answer(&mut self, turn: TurnId, text: &str) -> Result<u64, Violation> {
         let context = EventContext::of_step(turn, ExecId::new());
         let payload = json!({"message": Message::assistant(text)});
         self.say(context, "output.message.completed", payload).await
     }
 
-    /// Lets a call begin.
+    /// Begins a call.
     pub(super) async fn call(&mut self, turn: TurnId) -> Result<ExecId, Violation> {
         let exec = ExecId::new();
         let payload = json!({
@@ -158,7 +158,7 @@ impl Subject {
         Ok(exec)
     }
 
-    /// Lets a call wait for somebody who allows it.
+    /// Makes a call wait for an approval.
     pub(super) async fn ask(&mut self, turn: TurnId, exec: ExecId) -> Result<u64, Violation> {
         let payload = json!({
             "tool_call": {"id": "c", "name": "shell", "arguments": {"command": "ls"}}, "digest": "d",

@@ -46,7 +46,7 @@ pub(super) async fn threads_are_listed_by_their_last_update(store: Store) -> Out
     threads[0].end(turn).await?;
     threads[1].clock = 29;
     threads[1].start().await?;
-    // What belongs to no turn is no update.
+    // An event outside of any turn does not change the time of the last update.
     threads[0].clock = 39;
     threads[0].note().await?;
     for (states, limit, expected) in [

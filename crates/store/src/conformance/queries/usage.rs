@@ -1,4 +1,4 @@
-//! Sums of what turns used.
+//! Usage totals.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -15,7 +15,7 @@ fn by(by: UsageBy, since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -
     UsageQuery { since, until, by }
 }
 
-/// Lets a turn end that used so many tokens and cost so much.
+/// Writes a turn with this usage and cost.
 async fn turn(thread: &mut Subject, model: &str, tokens: u32, cost: Option<f64>) -> Outcome {
     let turn = thread.start().await?;
     let outline =
@@ -88,7 +88,7 @@ pub(super) async fn only_turns_that_ended_in_the_time_count(store: Store) -> Out
     Ok(())
 }
 
-/// Lets a model call of an open turn end.
+/// Ends a model call of an open turn.
 async fn model_call(thread: &mut Subject, turn: TurnId, tokens: u32) -> Outcome {
     let completed = json!({
         "success": true, "has_tool_calls": true, "tool_call_count": 1,

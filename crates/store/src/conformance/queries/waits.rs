@@ -1,4 +1,4 @@
-//! What waits for somebody.
+//! Calls that wait for an approval or an answer.
 
 use serde_json::json;
 use windlass_core::events::EventContext;
@@ -64,7 +64,7 @@ pub(super) async fn the_end_of_a_turn_ends_its_waits(store: Store) -> Outcome {
     let turn = thread.start().await?;
     let call = thread.call(turn).await?;
     thread.ask(turn, call).await?;
-    // A call that is at its end waits for nobody, whatever was said before.
+    // A call that has ended waits for nothing, even if an earlier event made it wait.
     let done = json!({
         "tool_call_id": "c", "tool_name": "shell", "success": false, "status": "error",
     });

@@ -1,4 +1,4 @@
-//! What a code stands for, and which code a text begins with.
+//! The codes of the short form: their meanings, and the lookup of the phrase that a text begins with.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,13 +9,15 @@ use super::phrases::PHRASES;
 pub(super) const ID: u8 = 0x00;
 /// A time with nanoseconds follows, as 12 bytes.
 pub(super) const TIME: u8 = 0x01;
-/// An id or a time again; a byte with its place among them follows.
+/// A repeated ID or time; a byte with its index among them follows.
 pub(super) const AGAIN: u8 = 0x02;
 /// A phrase whose number, less [`SHORT`], is the byte that follows.
 pub(super) const PHRASE: u8 = 0x03;
+/// A part of an earlier record follows: its number, where the part begins in that record's text, and its length.
+pub(super) const REFERENCE: u8 = 0xff;
 /// How many phrases have a code of one byte.
 pub(super) const SHORT: usize = 40;
-/// These codes.
+/// The codes of one byte, in the order of the phrases.
 pub(super) const SHORT_CODES: [u8; SHORT] = [
     0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13,
     0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f, 0xc0, 0xc1, 0xf5, 0xf6,
@@ -31,9 +33,9 @@ const PLACES: usize = 1024;
 pub(super) struct Codes {
     /// Whether a byte is a code, so that a text that holds it has no short form.
     pub(super) is_code: [bool; 256],
-    /// Whether a byte is nothing but itself: no code, nothing that a phrase begins with or that comes before a value.
+    /// Whether a byte is plain: no code, not the start of a phrase and not a character that precedes a value.
     pub(super) is_plain: [bool; 256],
-    /// What a byte stands for, where it stands for a phrase.
+    /// The phrase of each byte that is a phrase code.
     pub(super) short: [Option<&'static [u8]>; 256],
     /// In alphabetical order.
     sorted: Vec<Sorted>,
@@ -58,6 +60,7 @@ impl Codes {
         }
         let mut is_code = short.map(|phrase| phrase.is_some());
         is_code[..=usize::from(PHRASE)].fill(true);
+        is_code[usize::from(REFERENCE)] = true;
         let mut is_plain = is_code.map(|is_code| !is_code);
         for byte in b"\"{}[],:_" {
             is_plain[usize::from(*byte)] = false;

@@ -1,31 +1,59 @@
-//! A short form of an event's JSON, which gives the same text back to the byte.
+//! A short form of an event's JSON. Unpacking restores the same text to the byte.
 //!
-//! An event is mostly names and ids: a record would be three times as long as what it says. So a [phrase](phrases) is
-//! one byte or two, an id is 16 bytes instead of 32 digits, a time is 12, and an id or a time that the record
-//! had before is two. All codes are bytes that JSON text cannot hold: control characters, which it escapes, and those
-//! that UTF-8 never uses. Digests are of the text, so that they say nothing about how it is stored.
+//! An event consists mostly of names and IDs, which make its JSON about three times as long as necessary. A [phrase](phrases) takes one byte or two,
+//! an ID 16 bytes instead of 32 digits, a time 12, and an ID or a time that occurred earlier in the record two. A text or an object that an [earlier
+//! record](super::window) contains is a reference to it. All codes are bytes that JSON text cannot contain: control characters, which JSON escapes,
+//! and bytes that never occur in UTF-8. Digests cover the text with all references resolved, so they do not depend on the stored form.
 
 mod codes;
 mod phrases;
 
 use std::ops::Range;
 
-use codes::{AGAIN, CODES, ID, PHRASE, SHORT, SHORT_CODES, TIME};
+use codes::{AGAIN, CODES, ID, PHRASE, REFERENCE, SHORT, SHORT_CODES, TIME};
 use phrases::PHRASES;
 
-/// How a time is written; a 0 stands for any digit.
+/// The format of a time; a 0 matches any digit.
 const TIME_FORM: &[u8; 30] = b"0000-00-00T00:00:00.000000000Z";
 const ID_DIGITS: usize = 32;
 const ID_BYTES: usize = 16;
 const TIME_BYTES: usize = 12;
 
-/// Returns the short form of a text; `None` where there is none, or it is not shorter.
-pub(crate) fn pack(text: &[u8]) -> Option<Vec<u8>> {
+/// The maximum length in bytes of a text with its references resolved. A longer one is damage.
+const MAX_TEXT: usize = 64 * 1024 * 1024;
+
+/// A part of a text that a part of an earlier record's text is equal to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    /// The byte range of the part.
+    pub(crate) part: Range<usize>,
+    /// The number of the earlier record.
+    pub(crate) seq: u64,
+    /// Where the equal part begins in the text of that record.
+    pub(crate) start: usize,
+}
+
+/// Returns the short form of a text, of which some parts are references, in order; `None` where there is none, or it is not shorter.
+pub(crate) fn pack(text: &[u8], references: &[Reference]) -> Option<Vec<u8>> {
     let codes = &*CODES;
     let mut packed = Vec::with_capacity(text.len() / 2);
     let mut values: Vec<&[u8]> = Vec::new();
+    let mut references = references.iter().peekable();
+    let whole = text;
     let mut at = 0;
-    while let Some(&byte) = text.get(at) {
+    while let Some(&byte) = whole.get(at) {
+        if let Some(reference) = references.next_if(|reference| reference.part.start == at) {
+            packed.push(REFERENCE);
+            put_number(&mut packed, reference.seq);
+            put_number(&mut packed, reference.start as u64);
+            put_number(&mut packed, reference.part.len() as u64);
+            at = reference.part.end;
+            continue;
+        }
+        // No phrase and no value crosses into a reference.
+        let text = references
+            .peek()
+            .map_or(whole, |next| &whole[..next.part.start]);
         if let Some((number, length)) = codes.longest(&text[at..]) {
             put_phrase(&mut packed, number);
             at += length;
@@ -42,7 +70,7 @@ pub(crate) fn pack(text: &[u8]) -> Option<Vec<u8>> {
         } else if codes.is_code[usize::from(byte)] {
             return None;
         } else {
-            // Behind a plain byte no value begins, so all that follow go along.
+            // No value begins after a plain byte, so all following plain bytes are copied with it.
             let is_plain = |byte: &u8| codes.is_plain[usize::from(*byte)];
             let rest = &text[at..];
             let plain = rest.iter().position(|byte| !is_plain(byte));
@@ -54,13 +82,15 @@ pub(crate) fn pack(text: &[u8]) -> Option<Vec<u8>> {
     (packed.len() < text.len()).then_some(packed)
 }
 
-/// Writes the text of a short form to a buffer, in place of what it holds; `None` where it is none.
-pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<()> {
+/// Unpacks a short form into a buffer, replacing its contents; `None` if it is invalid. Returns the references, whose parts are blank in the text:
+/// the caller fills them.
+pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<Vec<Reference>> {
     let codes = &*CODES;
     text.clear();
-    // A text is about three times as long; what is asked for in vain costs more than growing once.
+    // A text is about three times as long. Reserving too much costs more than growing once.
     text.reserve(packed.len() * 3 + 64);
     let mut values: Vec<Range<usize>> = Vec::with_capacity(8);
+    let mut references = Vec::new();
     let mut rest = packed;
     while let Some((&code, behind)) = rest.split_first() {
         match code {
@@ -82,6 +112,23 @@ pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<()> {
                 (number, rest) = behind.split_first()?;
                 text.extend_from_slice(PHRASES.get(SHORT + usize::from(*number))?.as_bytes());
             }
+            REFERENCE => {
+                let (seq, start, length);
+                (seq, rest) = take_number(behind)?;
+                (start, rest) = take_number(rest)?;
+                (length, rest) = take_number(rest)?;
+                let from = text.len();
+                let to = from.checked_add(usize::try_from(length).ok()?)?;
+                if to > MAX_TEXT {
+                    return None;
+                }
+                text.resize(to, b' ');
+                references.push(Reference {
+                    part: from..to,
+                    seq,
+                    start: usize::try_from(start).ok()?,
+                });
+            }
             _ => match codes.short[usize::from(code)] {
                 Some(phrase) => {
                     text.extend_from_slice(phrase);
@@ -97,10 +144,31 @@ pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<()> {
             },
         }
     }
-    Some(())
+    Some(references)
 }
 
-/// Returns the id or the time that begins at a place.
+/// Writes a number, seven bits in a byte, the lowest first; all bytes but the last have the highest bit.
+fn put_number(packed: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        packed.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    packed.push(number as u8);
+}
+
+/// Reads a number; `None` where it is cut or too great.
+fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    for (place, byte) in bytes.iter().take(9).enumerate() {
+        number |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[place + 1..]));
+        }
+    }
+    None
+}
+
+/// Returns the ID or the time that begins at an offset.
 fn value(text: &[u8], at: usize) -> Option<&[u8]> {
     let is_start = matches!(text.get(at.checked_sub(1)?)?, b'"' | b'_');
     let rest = text.get(at..).filter(|_| is_start)?;
@@ -148,7 +216,7 @@ const fn digit(byte: u8) -> u8 {
     }
 }
 
-/// Writes the digits of a value; which kind it is, its length tells.
+/// Writes the digits of a value; its length determines its kind.
 fn take_value(text: &mut Vec<u8>, bytes: &[u8]) {
     let mut digits = [0; ID_DIGITS];
     for (two, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {

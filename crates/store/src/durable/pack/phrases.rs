@@ -1,7 +1,7 @@
-//! What comes again and again in the JSON of events.
+//! Frequent phrases in the JSON of events.
 //!
-//! The place of a phrase is its code on disk: none is ever changed, moved or taken out. New ones go to the end, and with
-//! them comes a new [`Form`](super::super::record::Form), because an older program could not read what holds them.
+//! The index of a phrase is its code on disk, so phrases are never changed, moved or removed. New ones are added at the end together with a new
+//! [`Form`](super::super::record::Form), because an older program could not read records that contain them.
 
 /// The phrases. The first [`SHORT`](super::codes::SHORT) have a code of one byte, so they are the ones that every turn has.
 /// Each begins with two of the characters `"{}[],:`, which is how a place for one is found quickly.

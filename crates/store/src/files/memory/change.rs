@@ -1,4 +1,4 @@
-//! Changes of a tree: each is checked as a whole before anything is touched.
+//! Changes of a tree: each is checked completely before anything is modified.
 
 use std::collections::btree_map::Entry;
 
@@ -6,7 +6,7 @@ use chrono::Utc;
 use windlass_core::error::Result;
 use windlass_core::typed_id::SessionId;
 
-use super::tree::{Directory, File, Node, Spot, Tree, new_meta};
+use super::tree::{Directory, File, Node, PathEntry, Tree, new_meta};
 use crate::files::content::Content;
 use crate::files::path::{join, segments, split_last};
 use crate::files::quota::{FileQuota, Usage};
@@ -15,7 +15,7 @@ use crate::files::view::Meta;
 use crate::files::writer::Writer;
 
 impl Tree {
-    /// Writes a file and makes its parents.
+    /// Writes a file and creates its parents.
     pub(super) fn write(
         &mut self,
         session_id: SessionId,
@@ -26,13 +26,13 @@ impl Tree {
     ) -> Result<&File> {
         let mut after = self.usage;
         match self.find(path) {
-            Spot::Directory(_) => return Err(rules::is_directory(path)),
-            Spot::BelowFile { file } => return Err(rules::below_file(file, path)),
-            Spot::File(file) if file.is_readonly && writer == Writer::Caller => {
+            PathEntry::Directory(_) => return Err(rules::is_directory(path)),
+            PathEntry::BelowFile { file } => return Err(rules::below_file(file, path)),
+            PathEntry::File(file) if file.is_readonly && writer == Writer::Caller => {
                 return Err(rules::read_only(path));
             }
-            Spot::File(file) => after.bytes -= file.content.len(),
-            Spot::Missing { parents } => {
+            PathEntry::File(file) => after.bytes -= file.content.len(),
+            PathEntry::Missing { parents } => {
                 after.files += 1;
                 after.directories += parents;
             }
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// Makes a directory and its parents; one that is there already is fine.
+    /// Creates a directory and its parents; an existing directory is no error.
     pub(super) fn create_directory(
         &mut self,
         session_id: SessionId,
@@ -70,26 +70,26 @@ impl Tree {
     ) -> Result<&Directory> {
         let mut after = self.usage;
         match self.find(path) {
-            Spot::File(_) => return Err(rules::is_file(path)),
-            Spot::BelowFile { file } => return Err(rules::below_file(file, path)),
-            Spot::Directory(_) => {}
-            Spot::Missing { parents } => after.directories += parents + 1,
+            PathEntry::File(_) => return Err(rules::is_file(path)),
+            PathEntry::BelowFile { file } => return Err(rules::below_file(file, path)),
+            PathEntry::Directory(_) => {}
+            PathEntry::Missing { parents } => after.directories += parents + 1,
         }
         quota.check(session_id, self.usage, after)?;
         self.usage = after;
         Ok(self.make_directories(path))
     }
 
-    /// Takes a path out of the tree; `None` when there is nothing to delete, or more than was asked for.
+    /// Deletes a path; `None` if it does not exist, or is a non-empty directory without `recursive`.
     pub(super) fn delete(&mut self, path: &str, recursive: bool) -> Result<Option<Node>> {
         let Some((parent, name)) = split_last(path) else {
             return Err(rules::root_delete());
         };
         match self.find(path) {
-            Spot::Missing { .. } | Spot::BelowFile { .. } => return Ok(None),
-            Spot::File(file) if file.is_readonly => return Err(rules::read_only(path)),
-            Spot::File(_) => {}
-            Spot::Directory(directory) => {
+            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => return Ok(None),
+            PathEntry::File(file) if file.is_readonly => return Err(rules::read_only(path)),
+            PathEntry::File(_) => {}
+            PathEntry::Directory(directory) => {
                 if !directory.children.is_empty() && !recursive {
                     return Ok(None);
                 }
@@ -108,7 +108,7 @@ impl Tree {
         Ok(deleted)
     }
 
-    /// Returns the directory at a path after making what is missing. Whoever calls it knows that no file is on the way.
+    /// Returns the directory at a path and creates missing ones. The caller has checked that no segment of the path is a file.
     fn make_directories(&mut self, path: &str) -> &mut Directory {
         let mut directory = &mut self.root;
         for name in segments(path) {
@@ -128,7 +128,7 @@ impl Tree {
 }
 
 impl File {
-    /// Keeps the id and the birthday of the file that it replaces.
+    /// Retains the ID and the creation time of the replaced file.
     fn in_place_of(mut self, old: &Node) -> Self {
         if let Node::File(old) = old {
             self.meta = Meta {

@@ -10,7 +10,7 @@ use windlass_core::traits::{
 
 use super::InMemorySessionFileStore;
 
-/// Makes an empty [`InMemorySessionFileStore`] for a runtime.
+/// Creates an empty [`InMemorySessionFileStore`] for a runtime.
 #[derive(Debug, Clone, Default)]
 pub struct InMemorySessionFileSystemFactory;
 

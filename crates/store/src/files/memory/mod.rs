@@ -22,7 +22,7 @@ use super::search::Search;
 use super::writer::Writer;
 use crate::lock::Shared;
 pub use factory::InMemorySessionFileSystemFactory;
-use tree::{Spot, Tree};
+use tree::{PathEntry, Tree};
 
 /// Files in memory, each session for itself; clones share them.
 ///
@@ -34,13 +34,13 @@ pub struct InMemorySessionFileStore {
 }
 
 impl InMemorySessionFileStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what each session may keep.
+    /// Sets the quota of each session.
     #[must_use]
     pub fn with_quota(mut self, quota: FileQuota) -> Self {
         self.quota = quota;
@@ -89,7 +89,7 @@ impl InMemorySessionFileStore {
     }
 }
 
-/// Prints how many sessions there are, nothing of their files.
+/// Prints the number of sessions, but nothing of their files.
 impl fmt::Debug for InMemorySessionFileStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InMemorySessionFileStore")
@@ -106,9 +106,13 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            Spot::File(file) => Some(file.view(session_id, &path).into_file(Some(&file.content))),
-            Spot::Directory(directory) => Some(directory.view(session_id, &path).into_file(None)),
-            Spot::Missing { .. } | Spot::BelowFile { .. } => None,
+            PathEntry::File(file) => {
+                Some(file.view(session_id, &path).into_file(Some(&file.content)))
+            }
+            PathEntry::Directory(directory) => {
+                Some(directory.view(session_id, &path).into_file(None))
+            }
+            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
         })
     }
 
@@ -132,7 +136,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
     ) -> Result<bool> {
         let path = path::checked(path)?;
         let tree = self.tree(session_id).unwrap_or_default();
-        // What is deleted is freed after the lock is.
+        // The deleted entries are dropped after the lock is released.
         let deleted = tree.write().delete(&path, recursive)?;
         Ok(deleted.is_some())
     }
@@ -142,7 +146,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            Spot::Directory(directory) => directory
+            PathEntry::Directory(directory) => directory
                 .children
                 .iter()
                 .map(|(name, node)| node.view(session_id, &path::join(&path, name)).into_info())
@@ -156,9 +160,9 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            Spot::File(file) => Some(file.view(session_id, &path).into_stat()),
-            Spot::Directory(directory) => Some(directory.view(session_id, &path).into_stat()),
-            Spot::Missing { .. } | Spot::BelowFile { .. } => None,
+            PathEntry::File(file) => Some(file.view(session_id, &path).into_stat()),
+            PathEntry::Directory(directory) => Some(directory.view(session_id, &path).into_stat()),
+            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
         })
     }
 
@@ -204,7 +208,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
         };
         let mut tree = tree.write();
         match tree.find(&path) {
-            Spot::File(file) if file.content.bytes() == expected.bytes() => {}
+            PathEntry::File(file) if file.content.bytes() == expected.bytes() => {}
             _ => return Ok(None),
         }
         self.quota.check_file(&path, content.len())?;

@@ -1,4 +1,4 @@
-//! The tree of a session's files, and finding a place in it.
+//! The tree of a session's files, and the look-up of paths in it.
 
 use std::collections::BTreeMap;
 
@@ -32,21 +32,21 @@ pub(super) enum Node {
     Directory(Box<Directory>),
 }
 
-/// What is at a path.
-pub(super) enum Spot<'a> {
+/// The entry at a path.
+pub(super) enum PathEntry<'a> {
     File(&'a File),
     Directory(&'a Directory),
-    /// Nothing; `parents` directories are missing on the way.
+    /// The path does not exist, nor do `parents` of its directories.
     Missing {
         parents: u64,
     },
-    /// Nothing, and nothing can be: `file` is in the way.
+    /// The path cannot exist, because its ancestor `file` is a file.
     BelowFile {
         file: &'a str,
     },
 }
 
-/// Makes what a new entry has.
+/// Builds the metadata of a new entry.
 pub(super) fn new_meta() -> Meta {
     let now = Utc::now();
     Meta {
@@ -67,7 +67,7 @@ impl Directory {
 
 impl Default for Tree {
     fn default() -> Self {
-        // The root is there before anybody makes it, so it has no id of its own.
+        // The root exists without being created, so it has no ID.
         let meta = Meta {
             id: Uuid::nil(),
             ..new_meta()
@@ -80,8 +80,8 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Finds what is at a normalised path.
-    pub(super) fn find<'a>(&'a self, path: &'a str) -> Spot<'a> {
+    /// Finds the entry at a normalised path.
+    pub(super) fn find<'a>(&'a self, path: &'a str) -> PathEntry<'a> {
         let mut directory = &self.root;
         let mut names = segments(path);
         let mut end = 0;
@@ -89,15 +89,15 @@ impl Tree {
             end += 1 + name.len();
             match directory.children.get(name) {
                 Some(Node::Directory(child)) => directory = child,
-                Some(Node::File(file)) if end == path.len() => return Spot::File(file),
-                Some(Node::File(_)) => return Spot::BelowFile { file: &path[..end] },
+                Some(Node::File(file)) if end == path.len() => return PathEntry::File(file),
+                Some(Node::File(_)) => return PathEntry::BelowFile { file: &path[..end] },
                 None => {
-                    return Spot::Missing {
+                    return PathEntry::Missing {
                         parents: names.count() as u64,
                     };
                 }
             }
         }
-        Spot::Directory(directory)
+        PathEntry::Directory(directory)
     }
 }

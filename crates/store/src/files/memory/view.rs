@@ -1,4 +1,4 @@
-//! What a caller gets to see of a node.
+//! The public view of a node.
 
 use windlass_core::typed_id::SessionId;
 

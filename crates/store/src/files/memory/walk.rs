@@ -47,7 +47,7 @@ impl Directory {
 }
 
 impl File {
-    /// Spells the path out only where somebody asks for it: nearly no file hits.
+    /// Builds the path only if the search needs it, because few files match.
     fn search(&self, parent: &mut String, name: &str, search: &mut Search<'_>) -> ControlFlow<()> {
         let Some(text) = self.content.text() else {
             return ControlFlow::Continue(());

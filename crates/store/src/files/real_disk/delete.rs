@@ -7,7 +7,7 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 use windlass_core::error::Result;
 
-use super::disk::{Disk, OPEN_LEVELS, Place, Spot, entries};
+use super::disk::{Disk, OPEN_LEVELS, PathEntry, Place, entries};
 use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{MAX_DEPTH, join};
 use crate::files::rules;
@@ -16,16 +16,16 @@ impl Disk {
     pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool> {
         let _changing = self.lock_changes();
         let deleted = match self.find(path)? {
-            Spot::Root => return Err(rules::root_delete()),
-            Spot::Missing | Spot::BelowFile { .. } => false,
-            Spot::File(place) | Spot::Directory(place)
+            PathEntry::Root => return Err(rules::root_delete()),
+            PathEntry::Missing | PathEntry::BelowFile { .. } => false,
+            PathEntry::File(place) | PathEntry::Directory(place)
                 if self.is_read_only(path, &place.metadata) =>
             {
                 return Err(rules::read_only(path));
             }
-            Spot::File(place) => gone(path, place.parent.remove_file(&place.name))?,
-            Spot::Directory(place) if recursive => self.delete_tree(&place, path)?,
-            Spot::Directory(place) => gone(path, place.parent.remove_dir(&place.name))?,
+            PathEntry::File(place) => gone(path, place.parent.remove_file(&place.name))?,
+            PathEntry::Directory(place) if recursive => self.delete_tree(&place, path)?,
+            PathEntry::Directory(place) => gone(path, place.parent.remove_dir(&place.name))?,
         };
         if deleted {
             self.forget_marks(path);
@@ -123,7 +123,7 @@ impl Descent {
     }
 }
 
-/// Deletes what is in a directory. Links are deleted as links; where they lead is not touched.
+/// Deletes the contents of a directory. Links are deleted as links; their targets are not touched.
 fn empty(descent: &mut Descent, directory: Dir, path: &str) -> Result<()> {
     let entries = entries(&directory, path)?;
     let mut open = Some(directory);
@@ -147,7 +147,7 @@ fn empty(descent: &mut Descent, directory: Dir, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether something was deleted; what is not there or not empty stays as it is.
+/// Returns whether the entry was deleted; a missing entry or a non-empty directory is no error.
 fn gone(path: &str, removed: std::io::Result<()>) -> Result<bool> {
     match removed {
         Ok(()) => Ok(true),

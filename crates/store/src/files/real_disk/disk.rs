@@ -22,20 +22,20 @@ use crate::lock::Shared;
 /// again, so that few file descriptors are enough however deep the tree is.
 pub(super) const OPEN_LEVELS: usize = 16;
 
-/// One directory of the host, and what the store remembers about it.
+/// One directory of the host, with the state of the store for it.
 pub(super) struct Disk {
     pub(super) path: PathBuf,
     pub(super) root: Dir,
     /// The files that the host made read-only through this store.
     pub(super) marks: Shared<BTreeSet<String>>,
-    /// Held through every change, so that what was checked still holds when it is done.
+    /// Held through every change, so that its checks remain valid until it is done.
     changing: Mutex<()>,
 }
 
-/// What is at a path.
-pub(super) enum Spot {
+/// The entry at a path.
+pub(super) enum PathEntry {
     Missing,
-    /// Nothing, and nothing can be: `file` is in the way.
+    /// The path cannot exist, because its ancestor `file` is a file.
     BelowFile {
         file: String,
     },
@@ -78,15 +78,15 @@ impl Disk {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether writing and deleting is refused: by a mark of ours or by the host's permissions.
+    /// Returns whether writes and deletes are rejected: by a mark of this store or by the host's permissions.
     pub(super) fn is_read_only(&self, path: &str, metadata: &Metadata) -> bool {
         metadata.permissions().readonly() || self.marks.read().contains(path)
     }
 
-    /// Finds what is at a normalised path.
-    pub(super) fn find(&self, path: &str) -> DiskResult<Spot> {
+    /// Finds the entry at a normalised path.
+    pub(super) fn find(&self, path: &str) -> DiskResult<PathEntry> {
         let Some((parent, name)) = split_last(path) else {
-            return Ok(Spot::Root);
+            return Ok(PathEntry::Root);
         };
         let mut directory = self.root_handle(path)?;
         let mut end = 0;
@@ -94,16 +94,16 @@ impl Disk {
             end += 1 + segment.len();
             match step(&directory, segment, &path[..end])? {
                 Step::Into(child) => directory = child,
-                Step::Missing => return Ok(Spot::Missing),
+                Step::Missing => return Ok(PathEntry::Missing),
                 Step::File => {
                     let file = path[..end].to_owned();
-                    return Ok(Spot::BelowFile { file });
+                    return Ok(PathEntry::BelowFile { file });
                 }
             }
         }
         let metadata = match directory.symlink_metadata(name) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Spot::Missing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(PathEntry::Missing),
             Err(error) => return Err(error::io("look at", path)(error)),
         };
         let place = Place {
@@ -114,9 +114,9 @@ impl Disk {
         if place.metadata.is_symlink() {
             Err(error::symlink(path))
         } else if place.metadata.is_dir() {
-            Ok(Spot::Directory(place))
+            Ok(PathEntry::Directory(place))
         } else if place.metadata.is_file() {
-            Ok(Spot::File(place))
+            Ok(PathEntry::File(place))
         } else {
             Err(error::not_regular(path))
         }
@@ -125,13 +125,13 @@ impl Disk {
     /// Opens the directory at a normalised path; `None` where there is none.
     pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
         match self.find(path)? {
-            Spot::Missing | Spot::BelowFile { .. } | Spot::File(_) => Ok(None),
-            Spot::Root => self.root_handle(path).map(Some),
-            Spot::Directory(place) => place.open_directory(path),
+            PathEntry::Missing | PathEntry::BelowFile { .. } | PathEntry::File(_) => Ok(None),
+            PathEntry::Root => self.root_handle(path).map(Some),
+            PathEntry::Directory(place) => place.open_directory(path),
         }
     }
 
-    /// Returns the directory at a path after making what is missing.
+    /// Returns the directory at a path and creates missing ones.
     pub(super) fn make_directories(&self, path: &str) -> Result<Dir> {
         let mut directory = self.root_handle(path)?;
         let mut end = 0;
@@ -167,7 +167,7 @@ impl Disk {
 }
 
 impl Place {
-    /// Opens the directory that was found here; `None` when it has gone since.
+    /// Opens a directory that was found earlier; `None` if it is gone since.
     pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
         match step(&self.parent, &self.name, path)? {
             Step::Into(directory) => Ok(Some(directory)),
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// Opens a name as a directory, and only then asks what it is instead: the answer makes a message, never a way in.
+/// Opens a name as a directory. Only after a failure does it read the kind of the entry, for the error message.
 pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<Step> {
     let failure = match directory.open_dir_nofollow(name) {
         Ok(child) => return Ok(Step::Into(child)),
@@ -191,7 +191,7 @@ pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<Step> 
     }
 }
 
-/// Returns what is in a directory, by name in byte order. What vanishes meanwhile is left out.
+/// Returns the entries of a directory, by name in byte order. Entries that vanish meanwhile are omitted.
 pub(super) fn entries(directory: &Dir, path: &str) -> DiskResult<Vec<(OsString, Metadata)>> {
     let mut entries = Vec::new();
     for entry in directory.entries().map_err(error::io("list", path))? {

@@ -11,14 +11,14 @@ use windlass_core::traits::{
 
 use super::RealDiskFileStore;
 
-/// Makes a [`RealDiskFileStore`] for a runtime.
+/// Creates a [`RealDiskFileStore`] for a runtime.
 #[derive(Debug, Clone)]
 pub struct RealDiskSessionFileSystemFactory {
     root: PathBuf,
 }
 
 impl RealDiskSessionFileSystemFactory {
-    /// Remembers the root; whether it is a directory is found out when the store is made.
+    /// Stores the root. Creating the store checks that it is a directory.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }

@@ -1,4 +1,4 @@
-//! Which files a repository asks to leave alone.
+//! The files that a repository ignores.
 
 use cap_std::fs::Dir;
 use ignore::Match;
@@ -32,7 +32,7 @@ impl<'a> Ignored<'a> {
         };
         let mut builder = GitignoreBuilder::new("");
         for line in String::from_utf8_lossy(&bytes).lines() {
-            // As git does: a line that is no rule takes no other with it.
+            // As in git, an invalid line does not affect the others.
             if check_pattern(line).is_ok() {
                 let _ = builder.add_line(None, line);
             }
@@ -44,7 +44,7 @@ impl<'a> Ignored<'a> {
         }))
     }
 
-    /// Tells whether a path is ignored; the nearest directory with an opinion decides.
+    /// Returns whether a path is ignored; the nearest directory with a matching rule decides.
     pub(super) fn is_ignored(&self, path: &str, is_directory: bool) -> bool {
         match self.rules.matched(&path[self.prefix..], is_directory) {
             Match::Ignore(_) => true,

@@ -30,7 +30,7 @@ pub use read::MAX_READ_BYTES;
 
 /// Files in a directory of the host, which all sessions share; clones share its read-only marks.
 ///
-/// What a file is, is decided by its bytes: those that are text read as text, also when they were written as base64.
+/// The bytes of a file determine its encoding: UTF-8 is returned as text, even if it was written as base64.
 #[derive(Clone)]
 pub struct RealDiskFileStore {
     disk: Arc<Disk>,
@@ -49,7 +49,7 @@ impl RealDiskFileStore {
         &self.disk.path
     }
 
-    /// Does one whole operation where blocking does no harm. It runs to its end even if nobody waits for it any more.
+    /// Runs a whole operation on a blocking thread. It completes even if the caller is dropped.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Disk) -> Result<T> + Send + 'static,

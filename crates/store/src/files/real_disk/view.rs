@@ -1,4 +1,4 @@
-//! What a caller gets to see of an entry on disk.
+//! The public view of an entry on disk.
 
 use cap_std::fs::Metadata;
 use chrono::{DateTime, Utc};
@@ -30,7 +30,7 @@ pub(super) fn view(disk: &Disk, session_id: SessionId, path: &str, metadata: &Me
 }
 
 impl Disk {
-    /// Shows the root as writable whatever its permissions: what they forbid, the system refuses by itself.
+    /// Shows the root as writable regardless of its permissions; the operating system enforces them.
     pub(super) fn root_view(&self, session_id: SessionId) -> Result<View> {
         let metadata = self.root.dir_metadata();
         let metadata = metadata.map_err(error::io("look at", "/"))?;
@@ -41,7 +41,7 @@ impl Disk {
     }
 }
 
-/// A disk keeps no ids, so one is made of the path: the same each time that it is asked for.
+/// Disks have no IDs, so the ID is derived from the path and is stable.
 fn id_of(path: &str) -> Uuid {
     let hash = blake3::hash(path.as_bytes());
     let mut bytes = [0; 16];

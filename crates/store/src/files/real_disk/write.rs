@@ -7,7 +7,7 @@ use windlass_core::error::Result;
 use windlass_core::session_file::{FileInfo, SessionFile};
 use windlass_core::typed_id::SessionId;
 
-use super::disk::{Disk, Spot};
+use super::disk::{Disk, PathEntry};
 use super::error;
 use super::read::{MAX_READ_BYTES, read_bytes};
 use super::view::view;
@@ -36,7 +36,7 @@ impl Disk {
         content: &Content,
     ) -> Result<Option<SessionFile>> {
         let _changing = self.lock_changes();
-        let Spot::File(place) = self.find(path)? else {
+        let PathEntry::File(place) = self.find(path)? else {
             return Ok(None);
         };
         let found = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?;
@@ -57,10 +57,10 @@ impl Disk {
     ) -> Result<SessionFile> {
         let (parent_path, name) = split_last(path).ok_or_else(|| rules::is_directory(path))?;
         let (parent, permissions) = match self.find(path)? {
-            Spot::Root | Spot::Directory(_) => return Err(rules::is_directory(path)),
-            Spot::BelowFile { file } => return Err(rules::below_file(&file, path)),
-            Spot::Missing => (self.make_directories(parent_path)?, None),
-            Spot::File(place) => {
+            PathEntry::Root | PathEntry::Directory(_) => return Err(rules::is_directory(path)),
+            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
+            PathEntry::Missing => (self.make_directories(parent_path)?, None),
+            PathEntry::File(place) => {
                 let permissions = place.metadata.permissions();
                 let refused = match writer {
                     Writer::Caller => self.is_read_only(path, &place.metadata),
@@ -84,10 +84,10 @@ impl Disk {
     pub(super) fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
         let _changing = self.lock_changes();
         match self.find(path)? {
-            Spot::File(_) => return Err(rules::is_file(path)),
-            Spot::BelowFile { file } => return Err(rules::below_file(&file, path)),
-            Spot::Root => return Ok(self.root_view(session_id)?.into_info()),
-            Spot::Directory(_) | Spot::Missing => {}
+            PathEntry::File(_) => return Err(rules::is_file(path)),
+            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
+            PathEntry::Root => return Ok(self.root_view(session_id)?.into_info()),
+            PathEntry::Directory(_) | PathEntry::Missing => {}
         }
         let directory = self.make_directories(path)?;
         let metadata = directory
@@ -97,9 +97,9 @@ impl Disk {
     }
 }
 
-/// Puts a whole file in the place of whatever has the name: readers see the old one or the new one.
+/// Replaces a name atomically by a complete file: readers see the old one or the new one.
 ///
-/// It is not forced to the disk: a workspace is the tools' working copy, and the journal says what they did.
+/// The file is not synced: a workspace is the tools' working copy, and the journal records the changes.
 fn replace(
     directory: &Dir,
     name: &str,
@@ -113,7 +113,7 @@ fn replace(
         Ok(metadata)
     });
     written.map_err(|error| {
-        // If this fails too there is nothing left to try, and the first failure is the one to tell.
+        // If this fails too, the first failure is the one to report.
         let _ = directory.remove_file(&temporary);
         error::io("write", path)(error).into()
     })

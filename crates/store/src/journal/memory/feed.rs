@@ -11,10 +11,10 @@ use super::stream::Record;
 use crate::cursor::{Cursors, List};
 
 /// The records of all streams by position.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Feed {
     records: Mutex<Records>,
-    bell: watch::Sender<u64>,
+    watchers: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -23,22 +23,13 @@ struct Records {
     kept: BTreeMap<u64, (StreamKey, Arc<Event>)>,
 }
 
-impl Default for Feed {
-    fn default() -> Self {
-        Self {
-            records: Mutex::default(),
-            bell: watch::channel(0).0,
-        }
-    }
-}
-
 impl Feed {
-    /// A panic elsewhere leaves whole records behind, so a poisoned lock is still good.
+    /// A panic leaves only complete records, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Records> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives records their positions. Those who watch hear of them once the stream has them: [`Self::ring`].
+    /// Assigns positions to records. Watchers are notified once the stream contains them: [`Self::notify`].
     pub(super) fn add(&self, stream: &StreamKey, events: Vec<Arc<Event>>) -> Vec<Record> {
         let mut records = self.lock();
         let placed = events.into_iter().map(|event| {
@@ -52,7 +43,7 @@ impl Feed {
         placed.collect()
     }
 
-    /// Takes records out that are no longer kept.
+    /// Removes records that retention took out of their streams.
     pub(super) fn remove(&self, gone: impl IntoIterator<Item = u64>) {
         let mut records = self.lock();
         for position in gone {
@@ -60,9 +51,9 @@ impl Feed {
         }
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn notify(&self) {
         let newest = self.newest();
-        self.bell.send_if_modified(|shown| {
+        self.watchers.send_if_modified(|shown| {
             let is_newer = newest > *shown;
             *shown = newest.max(*shown);
             is_newer
@@ -70,7 +61,7 @@ impl Feed {
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+        self.watchers.subscribe()
     }
 
     /// Returns how many records there were so far.

@@ -1,5 +1,5 @@
-//! The rows of one stream in memory. They follow the records when somebody asks, and before retention takes records out; the
-//! rows of turns go with their records.
+//! The rows of one stream in memory. They are brought up to date by a query, and before retention removes records. The rows of turns are removed with
+//! their records.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -14,8 +14,8 @@ use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::usage::{RetainedUsage, TurnUsage};
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
 
-/// Gives out the places of turns among all runs. They follow the time, because runs from outside are kept elsewhere:
-/// those have even places, turns have odd ones, so that no two are the same.
+/// Assigns turns their positions among all runs. Positions follow the time, because reported runs are stored in another structure. Reported runs have
+/// even positions and turns odd ones, so no two are equal.
 #[derive(Debug, Default)]
 pub(super) struct Places(AtomicU64);
 
@@ -33,14 +33,14 @@ impl Places {
 /// The rows of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRows {
-    /// What is shared lies before it, and is in no row of this stream.
+    /// The last shared record; shared records are in no row of this stream.
     after: u64,
     fold: Option<ThreadFold>,
     /// The places of turns that have begun, by their first records.
     places: BTreeMap<u64, u64>,
     turns: BTreeMap<u64, TurnRow>,
     waits: HashMap<ExecId, WaitRow>,
-    /// The usage of turns that retention has taken out.
+    /// The usage of turns that retention removed.
     retained: RetainedUsage,
 }
 
@@ -51,7 +51,7 @@ impl StreamRows {
         }
     }
 
-    /// Returns the newest record that the rows know.
+    /// Returns the newest record that the rows include.
     pub(super) fn seq(&self) -> u64 {
         self.fold.as_ref().map_or(self.after, |fold| fold.row.seq)
     }
@@ -78,7 +78,7 @@ impl StreamRows {
         }
     }
 
-    /// Forgets the turns whose first records are gone.
+    /// Removes the turns whose first records are gone.
     pub(super) fn forget(&mut self, gone: &RangeInclusive<u64>) {
         if gone.is_empty() {
             return;
@@ -106,14 +106,14 @@ impl StreamRows {
         self.turns.values()
     }
 
-    /// Goes through the usage of all turns that have ended.
+    /// Visits the usage of all ended turns.
     pub(super) fn each_usage(&self, mut look: impl FnMut(&TurnUsage)) {
         self.retained.turns().for_each(&mut look);
         let ended = self.turns.values().filter_map(TurnUsage::of);
         ended.for_each(|usage| look(&usage));
     }
 
-    /// Takes out the usage of all turns of a stream that is removed.
+    /// Removes and returns the usage of all turns of a removed stream.
     pub(super) fn take_usage(&mut self) -> Vec<TurnUsage> {
         let at = self.fold.as_ref().map_or_else(Utc::now, |fold| fold.row.at);
         let turns = self.turns.values();
@@ -121,7 +121,7 @@ impl StreamRows {
         self.retained.take().chain(turns).collect()
     }
 
-    /// Returns what waits or did.
+    /// Returns open and ended waits.
     pub(crate) fn waits(&self) -> &HashMap<ExecId, WaitRow> {
         &self.waits
     }

@@ -1,4 +1,4 @@
-//! Records that several streams begin with. They belong to whoever still begins with them, and go with the last one.
+//! Records at the start of several streams. The streams share ownership, so the records are dropped with the last one.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use windlass_core::typed_id::SessionId;
 
 use super::stream::{Piece, Record};
 
-/// Records that never change any more, and what lies before them.
+/// Immutable records, and the node before them.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     before: Option<(Arc<Node>, u64)>,
-    /// The number before the first record below. Where it is more than what lies before, retention has removed some.
+    /// The number before the first record below. If it is greater than the last number of the preceding node, retention removed some.
     pruned: u64,
     records: Vec<Record>,
 }
@@ -24,17 +24,17 @@ impl Node {
     }
 }
 
-/// What a stream begins with.
+/// The shared beginning of a stream.
 #[derive(Debug)]
 pub(super) struct Shared {
     node: Arc<Node>,
     /// Up to here.
     pub(super) last: u64,
-    /// Whose the records were not from the beginning, where there are such.
+    /// The session ID under which a fork shows records of another session.
     taken: Option<Taken>,
 }
 
-/// Records that a fork has taken over.
+/// Records up to `last`, which a fork shows under its own session ID.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     last: u64,
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Puts records behind what a stream begins with.
+    /// Adds records after the shared beginning of a stream.
     pub(super) fn behind(
         before: Option<Box<Self>>,
         pruned: u64,
@@ -85,7 +85,7 @@ impl Shared {
         Arc::clone(node)
     }
 
-    /// Goes through what lies behind a number until told to stop.
+    /// Visits the records and gaps after a number until `take` breaks.
     pub(super) fn each(
         &self,
         after: u64,

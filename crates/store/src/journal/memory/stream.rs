@@ -22,26 +22,26 @@ pub(crate) struct Stream {
     pub(crate) key: StreamKey,
     pub(super) epoch: u64,
     pub(super) removed: bool,
-    /// What it begins with, where others begin with it too.
+    /// The records at the start that other streams share.
     shared: Option<Box<Shared>>,
-    /// The number before the first record below: what is shared lies before it, and what retention has removed.
+    /// The number before the first record below: earlier records are shared or pruned.
     pruned: u64,
     records: VecDeque<Record>,
     pub(super) open_turns: OpenTurns,
     rows: Box<StreamRows>,
-    pub(super) doorbell: Option<watch::Sender<u64>>,
+    pub(super) watchers: Option<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    /// The place among the records of all streams.
+    /// The position among the records of all streams.
     pub(super) position: u64,
     pub(super) event: Arc<Event>,
 }
 
-/// What comes next in a stream.
+/// The next part of a stream.
 pub(super) enum Piece {
-    /// Records that are no longer kept.
+    /// Records that retention removed.
     Gap(RangeInclusive<u64>),
     Record(Record),
 }
@@ -57,7 +57,7 @@ impl Stream {
             records: VecDeque::new(),
             open_turns: OpenTurns::default(),
             rows: Box::default(),
-            doorbell: None,
+            watchers: None,
         }
     }
 
@@ -72,13 +72,13 @@ impl Stream {
         self.records.push_back(record);
     }
 
-    pub(super) fn ring(&self) {
-        if let Some(doorbell) = &self.doorbell {
-            doorbell.send_replace(self.head());
+    pub(super) fn notify(&self) {
+        if let Some(watchers) = &self.watchers {
+            watchers.send_replace(self.head());
         }
     }
 
-    /// Goes through what lies behind a number until told to stop.
+    /// Visits the records and gaps after a number until `take` breaks.
     fn each(&self, after: u64, mut take: impl FnMut(Piece) -> ControlFlow<()>) -> ControlFlow<()> {
         let shared = self.shared.as_ref().map_or(0, |shared| shared.last);
         if let Some(shared) = self.shared.as_ref().filter(|_| after < shared) {
@@ -93,7 +93,7 @@ impl Stream {
         own.cloned().map(Piece::Record).try_for_each(take)
     }
 
-    /// Goes through the events behind a number until told to stop.
+    /// Visits the events after a number until `look` breaks.
     pub(super) fn each_event(
         &self,
         after: u64,
@@ -126,7 +126,7 @@ impl Stream {
         page
     }
 
-    /// Returns where those of its records lie among all that it has not taken over from another stream.
+    /// Returns the positions of its own records among those of all streams.
     pub(super) fn own_positions(&self) -> Vec<u64> {
         let taken = self.shared.as_ref().map_or(0, |shared| shared.last_taken());
         let mut own = Vec::new();
@@ -150,13 +150,13 @@ impl Stream {
         &self.rows
     }
 
-    /// Takes out the usage of all its own turns; it is to be removed.
+    /// Removes and returns the usage of all its own turns, before the stream is removed.
     pub(super) fn take_usage(&mut self) -> Vec<TurnUsage> {
         self.rows();
         self.rows.take_usage()
     }
 
-    /// Goes through the usage of all its own turns that have ended.
+    /// Visits the usage of all its own ended turns.
     pub(super) fn each_usage(&mut self, look: impl FnMut(&TurnUsage)) {
         self.rows().each_usage(look);
     }
@@ -202,8 +202,8 @@ impl Stream {
         detail
     }
 
-    /// Makes the records up to a number ready to be the beginning of another stream, and says what waits there. Nothing is
-    /// copied: those that were its own so far are only put where both find them.
+    /// Makes the records up to a number shareable with another stream, and returns the inputs that wait there. Nothing is copied: own records only
+    /// move to a node that both streams reference.
     pub(super) fn share(
         &mut self,
         at_seq: u64,
@@ -253,7 +253,7 @@ impl Stream {
         self.rows.begin_behind(at_seq);
     }
 
-    /// Takes out what is too much, but nothing of an open turn and nothing that another stream shares.
+    /// Removes records beyond the limit, except those of open turns and shared ones.
     pub(super) fn prune(&mut self, max_events: usize) -> Vec<Record> {
         if self.records.len() <= max_events {
             return Vec::new();
@@ -274,8 +274,8 @@ impl Stream {
         retired
     }
 
-    /// Makes what nobody shares any more its own again. What cannot be, because retention has removed what lay behind it, is
-    /// older than that and goes too.
+    /// Moves records that no other stream shares any more back into this stream. Where retention has removed records after them, they are older than
+    /// the pruned range, so they are removed too.
     fn take_back(&mut self) -> Vec<Record> {
         let mut retired = Vec::new();
         while let Some(shared) = self.shared.take() {

@@ -6,19 +6,19 @@ use chrono::Utc;
 use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
-use super::super::committer::State;
-use super::super::doorbells::Wakeup;
-use super::super::error::Fault;
-use super::super::heads::Head;
-use super::super::host_records;
-use super::super::ledger;
-use super::super::numbers::int;
-use super::super::spans::Placing;
-use super::super::writer::Work;
-use crate::durable::record::{Encoded, RECORD_VERSION};
-use crate::host_records::Put;
+use super::heads::Head;
+use super::spans::Placing;
+use crate::durable::record::Encoded;
+use crate::host_records::RowWrite;
 use crate::journal::JournalError;
 use crate::ledger::Settlement;
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::int;
+use crate::sqlite::stores::host_records;
+use crate::sqlite::stores::ledger;
+use crate::sqlite::write::committer::State;
+use crate::sqlite::write::stream_notifier::Wakeup;
+use crate::sqlite::write::writer::Work;
 
 /// Records on their way into a stream.
 pub(in super::super) struct Append {
@@ -26,11 +26,11 @@ pub(in super::super) struct Append {
     pub(in super::super) epoch: u64,
     pub(in super::super) first_seq: u64,
     pub(in super::super) records: Vec<Encoded>,
-    /// The same as those who watch the stream get them; none for a run.
+    /// The same records as events for watchers; empty for a run.
     pub(in super::super) events: Vec<Arc<Event>>,
-    /// What the host keeps of them.
-    pub(in super::super) puts: Vec<Put>,
-    /// What the steps that end with them have spent.
+    /// Rows of the host that become durable with them.
+    pub(in super::super) puts: Vec<RowWrite>,
+    /// The spending of the steps that end with them.
     pub(in super::super) settlements: Vec<Settlement>,
 }
 
@@ -60,8 +60,8 @@ impl Append {
         insert.end()?;
         let sizes = self.records.iter().map(|record| record.size);
         let written = self.events.into_iter().zip(sizes).collect();
-        let ring = Wakeup::Head(head.key.clone(), head.seq, written);
-        work.state.rings.push(ring);
+        let wakeup = Wakeup::Head(head.key.clone(), head.seq, written);
+        work.state.wakeups.push(wakeup);
         work.state.heads.put(self.stream, head);
         Ok(self.records)
     }
@@ -91,7 +91,7 @@ impl Append {
     }
 }
 
-/// Writes records one after the other.
+/// Writes consecutive records.
 pub(in super::super) struct Insert<'a> {
     connection: &'a Connection,
     record: CachedStatement<'a>,
@@ -131,7 +131,7 @@ impl<'a> Insert<'a> {
             int(state.position),
             int(stream),
             int(head.seq),
-            RECORD_VERSION,
+            record.version(),
             form.code(),
             record.is_chunk,
             int(head.open.first().unwrap_or(0)),
@@ -144,7 +144,7 @@ impl<'a> Insert<'a> {
         self.placing.add((stream, head.seq), state.position)
     }
 
-    /// Says where the records are that were written.
+    /// Writes the span of the inserted records.
     pub(in super::super) fn end(&mut self) -> Result<(), Fault> {
         self.placing.end()
     }

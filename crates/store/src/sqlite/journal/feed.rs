@@ -5,23 +5,23 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use rusqlite::Connection;
 
-use super::super::ancestry::Lineage;
-use super::super::error::Fault;
-use super::super::inspect::read_identity;
-use super::super::numbers::{int, uint};
-use super::super::record::STORED_COLUMNS;
+use super::ancestry::Lineage;
 use super::page::Walk;
+use super::record::STORED_COLUMNS;
 use super::streams::named;
 use crate::cursor::{Cursors, List};
 use crate::durable::chain::Chain;
-use crate::durable::record::Stored;
+use crate::durable::record::{RecordBuffer, Stored};
 use crate::journal::{FeedEntry, FeedPage, JournalError, StreamKey};
 use crate::runs::is_run_stream;
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::open::inspect::read_identity;
 
 /// How many records of runs, and of streams that were removed, one page may step over.
 const MAX_SKIPPED: usize = 4096;
 
-/// Reads records behind a place, each checked against the chain of its stream.
+/// Reads records after a position, each checked against the chain of its stream.
 pub(super) fn read_feed(
     reader: &Connection,
     (chain, cursors): (&Chain, &Cursors),
@@ -36,7 +36,7 @@ pub(super) fn read_feed(
         "SELECT {STORED_COLUMNS}, stream, position FROM records WHERE position > ?1 ORDER BY position"
     ))?;
     let mut rows = statement.query([int(place)])?;
-    let (mut walks, mut buffer) = (HashMap::new(), Vec::new());
+    let (mut walks, mut buffer) = (HashMap::new(), RecordBuffer::default());
     let (mut entries, mut skipped) = (Vec::new(), 0);
     let mut is_end = true;
     while let Some(row) = rows.next()? {
@@ -71,7 +71,7 @@ pub(super) fn read_feed(
 /// A reader of a stream, or why there is none.
 type Reader<'a> = Result<Walk<'a>, (StreamKey, JournalError)>;
 
-/// Stands before a record of a session; `None` where the stream is a run's, or was removed.
+/// Returns a reader positioned in front of a record of a session; `None` if the stream is a run's or was removed.
 fn walk_to<'a>(
     reader: &'a Connection,
     chain: &'a Chain,
@@ -86,7 +86,7 @@ fn walk_to<'a>(
         lineage => lineage?,
     };
     match Walk::after(reader, chain, lineage.clone(), seq - 1) {
-        // The one before it is missing; it says so itself when it is taken.
+        // The preceding record is missing; the step over this record reports that.
         Err(Fault::Journal(JournalError::Damaged { .. })) => {
             Ok(Some(Ok(Walk::begin(reader, chain, lineage))))
         }

@@ -1,10 +1,16 @@
 //! The journal in a database.
 
+pub(super) mod ancestry;
 mod append;
 mod claim;
 mod feed;
+pub(super) mod fork;
+pub(super) mod heads;
 mod page;
+pub(super) mod record;
 mod remove;
+pub(super) mod shared_records;
+pub(super) mod spans;
 mod streams;
 
 use std::sync::Arc;
@@ -14,15 +20,15 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 
-use super::fork::{Fork, standing};
 use super::inner::Inner;
 use super::queries::open_streams;
-use super::removing;
+use super::retention::deferred_delete;
 use crate::durable::record::{Encoded, encode};
-use crate::host_records::Put;
+use crate::host_records::RowWrite;
 use crate::journal::{
     Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
 };
+use fork::{Fork, status};
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
@@ -55,7 +61,11 @@ impl Journal for SqliteJournal {
 
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let writer = self.inner.writer()?;
-        let records = encode(&batch.records)?;
+        let windows = &self.inner.windows;
+        let next = batch.first_seq + batch.records.len() as u64;
+        let from = (claim.epoch, batch.first_seq);
+        let mut window = windows.write().take(claim.stream, from);
+        let records = encode(&batch.records, &mut window)?;
         let append = Append {
             stream: claim.stream,
             epoch: claim.epoch,
@@ -65,12 +75,15 @@ impl Journal for SqliteJournal {
             puts: batch.puts,
             settlements: batch.settlements,
         };
-        let put = |put: &Put| put.value.as_ref().map_or(0, Bytes::len);
+        let put = |put: &RowWrite| put.value.as_ref().map_or(0, Bytes::len);
         let puts: usize = append.puts.iter().map(put).sum();
         let bytes = size(&append.records) + puts;
         let written = writer.write_checked(bytes, move |work| append.run(work));
         let written = written.await?;
         drop(written);
+        // Only after the commit: later records must not refer to an unwritten one.
+        let from = (claim.epoch, next);
+        windows.write().put(claim.stream, window, from);
         Ok(())
     }
 
@@ -91,7 +104,7 @@ impl Journal for SqliteJournal {
         max_bytes: usize,
     ) -> Result<Page, JournalError> {
         // What it has is small.
-        if let Some(page) = self.inner.doorbells.page(stream, after, limit) {
+        if let Some(page) = self.inner.notifier.page(stream, after, limit) {
             return Ok(page);
         }
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
@@ -119,19 +132,11 @@ impl Journal for SqliteJournal {
     }
 
     fn watch_all(&self) -> watch::Receiver<u64> {
-        self.inner.doorbells.watch_all()
+        self.inner.notifier.watch_all()
     }
 
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        // First the bell, then the look: what is appended between the two rings.
-        let bell = self.inner.doorbells.watch(stream);
-        let key = stream.clone();
-        let readers = &self.inner.readers;
-        let found = readers.read(move |reader| find(reader, &key)).await?;
-        if let Some(found) = found {
-            self.inner.doorbells.show(stream, found.head);
-        }
-        Ok(bell)
+        Ok(self.inner.watch(stream).await?)
     }
 
     fn is_on_disk(&self) -> bool {
@@ -155,13 +160,13 @@ impl Journal for SqliteJournal {
         let key = stream.clone();
         let writer = self.inner.writer()?;
         let was_there = writer.write(move |work| remove(work, &key)).await?;
-        while writer.write(removing::step).await? {}
+        while writer.write(deferred_delete::step).await? {}
         Ok(was_there)
     }
 
-    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
+    async fn status(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         let (key, readers) = (stream.clone(), &self.inner.readers);
-        Ok(readers.read(move |reader| standing(reader, &key)).await?)
+        Ok(readers.read(move |reader| status(reader, &key)).await?)
     }
 
     async fn fork(

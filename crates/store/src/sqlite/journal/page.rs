@@ -1,7 +1,7 @@
 //! Reading a stream, with every record checked against the chain.
 //!
-//! A record that was changed, moved or taken out does not follow from the one before it, so that reading stops with an
-//! error that names it. What was pruned left its digests behind, and the chain goes on over the gap.
+//! A record that was changed, moved or removed does not follow from its predecessor, so reading stops with an error that contains its number. Pruned
+//! records leave their digests, and the chain continues across the gap.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::events::Event;
 
-use super::super::ancestry::Lineage;
+use super::ancestry::Lineage;
 
-use super::super::error::Fault;
-use super::super::numbers::{int, uint};
-use super::super::spans::{self, IN_ORDER, PLACED_COLUMNS, at, between};
+use super::spans::{self, IN_ORDER, PLACED_COLUMNS, at, between};
 use super::streams::find;
 use crate::durable::chain::{Chain, Digest};
-use crate::durable::record::Stored;
+use crate::durable::record::{RecordBuffer, Stored};
 use crate::durable::trail::{Gap, Trail};
 use crate::journal::{JournalError, Page, StreamKey};
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
 
 /// Where a reader is in a stream, with the chain up to there.
 pub(in super::super) struct Walk<'a> {
     reader: &'a Connection,
     chain: &'a Chain,
     lineage: Lineage,
-    /// Which part of the lineage the last record lies in.
+    /// Index of the part that contains the last record.
     part: usize,
     trail: Trail,
     /// The gaps that were stepped over.
     pub(in super::super) pruned: Vec<RangeInclusive<u64>>,
-    /// The digests of the records in the gap that was stepped over last, for whoever copies them.
+    /// The digests of the records in the last gap, for an export or a copy.
     pub(in super::super) digests: Vec<u8>,
     /// Whether the last read ended because of its bounds.
     is_full: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// Stands before the first record.
+    /// Positions the walk in front of the first record.
     pub(in super::super) fn begin(
         reader: &'a Connection,
         chain: &'a Chain,
@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Stands before the first record of its own.
+    /// Positions the walk in front of the stream's first own record.
     pub(in super::super) fn own(
         reader: &'a Connection,
         chain: &'a Chain,
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
         Self::after(reader, chain, lineage, after)
     }
 
-    /// Stands behind a record that need not be there any more.
+    /// Positions the walk after a record, which may have been pruned.
     pub(in super::super) fn after(
         reader: &'a Connection,
         chain: &'a Chain,
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Goes over to the next part where one ends. The record there is always kept, so no gap reaches over it.
+    /// Enters the next part at the end of the current one. The last record of a part is never pruned, so no gap spans two parts.
     fn cross(&mut self) {
         if self.trail.seq == self.lineage.parts()[self.part].last {
             self.part += 1;
@@ -114,7 +114,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes the next record: steps over a gap before it, and checks that it follows.
+    /// Reads the next record: skips a gap before it, and checks that it follows.
     pub(in super::super) fn step(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
         while self.trail.seq + 1 < stored.seq {
             self.step_over_gap()?;
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on behind a record that does not follow, as if it did.
+    /// Continues after a record that breaks the chain, as if it were valid.
     pub(in super::super) fn resume(&mut self, stored: &Stored<'_>) {
         self.part = self.lineage.place_of(stored.seq);
         self.trail = Trail {
@@ -196,7 +196,7 @@ impl<'a> Walk<'a> {
         };
     }
 
-    /// Reads the event of a record that was taken, as the stream shows it.
+    /// Decodes the event of a checked record, as the stream shows it.
     pub(in super::super) fn event(&self, stored: &Stored<'_>) -> Result<Arc<Event>, JournalError> {
         Ok(self.lineage.show(stored.decode(self.key())?))
     }
@@ -205,13 +205,13 @@ impl<'a> Walk<'a> {
         &self.lineage.own().key
     }
 
-    /// The parts that lie behind the last record, the one with the next record first.
+    /// The parts after the last record, starting with the one that contains the next record.
     fn ahead(&self) -> Vec<(u64, u64)> {
         let parts = &self.lineage.parts()[self.lineage.place_of(self.trail.seq + 1)..];
         parts.iter().map(|part| (part.stream, part.last)).collect()
     }
 
-    /// Takes records up to one, within bounds, and shows their events.
+    /// Reads records up to a number, within bounds, and returns their events.
     pub(in super::super) fn read(
         &mut self,
         upto: u64,
@@ -231,7 +231,7 @@ impl<'a> Walk<'a> {
             let left = i64::try_from(left).unwrap_or(i64::MAX);
             let last = int(last.min(upto));
             let mut rows = statement.query([int(stream), int(self.trail.seq), left, last])?;
-            let mut buffer = Vec::new();
+            let mut buffer = RecordBuffer::default();
             while let Some(row) = rows.next()? {
                 let stored = Stored::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;

@@ -2,18 +2,18 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::ancestry::shared_upto;
-use super::super::doorbells::Wakeup;
-use super::super::error::Fault;
-use super::super::kept::{let_go, put_aside};
-use super::super::numbers::uint;
-use super::super::queries;
-use super::super::removing::Leftover;
-use super::super::writer::Work;
+use super::ancestry::shared_upto;
+use super::shared_records::{let_go, put_aside};
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::uint;
+use crate::sqlite::queries;
+use crate::sqlite::retention::deferred_delete::Leftover;
+use crate::sqlite::write::stream_notifier::Wakeup;
+use crate::sqlite::write::writer::Work;
 
-/// Removes a stream for everybody. Where it is long, its records are taken out later.
+/// Removes a stream. The records of a long one are deleted later.
 pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
     if !is_run_stream(key)
         && let Some(stream) = number(work.connection, key)?
@@ -34,7 +34,7 @@ pub(in super::super) fn remove_whole(work: &mut Work<'_>, key: &StreamKey) -> Re
     }
 }
 
-/// Takes a stream out of all lists; returns what is left of it.
+/// Removes a stream from all lists; returns its remaining rows.
 fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault> {
     let connection = work.connection;
     let Some(stream) = number(connection, key)? else {
@@ -47,7 +47,7 @@ fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault>
         let_go(work, stream)?;
     }
     work.state.heads.forget(stream);
-    work.state.rings.push(Wakeup::Removed(key.clone()));
+    work.state.wakeups.push(Wakeup::Removed(key.clone()));
     Leftover::behind(work, stream, after).map(Some)
 }
 

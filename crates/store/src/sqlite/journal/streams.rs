@@ -2,15 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::super::error::Fault;
-use super::super::numbers::{int, uint};
-use super::super::spans::{newest_position, newest_seq};
+use super::spans::{newest_position, newest_seq};
 use crate::journal::StreamKey;
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
 
 /// A stream without its records.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamInfo {
-    /// Its name.
     pub key: StreamKey,
     /// Its number inside of this database.
     pub stream: u64,
@@ -20,7 +19,7 @@ pub struct StreamInfo {
     pub open_from: Option<u64>,
 }
 
-/// The newest record of a stream says it all; it is never pruned.
+/// All of this follows from the newest record of a stream, which is never pruned.
 const INFO: &str = concat!(
     "SELECT streams.key, streams.id, coalesce(",
     newest_seq!("streams.id"),
@@ -37,7 +36,7 @@ fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
     })
 }
 
-/// Lists the streams of sessions. Those of runs are many, and have rows of their own to be found by.
+/// Lists the streams of sessions. Streams of runs are numerous and have their own rows.
 pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fault> {
     let mut statement = reader.prepare_cached(&format!(
         "{INFO} WHERE streams.key < 'run:' OR streams.key >= 'run;' ORDER BY streams.key"
@@ -46,7 +45,7 @@ pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fau
     Ok(streams.collect::<Result<_, _>>()?)
 }
 
-/// Lists the streams that can be named, without looking at their records, and says what kept it from going on.
+/// Lists the streams without reading their records, and returns the error that ended the listing early, if any.
 pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
     let mut streams = Vec::new();
     let mut name_all = || -> Result<(), Fault> {

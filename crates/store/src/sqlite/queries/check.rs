@@ -1,4 +1,4 @@
-//! Comparing the rows of a thread with what its events fold to.
+//! Compares the rows of a thread with a new fold of its events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -7,9 +7,6 @@ use rusqlite::Connection;
 use windlass_core::events::Event;
 use windlass_core::typed_id::ExecId;
 
-use super::super::ancestry::is_kept;
-use super::super::error::{Fault, SqliteError};
-use super::super::numbers::{int, uint};
 use super::load::open_waits;
 use super::rebuild::base;
 use super::tables::{TURN, WAIT, find_thread, turns_in, wait};
@@ -17,6 +14,9 @@ use super::tail::{Rows, folded};
 use crate::journal::StreamKey;
 use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::ancestry::is_kept;
+use crate::sqlite::numbers::{int, uint};
 
 /// A comparison of one thread, event by event.
 pub(in super::super) struct Check<'a> {
@@ -28,12 +28,12 @@ pub(in super::super) struct Check<'a> {
     folded: u64,
     fold: Option<ThreadFold>,
     thread: Option<ThreadRow>,
-    /// By their places, those whose records are gone left out.
+    /// By position, without those whose records were pruned.
     turns: BTreeMap<u64, TurnRow>,
     waits: HashMap<ExecId, WaitRow>,
-    /// What the events say of those, and where they said it last.
+    /// The waits according to the events, and the number of the last event about each.
     known_waits: HashMap<ExecId, (WaitRow, u64)>,
-    /// Records that are no longer kept.
+    /// Ranges that were pruned.
     gone: Vec<RangeInclusive<u64>>,
     /// The newest record of the thread up to that position.
     exact: u64,
@@ -106,7 +106,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Takes the next event, and compares the rows that are exact up to it.
+    /// Folds the next event, and compares the rows that are exact up to it.
     pub(in super::super) fn step(&mut self, event: &Event, position: u64) {
         if !self.differences.is_empty() {
             return;
@@ -146,7 +146,7 @@ impl<'a> Check<'a> {
                 .push(format!("the row of turn {id} {what}"));
         }
         for turn in changed.ended {
-            // One that is behind its turn is found here; one that is right is done with.
+            // A row that lags behind its ended turn is reported here; a correct one needs no further check.
             let is_behind = self
                 .turns
                 .get(&turn.place)
@@ -162,7 +162,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Compares what waits or did with its rows. A row may lag behind what came after the position up to which all are exact.
+    /// Compares waits with their rows. A row may lag behind events after the position up to which all are exact.
     fn compare_waits(&mut self) {
         for (wait, position) in self.known_waits.values() {
             let is_right = match self.waits.remove(&wait.exec_id) {
@@ -187,7 +187,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns what is wrong.
+    /// Returns the differences.
     pub(in super::super) fn end(mut self) -> Vec<String> {
         if !self.differences.is_empty() {
             return self.differences;
@@ -244,7 +244,7 @@ fn is_same(stored: &ThreadRow, row: &ThreadRow) -> bool {
 }
 
 fn is_same_turn(stored: &TurnRow, turn: &TurnRow) -> bool {
-    // What an ended turn waited for is told by other rows; what an open one waits for may have changed since.
+    // The waits of an ended turn are in other rows, and those of an open turn may have changed since.
     let plain = |turn: &TurnRow| TurnRow {
         waits: Vec::new(),
         ..turn.clone()

@@ -1,10 +1,10 @@
 //! How many threads there are.
 
-use super::super::error::Fault;
-use super::super::numbers::{int, uint};
 use super::QuerySnapshot;
 use super::tables::{ARCHIVED, CURRENT, kind};
 use crate::queries::{Counts, ThreadState};
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
 
 pub(super) const BY_KIND: &str =
     "SELECT kind, count(*) FROM threads INDEXED BY threads_by_time GROUP BY kind";
@@ -30,7 +30,7 @@ impl QuerySnapshot<'_> {
         Ok(counts)
     }
 
-    /// Takes threads out as the table has them, and puts them in as they are.
+    /// Replaces the counts of threads in the table by those of their newer rows.
     fn count_newer(&self, counts: &mut Counts) -> Result<(), Fault> {
         let mut stored = self
             .connection

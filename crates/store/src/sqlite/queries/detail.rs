@@ -1,15 +1,15 @@
-//! Turns with their items: folded from the turn's records, which are found by where they begin and end.
+//! Turns with their items: folded from the turn's records, between its first and its last one.
 
 use windlass_core::items::TurnLog;
 use windlass_core::typed_id::TurnId;
 
-use super::super::ancestry::Lineage;
-use super::super::error::Fault;
-use super::super::journal::{PageBounds, Walk};
 use super::QuerySnapshot;
 use crate::cursor::List;
 use crate::journal::StreamKey;
 use crate::queries::{Order, ThreadDetail, ThreadOutline, TurnDetail, TurnRow};
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::ancestry::Lineage;
+use crate::sqlite::journal::{PageBounds, Walk};
 
 impl QuerySnapshot<'_> {
     pub(super) fn turn_detail(

@@ -1,4 +1,4 @@
-//! The fold of one stream, taken up from its rows and moved on record by record.
+//! The fold of one stream: restored from its rows and advanced record by record.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::runs::RunRecord;
 
-use super::super::ancestry::{holder, is_kept};
-use super::super::error::Fault;
-use super::super::numbers::{int, uint};
-use super::super::runs::{as_stored, begun, decode as decode_run};
 use super::tables::{TURN, WAIT, find_run, find_thread, turns_in, wait};
 use super::tail::Rows;
-use crate::durable::record::Stored;
+use crate::durable::record::{RecordBuffer, Stored};
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnRow, WaitRow};
-use crate::runs::{KeptRun, is_run_stream};
+use crate::runs::{StoredRun, is_run_stream};
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::ancestry::{holder, is_kept};
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::stores::runs::{as_stored, begun, decode as decode_run};
 
 /// A record on its way into the rows.
 pub(super) struct Record<'a> {
     pub(super) stored: Stored<'a>,
     pub(super) position: u64,
     pub(super) stream: u64,
-    /// Whether it is a piece of text that a later record holds whole.
+    /// Whether it is a text chunk; a later record contains the whole text.
     is_chunk: bool,
     at: DateTime<Utc>,
 }
@@ -34,7 +34,7 @@ impl<'a> Record<'a> {
     pub(super) fn of(
         connection: &Connection,
         row: &'a Row<'_>,
-        buffer: &'a mut Vec<u8>,
+        buffer: &'a mut RecordBuffer,
     ) -> Result<Self, Fault> {
         Ok(Self {
             stored: Stored::from_row(connection, row, buffer)?,
@@ -49,10 +49,10 @@ impl<'a> Record<'a> {
 /// The fold of one stream.
 #[derive(Debug)]
 pub(super) enum Folded {
-    /// A session's; nothing is folded before its first record.
+    /// The fold of a session; empty before its first record.
     Thread {
         key: StreamKey,
-        /// Whether it was removed, and is kept for its forks: then it is no thread, and its turns are shown by those.
+        /// Whether it was removed and is retained for its forks. It is then no thread, and its forks show its turns.
         is_kept: bool,
         fold: Option<Box<ThreadFold>>,
         /// The newest record that is in the rows.
@@ -61,21 +61,21 @@ pub(super) enum Folded {
     /// That of a run from outside.
     Run {
         key: StreamKey,
-        run: Option<Box<KeptRun>>,
+        run: Option<Box<StoredRun>>,
     },
-    /// One that was removed, or has a record that cannot be read. Its rows stay as they are; whoever reads it hears why.
+    /// A stream that was removed or has a record that cannot be read. Its rows stay unchanged; reading the stream returns the error.
     Left,
 }
 
 impl Folded {
-    /// Takes a stream up from its rows.
+    /// Restores a stream's fold from its rows.
     pub(super) fn load(connection: &Connection, newer: &Rows, stream: u64) -> Result<Self, Fault> {
         let Some(key) = holder(connection, stream)? else {
             return Ok(Self::Left);
         };
         if is_run_stream(&key) {
             let run = match newer.runs.get(&stream) {
-                Some(run) => Some(KeptRun::clone(run)),
+                Some(run) => Some(StoredRun::clone(run)),
                 None => find_run(connection, stream)?,
             };
             let run = run.map(Box::new);
@@ -125,7 +125,7 @@ impl Folded {
             .collect()
     }
 
-    /// Moves on by one record. One that the rows have already changes nothing.
+    /// Folds one record. A record that the rows already include changes nothing.
     pub(super) fn apply(
         &mut self,
         connection: &Connection,
@@ -151,7 +151,7 @@ impl Folded {
         Ok(())
     }
 
-    /// Puts what was folded where it is seen.
+    /// Publishes the folded rows.
     pub(super) fn show(&mut self, stream: u64, rows: &mut Rows) {
         match self {
             Self::Thread {
@@ -202,11 +202,11 @@ pub(super) fn take_event(
     Ok(())
 }
 
-/// A record of a run that cannot be read takes it out of no list: it was a turn, because the start and the end are read.
+/// An unreadable record of a run does not hide the run: it was a turn, because the start and the end are read.
 fn take_record(
     connection: &Connection,
     key: &StreamKey,
-    run: &mut Option<Box<KeptRun>>,
+    run: &mut Option<Box<StoredRun>>,
     record: &Record<'_>,
 ) -> Result<Result<(), JournalError>, Fault> {
     let said = decode_run(&record.stored, key).map(|(_, said)| said);
@@ -226,7 +226,7 @@ fn take_record(
     Ok(Ok(()))
 }
 
-/// Tells whether a record was taken out by retention.
+/// Returns whether retention removed a record.
 fn is_gap(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
     let mut statement = connection
         .prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2")?;
@@ -259,7 +259,7 @@ fn open_turns(
     Ok(turns)
 }
 
-/// Returns what waits in a stream, in the order in which it began.
+/// Returns the open waits of a stream, in the order in which they began.
 pub(super) fn open_waits(
     connection: &Connection,
     newer: &Rows,
@@ -279,12 +279,12 @@ pub(super) fn open_waits(
     Ok(waits)
 }
 
-/// Finds the row of a run by its id, as it is now.
+/// Finds the current row of a run by its ID.
 pub(super) fn run_now(
     connection: &Connection,
     newer: &Rows,
     key: &StreamKey,
-) -> Result<Option<KeptRun>, Fault> {
+) -> Result<Option<StoredRun>, Fault> {
     let stream: Option<u64> = connection
         .prepare_cached("SELECT id FROM streams WHERE key = ?1")?
         .query_row([key.as_str()], |row| uint(row, 0))
@@ -293,7 +293,7 @@ pub(super) fn run_now(
         return Ok(None);
     };
     match newer.runs.get(&stream) {
-        Some(run) => Ok(Some(KeptRun::clone(run))),
+        Some(run) => Ok(Some(StoredRun::clone(run))),
         None => find_run(connection, stream),
     }
 }

@@ -1,9 +1,8 @@
 //! The read model in a database: rows that follow the log.
 //!
-//! Nothing of it happens in an append. The [tail](tail) folds what is newer than the tables, for whoever asks, and a
-//! [thread](follow) writes what it has folded, many rows in one commit. `state.folded` is the position up to which the tables
-//! are exact; after a crash, and in a process that only reads, the tail begins there. So an answer is always exact, and what is
-//! lost of the rows is made again.
+//! An append does no work for it. A query folds the records that are newer than the tables into the [tail](tail), and a [thread](follow) writes the
+//! folded rows, many in one commit. `state.folded` is the position up to which the tables are exact. After a crash, and in a process that only reads,
+//! the tail begins there. So an answer is always exact, and lost rows are rebuilt.
 
 mod check;
 mod counts;
@@ -32,11 +31,11 @@ use async_trait::async_trait;
 use rusqlite::Transaction;
 use windlass_core::typed_id::{ExecId, TurnId};
 
-use super::ancestry::Lineage;
 use super::error::Fault;
 use super::inner::Inner;
-use super::inspect::read_identity;
+use super::journal::ancestry::Lineage;
 use super::journal::find;
+use super::open::inspect::read_identity;
 use crate::cursor::{Cursors, Key, List};
 use crate::durable::chain::Chain;
 use crate::journal::StreamKey;
@@ -60,7 +59,7 @@ pub struct SqliteQueries {
     pub(super) inner: Arc<Inner>,
 }
 
-/// One look at the database: what the tables have, and the rows that are newer.
+/// A snapshot of the database: the tables, and the rows that are newer.
 pub(super) struct QuerySnapshot<'a> {
     connection: Transaction<'a>,
     newer: Arc<Rows>,
@@ -105,7 +104,7 @@ impl QuerySnapshot<'_> {
         Ok(Some(self.cursors.read(list, upto, cursor)?))
     }
 
-    /// Finds a stream that is there, with what it shares.
+    /// Finds an existing stream, with its shared parts.
     fn lineage(&self, key: &StreamKey) -> Result<Option<Lineage>, Fault> {
         let found = find(&self.connection, key)?;
         let lineage = found.map(|found| Lineage::of(&self.connection, key, found.stream));

@@ -1,15 +1,14 @@
-//! Streams with a turn that has not ended, or an input that waits: for whoever takes them up at a start.
+//! Streams with an open turn or a waiting input, for the resume at startup.
 //!
-//! Whether a turn is open follows from a stream's newest record. The table is brought up to date when rows are written, for the
-//! streams that have newer records; so what is open is in the table or has a record behind that position. To find it costs as
-//! much as that is, however many streams there are.
+//! The newest record of a stream shows whether a turn is open. The table is updated when rows are written, for the streams that have newer records.
+//! So every open stream is in the table or has a record after that position, and the cost does not depend on the number of streams.
 
 use rusqlite::Connection;
 
-use super::super::error::Fault;
-use super::super::numbers::int;
-use super::super::spans::newest_position;
 use crate::journal::StreamKey;
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::spans::newest_position;
+use crate::sqlite::numbers::int;
 
 /// Notes whether a turn of a stream is open.
 pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), Fault> {
@@ -28,7 +27,7 @@ pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Makes the table anew.
+/// Rebuilds the table.
 pub(super) fn fill(connection: &Connection) -> Result<(), Fault> {
     connection.execute_batch(concat!(
         "DELETE FROM open_streams; INSERT INTO open_streams SELECT streams.id FROM streams \
@@ -47,7 +46,7 @@ pub(super) const OPEN: &str = concat!(
     " WHERE newest.open_from > 0 AND streams.key > ?1 ORDER BY streams.key LIMIT ?2"
 );
 
-/// Lists them by name, behind one.
+/// Lists the streams by name, after a given one.
 pub(in super::super) fn open_streams(
     reader: &Connection,
     after: &str,

@@ -1,13 +1,13 @@
-//! Looking at the plans of all questions: each is an index look-up, however many threads there are.
+//! Tests of the query plans: each query is an index look-up, regardless of the number of threads.
 
 use rusqlite::Connection;
 
-use super::super::schema::STEPS;
 use super::tables::{THREAD, THREADS, TURN};
-use super::{counts, open, runs, threads, turns, usage, waits};
 use crate::queries::{Include, Order, ThreadQuery, ThreadState, UsageBy};
 use crate::runs::RunKind;
-use crate::sqlite::records::{ALL_CHILDREN, CHILDREN};
+use crate::sqlite::open::schema::STEPS;
+use crate::sqlite::queries::{counts, open, runs, threads, turns, usage, waits};
+use crate::sqlite::stores::records::{ALL_CHILDREN, CHILDREN};
 
 fn plan(connection: &Connection, query: &str) -> Vec<String> {
     let query = format!("EXPLAIN QUERY PLAN {query}");
@@ -97,7 +97,7 @@ fn what_counts_or_sums_reads_no_more_than_its_index() {
             "{query}: {plan:#?}"
         );
     }
-    // As far as its limit says, past no session without a parent, and nothing is sorted.
+    // Reads only as many rows as its limit, skips sessions without a parent, and sorts nothing.
     let children = plan(&connection, ALL_CHILDREN);
     let goes_by = |line: &String| line.contains("sessions_with_parent");
     assert!(

@@ -1,25 +1,27 @@
-//! Making the rows anew, stream by stream. Rows of turns whose records are no longer kept stay.
+//! Rebuilds the rows stream by stream. Rows of turns whose records were pruned stay.
 
 use rusqlite::Connection;
 
-use super::super::SqliteStore;
-use super::super::ancestry::{is_kept, kept};
-use super::super::error::{Fault, SqliteError};
-use super::super::findings::Finding;
-use super::super::journal::{StreamInfo, find, names};
-use super::super::numbers::int;
-use super::super::orphans::remove_orphans;
-use super::super::spans::IN_ORDER;
-use super::super::{runs, spans};
 use super::load::{Record, take_event};
 use super::open;
 use super::remove::ForgottenTurns;
 use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_in};
 use super::tail::{RECORDS, Rows};
+use crate::durable::record::RecordBuffer;
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::ThreadRow;
 use crate::queries::fold::ThreadFold;
 use crate::runs::is_run_stream;
+use crate::sqlite::SqliteStore;
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::ancestry::{is_kept, kept};
+use crate::sqlite::journal::spans;
+use crate::sqlite::journal::spans::IN_ORDER;
+use crate::sqlite::journal::{StreamInfo, find, names};
+use crate::sqlite::numbers::int;
+use crate::sqlite::stores::runs;
+use crate::sqlite::verify::orphans::remove_orphans;
+use crate::sqlite::verify::verify_report::Finding;
 
 /// How far a rebuild is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub struct RebuildProgress {
     pub total: u64,
 }
 
-/// What a rebuild did.
+/// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RebuildReport {
     /// How many streams were done.
@@ -42,9 +44,9 @@ pub struct RebuildReport {
 }
 
 impl SqliteStore {
-    /// Makes the spans of all records anew, and what is listed of all streams from their records; `progress` hears of each.
+    /// Rebuilds the spans of all records, and the rows of all streams from their records; calls `progress` for each stream.
     ///
-    /// Each stream is one commit, and others wait for it. Rows whose records are no longer kept stay.
+    /// Each stream is one commit, during which other writers wait. Rows whose records were pruned stay.
     pub async fn rebuild(
         &self,
         mut progress: impl FnMut(RebuildProgress) + Send,
@@ -86,7 +88,7 @@ impl SqliteStore {
         Ok(report)
     }
 
-    /// Makes what is listed of one stream anew.
+    /// Rebuilds the rows of one stream.
     pub async fn rebuild_stream(&self, stream: &StreamKey) -> Result<RebuildReport, SqliteError> {
         let key = stream.clone();
         let found = self.inner.readers.read(move |reader| find(reader, &key));
@@ -136,7 +138,7 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
         remove(connection, number, &["runs"])?;
         return run.map_or(Ok(()), |run| put_run(connection, &run));
     }
-    // One that cannot be read says nothing of what is gone.
+    // An unreadable row has no data about pruned records.
     let before = find_thread(connection, number).ok().flatten();
     let fold = base(connection, (number, key), before.as_ref())?;
     let gone = ForgottenTurns::of(connection, number).unwrap_or_default();
@@ -178,7 +180,7 @@ fn fold_all(
     ))?;
     let mut records = statement.query([int(stream.stream)])?;
     let (mut fold, mut rows) = (fold.map(Box::new), Rows::default());
-    let mut buffer = Vec::new();
+    let mut buffer = RecordBuffer::default();
     while let Some(row) = records.next()? {
         let record = Record::of(connection, row, &mut buffer)?;
         take_event(&stream.key, &mut fold, &record, &mut rows)?;
@@ -201,8 +203,8 @@ fn remove(connection: &Connection, stream: u64, tables: &[&str]) -> Result<(), F
     Ok(())
 }
 
-/// Returns where the fold of a stream begins whose oldest turns are gone: with what the rows say that outlived them. `None` where
-/// nothing is gone.
+/// Returns the start of the fold of a stream whose oldest turns were pruned, with the values of the rows that outlived them. `None` if nothing was
+/// pruned.
 pub(super) fn base(
     connection: &Connection,
     (stream, key): (u64, &StreamKey),

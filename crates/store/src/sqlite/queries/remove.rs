@@ -1,4 +1,4 @@
-//! Rows that go with their streams, and rows whose records go before them.
+//! Removal of rows with their streams, and of rows whose records were pruned earlier.
 
 use std::ops::RangeInclusive;
 
@@ -6,15 +6,15 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use windlass_core::events::TokenUsage;
 
-use super::super::ancestry::shared_upto;
-use super::super::error::{Fault, SqliteError};
-use super::super::journal::named;
-use super::super::numbers::int;
 use super::retained::retain_turn;
 use super::tables::{TURN, turns_in};
 use crate::queries::TurnRow;
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::ancestry::shared_upto;
+use crate::sqlite::journal::named;
+use crate::sqlite::numbers::int;
 
-/// Takes a stream out of all lists. Rows of its turns stay where they are until they are [trimmed](trim).
+/// Removes a stream from all lists. Rows of its turns stay until they are [trimmed](trim).
 pub(in super::super) fn hide(connection: &Connection, stream: u64) -> Result<(), Fault> {
     for table in ["threads", "thread_records", "waits", "runs", "open_streams"] {
         connection
@@ -24,7 +24,7 @@ pub(in super::super) fn hide(connection: &Connection, stream: u64) -> Result<(),
     Ok(())
 }
 
-/// Removes rows of turns that begin behind a record, at most so many; returns how many.
+/// Removes rows of turns that begin after a record, up to a limit; returns how many.
 pub(in super::super) fn trim(
     connection: &Connection,
     (stream, after): (u64, u64),
@@ -39,8 +39,8 @@ pub(in super::super) fn trim(
     Ok(removed as u64)
 }
 
-/// Forgets rows of turns whose records are no longer kept, the oldest first and at most so many; returns how many. What they counted
-/// stays beside the row of the thread. Those that forks show stay.
+/// Deletes rows of turns whose records were pruned, the oldest first and up to a limit; returns how many. Their usage is added to the row of the
+/// thread. Rows that forks show stay.
 pub(in super::super) fn forget(
     connection: &Connection,
     stream: u64,
@@ -74,7 +74,7 @@ pub(in super::super) fn forget(
     Ok(turns.len() as u64)
 }
 
-/// How much turns counted whose rows were forgotten.
+/// Totals of turns whose rows were removed.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct ForgottenTurns {
     pub(super) turns: u64,
@@ -83,7 +83,7 @@ pub(super) struct ForgottenTurns {
 }
 
 impl ForgottenTurns {
-    /// Reads what was noted of a thread.
+    /// Reads the totals of a thread.
     pub(super) fn of(connection: &Connection, stream: u64) -> Result<Self, Fault> {
         let mut statement =
             connection.prepare_cached("SELECT gone FROM threads WHERE stream = ?1")?;
@@ -116,7 +116,7 @@ impl ForgottenTurns {
     }
 }
 
-/// Notes that the records of turns are no longer kept: their rows stay, and are no runs any more.
+/// Marks turns as pruned: their rows stay, but they are no longer listed as runs.
 pub(in super::super) fn mark_pruned(
     connection: &Connection,
     stream: u64,

@@ -1,20 +1,21 @@
-//! The usage of turns whose rows go: it outlives them, added up by thread, day, model and provider.
+//! The usage of turns whose rows are removed, by thread, day, model and provider.
 //!
-//! It is added in the transaction that takes the rows out of the answers, so each turn counts in one of the two and never in both. The
-//! read model cannot rebuild it, because its records are gone.
+//! It is added in the transaction that removes the rows, so each turn counts exactly once. The read model cannot rebuild it, because the records are
+//! gone.
 
 use rusqlite::Connection;
 
-use super::super::error::Fault;
-use super::super::numbers::int;
-use super::super::spans::{IN_ORDER, from};
 use super::load::{Folded, Record};
 use super::tables::is_damaged;
 use super::tail::{RECORDS, Rows};
 use super::usage::day_of_end;
+use crate::durable::record::RecordBuffer;
 use crate::journal::StreamKey;
 use crate::queries::TurnRow;
 use crate::queries::usage::TurnUsage;
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::spans::{IN_ORDER, from};
+use crate::sqlite::numbers::int;
 
 const COLUMNS: &str = "thread, day, model, provider, ended_at, turns, input_tokens, output_tokens, cache_read_tokens, \
      cache_creation_tokens, reasoning_tokens, cost, priced";
@@ -45,7 +46,7 @@ pub(in super::super) fn retain_stream(
     newer.iter().try_for_each(|usage| add(connection, usage))
 }
 
-/// Retains the usage of one turn whose row is about to go.
+/// Retains the usage of one turn whose row is about to be removed.
 pub(super) fn retain_turn(connection: &Connection, turn: &TurnRow) -> Result<(), Fault> {
     match TurnUsage::of(turn) {
         Some(usage) => add(connection, &usage),
@@ -53,7 +54,7 @@ pub(super) fn retain_turn(connection: &Connection, turn: &TurnRow) -> Result<(),
     }
 }
 
-/// Forgets what is retained of a thread that comes back with its records.
+/// Deletes the retained usage of a thread that is imported again with its records.
 pub(in super::super) fn restore(connection: &Connection, key: &StreamKey) -> Result<(), Fault> {
     connection
         .prepare_cached("DELETE FROM retained_usage WHERE thread = ?1")?
@@ -61,7 +62,7 @@ pub(in super::super) fn restore(connection: &Connection, key: &StreamKey) -> Res
     Ok(())
 }
 
-/// Folds what was appended to a stream since its rows were written.
+/// Folds the records of a stream that are newer than its rows.
 fn newer_usage(connection: &Connection, stream: u64) -> Result<Vec<TurnUsage>, Fault> {
     let mut folded = match Folded::load(connection, &Rows::default(), stream) {
         // A damaged stream can be removed too.
@@ -74,7 +75,7 @@ fn newer_usage(connection: &Connection, stream: u64) -> Result<Vec<TurnUsage>, F
         from!("?2 + 1")
     ))?;
     let mut records = statement.query([stream, folded.seq()].map(int))?;
-    let mut buffer = Vec::new();
+    let mut buffer = RecordBuffer::default();
     while let Some(row) = records.next()? {
         let record = Record::of(connection, row, &mut buffer)?;
         folded.apply(connection, &record, &mut rows)?;

@@ -1,5 +1,5 @@
-//! The thread that writes rows: a short while after appends, many at a time, in a commit of its own. Where that fails nobody
-//! else is disturbed: the rows stay in memory, and it tries again.
+//! The thread that writes rows: a short while after appends, many at a time, in a commit of its own. A failure disturbs no append: the rows stay in
+//! memory, and the thread retries.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,25 +8,25 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::super::connect::Location;
-use super::super::error::{Fault, SqliteError};
-use super::super::numbers::uint;
-use super::super::writer::{WeakWriter, Writer};
 use super::tail::{FoldExtent, NewerRows, STEP_RECORDS, folded};
 use super::write::{write, write_part};
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::numbers::uint;
+use crate::sqlite::open::connect::Location;
+use crate::sqlite::write::writer::{WeakWriter, Writer};
 
 /// How many rows one commit writes.
 const COMMIT_ROWS: usize = 4096;
-/// How long rows wait for others.
+/// The delay before rows are written, so that more can join them.
 const DELAY: Duration = Duration::from_millis(250);
 /// How long it waits after a failure.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What the thread waits for.
+/// The state that the thread waits on.
 #[derive(Debug, Default)]
 pub(crate) struct RowWriter {
     pending: Mutex<Pending>,
-    bell: Condvar,
+    wake: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -53,7 +53,7 @@ impl RowWriter {
         pending.records += records;
         if pending.is_idle || pending.records >= STEP_RECORDS {
             pending.is_idle = false;
-            self.bell.notify_one();
+            self.wake.notify_one();
         }
     }
 
@@ -61,7 +61,7 @@ impl RowWriter {
     fn wait(&self) -> bool {
         let mut pending = self.pending();
         pending.is_idle = pending.records == 0;
-        let waited = self.bell.wait_while(pending, |pending| {
+        let waited = self.wake.wait_while(pending, |pending| {
             pending.records == 0 && !pending.is_closing
         });
         pending = waited.unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ impl RowWriter {
     fn pause(&self, time: Duration, goes_on: impl Fn(&Pending) -> bool) -> bool {
         let is_waiting = |pending: &mut Pending| !pending.is_closing && goes_on(pending);
         let waited = self
-            .bell
+            .wake
             .wait_timeout_while(self.pending(), time, is_waiting);
         let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
         pending.records = 0;
@@ -122,10 +122,10 @@ impl RowWriter {
         }
     }
 
-    /// Ends the thread. What it has not written is left to whoever closes the store.
+    /// Ends the thread. Closing the store writes the remaining rows.
     pub(crate) fn end(&self) {
         self.pending().is_closing = true;
-        self.bell.notify_all();
+        self.wake.notify_all();
         let thread = (self.thread.lock().unwrap_or_else(PoisonError::into_inner)).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -144,7 +144,7 @@ fn catch_up(
         None => location.connect_to_read()?,
     };
     loop {
-        // It is gone when the store closes, and then others write the rest.
+        // The writer is gone when the store closes; closing writes the rest.
         let Some(writer) = writer.upgrade() else {
             return Ok(());
         };
@@ -156,8 +156,8 @@ fn catch_up(
     Ok(())
 }
 
-/// Folds and writes some of what is newer than the tables; tells whether some of what was there is left. What comes meanwhile is
-/// no reason to go on: each commit would then bring another one.
+/// Folds and writes some of the records that are newer than the tables. Returns whether some of those present at the start remain. Later records are
+/// ignored, because each commit would otherwise cause another one.
 pub(in super::super) fn step(
     reader: &Connection,
     tail: &NewerRows,
@@ -170,7 +170,7 @@ pub(in super::super) fn step(
     if is_done {
         return Ok(is_more);
     }
-    // A reader may have folded much more than a step. Nobody waits for all of it: rows that are written again are the same.
+    // A reader may have folded much more than a step, so the rows are written in parts. Writing a row twice is idempotent.
     let mut newer = Arc::clone(&rows);
     while newer.count() > COMMIT_ROWS {
         let (part, rest) = newer.split(COMMIT_ROWS);
@@ -189,7 +189,7 @@ fn newest(connection: &Connection) -> Result<u64, Fault> {
     Ok(statement.query_row([], |row| uint(row, 0))?)
 }
 
-/// The same in a transaction that writes: returns what must be [let go of](NewerRows::written) once it is durable.
+/// Like `step`, in a transaction that writes. Returns the rows to pass to [`NewerRows::written`] once it is durable.
 pub(in super::super) fn step_in(
     connection: &Connection,
     tail: &NewerRows,

@@ -3,16 +3,16 @@
 use rusqlite::Connection;
 use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
 
-use super::super::error::Fault;
-use super::super::runs::as_stored;
 use super::tables::find_run;
 use super::tail::folded;
-use crate::runs::KeptRun;
+use crate::runs::StoredRun;
+use crate::sqlite::error::Fault;
+use crate::sqlite::stores::runs::as_stored;
 
 /// A comparison of one run, record by record.
 #[derive(Debug)]
 pub(in super::super) struct RunCheck {
-    /// Behind this position the row may be missing, or older than its run.
+    /// After this position the row may be missing or outdated.
     folded: u64,
     row: RowState,
     summary: Option<RunSummary>,
@@ -28,7 +28,7 @@ enum RowState {
     /// `is_right`: it equals the run as of that position or of a later record. Rows are written in several commits, and
     /// the position after the last of them, so a row can be newer than the position and older than its run.
     Found {
-        row: KeptRun,
+        row: StoredRun,
         is_right: bool,
     },
     Unreadable,
@@ -57,7 +57,7 @@ impl RunCheck {
         })
     }
 
-    /// Takes the next record. A run begins once, ends once, and its turns are numbered from 0.
+    /// Checks the next record. A run begins once, ends once, and its turns are numbered from 0.
     pub(in super::super) fn step(&mut self, record: &RunRecord, (seq, position): (u64, u64)) {
         let wrong = match (&self.summary, record) {
             (None, RunRecord::Started(_)) => None,
@@ -93,7 +93,7 @@ impl RunCheck {
         }
     }
 
-    /// Returns what is wrong.
+    /// Returns the differences.
     pub(in super::super) fn end(mut self) -> Vec<String> {
         let what = match &self.row {
             RowState::Missing { is_needed: true } => Some("the row of the run is missing"),

@@ -4,19 +4,19 @@ use rusqlite::ToSql;
 use windlass_core::runs::{OWN_AGENT, RunStatus, turn_of_run};
 use windlass_core::typed_id::TurnId;
 
-use super::super::error::Fault;
-use super::super::numbers::{int, uint};
 use super::load::run_now;
 use super::tables::{RUN, TURN, code, run, turn};
-use super::{QuerySnapshot, SqliteQueries};
 use crate::journal::StreamKey;
 use crate::queries::{QueryError, RunRow, TurnRow};
-use crate::runs::{KeptRun, RunFilter, RunKind, newest_of, run_stream};
+use crate::runs::{RunFilter, RunKind, StoredRun, newest_of, run_stream};
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::queries::{QuerySnapshot, SqliteQueries};
 
 /// The name of a turn's stream follows the columns that are read of it.
 const TURNS: &str = "CROSS JOIN streams ON streams.id = turns.stream";
 
-/// A part of a page: the newest rows of a status behind a place. `?1` is the place, `?2` how many, `?3` the status, `?4` the agent.
+/// A part of a page: the newest rows of a status after a position. `?1` is the position, `?2` the limit, `?3` the status, `?4` the agent.
 pub(super) fn page(kind: RunKind, by_agent: bool) -> String {
     let (index, condition) = match by_agent {
         true => ("by_agent", "agent = ?4 AND status = ?3"),
@@ -103,7 +103,7 @@ impl QuerySnapshot<'_> {
         })
     }
 
-    /// Goes through the newest rows of each status that is wanted.
+    /// Visits the newest rows of each requested status.
     fn pages(
         &self,
         (kind, filter, agent): (RunKind, &RunFilter, Option<&str>),
@@ -126,8 +126,8 @@ impl QuerySnapshot<'_> {
         Ok(())
     }
 
-    /// Who may write to a run is no matter of its records, so it may have changed since.
-    fn with_right(&self, kept: &KeptRun) -> Result<KeptRun, Fault> {
+    /// The right to write to a run is not in its records, so it may have changed since.
+    fn with_right(&self, kept: &StoredRun) -> Result<StoredRun, Fault> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT epoch, client FROM streams WHERE id = ?1")?;
@@ -135,7 +135,7 @@ impl QuerySnapshot<'_> {
             Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?))
         });
         let (epoch, client) = right?;
-        Ok(KeptRun {
+        Ok(StoredRun {
             epoch,
             client: client.unwrap_or_default(),
             ..kept.clone()

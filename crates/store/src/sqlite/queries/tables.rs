@@ -11,13 +11,13 @@ use windlass_core::runs::{OutcomeStatus, RunStatus, RunSummary};
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{ExecId, TurnId};
 
-use super::super::error::{Fault, SqliteError};
-use super::super::numbers::{int, uint};
-use super::super::times::time;
 use crate::journal::StreamKey;
 use crate::queries::usage::TurnUsage;
 use crate::queries::{RecordedThread, ThreadRow, ThreadState, TurnRow, UsageSum, WaitRow};
-use crate::runs::{KeptRun, PREFIX};
+use crate::runs::{PREFIX, StoredRun};
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::times::time;
 
 const STATES: [ThreadState; 3] = [
     ThreadState::Idle,
@@ -30,7 +30,7 @@ const WAITS: [WaitKind; 3] = [
     WaitKind::ExternalTool,
 ];
 
-/// Of which kind a thread is: those that are listed together lie together.
+/// The kind of a thread; threads that are listed together have the same kind.
 pub(super) const CURRENT: i64 = 0;
 pub(super) const ARCHIVED: i64 = 1;
 pub(super) const UNRECORDED: i64 = 2;
@@ -96,7 +96,7 @@ fn parse_or_none<T: DeserializeOwned>(
     }
 }
 
-/// Tells whether a row cannot be read, which keeps nobody from others.
+/// Returns whether the fault is a row that cannot be read. Such a row is skipped.
 pub(super) fn is_damaged(fault: &Fault) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
     match fault {
@@ -185,7 +185,7 @@ pub(super) fn put_thread(
             usage,
             origin,
         ])?;
-    // It can be large and seldom changes, so it lies apart.
+    // The record can be large and rarely changes, so it is in a separate table.
     if let Some(record) = &thread.record {
         connection
             .prepare_cached(
@@ -201,7 +201,7 @@ pub(super) fn put_thread(
 pub(super) const TURN: &str = "turns.stream, place, turn, first, last, turns.seq, turns.agent, intent, turns.status, outcome, \
      steps, view, pruned";
 
-/// Reads the row of a turn; it says nothing of its waits, and its stream is named by whoever shows it.
+/// Reads the row of a turn without its waits; the caller passes the key of its stream.
 pub(super) fn turn(row: &Row<'_>, stream: &StreamKey) -> Result<TurnRow, Fault> {
     let id = TurnId::from_uuid(Uuid::from_bytes(row.get(2)?));
     let view: TurnView = parse(&format!("the row of turn {id}"), row, 11)?;
@@ -305,17 +305,17 @@ pub(super) fn put_wait(connection: &Connection, stream: u64, wait: &WaitRow) -> 
     Ok(())
 }
 
-/// The columns that [`run`] reads, and where they come from. Who may write to a run stands beside its stream.
+/// The columns that [`run`] reads, and their tables. The table of streams has the epoch of a run.
 pub(super) const RUN: &str = "runs.position, streams.key, agent, intent, status, outcome, started_at, ended_at, turns, \
      client, streams.epoch, streams.id FROM runs CROSS JOIN streams ON streams.id = runs.stream";
 
-pub(super) fn run(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
+pub(super) fn run(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
     let key: String = row.get(1)?;
     let ended_at = match row.get::<_, Option<i64>>(7)? {
         Some(_) => Some(time(row, 7)?),
         None => None,
     };
-    Ok(KeptRun {
+    Ok(StoredRun {
         position: uint(row, 0)?,
         summary: RunSummary {
             run_id: key.strip_prefix(PREFIX).unwrap_or(&key).to_owned(),
@@ -336,13 +336,13 @@ pub(super) fn run(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
 }
 
 /// Finds the row of a run.
-pub(super) fn find_run(connection: &Connection, stream: u64) -> Result<Option<KeptRun>, Fault> {
+pub(super) fn find_run(connection: &Connection, stream: u64) -> Result<Option<StoredRun>, Fault> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {RUN} WHERE runs.stream = ?1"))?;
     Ok(statement.query_row([int(stream)], run).optional()?)
 }
 
-pub(super) fn put_run(connection: &Connection, kept: &KeptRun) -> Result<(), Fault> {
+pub(super) fn put_run(connection: &Connection, kept: &StoredRun) -> Result<(), Fault> {
     let summary = &kept.summary;
     connection
         .prepare_cached(
@@ -365,7 +365,7 @@ pub(super) fn put_run(connection: &Connection, kept: &KeptRun) -> Result<(), Fau
     Ok(())
 }
 
-/// Reads the rows of turns that a statement finds.
+/// Reads the rows of turns from a statement.
 pub(super) fn turns_in(
     statement: &mut Statement<'_>,
     parameters: impl rusqlite::Params,

@@ -1,8 +1,7 @@
-//! What is newer than the tables: folded from the records behind the position up to which they are exact.
+//! The rows that are newer than the tables, folded from the records after the position up to which the tables are exact.
 //!
-//! There is one tail for an open store. Whoever asks moves it on first, so that it reaches to the newest record that he sees, and
-//! then lays its rows over those of the tables. Folds of streams that were used lately stay; any of them can go, because it
-//! goes on from the rows.
+//! An open store has one tail. A reader first advances it to the newest record in the reader's transaction, and then overlays its rows on those of
+//! the tables. Recently used folds are cached. Any of them can be evicted, because folding continues from the rows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,15 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, Transaction};
 use windlass_core::typed_id::ExecId;
 
-use super::super::error::{Fault, SqliteError};
-use super::super::numbers::{int, uint};
-use super::super::spans::{IN_ORDER, from};
 use super::load::{Folded, Record};
 use super::tables::is_damaged;
 use crate::RecentlyUsed;
 use crate::cursor::Cursors;
+use crate::durable::record::RecordBuffer;
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
-use crate::runs::KeptRun;
+use crate::runs::StoredRun;
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::spans::{IN_ORDER, from};
+use crate::sqlite::numbers::{int, uint};
 
 /// How many folds stay.
 const MAX_FOLDS: usize = 1024;
@@ -32,15 +32,15 @@ pub(super) const STEP_RECORDS: u64 = 2048;
 /// Rows that are newer than the tables.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Rows {
-    /// By stream.
+    /// By ID of the stream.
     pub(super) threads: HashMap<u64, Arc<ThreadRow>>,
-    /// By place, with their streams.
+    /// By position, with the IDs of their streams.
     pub(super) turns: BTreeMap<u64, (u64, Arc<TurnRow>)>,
     /// By stream and call.
     pub(super) waits: BTreeMap<(u64, ExecId), WaitRow>,
-    /// By stream.
-    pub(super) runs: HashMap<u64, Arc<KeptRun>>,
-    /// All streams that have a newer record, in whatever state they are, with where the newest lies.
+    /// By ID of the stream.
+    pub(super) runs: HashMap<u64, Arc<StoredRun>>,
+    /// All streams with a newer record, in any state, and the position of the newest one.
     pub(super) touched: HashMap<u64, u64>,
 }
 
@@ -49,7 +49,7 @@ impl Rows {
         self.threads.len() + self.turns.len() + self.waits.len() + self.runs.len()
     }
 
-    /// Parts some rows from the rest, which also knows the streams.
+    /// Splits off some rows; the rest retains the list of streams.
     pub(super) fn split(&self, count: usize) -> (Self, Self) {
         let (mut part, mut rest, mut left) = (Self::default(), Self::default(), count);
         for (stream, row) in &self.threads {
@@ -73,7 +73,7 @@ impl Rows {
     }
 }
 
-/// Returns the part while there is room in it.
+/// Returns the part while it has capacity, then the rest.
 fn side<'a>(room: &mut usize, part: &'a mut Rows, rest: &'a mut Rows) -> &'a mut Rows {
     match room.checked_sub(1) {
         Some(less) => {
@@ -84,7 +84,7 @@ fn side<'a>(room: &mut usize, part: &'a mut Rows, rest: &'a mut Rows) -> &'a mut
     }
 }
 
-/// What is newer than the tables.
+/// The rows that are newer than the tables.
 #[derive(Debug)]
 pub(crate) struct NewerRows {
     state: Mutex<State>,
@@ -93,7 +93,7 @@ pub(crate) struct NewerRows {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The rows are those of records behind this position: where the tables are exact up to less, some are missing.
+    /// The rows are those of records after this position. If the tables are exact only up to an earlier one, some are missing.
     base: u64,
     /// The newest record that was folded.
     upto: u64,
@@ -101,12 +101,12 @@ struct State {
     folds: RecentlyUsed<u64, Folded>,
 }
 
-/// Up to where a step goes.
+/// The extent of a fold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FoldExtent {
     /// To the newest record.
     Newest,
-    /// Not far, so that memory has room for it.
+    /// A limited number of bytes, to bound memory.
     Step,
 }
 
@@ -118,7 +118,7 @@ impl NewerRows {
         }
     }
 
-    /// A panic leaves a fold behind that may be half-way, so then all of them are made again.
+    /// A panic may leave a fold incomplete, so all of them are rebuilt.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = PoisonError::into_inner(poisoned);
@@ -129,20 +129,20 @@ impl NewerRows {
         })
     }
 
-    /// Begins to read, with the tail moved on to what is seen. Returns the newest record that is seen too.
+    /// Begins a read transaction and advances the tail to its state. Also returns the newest visible record.
     pub(super) fn look<'a>(
         &self,
         reader: &'a Connection,
         reach: FoldExtent,
     ) -> Result<(Transaction<'a>, Arc<Rows>, u64), Fault> {
-        // First the lock, then the look: so it sees all that the tail has folded, and all rows that it let go of.
+        // Lock first, then begin the transaction: it then sees all records that the tail has folded and all rows that it has dropped.
         let mut state = self.lock();
         let transaction = reader.unchecked_transaction()?;
         let (rows, upto) = state.move_on(&transaction, reach)?;
         Ok((transaction, rows, upto))
     }
 
-    /// The same for the one who writes, in a transaction in which nothing else is written: it may still be taken back.
+    /// Like `look`, in the writer's transaction, which writes nothing else and may still be rolled back.
     pub(super) fn look_in(
         &self,
         transaction: &Connection,
@@ -151,7 +151,7 @@ impl NewerRows {
         self.lock().move_on(transaction, reach)
     }
 
-    /// Lets go of rows that have been written, up to a position.
+    /// Drops rows that have been written, up to a position.
     pub(in super::super) fn written(&self, rows: &Rows, upto: u64) {
         let mut state = self.lock();
         state.base = state.base.max(upto);
@@ -172,7 +172,7 @@ impl NewerRows {
         newer.touched.retain(|_, position| *position > upto);
     }
 
-    /// Makes the rows of a stream anew from those of the tables and what came after them.
+    /// Rebuilds the rows of a stream from those of the tables and the later records.
     pub(super) fn reload(&self, reader: &Connection, stream: u64) -> Result<(), Fault> {
         let mut state = self.lock();
         // It sees all that the tail has folded: that was durable before.
@@ -197,7 +197,7 @@ pub(in super::super) fn folded(connection: &Connection) -> Result<u64, Fault> {
     Ok(statement.query_row([], |row| uint(row, 0))?)
 }
 
-/// Reads the records that [`Record::of`] takes; the condition and the order follow.
+/// Selects the columns that [`Record::of`] reads; the condition and the order follow.
 pub(super) const RECORDS: &str = "seq, version, form, chain, body, position, stream, chunk, at";
 
 impl State {
@@ -215,8 +215,7 @@ impl State {
         reach: FoldExtent,
     ) -> Result<(Arc<Rows>, u64), Fault> {
         let folded = folded(transaction)?;
-        // Another process has written rows: all that were folded here, which retention may have changed since, or so many that they
-        // need not stay.
+        // Another process has written rows: either all that were folded here, which its retention may have changed since, or enough to drop these.
         let is_much = self.rows.count() > MAX_ROWS;
         if folded < self.base || (folded > self.base && (folded >= self.upto || is_much)) {
             self.begin_at(folded);
@@ -225,7 +224,7 @@ impl State {
         Ok((Arc::clone(&self.rows), self.upto))
     }
 
-    /// Folds what is newer.
+    /// Folds newer records.
     fn advance(&mut self, connection: &Connection, reach: FoldExtent) -> Result<(), Fault> {
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {RECORDS} FROM records WHERE position > ?1 ORDER BY position LIMIT ?2"
@@ -249,7 +248,7 @@ impl State {
         self.fold_whole(connection, records, FoldExtent::Newest)
     }
 
-    /// Folds records. What was folded half-way when something failed is made again from the tables.
+    /// Folds records. After a failure, an incomplete fold is rebuilt from the tables.
     fn fold_whole(
         &mut self,
         connection: &Connection,
@@ -269,8 +268,8 @@ impl State {
         mut records: rusqlite::Rows<'_>,
         reach: FoldExtent,
     ) -> Result<(), Fault> {
-        let (mut buffer, mut bytes) = (Vec::new(), 0);
-        // What is appended together lies together, so the stream is mostly the same as that of the record before.
+        let (mut buffer, mut bytes) = (RecordBuffer::default(), 0);
+        // Records that are appended together are adjacent, so the stream is mostly that of the preceding record.
         let mut current = None;
         while let Some(row) = records.next()? {
             let record = Record::of(connection, row, &mut buffer)?;

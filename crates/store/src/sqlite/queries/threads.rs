@@ -4,9 +4,6 @@ use std::cmp::Reverse;
 
 use rusqlite::ToSql;
 
-use super::super::error::{Fault, SqliteError};
-use super::super::journal::find;
-use super::super::numbers::{int, uint};
 use super::QuerySnapshot;
 use super::tables::{
     ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, is_damaged, thread,
@@ -14,15 +11,18 @@ use super::tables::{
 use crate::cursor::{Key, List};
 use crate::journal::StreamKey;
 use crate::queries::{Include, Listed, ThreadQuery, ThreadRow, ThreadState};
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::find;
+use crate::sqlite::numbers::{int, uint};
 
-/// Before which the whole list lies.
+/// A key before the whole list.
 const START: Key = (i64::MAX, i64::MAX as u64);
 
 fn key(stream: u64, thread: &ThreadRow) -> Key {
     (thread.updated_at.timestamp_micros(), stream)
 }
 
-/// Which rows lie together that a query wants.
+/// Returns the kinds of rows that a query includes.
 fn kinds(include: Include) -> &'static [i64] {
     match include {
         Include::Current => &[CURRENT],
@@ -32,7 +32,7 @@ fn kinds(include: Include) -> &'static [i64] {
     }
 }
 
-/// Returns the rows of one kind behind a place, in their order: `?1` is the kind, `?2` and `?3` the place, `?4` the agent.
+/// Returns the rows of one kind after a position, in their order: `?1` is the kind, `?2` and `?3` the position, `?4` the agent.
 pub(super) fn walk(query: &ThreadQuery) -> String {
     let is_open_only = !query.states.is_empty() && !query.states.contains(&ThreadState::Idle);
     let (index, condition) = match (&query.agent, is_open_only) {
@@ -95,7 +95,7 @@ impl QuerySnapshot<'_> {
                 continue;
             }
             let thread = match thread(row) {
-                // It hides no other.
+                // A damaged row does not hide others.
                 Err(fault) if is_damaged(&fault) => {
                     let error = SqliteError::from(fault);
                     tracing::warn!(%error, "a thread is not listed; make its rows anew (`windlass store rebuild`)");
@@ -121,7 +121,7 @@ impl QuerySnapshot<'_> {
         }
     }
 
-    /// Tells whether a stream that was folded is still there.
+    /// Returns whether a folded stream still exists.
     pub(super) fn is_there(&self, stream: u64) -> Result<bool, Fault> {
         let mut statement = self
             .connection

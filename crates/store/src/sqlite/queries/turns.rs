@@ -2,15 +2,15 @@
 
 use windlass_core::typed_id::TurnId;
 
-use super::super::ancestry::{Lineage, Part};
-use super::super::error::Fault;
-use super::super::numbers::int;
 use super::QuerySnapshot;
 use super::load::open_waits;
 use super::tables::{TURN, turns_in};
 use crate::cursor::List;
 use crate::journal::StreamKey;
 use crate::queries::{Listed, Order, TurnQuery, TurnRow};
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::ancestry::{Lineage, Part};
+use crate::sqlite::numbers::int;
 
 /// The turns of one stream that begin between two records.
 pub(super) fn between(order: Order) -> String {
@@ -44,7 +44,7 @@ impl QuerySnapshot<'_> {
         }))
     }
 
-    /// Returns turns behind one that begins with a record.
+    /// Returns turns after the one that begins at a record.
     pub(super) fn page(
         &self,
         lineage: &Lineage,
@@ -105,7 +105,7 @@ impl QuerySnapshot<'_> {
         Ok(turns)
     }
 
-    /// Shows a turn as one of the thread that asks, with what it waits for.
+    /// Converts a turn into one of the requested thread, with its waits.
     pub(super) fn show(&self, lineage: &Lineage, turn: &mut TurnRow) -> Result<(), Fault> {
         let own = lineage.own();
         if turn.last_seq.is_none() {
@@ -130,7 +130,7 @@ impl QuerySnapshot<'_> {
         }
     }
 
-    /// Finds a turn by its id; of several that have it, the one that began last.
+    /// Finds a turn by its ID; of several with the same ID, the latest.
     pub(super) fn find_turn(
         &self,
         lineage: &Lineage,

@@ -1,15 +1,15 @@
-//! Sums of what turns used, over the turns that ended in a time.
+//! Usage totals of the turns that ended in a period.
 
-use super::super::error::Fault;
-use super::super::numbers::uint;
 use super::QuerySnapshot;
 use crate::queries::usage::{TurnUsage, day};
 use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::uint;
 
 /// How a day is counted in the tables.
 const DAY: &str = "86400000000";
 
-/// Whole days since 1970, also before it.
+/// Days since 1970-01-01, rounded down; negative for earlier days.
 pub(super) fn day_of_end() -> String {
     format!("(ended_at - (({DAY} + ended_at % {DAY}) % {DAY})) / {DAY}")
 }
@@ -30,7 +30,7 @@ pub(super) fn sums(by: UsageBy) -> String {
     )
 }
 
-/// The same of turns whose rows are gone.
+/// The same query for turns whose rows were removed.
 pub(super) fn retained(by: UsageBy) -> String {
     let key = match by {
         UsageBy::Day => "day",
@@ -82,8 +82,8 @@ impl QuerySnapshot<'_> {
         Ok(())
     }
 
-    /// Adds the turns that ended since the rows were written. Whoever reads beside another process may have some of them in
-    /// both, as they were at their end. Those of removed streams are retained.
+    /// Adds the turns that ended since the rows were written. With a second process, some may be in both, with the values at their end. Those of
+    /// removed streams are retained.
     fn add_newer(&self, query: &UsageQuery, report: &mut UsageReport) -> Result<(), Fault> {
         let mut ended = self
             .connection

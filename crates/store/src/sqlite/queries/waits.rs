@@ -1,18 +1,18 @@
-//! What waits for somebody.
+//! Calls that wait for an approval, an answer or a tool result.
 
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 use windlass_core::typed_id::ExecId;
 
-use super::super::error::Fault;
-use super::super::journal::{find, named};
-use super::super::numbers::uint;
 use super::QuerySnapshot;
 use super::load::open_waits;
 use super::tables::{WAIT, wait};
 use crate::journal::StreamKey;
 use crate::queries::WaitRow;
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::{find, named};
+use crate::sqlite::numbers::uint;
 
 /// The streams in which something waits.
 pub(super) const WAITING: &str =

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::super::ancestry::{is_kept, shared_upto};
-use super::super::error::Fault;
-use super::super::journal::named;
-use super::super::numbers::int;
 use super::open;
 use super::tables::{put_run, put_thread, put_turn, put_wait};
 use super::tail::Rows;
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::ancestry::{is_kept, shared_upto};
+use crate::sqlite::journal::named;
+use crate::sqlite::numbers::int;
 
 /// Writes rows, and that the tables are exact up to a position with them.
 pub(in super::super) fn write(
@@ -25,7 +25,7 @@ pub(in super::super) fn write(
     Ok(())
 }
 
-/// Writes rows alone. What belongs to streams that were removed since is left out.
+/// Writes a part of the rows, without those of streams that were removed since.
 pub(super) fn write_part(connection: &Connection, rows: &Rows) -> Result<(), Fault> {
     let mut there = Streams {
         connection,
@@ -64,8 +64,8 @@ struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// Returns up to which record somebody shows a stream: all of one that is there, of one that was removed what its forks
-    /// share, and nothing of any other.
+    /// Returns the last record of a stream that is visible: all of an existing stream, the shared records of one that was removed, and 0 for any
+    /// other.
     fn shows(&mut self, stream: u64) -> Result<u64, Fault> {
         if let Some(upto) = self.shown.get(&stream) {
             return Ok(*upto);

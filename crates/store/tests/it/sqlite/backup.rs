@@ -1,4 +1,4 @@
-//! A copy of the database that is made while it is used.
+//! Online backups.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -83,7 +83,7 @@ async fn others_write_on_and_the_backup_is_one_moment() {
         }
     });
     let beside = Home::new();
-    // Another program reads: the one that writes does not know of it.
+    // A reader in another program is unknown to the writer.
     let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
     let to = beside.file("backup");
     reader.back_up(&to, Vec::new(), |_| {}).await.unwrap();
@@ -142,7 +142,7 @@ async fn what_a_killed_backup_left_is_removed_and_one_at_work_is_left_alone() {
     assert!(!left.exists());
     assert_eq!(sound(&to, "s").await, 3);
 
-    // A directory of that name that nobody marked is somebody's own.
+    // A directory of that name without the mark is a user's.
     let mine = beside.file(".second.backup-in-progress");
     fs::create_dir(&mine).unwrap();
     let second = beside.file("second");

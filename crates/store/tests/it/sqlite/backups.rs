@@ -14,7 +14,7 @@ async fn at_work(home: &Home) -> SqliteStore {
     store
 }
 
-/// Opens a store and goes on with it; returns how many events it had.
+/// Opens a store and appends to it; returns how many events it had.
 async fn go_on(home: &Home) -> usize {
     let store = home.open().await;
     let found = read(&store, "s").await.unwrap().len();
@@ -38,7 +38,7 @@ async fn a_backup_of_the_database_alone_starts() {
         .unwrap();
     drop(database);
     store.close().await;
-    // What `.backup` of the command line makes: the same pages in one file.
+    // Equivalent to `.backup` of the SQLite shell: the same pages in one file.
     copy_file(&home, &by_backup, "windlass.db");
     assert_eq!(go_on(&by_vacuum).await, 20);
     assert_eq!(go_on(&by_backup).await, 20);
@@ -55,7 +55,7 @@ async fn a_directory_that_was_copied_file_by_file_while_somebody_wrote_starts() 
     for name in ["windlass.db", "windlass.db-wal"] {
         copy_file(&home, &copied, name);
     }
-    // The counter comes last, and has seen what the log that was copied has not.
+    // The counter is copied last, so it is ahead of the copied log.
     fill(&store, "s", vec![custom("later")]).await;
     copy_file(&home, &copied, "windlass.commits");
     store.close().await;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use chrono::Utc;
-use windlass_store::{Journal, SqliteStore, Upkeep};
+use windlass_store::{Journal, Maintenance, SqliteStore};
 
 use super::support::{Home, custom, fill, findings, key, read};
 
@@ -29,7 +29,7 @@ async fn with_free_pages(home: &Home) -> SqliteStore {
 async fn upkeep_returns_free_pages_to_the_file_system() {
     let home = Home::new();
     let store = with_free_pages(&home).await;
-    store.keep_up(Utc::now()).await.unwrap();
+    store.maintain_store(Utc::now()).await.unwrap();
     assert!(size(&home) < 2 * SMALL, "{} bytes", size(&home));
     assert_eq!(read(&store, "s").await.unwrap().len(), 10);
     assert_eq!(findings(&store).await, Vec::<String>::new());
@@ -47,17 +47,17 @@ async fn compacting_rewrites_the_file_without_free_pages() {
     connection.execute_batch("VACUUM").unwrap();
     drop(connection);
     let store = with_free_pages(&home).await;
-    store.keep_up(Utc::now()).await.unwrap();
+    store.maintain_store(Utc::now()).await.unwrap();
     assert!(size(&home) > LARGE, "{} bytes", size(&home));
     let report = store.compact(|_| {}).await.unwrap();
     assert!(report.before > LARGE && report.after < SMALL, "{report:?}");
     assert_eq!(size(&home), report.after);
-    // The store that is open goes on, and from now on upkeep is enough.
+    // The open store continues, and from now on maintenance returns free pages.
     fill(&store, "s", vec![custom("after")]).await;
     assert_eq!(read(&store, "s").await.unwrap().len(), 11);
     assert_eq!(findings(&store).await, Vec::<String>::new());
     store.close().await;
     let store = with_free_pages(&home).await;
-    store.keep_up(Utc::now()).await.unwrap();
+    store.maintain_store(Utc::now()).await.unwrap();
     assert!(size(&home) < 2 * SMALL, "{} bytes", size(&home));
 }

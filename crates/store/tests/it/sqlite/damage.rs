@@ -10,7 +10,7 @@ use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
 
 use super::support::{Home, custom, fill, key, read, started};
 
-/// Makes a store with two streams, changes it behind its back and opens it again.
+/// Creates a store with two streams, runs SQL on its database and reopens it.
 async fn changed(sql: &str) -> (Home, SqliteStore) {
     let home = Home::new();
     let store = home.open().await;
@@ -82,7 +82,7 @@ async fn a_damaged_record_stops_its_stream_and_no_other() {
         assert_eq!(read(&store, "bad").await.unwrap_err(), expected, "{sql}");
         let feed = all_events(&store.journal()).await;
         match (seq, what) {
-            // The feed brings what is there; that the newest record is gone shows when the stream is read.
+            // The feed returns the existing records; reading the stream reveals that its newest record is gone.
             (4, "it is missing") => assert_eq!(feed.unwrap().len(), 4),
             _ => assert_eq!(feed.unwrap_err(), expected),
         }
@@ -138,7 +138,7 @@ async fn a_stream_whose_open_turn_is_damaged_cannot_be_claimed() {
     );
 }
 
-/// Makes a store with 20 streams of 20 records.
+/// Creates a store with 20 streams of 20 records.
 async fn filled() -> Home {
     let home = Home::new();
     let store = home.open().await;
@@ -239,7 +239,7 @@ async fn whichever_page_is_damaged_the_rest_is_checked_and_saved() {
     let mut unreadable = Vec::new();
     for page in 0..whole.len() / 4096 {
         let mut bytes = whole.clone();
-        // The file must still say that it is a database of ours.
+        // The header must still identify a database of Windlass.
         let from = page * 4096 + if page == 0 { 100 } else { 0 };
         bytes[from..(page + 1) * 4096].fill(0xff);
         fs::write(&database, bytes).unwrap();
@@ -260,7 +260,7 @@ async fn whichever_page_is_damaged_the_rest_is_checked_and_saved() {
         assert!(saved >= 380 || !report.findings.is_empty(), "{page}");
         reader.close().await;
     }
-    // Without the pages of the schema nothing can be found; all others leave something.
+    // Without the pages of the schema no table can be read; after damage to any other page, some can.
     assert!(
         unreadable.len() < 8 && unreadable.contains(&0),
         "{unreadable:?}"

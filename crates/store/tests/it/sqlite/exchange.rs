@@ -10,7 +10,7 @@ use windlass_store::{SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, fill, key, read, started};
 
-/// Makes a store with something of everything.
+/// Creates a store with data of every kind.
 async fn full_store(home: &Home) -> SqliteStore {
     let retention = SqliteRetention {
         text_chunks: Some(Duration::ZERO),

@@ -1,7 +1,7 @@
 //! A database of an earlier version still opens, from the first release on.
 //!
-//! From then on the fixtures are kept as they were written; a later version adds its own and changes none. Until then the one of
-//! version 1 is written anew when the schema changes: run the ignored test and rename what it writes.
+//! After the first release, fixtures never change; a later version adds its own. Until then, the fixture of version 1 is regenerated when the schema
+//! changes: run the ignored test and rename its output. `sqlite-1` has the first version of records, `sqlite-1-records-2` also the second.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use windlass_store::Records;
 use windlass_store::queries::{Order, ThreadState, TurnQuery};
 use windlass_store::sqlite::SecretsKey;
 use windlass_store::{
-    Begun, Journal, KeptRun, Queries, RunFilter, RunLog, RunRow, SqliteStore, ThreadQuery,
+    BeginOutcome, Journal, Queries, RunFilter, RunLog, RunRow, SqliteStore, StoredRun, ThreadQuery,
     conformance,
 };
 
@@ -41,6 +41,19 @@ async fn version_1_opens() {
     );
     let open = store.journal().open(None, 9).await.unwrap();
     assert_eq!(open, [key("turns")]);
+}
+
+/// Records of the second version refer to others.
+#[tokio::test]
+async fn records_of_version_2_open() {
+    let (home, store) = check("sqlite-1-records-2").await;
+    let once = read(&store, "once").await.unwrap();
+    let long = custom(&"said more than once; ".repeat(20));
+    assert!(once[1..4].iter().all(|event| event.data == long));
+    store.close().await;
+    let count = "SELECT count(*) FROM records WHERE version = 2";
+    let count = home.database().query_row(count, [], |row| row.get(0));
+    assert_eq!(count, Ok(2));
 }
 
 fn run_client(run: &RunRow) -> Option<&str> {
@@ -86,7 +99,7 @@ async fn check_forks(store: &SqliteStore) {
     assert!(store.verify().await.unwrap().findings.is_empty());
 }
 
-/// Copies a fixture into a directory of its own.
+/// Copies a fixture into a new directory.
 fn home_of(fixture: &Path) -> Home {
     let home = Home::new();
     for name in FILES {
@@ -206,6 +219,11 @@ async fn write_a_fixture() {
     )
     .await;
     fill(&store, "big", vec![custom(&"x".repeat(33_000))]).await;
+    let turn = TurnId::new();
+    let mut data = vec![custom(&"said more than once; ".repeat(20)); 3];
+    data.insert(0, started(turn));
+    data.push(completed(turn));
+    fill(&store, "once", data).await;
     store
         .maintain(Utc::now() + Duration::from_secs(1))
         .await
@@ -245,7 +263,7 @@ async fn write_a_fixture() {
     fs::write(to.join("heads"), heads).unwrap();
 }
 
-async fn begin_run(log: &impl RunLog, run_id: &str) -> KeptRun {
+async fn begin_run(log: &impl RunLog, run_id: &str) -> StoredRun {
     let started = RunStarted {
         run_id: run_id.to_owned(),
         agent_id: "agent".to_owned(),
@@ -254,6 +272,6 @@ async fn begin_run(log: &impl RunLog, run_id: &str) -> KeptRun {
         started_at: chrono::Utc::now(),
     };
     match log.begin(started, "one").await.unwrap() {
-        Begun::New(run) | Begun::Existing(run) => run,
+        BeginOutcome::New(run) | BeginOutcome::Existing(run) => run,
     }
 }

@@ -1,4 +1,4 @@
-//! Forks on disk: what they cost, what keeps them whole, and what is left when they go.
+//! Forks on disk: their cost, consistency and removal.
 
 use std::io::Cursor;
 
@@ -99,7 +99,7 @@ async fn damage_in_what_is_shared_is_found_for_all_who_share_it() {
     assert_eq!(read(&store, "before").await.unwrap().len(), 2);
     fill(&store, "before", vec![custom("goes on")]).await;
 
-    // What is kept of a removed parent is looked at too.
+    // The shared records of a removed parent are checked too.
     store.journal().remove(&key("parent")).await.unwrap();
     assert_eq!(found(&store).await, ["behind", "behind that"].map(expected));
 }
@@ -171,7 +171,7 @@ async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along
     assert_eq!(names, ["longer", "short"]);
     assert_eq!(found(&store).await, [""; 0]);
     store.close().await;
-    // What only forks show is checked too, and made anew.
+    // Rows that only forks show are checked and rebuilt too.
     let change = "DELETE FROM turns WHERE stream = 1";
     assert_eq!(home.database().execute(change, []).unwrap(), 3);
     let store = home.open().await;

@@ -30,7 +30,7 @@ async fn a_full_database_refuses_keeps_what_it_has_and_goes_on_with_space() {
     let kept = read(&store, "s").await.unwrap();
     assert_eq!(kept.len() as u64, acknowledged);
 
-    // Space is back, and the same writer goes on.
+    // Space is free again, and the same writer continues.
     assert!(journal.remove(&key("ballast")).await.unwrap());
     let batch = events(acknowledged + 1, [custom("on")]);
     journal.append(&claim, batch).await.unwrap();

@@ -99,7 +99,7 @@ async fn a_burst_leaves_no_long_log_behind() {
             .len()
     };
     append(1, "").await.unwrap();
-    // Whoever reads keeps the log from starting over.
+    // A reader prevents the log from restarting.
     let reader = home.database();
     reader.execute_batch("BEGIN; SELECT 1 FROM state").unwrap();
     for seq in 2..=54 {
@@ -107,7 +107,7 @@ async fn a_burst_leaves_no_long_log_behind() {
     }
     assert!(size() > 26 * MIB, "{}", size());
     reader.execute_batch("COMMIT").unwrap();
-    // Whoever writes rows reads now and then too.
+    // The thread that writes rows sometimes reads too.
     let mut seq = 55;
     while size() > 20 * MIB {
         append(seq, "").await.unwrap();

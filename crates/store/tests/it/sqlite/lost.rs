@@ -8,7 +8,7 @@ use windlass_store::{SqliteError, SqliteStore};
 
 use super::support::{Home, custom, fill, fill_slowly, read};
 
-/// Copies a store as it is on disk at this moment: what a killed process leaves.
+/// Copies the current files of a store, as a killed process leaves them.
 fn copy_of(home: &Home) -> Home {
     let copy = Home::new();
     for name in ["windlass.db", "windlass.db-wal", "windlass.commits"] {
@@ -17,7 +17,7 @@ fn copy_of(home: &Home) -> Home {
     copy
 }
 
-/// How many commits it has made at least; rows of lists have one of their own now and then.
+/// The minimum number of its commits; rows of lists sometimes need further ones.
 const COMMITS: u64 = 21;
 
 async fn killed() -> Home {

@@ -1,4 +1,4 @@
-//! The stores in a database: the suites, and what only a database can go through.
+//! Conformance of the SQLite stores, and tests specific to a database.
 
 mod backup;
 mod backups;
@@ -19,6 +19,7 @@ mod opening;
 mod outside;
 mod queries;
 mod records;
+mod references;
 mod restore;
 mod retention;
 mod rights;

@@ -1,4 +1,4 @@
-//! What is refused at open, and that it is left as it was.
+//! Errors of an open, which leave the database unchanged.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -131,7 +131,7 @@ async fn a_read_only_directory_can_be_read_and_says_why_it_cannot_be_written() {
 #[tokio::test]
 async fn a_crash_while_the_database_is_made_leaves_one_that_opens() {
     let home = Home::new();
-    // What is there after the first step of making it.
+    // The state after the first step of creation.
     let connection = Connection::open(home.file("windlass.db")).unwrap();
     connection
         .pragma_update(None, "application_id", i32::from_be_bytes(*b"WNDL"))
@@ -146,7 +146,7 @@ async fn a_crash_while_the_database_is_made_leaves_one_that_opens() {
         .unwrap();
 }
 
-/// Leaves what a process does that is killed while it writes the first tables: pages of them, and a journal to take them back.
+/// Leaves the files of a process that is killed while it writes the first tables: some of their pages, and a rollback journal.
 fn cut_off() -> Home {
     let (home, left) = (Home::new(), Home::new());
     let connection = Connection::open(home.file("windlass.db")).unwrap();

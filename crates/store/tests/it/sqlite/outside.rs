@@ -1,4 +1,4 @@
-//! Other programs that look at the database while somebody writes.
+//! Other programs that open the database during writes.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use super::support::{Home, child_directory, custom, events, key, read, run_again
 
 const TEST: &str = "sqlite::outside::a_program_that_looks_and_makes_a_backup_loses_nobodys_commits";
 
-/// A process of its own, because the locks in question are those of processes.
+/// A separate process, because the locks in question belong to processes.
 struct Writer {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -30,7 +30,7 @@ impl Writer {
         Self { child, lines }
     }
 
-    /// Waits until the writer has said how many events were acknowledged.
+    /// Waits until the writer reports how many events were acknowledged.
     fn acknowledged(&mut self) -> usize {
         loop {
             let Some(line) = self.lines.next() else {
@@ -49,7 +49,7 @@ impl Writer {
     }
 }
 
-/// Appends, looks at its own database as a program that only reads does, and waits to be told to go on.
+/// Appends, opens its own database like a read-only program, and waits for the signal to continue.
 fn write(directory: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
@@ -74,8 +74,8 @@ fn write(directory: &Path) {
     });
 }
 
-/// Removes the log as many versions of SQLite do when they close a database that nobody else has locked. The newest ones look at a
-/// second lock before.
+/// Removes the log as many versions of SQLite do when they close a database that no other process has locked. The newest ones check a second lock
+/// first.
 fn remove_log_if_unused(home: &Home) {
     let mut options = OpenOptions::new();
     let database = options.read(true).write(true);

@@ -1,4 +1,4 @@
-//! A backup in the place of a data directory.
+//! Restoring a backup into a data directory.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,9 +12,9 @@ use windlass_store::{SqliteError, SqliteStore};
 
 use super::support::{Home, custom, fill, fill_slowly, read};
 
-/// Tells a child where to restore.
+/// Passes the target of the restore to the child process.
 const PLACE: &str = "WINDLASS_TEST_RESTORE_PLACE";
-/// Tells a child after which step to wait for its death.
+/// Passes the step after which the child process waits to be killed.
 const STEP: &str = "WINDLASS_TEST_RESTORE_STEP";
 
 /// A data directory with two records, and a backup of when there was one.
@@ -64,14 +64,14 @@ impl Place {
         error
     }
 
-    /// Returns the names of all files and what is in them, but for the lock.
+    /// Returns the names and contents of all files, except the lock.
     fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         let mut directories = vec![self.home.path().to_owned()];
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
-                // What a link leads to is not looked at: it may have no end.
+                // Links are not followed: a target may be endless.
                 let kind = fs::symlink_metadata(&path).unwrap().file_type();
                 if kind.is_dir() {
                     directories.push(path);
@@ -84,7 +84,7 @@ impl Place {
         files
     }
 
-    /// Returns the directories beside the data and its backup.
+    /// Returns the directories next to the data and its backup.
     fn others(&self) -> Vec<String> {
         let entries = fs::read_dir(self.home.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -307,7 +307,7 @@ async fn a_backup_of_a_journal_that_does_not_verify_is_refused() {
     assert!(matches!(error, RestoreError::Unsound { .. }), "{error}");
 }
 
-/// Restores in a process of its own, which says where it is and waits there.
+/// Restores in a separate process, which reports its step and waits there.
 #[tokio::test]
 #[ignore = "the child of another test"]
 async fn child() {

@@ -76,7 +76,7 @@ async fn pieces_of_text_of_ended_turns_go_and_the_chain_stays() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     assert_eq!((report.pruned, &report.heads), (3, &head));
 
-    // The turn ends, and its text goes too.
+    // The turn ends, and its text chunks are pruned too.
     fill(&store, "s", vec![completed(two), custom("end")]).await;
     assert_eq!(store.maintain(later).await.unwrap().chunks, 1);
     store.close().await;
@@ -350,7 +350,7 @@ async fn what_is_left_of_pruned_records_is_exported_and_imported() {
 #[tokio::test]
 async fn too_many_bytes_push_out_runs_that_have_ended_and_no_others() {
     use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
-    use windlass_store::{Begun, RunLog};
+    use windlass_store::{BeginOutcome, RunLog};
     let home = Home::new();
     let retention = SqliteRetention {
         max_bytes: Some(1),
@@ -366,7 +366,7 @@ async fn too_many_bytes_push_out_runs_that_have_ended_and_no_others() {
             outcome_description: None,
             started_at: Utc::now(),
         };
-        let Begun::New(run) = runs.begin(started, "one").await.unwrap() else {
+        let BeginOutcome::New(run) = runs.begin(started, "one").await.unwrap() else {
             panic!("it is new");
         };
         if number % 2 == 0 {

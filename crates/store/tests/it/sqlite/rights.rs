@@ -1,4 +1,4 @@
-//! Who may read the files of a store.
+//! Permissions of the files of a store.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ async fn nobody_else_may_read_what_a_store_makes_whatever_the_umask() {
     }
     let home = Home::new();
     let again = run_again(TEST, &home.file("made/by/the/store"));
-    // The umask is one of the whole process, so it is set in another one.
+    // The umask applies to the whole process, so a separate one sets it.
     let mut shell = Command::new("sh");
     shell.args(["-c", "umask 000; exec \"$0\" \"$@\""]);
     shell.arg(again.get_program()).args(again.get_args());

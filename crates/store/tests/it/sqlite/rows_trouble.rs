@@ -1,4 +1,4 @@
-//! Rows for lists that cannot be written or read: nobody who appends is the worse for it.
+//! Rows for lists that cannot be written or read do not affect appends.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -63,7 +63,7 @@ async fn open_unchecked(home: &Home) -> SqliteStore {
     SqliteStore::open(options).await.unwrap()
 }
 
-/// Appends events to a stream, and tells whether that was done.
+/// Appends events to a stream, and returns whether that succeeded.
 async fn was_written(store: &SqliteStore, name: &str, data: Vec<EventData>) -> bool {
     let journal = store.journal();
     let Ok(claim) = journal.claim(&key(name)).await else {
@@ -125,7 +125,7 @@ async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
     }
 }
 
-/// Rows are written now and then: their own commits must not call for more of them while somebody writes.
+/// The commits of row writes must not cause further row writes while appends continue.
 #[tokio::test]
 async fn rows_bring_few_commits_of_their_own() {
     const APPENDS: u64 = 2000;

@@ -1,4 +1,4 @@
-//! Runs in a database: the suite, and that they are streams of the journal like others.
+//! Conformance of runs in a database, and tests that they are ordinary streams of the journal.
 
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use serde_json::json;
 use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunTurn, Termination};
 use windlass_store::journal::all_events;
 use windlass_store::{
-    Begun, Journal, JournalError, KeptRun, Queries, RunFilter, RunLog, RunRow, SqliteStore,
-    conformance,
+    BeginOutcome, Journal, JournalError, Queries, RunFilter, RunLog, RunRow, SqliteStore,
+    StoredRun, conformance,
 };
 
 use super::support::{Home, custom, fill, findings};
@@ -27,7 +27,7 @@ async fn sqlite_keeps_the_rules() {
     .unwrap();
 }
 
-pub(super) async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
+pub(super) async fn begin(store: &SqliteStore, run_id: &str) -> StoredRun {
     let started = RunStarted {
         run_id: run_id.to_owned(),
         agent_id: "a/b".to_owned(),
@@ -36,8 +36,8 @@ pub(super) async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
         started_at: Utc::now(),
     };
     match store.runs().begin(started, "client").await.unwrap() {
-        Begun::New(run) => run,
-        Begun::Existing(run) => panic!("{run:?} is there already"),
+        BeginOutcome::New(run) => run,
+        BeginOutcome::Existing(run) => panic!("{run:?} is there already"),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn turn(index: u64, text: &str) -> RunRecord {
     })
 }
 
-pub(super) fn ended(run: &KeptRun) -> RunRecord {
+pub(super) fn ended(run: &StoredRun) -> RunRecord {
     RunRecord::Ended(RunEnded {
         run_id: run.summary.run_id.clone(),
         agent_id: run.summary.agent_id.clone(),
@@ -75,7 +75,7 @@ pub(super) async fn full_store(home: &Home) -> SqliteStore {
 }
 
 /// Returns all runs, the newest first.
-pub(super) async fn reported(store: &SqliteStore) -> Vec<KeptRun> {
+pub(super) async fn reported(store: &SqliteStore) -> Vec<StoredRun> {
     let all = store.queries().runs(RunFilter::default(), 99_999).await;
     let all = all.unwrap().into_iter().map(|run| match run {
         RunRow::Reported(run) => run,
@@ -84,7 +84,7 @@ pub(super) async fn reported(store: &SqliteStore) -> Vec<KeptRun> {
     all.collect()
 }
 
-pub(super) async fn everything(store: &SqliteStore) -> Vec<(KeptRun, Vec<RunRecord>)> {
+pub(super) async fn everything(store: &SqliteStore) -> Vec<(StoredRun, Vec<RunRecord>)> {
     let mut all = Vec::new();
     for run in reported(store).await {
         let id = &run.summary.run_id;
@@ -151,7 +151,7 @@ async fn runs_are_exported_and_imported_with_their_rows() {
     let copy = other.open().await;
     let taken = copy.import(Cursor::new(lines)).await.unwrap();
     assert_eq!((taken.streams, taken.findings), (3, vec![]));
-    let summaries = |all: Vec<(KeptRun, Vec<RunRecord>)>| {
+    let summaries = |all: Vec<(StoredRun, Vec<RunRecord>)>| {
         let each = all.into_iter().map(|(run, records)| (run.summary, records));
         each.collect::<Vec<_>>()
     };
@@ -161,7 +161,7 @@ async fn runs_are_exported_and_imported_with_their_rows() {
     );
 }
 
-/// Changes the database behind the store's back; says what is found, and that a rebuild puts it right.
+/// Runs SQL on the database, compares the findings, and checks that a rebuild repairs it.
 async fn check(change: &str, expected: &[&str]) {
     let home = Home::new();
     let store = full_store(&home).await;
@@ -176,7 +176,7 @@ async fn check(change: &str, expected: &[&str]) {
     assert_eq!((report.streams, report.findings), (3, vec![]), "{change}");
     assert_eq!(store.verify().await.unwrap().findings, [], "{change}");
     let anew = everything(&store).await;
-    let plain = |all: Vec<(KeptRun, Vec<RunRecord>)>| {
+    let plain = |all: Vec<(StoredRun, Vec<RunRecord>)>| {
         let each = all.into_iter().map(|(run, _)| run.summary);
         each.collect::<Vec<_>>()
     };

@@ -16,7 +16,7 @@ async fn filled(home: &Home) -> SqliteStore {
     store
 }
 
-/// Counts spans, and the records that they say there are.
+/// Counts the spans, and their records.
 fn spans(home: &Home) -> [i64; 2] {
     let query = "SELECT count(*), coalesce(sum(count), 0) FROM spans";
     let database = home.database();

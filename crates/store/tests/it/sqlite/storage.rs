@@ -1,4 +1,4 @@
-//! Values and secrets in a database: the suite, and what keys must and must not do.
+//! Conformance of values and secrets in a database, and tests of their keys.
 
 use std::fs;
 use std::sync::Arc;

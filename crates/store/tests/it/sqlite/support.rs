@@ -1,4 +1,4 @@
-//! Stores in a directory of their own, and short words for what tests do with them.
+//! Stores in temporary directories, and helpers for tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,16 +57,16 @@ impl Home {
         copy
     }
 
-    /// Opens the database behind the store's back.
+    /// Opens the database without the store.
     pub(super) fn database(&self) -> Connection {
         Connection::open(self.file("windlass.db")).unwrap()
     }
 }
 
-/// Where a test that was started again by itself finds the directory that it is for.
+/// The environment variable that passes the data directory to a test in a child process.
 const CHILD: &str = "WINDLASS_STORE_TEST_CHILD";
 
-/// Starts this program again to run one test in a process of its own, which can be killed.
+/// Starts this program again to run one test in a separate process, which can be killed.
 pub(super) fn run_again(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -84,7 +84,7 @@ pub(super) fn key(name: &str) -> StreamKey {
     StreamKey::new(name)
 }
 
-/// Makes events numbered on from `first_seq`.
+/// Builds events numbered from `first_seq`.
 pub(super) fn events(first_seq: u64, data: impl IntoIterator<Item = EventData>) -> Batch {
     let numbered = (first_seq..).zip(data).map(|(seq, data)| {
         let request = EventRequest::new(SessionId::from_seed(1), EventContext::default(), data);
@@ -127,7 +127,7 @@ pub(super) fn completed(turn_id: TurnId) -> EventData {
     of_turn("turn.completed", json!({"iterations": 1}), turn_id)
 }
 
-/// Makes the first own event of a fork.
+/// Builds the first own event of a fork.
 fn forked(session: u128, at: u64) -> Event {
     let data = SessionForkedData {
         parent_session_id: SessionId::from_seed(1),
@@ -139,13 +139,13 @@ fn forked(session: u128, at: u64) -> Event {
     let session_id = SessionId::from_seed(session);
     let request = EventRequest::new(session_id, EventContext::default(), data);
     Event {
-        // Older than what any test calls old.
+        // Older than any retention limit of the tests.
         ts: DateTime::UNIX_EPOCH,
         ..request.into_event(EventId::new(), None)
     }
 }
 
-/// Forks a stream behind a record.
+/// Forks a stream after a record.
 pub(super) async fn fork(
     journal: &dyn Journal,
     parent: &str,
@@ -165,7 +165,7 @@ pub(super) async fn fill(store: &SqliteStore, name: &str, data: Vec<EventData>) 
     journal.append(&claim, batch).await.unwrap();
 }
 
-/// Claims a stream and appends to it, each event in a commit of its own.
+/// Claims a stream and appends to it, each event in a separate commit.
 pub(super) async fn fill_slowly(store: &SqliteStore, name: &str, data: Vec<EventData>) {
     let journal = store.journal();
     let claim = journal.claim(&key(name)).await.unwrap();

@@ -1,4 +1,4 @@
-//! `verify`: what it finds, and what only with an expected head.
+//! The findings of `verify`, with and without an expected head.
 
 use windlass_core::typed_id::TurnId;
 

@@ -7,20 +7,22 @@ use windlass_core::bounds::{MAX_PATTERN_BYTES, OutOfBounds};
 
 use crate::workspace::FileError;
 
-/// How much memory a regular expression may take.
+/// Maximum memory of a compiled expression in bytes.
 const MAX_REGEX_BYTES: usize = 1024 * 1024;
 
-/// What lines are searched for.
+/// A compiled expression to match lines.
 pub(super) struct Pattern {
     line: Regex,
     whole: Option<Whole>,
 }
 
-/// The same for a text as a whole: it finds something wherever a line would match, and at times where none does. Most files have no such line, and
-/// one look at all of it is much quicker than one at each line.
+/// The same expression for a text as a whole. It matches if any line matches, and sometimes if none does. Most files have no matching line, and one
+/// search of the whole text is much faster than one per line.
 struct Whole {
     regex: Regex,
-    /// Whether it looks at ends of lines. It knows those of `\n`, not those of `\r\n`.
+    /// Whether it contains line anchors. They match at `
+    /// ` only, not at `\r
+    /// `.
     looks_at_ends: bool,
 }
 
@@ -30,7 +32,7 @@ impl Pattern {
             what: "pattern",
             why,
         };
-        // An expression is read as a whole before its memory is counted, and each class of letters takes its time.
+        // The expression is parsed completely before its memory is limited, and each character class takes time.
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(refused(OutOfBounds::LongPattern.to_string()));
         }
@@ -45,7 +47,7 @@ impl Pattern {
         })
     }
 
-    /// Tells whether a text may have a line that matches.
+    /// Returns whether a text may contain a matching line.
     pub(super) fn may_be_in(&self, text: &str) -> bool {
         match &self.whole {
             Some(whole) if whole.looks_at_ends && text.contains('\r') => true,
@@ -60,7 +62,7 @@ impl Pattern {
 }
 
 impl Whole {
-    /// Returns `None` where a line looks different by itself, such as to a pattern that looks for the beginning of the text.
+    /// Returns `None` if a line alone may match differently than in the text, such as with an anchor for the start of the text.
     fn new(pattern: &str, mut builder: RegexBuilder) -> Option<Self> {
         let parsed = ParserBuilder::new()
             .multi_line(true)
@@ -70,7 +72,7 @@ impl Whole {
         let looks = parsed.properties().look_set();
         let ends = LookSet::singleton(Look::EndLF);
         let starts = LookSet::singleton(Look::StartLF);
-        // Between words is the same to both: the end of a line is no part of a word.
+        // Word boundaries give the same result in both cases, because a line end is not part of a word.
         let others = looks.subtract(ends.union(starts));
         if others.contains_anchor() {
             return None;
@@ -88,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A text must never be passed over that has a line which matches.
+    /// A text with a matching line must never be skipped.
     fn check(pattern: &str, ignore_case: bool, text: &str) {
         let Ok(pattern) = Pattern::new(pattern, ignore_case) else {
             return;

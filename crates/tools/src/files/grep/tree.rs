@@ -1,7 +1,7 @@
-//! Searching the files of a tree several at once, with results in the order of their paths.
+//! Parallel search of the files of a tree, with results in the order of their paths.
 //!
-//! One thread walks, and others search what it has come to, batch by batch. The files of a batch are taken in any order and their results added in
-//! that of the walk, so that a search shows the same each time.
+//! One thread walks the tree, and others search the files batch by batch. The files of a batch are searched in any order, and their results are added
+//! in the order of the walk, so that the output is deterministic.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use cap_std::fs::Dir;
 use super::{Found, Search, Searched};
 use crate::workspace::{FileError, ResolvedWorkspace, Visited, Walk, WalkEnd};
 
-/// How many files are searched before results are added. What is found in them is kept meanwhile.
+/// Number of files in a batch. Their results are buffered until the batch is complete.
 const BATCH: usize = 256;
-/// And how many directories, which are open as long as one of their files waits.
+/// Maximum number of directories in a batch, which stay open while one of their files waits.
 const MAX_DIRECTORIES: usize = 32;
-/// How many files are worth a thread.
+/// Number of files that justify another thread.
 const PER_THREAD: usize = 16;
 const MAX_THREADS: usize = 8;
 
@@ -31,7 +31,7 @@ pub(super) struct Tree<'a> {
     pub(super) cancelled: &'a Arc<AtomicBool>,
 }
 
-/// A file that the walk has come to.
+/// A file found by the walk.
 struct Job {
     parent: Arc<Dir>,
     name: String,
@@ -84,7 +84,7 @@ impl Tree<'_> {
         end
     }
 
-    /// Whoever walks learns that it is enough when nobody takes batches any more.
+    /// Searches batches. The walking thread stops when the receiver is dropped.
     fn search_batches(&self, search: &Search, found: &mut Found, batches: Receiver<Vec<Job>>) {
         for batch in batches {
             for file in self.search_batch(search, &batch) {
@@ -109,7 +109,7 @@ impl Tree<'_> {
             done
         };
         let mut done = thread::scope(|scope| {
-            // A thread that the system does not give leaves its files to the others.
+            // If a thread cannot be started, the other threads search its files.
             let others: Vec<_> = (1..threads)
                 .filter_map(|_| thread::Builder::new().spawn_scoped(scope, take).ok())
                 .collect();

@@ -1,4 +1,4 @@
-//! Pages of the web, from servers of this machine that stand for strangers.
+//! Pages of the web, from local servers that represent untrusted ones.
 
 mod pages;
 mod proxy;
@@ -28,7 +28,7 @@ use windlass_tools::{Resolver, WebCapability, WebEgress, WebRules, WebSettings};
 
 use crate::support::{Place, with_network};
 
-/// Says where names lead to: each question gets the next answer, and the last one again and again.
+/// A resolver: each query gets the next answer, and the last answer is repeated.
 #[derive(Default)]
 struct Names {
     answers: HashMap<String, Vec<Vec<IpAddr>>>,
@@ -61,7 +61,7 @@ impl Resolver for Names {
     }
 }
 
-/// A reader of pages in an environment with a network.
+/// Reads pages in an environment with a network.
 struct Reader {
     place: Place,
     rules: Arc<WebRules>,
@@ -73,7 +73,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Goes over the real way out, with names of its own.
+    /// Uses the real egress service with test names.
     fn new(allow: &[&str], deny: &[&str], names: Option<Arc<Names>>) -> Self {
         let rules = Arc::new(WebRules::parse(allow, deny).unwrap());
         let mut egress = WebEgress::new(Arc::clone(&rules));
@@ -115,7 +115,7 @@ impl Reader {
     }
 }
 
-/// A web that sends readers from one address to another, without any server.
+/// An egress service that answers with redirects, without any server.
 struct Redirects(BTreeMap<&'static str, &'static str>);
 
 #[async_trait]
@@ -139,7 +139,7 @@ impl EgressService for Redirects {
     }
 }
 
-/// A body without a byte.
+/// An empty body.
 struct Nothing;
 
 impl futures_core::Stream for Nothing {

@@ -1,4 +1,4 @@
-//! What becomes of pages, honest ones and others.
+//! Conversion of pages, well-formed and malicious ones.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// Reads what a server says.
+/// Reads the answer of a test server.
 async fn read(says: Says, change: impl FnOnce(&mut Reader)) -> Result<Value, String> {
     let site = Site::on("127.0.0.1:0", &[("/", says)]).await;
     let mut reader = Reader::new(&["127.0.0.1"], &[], None);

@@ -1,4 +1,4 @@
-//! What the proxy of a command lets through, and what not.
+//! Requests that the proxy of a command forwards or refuses.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use windlass_tools::{
 use super::Names;
 use super::site::{Says, Site};
 
-/// How long something may take that should happen soon.
+/// Timeout of conditions that should become true soon.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What an operator says of commands: open hosts, and the rules of the web.
+/// The operator's settings for commands: open hosts, and the rules of the web.
 pub(super) struct Said<'a> {
     pub(super) hosts: &'a [&'a str],
     pub(super) allow: &'a [&'a str],
@@ -34,7 +34,7 @@ impl Said<'_> {
     }
 }
 
-/// A proxy without a sandbox around those who ask.
+/// A proxy whose clients are not in a sandbox.
 struct Open {
     at: SocketAddr,
     running: RunningProxy,
@@ -60,7 +60,7 @@ impl Open {
         TcpStream::connect(self.at).await.unwrap()
     }
 
-    /// Says something and returns all that is answered.
+    /// Sends a text and returns the complete answer.
     async fn ask(&self, text: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -77,7 +77,7 @@ impl Open {
     }
 }
 
-/// Reads to the end, also where the other side went away.
+/// Reads to the end, even if the other side resets the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
     let all = tokio::time::timeout(SOON, stream.read_to_end(&mut read));
@@ -299,7 +299,7 @@ async fn a_tunnel_does_not_go_round_rules_for_a_part_of_a_host() {
             let open = Open::with(&said, ProxyLimits::default(), list);
             let got = open.tunnel(&named).await;
             assert!(got.starts_with("HTTP/1.1 403"), "{part}: {got}");
-            // What can be looked at is judged by what it is.
+            // A request that is not encrypted is judged by its content.
             let got = open.get(&format!("http://{named}/")).await;
             assert!(got.ends_with("open"), "{part}: {got}");
         }
@@ -372,11 +372,11 @@ async fn a_flood_of_connections_is_refused_and_then_nobody_listens() {
         let got = rest(&mut open.connect().await).await;
         assert!(got.starts_with("HTTP/1.1 503"), "{got}");
     }
-    // The listener is closed by now or in a moment; a connection that it had not taken yet ends.
+    // The listener closes now or soon; a connection that it has not accepted yet ends.
     while let Ok(mut stream) = TcpStream::connect(open.at).await {
         assert_eq!(rest(&mut stream).await, "");
     }
-    // Those that were let in still are.
+    // Accepted connections stay open.
     for stream in &mut waiting {
         stream
             .write_all(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
@@ -413,7 +413,7 @@ async fn calls_share_the_connections_that_are_open_at_once() {
     };
     let (one, other) = (serve(proxy.clone()), serve(proxy));
     let mut waiting = vec![one.connect().await, one.connect().await];
-    // What is refused shows that those before it were taken.
+    // The refusal shows that the earlier connections were accepted.
     assert!(
         rest(&mut one.connect().await)
             .await
@@ -428,7 +428,7 @@ async fn calls_share_the_connections_that_are_open_at_once() {
         assert!(rest(stream).await.starts_with("HTTP/1.1 400"));
     }
     drop(waiting);
-    // The places of connections that have ended are free, at once or in a moment.
+    // The slots of ended connections become free now or soon.
     let mut got = String::new();
     for _ in 0..600 {
         got = other.tunnel("a.example:443").await;
@@ -460,7 +460,7 @@ async fn one_conversation_does_not_take_the_connections_of_others() {
         Open { at, running }
     };
     let greedy = SessionId::new();
-    // Two calls of one conversation have a quarter together.
+    // Two calls of one session share a quarter of the slots.
     let (one, two, other) = (serve(greedy), serve(greedy), serve(SessionId::new()));
     let first = one.connect().await;
     let second = one.connect().await;
@@ -471,7 +471,7 @@ async fn one_conversation_does_not_take_the_connections_of_others() {
     let told = two.running.refused().unwrap();
     assert!(told.contains("more than 2 connections"), "{told}");
     assert!(told.contains("of this conversation together"), "{told}");
-    // Others go on.
+    // Other sessions are not affected.
     let got = other.tunnel("a.example:443").await;
     assert!(got.starts_with("HTTP/1.1 403"), "{got}");
     drop((first, second));

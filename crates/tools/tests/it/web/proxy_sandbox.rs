@@ -16,10 +16,10 @@ use super::proxy::Said;
 use super::site::{Says, Site};
 use crate::support::{Place, is_here};
 
-/// Asks the proxy as a program would that knows no more than the variables.
+/// Sends a request to the proxy, using only the variables.
 const ASK: &str = "ask() { exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:} && printf '%b' \"$1\" >&3 && cat <&3; exec 3>&-; }; ";
 
-/// Not a test of its own: the others start this program with it as their launcher.
+/// Not a test itself: other tests start this binary with it as their launcher.
 #[test]
 fn launch() {
     let words: Vec<_> = std::env::args_os().collect();
@@ -46,7 +46,7 @@ fn filtered(way: Confinement) -> Place {
     Place::confined(way, policy)
 }
 
-/// A place whose commands reach `site.example` on a port of this machine.
+/// A workspace whose commands can reach `site.example` on a local port.
 fn place(port: u16) -> Place {
     let mut place = filtered(Confinement::Bubblewrap);
     let said = Said {
@@ -163,7 +163,7 @@ async fn the_model_reads_what_was_refused_to_a_command_in_the_background() {
         remark.contains("other.example:443 is not open")
     };
     assert!(refused(&seen), "{seen}");
-    // Also when it has ended, and for a host that did not see it.
+    // Also after its end, and for a host that did not see it.
     let stopped = call("shell_stop", json!({ "id": id })).await;
     assert!(
         stopped["status"] == "stopped" && refused(&stopped),
@@ -183,7 +183,7 @@ async fn a_proxied_command_ends_reads_and_is_limited_as_any_other() {
         let ran = place.shell(command).await.unwrap();
         assert_eq!(ran["exit_code"], code, "{command}: {ran}");
     }
-    // Nobody of ours is left in the sandbox: the shell itself, and what it starts to look.
+    // No helper process remains in the sandbox: only the shell and the programs it starts.
     let ran = place
         .shell("ls /proc | grep -c '^[0-9]'; cat /proc/1/comm")
         .await
@@ -199,7 +199,7 @@ async fn a_proxied_command_ends_reads_and_is_limited_as_any_other() {
     assert!(told.contains("did not end within"), "{told}");
 }
 
-/// The sandbox's init holds the channel by which the listener went to the host, and a command can take it from there.
+/// The sandbox's init holds the channel on which the listener was sent, and a command can obtain it from there.
 #[tokio::test]
 async fn nothing_goes_to_the_host_by_the_channel_of_the_listener() {
     if !is_here(Confinement::Bubblewrap) {
@@ -259,7 +259,7 @@ async fn the_proxy_of_another_call_is_out_of_reach() {
         };
         let proxy = tokio::time::timeout(Duration::from_secs(60), told).await;
         let proxy = proxy.expect("the first command never said its port");
-        // Its own proxy may have the same number; then it answers, and refuses.
+        // Its own proxy may have the same port; then it answers and refuses.
         let ask = format!(
             "exec 3<>/dev/tcp/127.0.0.1/{proxy} && printf 'GET http://site.example:{port}/ HTTP/1.1\\r\\n\\r\\n' >&3 && cat <&3"
         );

@@ -1,4 +1,4 @@
-//! Where pages may lead to, and where not.
+//! Targets that pages may and may not lead to.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::site::{Says, Site};
 use super::{Names, Reader, Redirects};
 use crate::support::Place;
 
-/// Spellings of addresses that are not on the public internet.
+/// Notations of addresses that are not on the public internet.
 const PRIVATE: [&str; 26] = [
     "http://127.0.0.2/",
     "http://2130706434/",
@@ -43,7 +43,7 @@ fn is_private_refusal(told: &str) -> bool {
     told.contains("not on the public internet")
 }
 
-/// Asks for an address, and where it should be written otherwise, for that.
+/// Requests an address; if the tool requires another notation, requests that one.
 async fn refused(reader: &Reader, url: &str) -> String {
     let told = reader.fetch(url).await.unwrap_err();
     match told.split_once("write it as ") {
@@ -66,7 +66,7 @@ async fn no_name_of_this_machine_is_reached() {
     let site = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", b"secret"))]).await;
     let names = ["localhost.", "a.localhost", "printer.local"];
     let here: &[&[&str]] = &[&["127.0.0.1"]];
-    // A dot behind a name is not asked for.
+    // A trailing dot of a name is not sent to the resolver.
     let own = names.map(|name| (name.trim_end_matches('.'), here));
     let by_system = Reader::new(&[], &[], None);
     let by_names = Reader::new(&[], &[], Some(Names::of(&own)));
@@ -96,11 +96,11 @@ async fn a_redirect_leads_to_no_other_host() {
         .iter()
         .zip(&targets)
         .map(|(path, target)| (path.as_str(), Says::redirect(target)))
-        // A header is no place for other letters.
+        // A header can contain only ASCII.
         .filter(|(_, says)| matches!(says, Says::Bytes(bytes) if bytes.is_ascii()))
         .collect();
     let site = Site::on("127.0.0.1:0", &says).await;
-    // The network is open, and so nothing but its own address is.
+    // The network is open, so only its own address is reachable.
     let reader = Reader::new(&["127.0.0.1/32"], &[], Some(Arc::clone(&names)));
     for (path, _) in &says {
         let url = format!("http://site.example:{}{path}", site.port);
@@ -207,7 +207,7 @@ async fn the_list_of_the_session_holds_for_every_hop() {
         assert!(told.contains("other.example"), "{told}");
         assert!(told.contains(reason), "{told}");
     }
-    // A list that opens a private address does not open it for the operator.
+    // A session's list that opens a private address does not open it for the operator.
     let mut reader = Reader::new(&[], &[], Some(Names::of(&[])));
     reader.list = Some(NetworkAccessList::allow_only(["127.0.0.1"]));
     let url = format!("http://127.0.0.1:{}/page", site.port);

@@ -1,4 +1,4 @@
-//! Secrets of the operator in requests: they go to their hosts and nowhere else.
+//! Secrets of the operator in requests: they are sent only to their hosts.
 
 use serde_json::json;
 use windlass_core::named_secrets::{NamedSecret, NamedSecrets, SecretHeader};
@@ -43,7 +43,7 @@ async fn a_redirect_takes_no_secret_to_another_host() {
     let away = reader.fetch(&format!("{own}/away")).await.unwrap_err();
     assert!(away.contains("redirects to another host"), "{away}");
     reader.fetch(&further).await.unwrap();
-    // The same server by another name is another host.
+    // The same server under another name is another host.
     let by_address = format!("http://127.0.0.1:{}/", site.port);
     reader.fetch(&by_address).await.unwrap();
     let heard = site.heard();

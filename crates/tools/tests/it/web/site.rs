@@ -1,4 +1,4 @@
-//! A server that says what it is told to say, byte by byte.
+//! A server with scripted answers, byte by byte.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a server says under a path.
+/// The answer of a server for a path.
 #[derive(Clone)]
 pub(crate) enum Says {
-    /// All at once.
+    /// All bytes at once.
     Bytes(Vec<u8>),
-    /// These, and then a piece again and again, for as long as somebody reads.
+    /// The first bytes, and then a piece repeatedly until the client disconnects.
     Endless(Vec<u8>, Vec<u8>, Duration),
 }
 
@@ -39,7 +39,7 @@ impl Says {
     }
 }
 
-/// A server on an address of this machine.
+/// A server on a local address.
 pub(crate) struct Site {
     pub(crate) port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -63,13 +63,13 @@ impl Site {
         Self { port, heard }
     }
 
-    /// Returns what it was asked, whole.
+    /// Returns the complete requests received.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 }
 
-/// Answers one request; an error is a reader who went away.
+/// Answers one request; an error means that the client disconnected.
 async fn answer(
     mut stream: TcpStream,
     says: Arc<HashMap<String, Says>>,

@@ -2,4 +2,3 @@
 
 pub(crate) mod player;
 mod properties;
-mod transcript;

@@ -1,4 +1,4 @@
-//! Plays inputs that are chosen by bytes, and keeps the events.
+//! Plays inputs generated from random bytes and records the events.
 
 mod backend;
 
@@ -15,8 +15,9 @@ use windlass_core::message::InputMessage;
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
-    Answer, Call, CallState, CompactionPlan, Decision, Failure, Input, Moment, OnBusy, Phase,
-    Rejected, Remember, RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+    Answer, Call, CallState, CompactionPlan, Decision, DecisionContext, Failure, Input, OnBusy,
+    Phase, Rejected, Remember, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan,
+    UnflushedText, Wait, derive,
 };
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
@@ -30,7 +31,7 @@ struct Player<'a> {
     bytes: std::slice::Iter<'a, u8>,
 }
 
-/// Plays what the bytes of a seed stand for, then stops whatever is left.
+/// Plays the inputs encoded by a seed's bytes, then ends any open turns.
 pub(crate) fn play(seed: u64) -> Vec<Arc<Event>> {
     let base = derive(Uuid::nil(), seed);
     let chunks = (0..seed % 20).map(|n| derive(base, n).as_u128().to_le_bytes());
@@ -120,7 +121,7 @@ impl Player<'_> {
             12 => {
                 let id = self.thread.session_id();
                 let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
-                self.thread = folded.unwrap_or_else(|misfit| panic!("{misfit}"));
+                self.thread = folded.unwrap_or_else(|invalid| panic!("{invalid}"));
                 self.try_input(Input::Recover, None);
             }
             _ => self.interrupt(),
@@ -188,8 +189,7 @@ impl Player<'_> {
     fn stream(&mut self) {
         if let Some((exec_id, _)) = self.model() {
             let tail = self.tail();
-            let chunk =
-                self.at_a_moment(Some(&tail), |thread, moment| thread.chunk(exec_id, moment));
+            let chunk = self.at_a_moment(Some(&tail), |thread, ctx| thread.chunk(exec_id, ctx));
             self.take(chunk);
         }
     }
@@ -283,8 +283,8 @@ impl Player<'_> {
         }
     }
 
-    fn tail(&mut self) -> Tail {
-        Tail {
+    fn tail(&mut self) -> UnflushedText {
+        UnflushedText {
             text: ["", "te", "xt"][self.below(3)].to_owned(),
             thinking: ["", "", "hm"][self.below(3)].to_owned(),
         }
@@ -305,31 +305,31 @@ impl Player<'_> {
         found.map(|call| call.exec_id)
     }
 
-    fn try_input(&mut self, input: Input, tail: Option<&Tail>) {
-        let decision = self.at_a_moment(tail, |thread, moment| thread.decide(input, moment));
+    fn try_input(&mut self, input: Input, tail: Option<&UnflushedText>) {
+        let decision = self.at_a_moment(tail, |thread, ctx| thread.decide(input, ctx));
         self.take(decision);
     }
 
     fn at_a_moment<T>(
         &mut self,
-        tail: Option<&Tail>,
-        f: impl FnOnce(&Thread, &Moment<'_>) -> T,
+        tail: Option<&UnflushedText>,
+        f: impl FnOnce(&Thread, &DecisionContext<'_>) -> T,
     ) -> T {
         self.moments += 1;
-        let moment = Moment {
+        let ctx = DecisionContext {
             now: self.now,
             uuid: derive(Uuid::from_u128(0x0190 << 112), self.moments),
             plan: &self.plan,
             tail,
             mask: None,
         };
-        f(&self.thread, &moment)
+        f(&self.thread, &ctx)
     }
 
-    /// What is refused leaves no trace.
+    /// A rejected input leaves no trace.
     fn take(&mut self, decision: Result<Decision, Rejected>) {
-        if let Err(Rejected::Misfit(misfit)) = &decision {
-            panic!("{misfit}");
+        if let Err(Rejected::InvalidEvent(invalid)) = &decision {
+            panic!("{invalid}");
         }
         if let Ok(decision) = decision {
             self.events.extend(decision.events.iter().cloned());

@@ -1,4 +1,4 @@
-//! Items start once, end once and belong to their turn; and one event tells as much as all of them.
+//! Items start once, end once and belong to their turn. A single event contains as much as the fold of all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

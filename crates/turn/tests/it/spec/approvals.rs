@@ -1,4 +1,4 @@
-//! Calls that somebody must allow.
+//! Calls that require approval.
 
 use std::sync::Arc;
 use std::time::Duration;

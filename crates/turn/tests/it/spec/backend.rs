@@ -1,4 +1,4 @@
-//! A turn that a whole agent carries.
+//! A turn that an external agent executes.
 
 use serde_json::{Value, json};
 use windlass_core::backend::{
@@ -11,7 +11,7 @@ use windlass_turn::{BackendPlan, Input, Limits, Thread, TurnPlan};
 use crate::world::Step::*;
 use crate::world::{World, plan};
 
-/// A plan whose turns `agent` carries.
+/// A plan whose turns `agent` executes.
 pub(super) fn agent_plan() -> TurnPlan {
     TurnPlan {
         backend: Some(BackendPlan {
@@ -75,7 +75,7 @@ pub(super) fn fails(kind: BackendErrorKind) -> BackendOutcome {
     BackendOutcome::failed(BackendError::new(kind, "no luck"))
 }
 
-/// What a test does with a backend that runs.
+/// Helpers for a running external agent.
 pub(super) trait Backend {
     fn says(&mut self, event: BackendEvent) -> Vec<String>;
     fn ends_with(&mut self, outcome: BackendOutcome) -> Vec<String>;
@@ -321,7 +321,7 @@ fn an_allowance_holds_for_what_was_asked_and_for_nothing_else_under_the_same_nam
     };
     let mut world = at_work();
     world.says(calls("a"));
-    // What is told of a call is not what is asked for: the person sees the latter.
+    // The reported call differs from the requested one: the user sees the latter.
     world.says(other("r1"));
     let EventData::ApprovalRequired(shown) = &world.events.last().unwrap().data else {
         panic!("nobody was asked")
@@ -341,7 +341,7 @@ fn an_allowance_holds_for_what_was_asked_and_for_nothing_else_under_the_same_nam
         world.play(Deny("r3")),
         ["approval.decided", "tool.completed", "=> answer r3 Deny"]
     );
-    // One that says no more than the name of the call is not what was allowed either.
+    // A request with only the call's name is not covered by the approval either.
     let BackendEvent::Permission(asked) = asks("r4", Some("a")) else {
         unreachable!()
     };
@@ -366,7 +366,7 @@ fn a_refusal_ends_the_call() {
         world.play(Deny("#a")),
         ["approval.decided", "tool.completed", "=> answer r1 Deny"]
     );
-    // What the backend still tells of it changes nothing.
+    // Further events of the external agent change nothing.
     assert!(world.says(calls("a")).is_empty());
     assert!(world.says(done("a")).is_empty());
     assert_eq!(world.says(asks("r2", Some("a"))), ["=> answer r2 Deny"]);
@@ -517,7 +517,7 @@ fn a_steer_that_was_not_read_is_told_by_the_next_turn() {
         "=> backend resume s1 Words"
     );
     assert_eq!(world.thread.backend_prompt(9).unwrap().text, "wait\n\nmore");
-    // The backend does not know the session any more: then too they are told once.
+    // The external agent does not know the session any more: the messages are still sent only once.
     world.ends_with(fails(BackendErrorKind::ResumeRefused));
     let told = world.thread.backend_prompt(1_000).unwrap().text;
     assert!(
@@ -603,13 +603,13 @@ fn a_session_that_is_full_stops_the_run_before_it_adds_more() {
     };
     assert_eq!(data.error_code.as_deref(), Some("quota_exceeded"));
 
-    // So does text without end, where one message follows the other.
+    // So does unlimited text in consecutive messages.
     let mut world = World::after(held(Some(5)), &[Say("hi")]);
     world.says(established("s1"));
     let exec_id = run_of(&world.thread);
     let paused = world.given(Input::BackendPause { exec_id });
     assert!(paused.contains(&"turn.failed".to_owned()), "{paused:?}");
-    // One that can say it all in one answer is heard to its end.
+    // A run with a single answer is read to its end.
     let mut world = World::after(held(Some(5)), &[Say("hi")]);
     world.says(established("s1"));
     let end = world.ends_with(ends(BackendEnd::Completed));
@@ -746,7 +746,7 @@ fn what_was_counted_of_a_session_outlives_a_run_that_did_not_reach_it() {
     );
     let known = world.thread.backend_session().unwrap();
     assert_eq!(known.totals.cost_usd, Some(0.5));
-    // What it never heard, it is told with the rest.
+    // The messages that it never received are sent with the others.
     world.ends_with(fails(BackendErrorKind::Auth));
     assert_eq!(
         world.play(Say("again")).last().unwrap(),

@@ -1,4 +1,4 @@
-//! A process that stops while a whole agent carries a turn.
+//! A process that stops while an external agent executes a turn.
 
 use windlass_core::backend::{BackendEnd, BackendErrorKind};
 
@@ -51,7 +51,7 @@ fn a_session_that_was_established_is_taken_up() {
         transcript[2].contains("outcome is unknown"),
         "{transcript:?}"
     );
-    // The backend does not know it: the whole conversation is told, this turn included.
+    // The agent does not know the session: it receives the whole conversation, including this turn.
     let refused = world.ends_with(fails(BackendErrorKind::ResumeRefused));
     assert_eq!(refused.last().unwrap(), "=> backend new History");
     let told = world.thread.backend_prompt(10_000).unwrap().text;
@@ -114,7 +114,7 @@ fn an_approval_still_waits_after_a_restart() {
         ]
     );
     world.says(done("b"));
-    // Once: whoever asks a third time is asked for.
+    // The decision applies once: a further request requires a new decision.
     world.says(calls("c"));
     assert_eq!(world.says(asks("r3", Some("c"))), ["approval.required"]);
 }

@@ -83,7 +83,7 @@ const GOES_ON: &[&str] = &[
 #[test]
 fn a_turn_stops_before_the_call_that_may_not_fit() {
     let given = |used| [Say("hi"), ModelUsing(&[("a", "once")], used)];
-    // What is used and what a call may use must fit together, to the last token.
+    // Past usage plus the possible usage of a call must fit, to the last token.
     check(turn_tokens(100, 30), &given(30), Done("a"), GOES_ON);
     check(turn_tokens(100, 70), &given(30), Done("a"), GOES_ON);
     check(turn_tokens(100, 71), &given(30), Done("a"), STOPPED);
@@ -132,7 +132,7 @@ fn a_turn_that_is_told_more_and_a_compaction_have_no_more_than_others() {
         Compact,
         &["turn.started", "turn.failed", "session.idled"],
     );
-    // What a compaction used counts like any other call.
+    // The usage of a compaction counts like that of any other call.
     let two = Budget {
         model_calls: Some(2),
         ..Budget::default()
@@ -158,7 +158,7 @@ fn turns_share_what_their_thread_may_use_and_a_raise_lets_the_work_go_on() {
     world.play(ModelUsing(&[("a", "once")], 50));
     world.play(Done("a"));
     assert_eq!(exceeded(&world), ("thread_tokens".to_owned(), 160, 140, 50));
-    // The result of the call is there, for the turn that goes on.
+    // The call's result is recorded for the resumed turn.
     let before = world.transcript();
     assert!(before.last().unwrap().contains('a'), "{before:?}");
     world.plan = thread_tokens(190);
@@ -201,7 +201,7 @@ fn sums_are_the_same_after_a_crash() {
     assert_eq!((before.model_calls, before.tool_calls), (2, 2));
     assert_eq!(before.millis, 3_000);
     world.play(Crash);
-    // Nobody knows what the call used that the crash cut off: it counts as what was set aside for it.
+    // The usage of the call that the crash cut off is unknown: it counts as its reserve.
     let after = *world.thread.spent();
     for (least, tokens) in [(7, 110), (50, 120)] {
         let least = Reserve {
@@ -302,7 +302,7 @@ fn a_turn_is_stopped_when_the_time_of_its_budget_is_over() {
     let world = World::after(plan, &[Say("hi"), After(5)]);
     assert_eq!(exceeded(&world), ("turn_seconds".to_owned(), 5, 5, 0));
 
-    // Turns share the time of their thread; nobody counts the time between them.
+    // Turns share the time of their thread; the time between turns does not count.
     let plan = allowing(Budget::default(), seconds(5), NO_RESERVE);
     let given = [
         Say("hi"),
@@ -338,7 +338,7 @@ fn an_agent_of_others_begins_while_anything_is_left() {
     };
     let mut world = World::after(plan(), &[Say("hi")]);
     run(&mut world, 60);
-    // What the run used is no measure of what the next one will, nor of a model call.
+    // The usage of a run does not predict that of the next run or of a model call.
     world.play(Say("more"));
     assert!(world.thread.turn().is_some(), "{:?}", failed(&world));
     run(&mut world, 39);

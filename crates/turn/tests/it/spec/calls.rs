@@ -1,4 +1,4 @@
-//! Calls: when they run, and where their results stand.
+//! Calls: when they run, and the order of their results.
 
 use crate::world::Step::{
     Asks, Connects, Done, Emit, EmitForbidden, Interrupt, Model, ModelRefused, Replies, Results,

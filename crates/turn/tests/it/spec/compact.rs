@@ -59,7 +59,7 @@ fn the_model_reads_the_summary_and_what_came_after_and_people_read_all() {
     };
     assert_eq!(newest.prompt.message_count, 2, "what was sent is named");
 
-    // The second one stands for the first and for what came after it.
+    // The second summary replaces the first one and the messages after it.
     let given = [&given[..], &[Compact, Model("they met", &[])]].concat();
     let world = World::after(plan(), &given);
     assert_eq!(world.context(), [SUMMARY]);
@@ -152,7 +152,7 @@ fn what_a_summary_cost_is_counted() {
 }
 
 mod by_itself {
-    //! Nobody asks for it: the next model call would not fit.
+    //! Automatic compaction, because the next model call would not fit.
 
     use windlass_core::events::TokenUsage;
     use windlass_turn::{CompactionPlan, Input, TurnPlan};
@@ -282,7 +282,7 @@ mod by_itself {
         assert_eq!(compacted(&world), (6, 5, Some(3), Some(true)));
         assert_eq!(world.pending(), ["=> model"]);
 
-        // The next one stands for the first, and the input still stands for itself.
+        // The next summary replaces the first one; the input remains verbatim.
         let given = [
             &given[..],
             &[ModelRead(&[("c", "pure")], FULL), Done("c")],

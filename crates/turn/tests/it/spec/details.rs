@@ -1,4 +1,4 @@
-//! Small things that records say and that others read: whose turn, whose step, how many.
+//! Details of records that other code reads: turn IDs, step IDs and counts.
 
 use windlass_core::events::{Event, EventData, SessionUpdatedData, ToolStatus};
 use windlass_core::message::{ContentPart, ExecutionPhase};
@@ -72,7 +72,7 @@ fn is_of_its_step_alone(given: &[crate::world::Step], last: crate::world::Step, 
         }
         thread
             .evolve(event)
-            .unwrap_or_else(|misfit| panic!("{misfit}"));
+            .unwrap_or_else(|invalid| panic!("{invalid}"));
     }
     panic!("there is no {kind}")
 }
@@ -111,7 +111,7 @@ fn calls_that_are_to_be_allowed_count_among_those_that_run() {
     let two = Model("", &[("a", "ask"), ("b", "ask")]);
     let world = World::after(one_at_a_time(), &[Say("x"), two]);
     assert_eq!(world.count("approval.required"), 1);
-    // Those that nobody is asked about too.
+    // Calls without approval are included.
     let three = Model("", &[("a", "ask"), ("b", "ask"), ("c", "ask")]);
     let given = [Say("x"), three, AllowRest("a")];
     check(
@@ -343,7 +343,7 @@ fn only_a_turn_in_which_nothing_was_said_thought_or_called_has_no_output() {
     for given in [
         &[Streams("a")][..],
         &[Thinks("a")],
-        &[Tail("a")],
+        &[UnflushedText("a")],
         &[Steer("more")],
         &[Model("", &[("a", "once")]), Done("a")],
     ] {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use windlass_core::events::EventData;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Begin, Done, Model, ModelFails, Say, SayWithin, Streams, Tail};
+use crate::world::Step::{
+    After, Begin, Done, Model, ModelFails, Say, SayWithin, Streams, UnflushedText,
+};
 use crate::world::{Step, World, check, plan, transcript};
 
 fn at_most(max_iterations: usize) -> TurnPlan {
@@ -86,7 +88,7 @@ fn a_final_answer_in_the_last_allowed_call_is_an_ordinary_end() {
 #[test]
 fn a_turn_that_takes_too_long_fails_and_keeps_what_was_said() {
     check(hasty(), &[Say("hi")], After(59), &[]);
-    let given = &[Say("hi"), Streams("hel"), Tail("lo")];
+    let given = &[Say("hi"), Streams("hel"), UnflushedText("lo")];
     check(
         hasty(),
         given,
@@ -182,7 +184,7 @@ fn a_failed_model_call_leaves_one_agent_message_marked_as_error() {
     );
     transcript(
         plan(),
-        &[Say("hi"), Streams("hel"), Tail("lo"), ModelFails],
+        &[Say("hi"), Streams("hel"), UnflushedText("lo"), ModelFails],
         &["user hi", "agent hello (error)"],
     );
     assert_eq!(

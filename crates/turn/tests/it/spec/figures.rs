@@ -1,4 +1,4 @@
-//! What is counted and measured, and that the fold bears everything.
+//! Counters and timings, and the fold's tolerance of unusual records.
 
 use windlass_core::events::{EventData, ToolStatus};
 use windlass_core::message::ContentPart;

@@ -1,8 +1,8 @@
-//! An interrupt starts nothing, keeps what is finished, and takes effect at once.
+//! An interrupt starts nothing, retains finished work and takes effect at once.
 
 use windlass_core::events::{EventData, ToolStatus};
 
-use crate::world::Step::{Done, Interrupt, Model, ModelFails, Say, SayIf, Streams, Tail};
+use crate::world::Step::{Done, Interrupt, Model, ModelFails, Say, SayIf, Streams, UnflushedText};
 use crate::world::{World, check, plan, transcript};
 
 #[test]
@@ -36,7 +36,7 @@ fn a_silent_model_call_leaves_no_message() {
 
 #[test]
 fn the_partial_text_stays_with_its_tail() {
-    let given = &[Say("hi"), Streams("hel"), Tail("lo, wor")];
+    let given = &[Say("hi"), Streams("hel"), UnflushedText("lo, wor")];
     check(
         plan(),
         given,
@@ -63,7 +63,7 @@ fn the_partial_text_stays_with_its_tail() {
 fn text_that_was_never_written_starts_before_the_interrupt() {
     check(
         plan(),
-        &[Say("hi"), Tail("hel")],
+        &[Say("hi"), UnflushedText("hel")],
         Interrupt,
         &[
             "output.message.started",

@@ -1,6 +1,6 @@
-//! What a turn records, in which order, and in how many commits.
+//! The records of a turn, their order and the number of commits.
 
-use crate::world::Step::{Done, Model, Say, Streams, Tail, Thinks};
+use crate::world::Step::{Done, Model, Say, Streams, Thinks, UnflushedText};
 use crate::world::{World, check, plan, transcript};
 
 #[test]
@@ -39,7 +39,7 @@ fn an_answer_ends_the_turn_in_one_commit() {
 fn text_that_was_not_written_yet_comes_before_its_answer() {
     check(
         plan(),
-        &[Say("hi"), Tail("hello")],
+        &[Say("hi"), UnflushedText("hello")],
         Model("hello", &[]),
         &[
             "output.message.started",

@@ -1,4 +1,4 @@
-//! Calls that somebody outside answers.
+//! Calls whose results come from an external client.
 
 use std::time::Duration;
 

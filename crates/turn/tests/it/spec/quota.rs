@@ -1,4 +1,4 @@
-//! How much a session may hold.
+//! Size limits of a session.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn an_input_that_would_wait_behind_too_many_is_refused() {
         assert!(said[0].contains("waiting inputs"), "{said:?}");
         assert_eq!(world.thread, before);
     }
-    // What was steered has its place with the next model call, and makes room.
+    // A steering message is consumed by the next model call, which frees its slot.
     let given = [&given[..], &[Model("hello", &[])]].concat();
     check(plan(), &given, Say("more"), &["input.queued"]);
 }

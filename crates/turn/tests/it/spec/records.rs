@@ -1,4 +1,4 @@
-//! What the records of a turn say, so that each can be read without the ones before.
+//! Each record of a turn is readable without the earlier ones.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn a_turn_whose_input_waited_says_since_when() {
 #[test]
 fn a_tail_is_empty_without_text_and_without_thinking() {
     for (text, thinking, length) in [("", "", 0), ("ab", "", 2), ("", "c", 1), ("ab", "c", 3)] {
-        let tail = windlass_turn::Tail {
+        let tail = windlass_turn::UnflushedText {
             text: text.to_owned(),
             thinking: thinking.to_owned(),
         };
@@ -157,8 +157,8 @@ fn text_that_is_not_recorded_yet_is_output() {
     let failed = Some("turn.failed".to_owned());
     let completed = Some("turn.completed".to_owned());
     assert_eq!(ends(&[Say("x")]), failed);
-    assert_eq!(ends(&[Say("x"), Tail("")]), failed);
-    assert_eq!(ends(&[Say("x"), Tail("y")]), completed);
+    assert_eq!(ends(&[Say("x"), UnflushedText("")]), failed);
+    assert_eq!(ends(&[Say("x"), UnflushedText("y")]), completed);
 }
 
 #[test]

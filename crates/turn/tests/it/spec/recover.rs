@@ -1,13 +1,13 @@
-//! Going on after the process was gone.
+//! Resuming after a lost process.
 
 use std::time::Duration;
 
 use windlass_core::events::{EventData, ToolStatus};
-use windlass_turn::TurnPlan;
+use windlass_turn::{Thread, TurnPlan};
 
 use crate::world::Step::{
-    After, Allow, Asks, Compact, Crash, Deny, Done, Model, Release, Replies, Restart, Results, Say,
-    Steer, Streams,
+    After, Allow, Asks, Compact, Crash, Deny, Done, Down, Model, Release, Replies, Restart,
+    Results, Say, Steer, Streams,
 };
 use crate::world::{Step, World, check, plan, transcript};
 
@@ -124,6 +124,34 @@ fn a_call_that_never_started_runs() {
 }
 
 #[test]
+fn time_without_the_daemon_does_not_count_against_a_wait() {
+    let patient = TurnPlan {
+        wait_timeout: Some(Duration::from_secs(60)),
+        ..plan()
+    };
+    for tool in ["client", "ask"] {
+        let calls = match tool {
+            "client" => Model("", &[("a", "client")]),
+            _ => Model("", &[("a", "ask")]),
+        };
+        let given = [Say("hi"), calls, Down(3_600), After(59)];
+        let mut world = World::after(patient.clone(), &given);
+        let waiting = |world: &World| world.thread.turn().and_then(|turn| turn.waiting_for());
+        assert!(waiting(&world).is_some(), "{tool}");
+        // After two downtimes, an answer within the extended deadline is still in time.
+        world.play(Down(3_600));
+        assert!(waiting(&world).is_some(), "{tool}");
+        let folded = Thread::fold(
+            world.thread.session_id(),
+            world.events.iter().map(AsRef::as_ref),
+        );
+        assert_eq!(folded.unwrap(), world.thread);
+        world.play(After(60));
+        assert!(waiting(&world).is_none(), "{tool}");
+    }
+}
+
+#[test]
 fn what_waits_still_waits_with_its_deadline() {
     let patient = || TurnPlan {
         wait_timeout: Some(Duration::from_secs(60)),
@@ -138,7 +166,7 @@ fn what_waits_still_waits_with_its_deadline() {
         let waiting = |world: &World| world.thread.turn().and_then(|turn| turn.waiting_for());
         let (deadline, waits) = (world.thread.next_deadline(), waiting(&world));
         assert!(deadline.is_some() && waits.is_some());
-        // However often the process restarts: nobody but the one who is waited for ends the wait.
+        // Any number of restarts does not end the wait.
         for times in 1..=5 {
             assert_eq!(world.play(Crash), ["turn.resumed"]);
             let turn = world.thread.turn().unwrap();
@@ -238,7 +266,7 @@ fn three_crashes_in_a_row_fail_the_turn_wherever_they_find_it() {
         // A stop in order is no crash, and no progress either.
         &[Say("hi"), Crash, Restart, Crash, Restart, Restart, Crash],
         &[Say("hi"), Restart, Crash, Crash, Crash],
-        // What waits beside a call that runs does not make its crash harmless.
+        // A parked call next to a running one does not make the running one's crash harmless.
         &[
             Say("hi"),
             Model("", &[("a", "client"), ("b", "pure")]),
@@ -324,9 +352,9 @@ fn only_who_is_at_work_on_a_turn_can_release_it() {
     for given in [
         &[][..],
         &[Say("hi"), Model("hello", &[])],
-        // Nobody is at work on a turn that waits.
+        // No process is executing a parked turn.
         &[Say("hi"), Model("", &[("a", "client")])],
-        // A second release has nothing to let go of.
+        // A second release has no effect.
         &[Say("hi"), Release],
     ] {
         check(plan(), given, Release, &[]);

@@ -27,7 +27,7 @@ fn the_conversation_ends_after_the_turn_again() {
     let given = &after(&[Rewind(0), Say("other"), Model("third", &[])]);
     let then = &["user one", "agent first", "user other", "agent third"];
     transcript(plan(), given, then);
-    // To the newest turn: what the host added since is gone.
+    // To the newest turn: messages that the host added since are removed.
     let given = &after(&[
         ImportUser("x"),
         ImportAgent("", &[("b", "once")]),

@@ -1,4 +1,4 @@
-//! Where steered text stands.
+//! The position of steering messages.
 
 use crate::world::Step::{Done, Interrupt, Model, Say, Steer};
 use crate::world::{check, plan, transcript};

@@ -1,4 +1,4 @@
-//! `windlass acp`: an editor that speaks the Agent Client Protocol works with threads of Windlass, over standard input and output.
+//! `windlass acp`: gives an editor access to Windlass threads through the Agent Client Protocol on standard input and output.
 
 mod prompt;
 mod session;
@@ -15,20 +15,21 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use windlass_core::json_rpc::Message;
 use windlass_protocol::CreateThread;
 
 use crate::cli::{note, or_current};
+use crate::connect::{DaemonConnection, DaemonTarget, Purpose};
 use crate::data;
-use crate::reach::{Link, Purpose, Reach};
-use crate::stdio_rpc::{Failure, Incoming, Lines, Peer};
-use crate::talk::in_environment;
+use crate::stdio_rpc::{self, Failure, Lines, Peer};
+use crate::thread_session::in_environment;
 use session::{Prompted, Session};
 
-/// The version of the protocol.
+/// The supported version of the protocol.
 const PROTOCOL_VERSION: u32 = 1;
-/// There is no such session.
-const NO_SESSION: i32 = -32002;
-/// How long answers have to be ready once nobody speaks any more.
+/// JSON-RPC error code: the session does not exist.
+const NO_SESSION: i64 = -32002;
+/// How long pending answers may take after standard input has ended.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Serves threads as an agent of the Agent Client Protocol, over standard input and output.
@@ -51,9 +52,9 @@ pub(crate) struct Acp {
     backend: Option<String>,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 struct Agent {
-    link: Arc<Link>,
+    link: Arc<DaemonConnection>,
     peer: Peer,
     model: Option<String>,
     backend: Option<String>,
@@ -61,13 +62,13 @@ struct Agent {
 }
 
 impl Acp {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
         let workspace = or_current(workspace)?;
-        let reach = Reach {
+        let target = DaemonTarget {
             data: data::directory(self.data)?,
             config: config.map(Path::to_owned),
             model: self.model.clone(),
@@ -75,7 +76,7 @@ impl Acp {
             purpose: Purpose::Work,
             backend: None,
         };
-        let link = Arc::new(Link::open(reach).await?);
+        let link = Arc::new(DaemonConnection::open(target).await?);
         let agent = Arc::new(Agent {
             link: Arc::clone(&link),
             peer: Peer::on_stdout(),
@@ -91,17 +92,17 @@ impl Acp {
 }
 
 impl Agent {
-    /// Answers until standard input ends.
+    /// Serves requests until standard input ends.
     async fn serve(self: &Arc<Self>) -> Result<()> {
         let mut lines = Lines::on_stdin();
         let mut work = JoinSet::new();
-        // Whatever has no answer yet holds on to it.
+        // Every unanswered request holds a clone of this sender.
         let (unanswered, mut all_answered) = mpsc::channel::<()>(1);
         while let Some(line) = lines.next().await? {
-            match Incoming::read(&line) {
-                Ok(Incoming::Request { id, method, params }) => {
+            match stdio_rpc::read(&line) {
+                Ok(Message::Request { id, method, params }) => {
                     let agent = Arc::clone(self);
-                    // In the order in which the client speaks.
+                    // Prompts are registered in the order in which they arrive.
                     let prompted = match method.as_str() {
                         "session/prompt" => {
                             let session = self.session(&params);
@@ -109,7 +110,7 @@ impl Agent {
                         }
                         _ => None,
                     };
-                    // A turn may take any time, and is recorded.
+                    // The shutdown does not wait for turns: they can take arbitrarily long and are recorded.
                     let unanswered = prompted.is_none().then(|| unanswered.clone());
                     work.spawn(async move {
                         let answer = match prompted {
@@ -117,33 +118,33 @@ impl Agent {
                             None => agent.answer(&method, &params).await,
                         };
                         let is_loaded = method == "session/load" && answer.is_ok();
-                        agent.peer.answer(id, answer);
+                        agent.peer.answer(&id, answer);
                         drop(unanswered);
                         if is_loaded && let Ok(session) = agent.session(&params) {
                             agent.tell_of_open(&session).await;
                         }
                     });
                 }
-                Ok(Incoming::Notification { method, params }) => {
+                Ok(Message::Notification { method, params }) => {
                     if method == "session/cancel"
                         && let Ok(session) = self.session(&params)
                     {
                         work.spawn(async move { session.cancel().await });
                     }
                 }
-                Ok(Incoming::Answer { id, answer }) => self.peer.answered(&id, answer),
-                Err(failure) => self.peer.answer(Value::Null, Err(failure)),
+                Ok(Message::Response { id, outcome }) => self.peer.answered(&id, outcome),
+                Err(failure) => self.peer.answer(&Value::Null, Err(failure)),
             }
             while work.try_join_next().is_some() {}
         }
-        // Nobody says any more, and what was asked is answered. A turn goes on when its session is loaded again.
+        // Standard input has ended and pending requests are answered. An open turn continues when its session is loaded again.
         drop(unanswered);
         let _ = tokio::time::timeout(GRACE, all_answered.recv()).await;
         work.shutdown().await;
         Ok(())
     }
 
-    /// Tells of a turn that was open when its session was loaded.
+    /// Sends updates about a turn that was open when its session was loaded.
     async fn tell_of_open(&self, session: &Session) {
         if let Err(failure) = session.go_on(&self.peer).await {
             note(&format!("the open turn cannot be followed: {failure}"));
@@ -204,7 +205,7 @@ impl Agent {
         Ok(opened)
     }
 
-    /// Takes a session in and says what the client must know of it.
+    /// Registers a session and returns its initial state for the client.
     fn open(&self, session: Session) -> Value {
         let opened = json!({ "sessionId": session.id(), "modes": session.modes() });
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +225,7 @@ impl Agent {
     }
 }
 
-/// What this agent can do.
+/// The capabilities of this agent.
 fn initialized() -> Value {
     json!({
         "protocolVersion": PROTOCOL_VERSION,
@@ -242,14 +243,14 @@ fn initialized() -> Value {
     })
 }
 
-/// Reads the directory that a session works in.
+/// Returns the working directory of a session. It must be absolute.
 fn cwd(params: &Value) -> Result<PathBuf, Failure> {
     let cwd = params["cwd"].as_str().map(PathBuf::from);
     cwd.filter(|cwd| cwd.is_absolute())
         .ok_or_else(|| Failure::bad("cwd must be an absolute path"))
 }
 
-/// Says so when servers are named that nobody will speak to.
+/// Warns that the client's MCP servers are not used.
 fn tell_of_servers(params: &Value) {
     let servers = params["mcpServers"].as_array();
     if servers.is_some_and(|servers| !servers.is_empty()) {

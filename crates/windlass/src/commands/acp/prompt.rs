@@ -1,10 +1,10 @@
-//! What a person typed into an editor, as the text of a turn.
+//! Converts an editor's prompt to the text of a turn.
 
 use serde_json::Value;
 
 use crate::stdio_rpc::Failure;
 
-/// Puts the blocks of a prompt together. What the client was told that it cannot send is refused.
+/// Joins the blocks of a prompt. Block types that the capabilities exclude are rejected.
 pub(super) fn text(blocks: &Value) -> Result<String, Failure> {
     let blocks = blocks.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! A session of an editor: one thread.
+//! An editor's session: one thread.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,43 +13,46 @@ use windlass_protocol::{
 
 use super::updates::{Updates, asked_for, past};
 use crate::calls;
+use crate::connect::DaemonConnection;
 use crate::follow::{self, Follower, Next};
-use crate::reach::Link;
 use crate::stdio_rpc::{Failure, Peer};
-use crate::talk::{ASKING_TOOL, decide_approval};
 use crate::terminal::{ToolCall, asked, decision};
+use crate::thread_session::{ASKING_TOOL, decide_approval};
 
 /// A thread that an editor has open.
 pub(super) struct Session {
-    link: Arc<Link>,
+    link: Arc<DaemonConnection>,
     thread: Thread,
     work: Mutex<Work>,
-    /// The thread as it was loaded, while a turn of it is open that nobody tells of yet.
+    /// The thread as it was loaded, if it has an open turn for which no updates are sent yet.
     open: Mutex<Option<ThreadDetail>>,
 }
 
-/// What a session is at.
+/// The current work of a session.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Work {
     #[default]
     Nothing,
-    /// A prompt has come and has no turn yet.
+    /// A prompt was received and has no turn yet.
     Starting { is_canceled: bool },
-    /// This turn.
+    /// The ID of the running turn.
     Turn(String),
 }
 
 impl Session {
-    /// Makes a thread.
-    pub(super) async fn new(link: &Arc<Link>, request: CreateThread) -> Result<Self, Failure> {
+    /// Creates a thread.
+    pub(super) async fn new(
+        link: &Arc<DaemonConnection>,
+        request: CreateThread,
+    ) -> Result<Self, Failure> {
         let thread = link.api().create_thread(Call::new((), request)).await?;
         Ok(Self::on(link, thread))
     }
 
-    /// Opens a thread of the past that works in a directory, and tells the client what happened in it. What a turn that is still open did is
-    /// told when it is [followed](Self::go_on).
+    /// Opens an existing thread that works in `cwd` and sends its history to the client. The history of an open turn is sent when the turn is
+    /// [followed](Self::go_on).
     pub(super) async fn load(
-        link: &Arc<Link>,
+        link: &Arc<DaemonConnection>,
         id: &str,
         cwd: &Path,
         peer: &Peer,
@@ -84,7 +87,7 @@ impl Session {
         Ok(session)
     }
 
-    fn on(link: &Arc<Link>, thread: Thread) -> Self {
+    fn on(link: &Arc<DaemonConnection>, thread: Thread) -> Self {
         Self {
             link: Arc::clone(link),
             thread,
@@ -93,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Tells of the turn that was open when the thread was loaded, from its beginning to its end.
+    /// Sends all updates of the turn that was open when the thread was loaded, from its beginning to its end.
     pub(super) async fn go_on(&self, peer: &Peer) -> Result<(), Failure> {
         let open = self
             .open
@@ -106,7 +109,7 @@ impl Session {
         let Some(turn) = open_turn(&detail) else {
             return Ok(());
         };
-        // What was settled before is not asked again.
+        // Approvals that were already decided are not requested again.
         let pending = detail.pending_approvals.iter();
         let open_approvals = OpenApprovals {
             since: detail.latest_seq,
@@ -117,7 +120,7 @@ impl Session {
             self.tell(peer, &mut events, turn, &open_approvals).await
         };
         let told = told.await;
-        // A prompt that came in the meantime is not at rest.
+        // If another prompt has arrived in the meantime, the session is not idle.
         let mut work = self.work();
         if matches!(&*work, Work::Turn(at) if at == turn) {
             *work = Work::Nothing;
@@ -129,7 +132,7 @@ impl Session {
         &self.thread.id
     }
 
-    /// The modes that an editor can choose from.
+    /// The modes that the editor offers.
     pub(super) fn modes(&self) -> Value {
         let current = match self.thread.mode {
             Mode::Plan => "plan",
@@ -162,7 +165,7 @@ impl Session {
         Ok(json!({}))
     }
 
-    /// Carries a turn to its end, telling what happens.
+    /// Runs a turn to its end and sends updates about it.
     pub(super) async fn prompt(&self, peer: &Peer, text: &str) -> Result<Value, Failure> {
         let newest = calls::newest_turns(&*self.link.api(), self.id(), 0).await?;
         let since = newest.latest_seq;
@@ -199,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Tells of a turn until its end.
+    /// Sends updates about a turn until it ends.
     async fn tell(
         &self,
         peer: &Peer,
@@ -248,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Takes note of a prompt before it is worked on, so that a cancel after it is one of it. There is one at a time.
+    /// Registers a prompt before its turn starts, so that a later cancel applies to it. There is at most one prompt at a time.
     pub(super) fn expect_turn(self: &Arc<Self>) -> Result<Prompted, Failure> {
         let mut work = self.work();
         if *work != Work::Nothing {
@@ -260,7 +263,7 @@ impl Session {
         Ok(Prompted(Arc::clone(self)))
     }
 
-    /// Stops the turn that is at work, or the one that is about to begin.
+    /// Interrupts the running turn, or cancels the one that is about to start.
     pub(super) async fn cancel(&self) {
         let turn = match &mut *self.work() {
             Work::Turn(turn) => turn.clone(),
@@ -270,11 +273,11 @@ impl Session {
             }
             Work::Nothing => return,
         };
-        // One that has ended in the meantime needs no stop.
+        // The turn may have ended in the meantime; then there is nothing to interrupt.
         let _ = calls::interrupt(&*self.link.api(), self.id(), &turn).await;
     }
 
-    /// Sets what the session is at, and returns what it was at.
+    /// Replaces the current work and returns the previous one.
     fn now(&self, work: Work) -> Work {
         std::mem::replace(&mut *self.work(), work)
     }
@@ -284,7 +287,7 @@ impl Session {
     }
 }
 
-/// A session with a prompt of its own; it is at rest again when this goes.
+/// A session with a registered prompt. Dropping it makes the session idle again.
 pub(super) struct Prompted(Arc<Session>);
 
 impl std::ops::Deref for Prompted {
@@ -301,17 +304,17 @@ impl Drop for Prompted {
     }
 }
 
-/// Tells the client of something in a session.
+/// Sends a `session/update` notification.
 fn send_update(peer: &Peer, session_id: &str, update: Value) {
     let params = json!({ "sessionId": session_id, "update": update });
-    peer.notify("session/update", params);
+    peer.notify("session/update", &params);
 }
 
-/// Which approvals wait for an answer.
+/// The approvals that wait for a decision.
 struct OpenApprovals {
-    /// Those that are asked for after this number.
+    /// Approvals requested after this event number are open.
     since: u64,
-    /// Those before it that nobody has answered yet.
+    /// Undecided approvals from before that number.
     pending: HashSet<String>,
 }
 
@@ -321,15 +324,21 @@ impl OpenApprovals {
     }
 }
 
-/// Returns the turn of a thread that is not at its end.
+/// Returns the ID of the thread's last turn if it has not ended.
 fn open_turn(detail: &ThreadDetail) -> Option<&str> {
     let last = detail.turns.last()?;
     let is_open = matches!(last.status, Status::InProgress | Status::Queued);
     is_open.then_some(last.id.as_str())
 }
 
-/// Asks the person at the editor whether a call may run, and passes the answer on. What is no clear yes is a no.
-async fn decide(link: Arc<Link>, peer: Peer, session_id: String, call: Value, approval: String) {
+/// Asks the editor's user whether a call may run and forwards the decision. Anything but a clear yes denies the call.
+async fn decide(
+    link: Arc<DaemonConnection>,
+    peer: Peer,
+    session_id: String,
+    call: Value,
+    approval: String,
+) {
     let params = json!({
         "sessionId": session_id,
         "toolCall": call,
@@ -339,7 +348,7 @@ async fn decide(link: Arc<Link>, peer: Peer, session_id: String, call: Value, ap
             { "optionId": "reject", "name": "Reject", "kind": "reject_once" },
         ],
     });
-    let answer = peer.ask("session/request_permission", params).await;
+    let answer = peer.ask("session/request_permission", &params).await;
     let outcome = answer.map(|answer| answer["outcome"].clone());
     let chosen = outcome
         .as_ref()
@@ -352,7 +361,8 @@ async fn decide(link: Arc<Link>, peer: Peer, session_id: String, call: Value, ap
         remember: chosen == Some("allow_always"),
         ..decision(decided)
     };
-    // Where the daemon is gone, the next one has the same question. Somebody else may have decided, or the turn was stopped.
+    // If the daemon is gone, the next one has the same approval. Other errors are ignored: another client may have decided, or the turn was
+    // interrupted.
     while let Err(error) = decide_approval(&*link.api(), &approval, request.clone()).await
         && error.is_lost()
         && link.again().await.is_ok()
@@ -372,9 +382,9 @@ mod tests {
             "StreamEvents": null,
             "StartTurn": { "thread": thread_json(), "turn": turn_json() },
         })));
-        let link = Link::to_stub(api.clone());
+        let link = DaemonConnection::to_stub(api.clone());
         let session = Session::new(&link, CreateThread::default()).await.unwrap();
-        // The stream of the stub ends, and no other daemon is there.
+        // The stub's event stream ends, and there is no other daemon.
         let stopped = session.prompt(&Peer::on_stdout(), "hello").await;
         assert!(stopped.is_err());
         let expected = [

@@ -1,4 +1,4 @@
-//! What happens in a thread, in the words of the protocol.
+//! Converts thread events to session updates of the protocol.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,20 +10,20 @@ use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Stat
 
 use crate::terminal::{Kind, ToolCall, about, described};
 
-/// How much of a title an editor gets.
+/// Maximum length of a title, in characters.
 const TITLE: usize = 200;
 const MESSAGE_CHUNK: &str = "agent_message_chunk";
 const THOUGHT_CHUNK: &str = "agent_thought_chunk";
 
-/// Turns events into updates.
+/// Converts events to updates.
 #[derive(Default)]
 pub(super) struct Updates {
-    /// Items whose text came in pieces.
+    /// Items whose text was sent in chunks.
     in_pieces: HashSet<String>,
 }
 
 impl Updates {
-    /// Says what an event means for a client, if anything.
+    /// Returns the update for an event, if the protocol has one.
     pub(super) fn of(&mut self, event: &RuntimeEventEnvelope) -> Option<Value> {
         match &event.payload {
             EventPayload::ItemDelta(piece) => {
@@ -48,7 +48,7 @@ impl Updates {
             return Some(done(item));
         }
         let chunk = chunk_of(item.kind)?;
-        // Its text was told already.
+        // The text was already sent in chunks.
         if self.in_pieces.remove(&item.id) {
             return None;
         }
@@ -56,7 +56,7 @@ impl Updates {
     }
 }
 
-/// Tells an item of the past, as far as an editor shows it.
+/// Converts a recorded item to updates, as far as an editor can show it.
 pub(super) fn past(item: &Item) -> Vec<Value> {
     let text = item.detail.as_deref().unwrap_or_default();
     match item.kind {
@@ -78,7 +78,7 @@ pub(super) fn past(item: &Item) -> Vec<Value> {
     }
 }
 
-/// Describes a call that somebody must allow: in a line, and whole.
+/// Describes a call that needs approval: a one-line title and the complete input.
 pub(super) fn asked_for(item_id: &str, tool: &ToolCall, cwd: &Path) -> Value {
     json!({
         "toolCallId": item_id,
@@ -90,7 +90,7 @@ pub(super) fn asked_for(item_id: &str, tool: &ToolCall, cwd: &Path) -> Value {
     })
 }
 
-/// Keeps an editor from reading a text as markup.
+/// Fences a text so that the editor does not render it as Markdown.
 fn as_it_is(text: &str) -> String {
     let runs = text.split(|letter| letter != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
@@ -101,7 +101,7 @@ fn content(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }
 
-/// Tells which chunks the text of an item is.
+/// Returns the type of chunk for the text of an item.
 fn chunk_of(kind: ItemKind) -> Option<&'static str> {
     match kind {
         ItemKind::AgentMessage => Some(MESSAGE_CHUNK),
@@ -147,7 +147,7 @@ fn done(item: &Item) -> Value {
     })
 }
 
-/// Names a call in a line: the tool, and what it is about.
+/// Describes a call in one line: the tool and its main argument.
 pub(super) fn title(tool: &ToolCall) -> String {
     let name = one_line(&tool.name);
     match about(&tool.input).as_str() {
@@ -156,7 +156,7 @@ pub(super) fn title(tool: &ToolCall) -> String {
     }
 }
 
-/// Cuts a line, and shows that it was cut.
+/// Shortens a line to the maximum length of a title and marks the cut with `…`.
 fn cut(line: &str) -> String {
     match line.char_indices().nth(TITLE) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -164,7 +164,7 @@ fn cut(line: &str) -> String {
     }
 }
 
-/// Says what a tool does to the world, for the editor's symbol.
+/// Returns the protocol's kind of a tool, which determines the icon in the editor.
 fn kind_of(name: &str) -> &'static str {
     match Kind::of(name) {
         Kind::Read => "read",

@@ -1,19 +1,21 @@
-//! What counts where nobody says anything, asked of those who would use it.
+//! The defaults of the configuration, taken from the settings types that use them.
+
+use std::time::Duration;
 
 use windlass_runtime::{RuntimeSettings, SubagentSettings};
-use windlass_server::{Limits, RpcSettings, Upkeep, WorkSettings};
+use windlass_server::{JobSettings, Limits, RpcSettings, Upkeep};
 use windlass_tools::{CheckpointLimits, OutputLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
 use crate::daemon::agent::{DEFER_ABOVE, PENDING_CALLS, WAIT, WAITING_INPUTS};
 use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
-use crate::daemon::work::system_zone;
+use crate::daemon::jobs::system_zone;
 
 pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
     let (settings, outputs) = (RuntimeSettings::default(), OutputLimits::default());
-    let (subagents, work) = (SubagentSettings::default(), WorkSettings::default());
+    let (subagents, jobs) = (SubagentSettings::default(), JobSettings::default());
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none.clone())
@@ -33,104 +35,65 @@ pub(super) fn layer() -> Layer {
         .with(&["budget", "reserve_usd"], RESERVE_USD)
         .with(&["repository", "instructions"], true)
         .with(&["checkpoints", "enabled"], true);
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
-    let numbers = [
+    let minutes = |time: Duration| time.as_secs() / 60;
+    let numbers: &[(&str, u64)] = &[
+        ("limits.body_bytes", limits.body_bytes as u64),
+        ("limits.threads", limits.threads as u64),
+        ("limits.subscribers", limits.subscribers as u64),
+        ("limits.connections", limits.connections as u64),
+        ("limits.pending_calls", PENDING_CALLS as u64),
+        ("limits.waiting_inputs", WAITING_INPUTS as u64),
+        ("limits.wait_seconds", WAIT.as_secs()),
+        ("subagents.max_depth", u64::from(subagents.max_depth)),
+        ("subagents.at_once", subagents.at_once as u64),
+        ("subagents.per_turn", subagents.per_turn as u64),
+        ("tasks.workers", jobs.tasks.workers as u64),
+        ("fleet.workers", jobs.fleet.workers as u64),
+        ("fleet.open_runs", jobs.fleet.open_runs as u64),
+        ("budget.reserve_tokens", RESERVE_TOKENS),
+        ("runs.grace_ms", rpc.grace.as_millis() as u64),
+        ("runs.lease_ms", rpc.lease.as_millis() as u64),
+        ("runs.message_bytes", rpc.limits.message_bytes as u64),
         (
-            "limits",
-            "body_bytes",
-            u64::try_from(limits.body_bytes).ok(),
-        ),
-        ("limits", "threads", u64::try_from(limits.threads).ok()),
-        (
-            "limits",
-            "subscribers",
-            u64::try_from(limits.subscribers).ok(),
-        ),
-        (
-            "limits",
-            "connections",
-            u64::try_from(limits.connections).ok(),
-        ),
-        ("limits", "pending_calls", u64::try_from(PENDING_CALLS).ok()),
-        (
-            "limits",
-            "waiting_inputs",
-            u64::try_from(WAITING_INPUTS).ok(),
-        ),
-        ("limits", "wait_seconds", Some(WAIT.as_secs())),
-        (
-            "subagents",
-            "max_depth",
-            Some(u64::from(subagents.max_depth)),
+            "shell.max_background",
+            shell.max_background_of_session as u64,
         ),
         (
-            "subagents",
-            "at_once",
-            u64::try_from(subagents.at_once).ok(),
+            "shell.background_minutes",
+            minutes(shell.max_background_time),
         ),
+        ("outputs.each_mb", outputs.bytes_each >> 20),
+        ("outputs.max_mb", outputs.bytes_all >> 20),
         (
-            "subagents",
-            "per_turn",
-            u64::try_from(subagents.per_turn).ok(),
+            "tools.max_result_bytes",
+            settings.max_tool_result_bytes as u64,
         ),
-        ("tasks", "workers", u64::try_from(work.tasks.workers).ok()),
-        ("fleet", "workers", u64::try_from(work.fleet.workers).ok()),
+        ("tools.defer_above", DEFER_ABOVE as u64),
         (
-            "fleet",
-            "open_runs",
-            u64::try_from(work.fleet.open_runs).ok(),
-        ),
-        ("budget", "reserve_tokens", Some(RESERVE_TOKENS)),
-        ("runs", "grace_ms", millis(rpc.grace)),
-        ("runs", "lease_ms", millis(rpc.lease)),
-        (
-            "runs",
-            "message_bytes",
-            u64::try_from(rpc.limits.message_bytes).ok(),
-        ),
-        (
-            "shell",
-            "max_memory_mb",
-            shell.max_memory_bytes.map(|bytes| bytes >> 20),
-        ),
-        ("shell", "max_processes", shell.max_processes),
-        (
-            "shell",
-            "max_background",
-            u64::try_from(shell.max_background_of_session).ok(),
-        ),
-        (
-            "shell",
-            "background_minutes",
-            Some(shell.max_background_time.as_secs() / 60),
-        ),
-        ("outputs", "each_mb", Some(outputs.bytes_each >> 20)),
-        ("outputs", "max_mb", Some(outputs.bytes_all >> 20)),
-        (
-            "tools",
-            "timeout_seconds",
-            settings.tool_timeout.map(|time| time.as_secs()),
-        ),
-        (
-            "tools",
-            "max_result_bytes",
-            u64::try_from(settings.max_tool_result_bytes).ok(),
-        ),
-        ("tools", "defer_above", u64::try_from(DEFER_ABOVE).ok()),
-        (
-            "checkpoints",
-            "max_mb",
-            Some(CheckpointLimits::default().stored_bytes >> 20),
-        ),
-        (
-            "retention",
-            "every_minutes",
-            upkeep.every.map(|every| every.as_secs() / 60),
+            "checkpoints.max_mb",
+            CheckpointLimits::default().stored_bytes >> 20,
         ),
     ];
-    for (table, name, number) in numbers {
-        if let Some(number) = number.and_then(|number| i64::try_from(number).ok()) {
-            layer = layer.with(&[table, name], number);
+    // Settings without a limit have no default.
+    let optional = [
+        (
+            "shell.max_memory_mb",
+            shell.max_memory_bytes.map(|bytes| bytes >> 20),
+        ),
+        ("shell.max_processes", shell.max_processes),
+        (
+            "tools.timeout_seconds",
+            settings.tool_timeout.map(|time| time.as_secs()),
+        ),
+        ("retention.every_minutes", upkeep.every.map(minutes)),
+    ];
+    let optional = optional
+        .into_iter()
+        .filter_map(|(key, number)| Some((key, number?)));
+    for (key, number) in numbers.iter().copied().chain(optional) {
+        if let Ok(number) = i64::try_from(number) {
+            let path: Vec<&str> = key.split('.').collect();
+            layer = layer.with(&path, number);
         }
     }
     layer

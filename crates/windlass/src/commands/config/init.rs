@@ -1,4 +1,4 @@
-//! `windlass config init`: a file to begin with.
+//! `windlass config init`: writes a commented template.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -11,7 +11,7 @@ use clap::Args;
 use crate::cli::{note, printable};
 use crate::config::{self, FILE};
 
-/// Every key with its meaning; all of them are comments.
+/// Every key with an explanation; all lines are comments.
 const TEMPLATE: &str = include_str!("template.toml");
 
 /// Writes a file in which every key is explained, and none is set.
@@ -27,7 +27,7 @@ pub(super) struct Init {
 }
 
 impl Init {
-    pub(super) fn carry_out(self, data: &Path) -> Result<()> {
+    pub(super) fn run(self, data: &Path) -> Result<()> {
         let path = match self.user {
             true => config::user_file()
                 .context("there is no place for your own file; set HOME or XDG_CONFIG_HOME")?,
@@ -41,7 +41,7 @@ impl Init {
                 .create(directory);
             made.with_context(|| format!("cannot make {}", printable(directory)))?;
         }
-        // Your own file may come to hold keys, and counts only if nobody else can change it.
+        // The user's own file may contain keys, and is rejected if other users can write to it.
         let mode = if self.user { 0o600 } else { 0o644 };
         let opened = OpenOptions::new()
             .write(true)
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Sets every key that the template shows.
+    /// Uncomments every key of the template.
     fn set() -> String {
         let lines = TEMPLATE.lines().map(|line| match line.strip_prefix("#") {
             Some(set) if !set.starts_with(' ') => set,

@@ -1,4 +1,4 @@
-//! `windlass config`: what is configured and where, and the user's word that a file counts.
+//! `windlass config`: shows the configuration and its files, and marks files as trusted.
 
 mod defaults;
 mod init;
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
 
 use crate::cli::{note, printable, words};
 use crate::config::{self, Config, FILE, whole};
 use crate::daemon::check::Check;
-use crate::inert_json::json_line;
+use crate::inert_json::{json_line, write_value};
 use crate::trust::{TrustList, Trusted};
 use crate::{data, own_file};
 
@@ -31,11 +31,11 @@ pub(crate) struct ConfigWords {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Shows every value that counts, and where it comes from. Keys are masked.
     Show(show::Show),
     /// Writes a file that explains every key, and sets none.
@@ -65,25 +65,25 @@ enum Verb {
 }
 
 impl ConfigWords {
-    /// Tells whether the configuration file says something about this.
+    /// Returns whether this subcommand reads the configuration.
     pub(crate) fn is_configured(&self) -> bool {
-        matches!(self.word, Verb::Show(_))
+        matches!(self.subcommand, Subcommand::Show(_))
     }
 
-    pub(crate) fn carry_out(self, named: Option<&Path>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(self, named: Option<&Path>) -> anyhow::Result<ExitCode> {
         let mut stdout = std::io::stdout().lock();
-        if let Verb::Schema = self.word {
+        if let Subcommand::Schema = self.subcommand {
             let schema = serde_json::to_string_pretty(&windlass_config::schema::json())?;
             writeln!(stdout, "{schema}")?;
             return Ok(ExitCode::SUCCESS);
         }
         let directory = data::directory(self.data)?;
         let list = TrustList::of(&directory);
-        match self.word {
-            Verb::Show(show) => show.carry_out(named, &directory, self.json, &mut stdout)?,
-            Verb::Init(init) => init.carry_out(&directory)?,
-            Verb::Schema => {}
-            Verb::Trust { list: true, .. } => {
+        match self.subcommand {
+            Subcommand::Show(show) => show.run(named, &directory, self.json, &mut stdout)?,
+            Subcommand::Init(init) => init.run(&directory)?,
+            Subcommand::Schema => {}
+            Subcommand::Trust { list: true, .. } => {
                 let files = list.files()?;
                 if files.is_empty() {
                     note(
@@ -91,23 +91,14 @@ impl ConfigWords {
                     );
                 }
                 for Trusted { path, digest } in files {
-                    match self.json {
-                        true => writeln!(
-                            stdout,
-                            "{}",
-                            json_line(&json!({"path": path, "digest": digest}))?
-                        )?,
-                        false => writeln!(
-                            stdout,
-                            "{}  {}",
-                            &digest[..digest.len().min(12)],
-                            printable(&path)
-                        )?,
-                    }
+                    let start = &digest[..digest.len().min(12)];
+                    let line = format!("{start}  {}", printable(&path));
+                    let file = json!({"path": path, "digest": digest});
+                    write_value(&mut stdout, self.json, &file, &line)?;
                 }
             }
-            Verb::Trust { path, .. } => {
-                // Who names a file there means that one, and no other may be trusted in its place.
+            Subcommand::Trust { path, .. } => {
+                // If `--config` names a file, the user means that file, so the one in the current directory must not be trusted instead.
                 if let Some(named) = named
                     && path == Path::new(FILE)
                 {
@@ -133,7 +124,7 @@ impl ConfigWords {
                     false => note(&format!("{shown} is trusted until it is changed")),
                 }
             }
-            Verb::Untrust { path } => {
+            Subcommand::Untrust { path } => {
                 let path = file_of(&path)?;
                 if !directory.is_dir() || !list.remove(&path)? {
                     bail!(
@@ -148,7 +139,7 @@ impl ConfigWords {
     }
 }
 
-/// Warns of what a daemon would refuse. A variable that is missing here may be there where it starts, so this stops nothing.
+/// Warns about settings that a daemon would reject. They are not errors here: a missing variable may be set where the daemon starts.
 fn warn_of_refused(config: &Config, data: &Path, workspace: &Path) {
     let check = Check {
         config,
@@ -172,7 +163,7 @@ fn file_of(path: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Reads a file that is to be trusted. What could never count where it is found is refused now.
+/// Reads a file that is to be trusted. Files that the configuration would never load are rejected.
 fn text_of(path: &Path) -> anyhow::Result<String> {
     let shown = printable(path);
     if path.file_name() != Some(FILE.as_ref()) {

@@ -1,4 +1,4 @@
-//! `windlass config show`: every value, and who said it.
+//! `windlass config show`: every value with its origin.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -25,7 +25,7 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn carry_out(
+    pub(super) fn run(
         self,
         named: Option<&Path>,
         data: &Path,
@@ -33,7 +33,7 @@ impl Show {
         out: &mut impl Write,
     ) -> Result<()> {
         let layers = self.layers(named, data)?;
-        // What does not fit together is said rather than shown.
+        // A combination of values that is invalid is an error.
         let config = layers.config()?;
         config::warn_of_unknown_tools(&config);
         warn_of_refused(&config, data, &or_current(None)?);
@@ -61,7 +61,7 @@ impl Show {
         Ok(())
     }
 
-    /// Returns all that counts, the weakest first.
+    /// Returns all configuration layers in order of increasing precedence.
     fn layers(self, named: Option<&Path>, data: &Path) -> Result<Layers> {
         let mut layers = Layers::default();
         layers.push(defaults::layer());
@@ -80,7 +80,7 @@ impl Show {
     }
 }
 
-/// Returns key, value and origin of all that is set, then of what is not.
+/// Returns key, value and origin of all set keys, then the unset keys.
 fn rows(values: &[SetValue<'_>]) -> Result<Vec<[String; 3]>> {
     let mut rows = vec![["KEY", "VALUE", "FROM"].map(str::to_owned)];
     for set in values {
@@ -98,7 +98,7 @@ fn rows(values: &[SetValue<'_>]) -> Result<Vec<[String; 3]>> {
     Ok(rows)
 }
 
-/// Returns a value without the password that an address may have.
+/// Returns a value for display; passwords in URLs are removed.
 fn shown(set: &SetValue<'_>) -> Result<Value> {
     let value = serde_json::to_value(&set.value)?;
     let is_server = set.key.starts_with("mcp_servers.") && set.key.ends_with(".url");

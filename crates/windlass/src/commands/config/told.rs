@@ -1,4 +1,4 @@
-//! What a file would do, told to whoever trusts it.
+//! Summarizes the effects of a configuration file before the user trusts it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use windlass_core::bounds::one_line;
 use crate::cli::{note, printable};
 use crate::config::{ApprovalAction, ApprovalRule, Config, EnvironmentNetwork, SecretEntry};
 
-/// Says where keys would go, what would run, and what nobody would be asked about, so that no file is trusted unseen.
+/// Lists where keys would be sent, which programs would run, and which calls would need no approval, so that no file is trusted unseen.
 pub(super) fn tell(config: &Config) {
     for (name, provider) in &config.providers {
         if let Some(url) = &provider.base_url {
@@ -104,7 +104,7 @@ pub(super) fn tell(config: &Config) {
     }
 }
 
-/// Describes a rule with every condition that it has.
+/// Describes a rule with all its conditions.
 fn tell_rule(rule: &ApprovalRule) {
     let ApprovalRule {
         tool,
@@ -206,7 +206,7 @@ fn tell_secret(name: &str, secret: &SecretEntry) {
     }
 }
 
-/// Returns the names in `${NAME}`.
+/// Returns the variable names in `${NAME}` references.
 fn variables_in(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split("${").skip(1);
     parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))

@@ -1,13 +1,13 @@
-//! What a tool answers: bounded, and with nothing in it that could act on a terminal.
+//! Tool results: limited in size, and escaped so that they cannot control a terminal.
 
 use serde_json::{Value, json};
-use windlass_core::bounds::lines;
+use windlass_core::bounds::{lines, prefix, suffix};
 use windlass_protocol::CallError;
 
-/// How many bytes of text, and how many of data, an answer has.
+/// Maximum size of the text of a result and of its data, in bytes each.
 pub(super) const LIMIT: usize = 64 * 1024;
 
-/// Why a tool did not do what it was asked, for the model that asked.
+/// A tool error, returned to the model that made the call.
 #[derive(Debug)]
 pub(super) struct Refusal {
     code: String,
@@ -22,7 +22,7 @@ impl Refusal {
         }
     }
 
-    /// An argument is wrong.
+    /// An argument is invalid.
     pub(super) fn field(message: impl Into<String>) -> Self {
         Self::new("invalid_field", message)
     }
@@ -31,7 +31,7 @@ impl Refusal {
         self.result_with(json!({}))
     }
 
-    /// The same with what else is known.
+    /// Like [`result`](Self::result), with additional data.
     pub(super) fn result_with(&self, mut data: Value) -> Value {
         let message = beginning(&lines(&self.message), LIMIT);
         let code = lines(&self.code);
@@ -58,14 +58,14 @@ impl From<anyhow::Error> for Refusal {
     }
 }
 
-/// Answers with data, which a client that knows only text reads as text.
+/// Returns structured data, also as text for clients that read only text.
 pub(super) fn data(data: Value) -> Value {
     let data = clean(data);
     let content = json!([{ "type": "text", "text": data.to_string() }]);
     json!({ "content": content, "structuredContent": data, "isError": false })
 }
 
-/// Answers with texts.
+/// Returns a result with several texts.
 pub(super) fn texts(texts: &[&str]) -> Value {
     let content = texts
         .iter()
@@ -73,7 +73,7 @@ pub(super) fn texts(texts: &[&str]) -> Value {
     json!({ "content": content.collect::<Vec<_>>(), "isError": false })
 }
 
-/// Spells out what could act on a terminal in all texts of a value.
+/// Escapes terminal control characters in all strings of a value.
 pub(super) fn clean(value: Value) -> Value {
     match value {
         Value::String(text) => lines(&text).into_owned().into(),
@@ -87,7 +87,7 @@ pub(super) fn clean(value: Value) -> Value {
     }
 }
 
-/// Takes entries as long as there is room; tells whether some were left out.
+/// Takes entries until the limit is reached; the flag is `true` if some were omitted.
 pub(super) fn as_many_as_fit(entries: impl IntoIterator<Item = Value>) -> (Vec<Value>, bool) {
     let (mut taken, mut size) = (Vec::new(), 0);
     for entry in entries {
@@ -101,28 +101,24 @@ pub(super) fn as_many_as_fit(entries: impl IntoIterator<Item = Value>) -> (Vec<V
     (taken, false)
 }
 
-/// Cuts a text after its beginning, and says so.
+/// Keeps the beginning of a text up to `limit` bytes and marks the cut.
 pub(super) fn beginning(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let end = (0..=limit).rfind(|at| text.is_char_boundary(*at));
-    let end = end.unwrap_or(0);
-    let left = text.len() - end;
-    format!("{}\n[{left} bytes more are left out]", &text[..end])
+    let shown = prefix(text, limit);
+    let left = text.len() - shown.len();
+    format!("{shown}\n[{left} bytes more are left out]")
 }
 
-/// Cuts a text before its end, and says so.
+/// Keeps the end of a text up to `limit` bytes and marks the cut.
 pub(super) fn end(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let begin = (text.len() - limit..).find(|at| text.is_char_boundary(*at));
-    let begin = begin.unwrap_or(0);
-    format!(
-        "[{begin} bytes before this are left out]\n{}",
-        &text[begin..]
-    )
+    let shown = suffix(text, limit);
+    let left = text.len() - shown.len();
+    format!("[{left} bytes before this are left out]\n{shown}")
 }
 
 #[cfg(test)]

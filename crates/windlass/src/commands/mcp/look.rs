@@ -1,4 +1,4 @@
-//! The tools that only look.
+//! The read-only tools.
 
 use std::collections::HashSet;
 
@@ -15,9 +15,9 @@ use crate::commands::runs;
 use crate::commands::threads;
 use crate::ids::LOOKED_THROUGH;
 
-/// How many letters of a title or an intent a list has.
+/// Maximum length of a title or intent in a list, in characters.
 const TITLE: usize = 200;
-/// How many bytes of what an event says are told.
+/// Maximum size of an event's payload in a result, in bytes.
 const PAYLOAD: usize = 4 * 1024;
 
 impl Tools {
@@ -101,7 +101,7 @@ impl Tools {
     }
 }
 
-/// Shows a thread as text.
+/// Formats a thread as text.
 pub(super) fn shown(detail: &ThreadDetail) -> Result<Value, Refusal> {
     let mut shown = Vec::new();
     threads::show(detail, &mut shown)?;
@@ -115,13 +115,13 @@ struct Events {
     events: Vec<ShortEvent>,
     size: usize,
     is_full: bool,
-    /// Whether the first line, which is the thread, was read.
+    /// Whether the first line, which describes the thread, was read.
     is_after_head: bool,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
 }
 
-/// The fields of an event that a reader needs.
+/// The fields of an event that are relevant to a reader.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct ShortEvent {
     seq: u64,
@@ -132,7 +132,7 @@ struct ShortEvent {
     item_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timestamp: Option<String>,
-    /// The JSON of a long payload is cut, and a string.
+    /// A long payload is replaced by a string with the beginning of its JSON.
     payload: Value,
 }
 
@@ -149,7 +149,7 @@ impl ShortEvent {
 }
 
 impl Events {
-    /// Adds a part of the export, up to the first event that does not fit.
+    /// Adds a chunk of the export, up to the first event that does not fit.
     fn push(&mut self, part: &[u8]) -> serde_json::Result<()> {
         for piece in part.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
@@ -172,7 +172,7 @@ impl Events {
     }
 }
 
-/// Cuts a line, and shows that it was cut.
+/// Shortens a line and marks the cut with `…`.
 pub(super) fn cut(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(TITLE) {

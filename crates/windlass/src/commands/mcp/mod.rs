@@ -1,5 +1,4 @@
-//! `windlass mcp serve`: other agents work with threads and runs of Windlass by tools of the Model Context Protocol, over standard input and
-//! output.
+//! `windlass mcp serve`: gives other agents access to Windlass threads and runs through the Model Context Protocol on standard input and output.
 
 mod answer;
 mod look;
@@ -13,27 +12,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use windlass_core::json_rpc::{INVALID_REQUEST, Message};
 
 use crate::cli::{or_current, printable};
+use crate::connect::{DaemonConnection, DaemonTarget, Purpose};
 use crate::data;
-use crate::reach::{Link, Purpose, Reach};
-use crate::stdio_rpc::{Failure, Incoming, Lines, Peer};
+use crate::stdio_rpc::{self, Failure, Lines, Peer};
 use answer::Refusal;
 use run_agent::Progress;
 use tools::Tools;
 
-/// The versions of the protocol that are spoken, the newest first.
+/// The supported protocol versions, newest first.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// How many calls may be open at once.
+/// Maximum number of open calls.
 const MAX_CALLS: usize = 32;
-/// How long calls have to end once nobody speaks any more.
+/// How long open calls may take to end after standard input has ended.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a client reads when it connects.
+/// Instructions sent to a client when it connects.
 const INSTRUCTIONS: &str = "Windlass runs AI agents and records what they do. run_agent gives an agent something to do and waits for its answer; \
 its thread_id goes on with the same thread. The other tools only look.";
 
@@ -46,11 +46,11 @@ Examples:
   claude mcp add windlass -- windlass mcp serve")]
 pub(crate) struct Mcp {
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Serves tools over standard input and output: run_agent, list_threads, show_thread, thread_events, list_runs.
     Serve(Serve),
 }
@@ -80,28 +80,24 @@ struct Serve {
 }
 
 impl Mcp {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let Verb::Serve(serve) = self.word;
-        serve.carry_out(workspace, config).await
+        let Subcommand::Serve(serve) = self.subcommand;
+        serve.run(workspace, config).await
     }
 }
 
 impl Serve {
-    async fn carry_out(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    async fn run(self, workspace: Option<PathBuf>, config: Option<&Path>) -> Result<ExitCode> {
         let named = or_current(workspace)?;
         let workspace = named.canonicalize();
         let workspace =
             workspace.with_context(|| format!("{} cannot be worked in", printable(&named)))?;
         let data = data::directory(self.data)?;
-        let reach = Reach {
+        let target = DaemonTarget {
             data: data.clone(),
             config: config.map(Path::to_owned),
             model: self.model.clone(),
@@ -109,7 +105,7 @@ impl Serve {
             purpose: Purpose::Work,
             backend: None,
         };
-        let link = Arc::new(Link::open(reach).await?);
+        let link = Arc::new(DaemonConnection::open(target).await?);
         let tools = Tools {
             link: Arc::clone(&link),
             data,
@@ -130,20 +126,20 @@ impl Serve {
     }
 }
 
-/// What all requests share.
+/// State shared by all requests.
 struct Service {
     tools: Tools,
     peer: Peer,
-    /// The calls that are open, by the ids of their requests, and how to cancel each.
+    /// Cancellation of the open calls, by request ID.
     calls: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
 impl Service {
-    /// Answers until standard input ends.
+    /// Serves requests until standard input ends.
     async fn serve(self: &Arc<Self>) -> Result<()> {
         let mut work = JoinSet::new();
         let served = self.read(&mut work).await;
-        // Nobody waits for an agent any more; its turn is kept as far as it is.
+        // The client is gone, so its turns are interrupted. Their progress is recorded.
         for cancel in self.calls().values() {
             cancel.send_replace(true);
         }
@@ -156,25 +152,21 @@ impl Service {
     async fn read(self: &Arc<Self>, work: &mut JoinSet<()>) -> Result<()> {
         let mut lines = Lines::on_stdin();
         while let Some(line) = lines.next().await? {
-            match Incoming::read(&line) {
-                Ok(Incoming::Request { id, .. }) if !(id.is_string() || id.is_number()) => {
-                    let failure = Failure::new(-32600, "an id is a text or a number");
-                    self.peer.answer(Value::Null, Err(failure));
-                }
-                Ok(Incoming::Request { id, method, params }) => match method.as_str() {
+            match stdio_rpc::read(&line) {
+                Ok(Message::Request { id, method, params }) => match method.as_str() {
                     "tools/call" => self.begin(id, params, work),
-                    _ => self.peer.answer(id, self.answer(&method, &params)),
+                    _ => self.peer.answer(&id, self.answer(&method, &params)),
                 },
-                Ok(Incoming::Notification { method, params }) => {
+                Ok(Message::Notification { method, params }) => {
                     if method == "notifications/cancelled"
                         && let Some(cancel) = self.calls().get(&params["requestId"].to_string())
                     {
                         cancel.send_replace(true);
                     }
                 }
-                // The client is asked nothing.
-                Ok(Incoming::Answer { .. }) => {}
-                Err(failure) => self.peer.answer(Value::Null, Err(failure)),
+                // This server sends no requests, so a response is ignored.
+                Ok(Message::Response { .. }) => {}
+                Err(failure) => self.peer.answer(&Value::Null, Err(failure)),
             }
             while work.try_join_next().is_some() {}
         }
@@ -190,20 +182,20 @@ impl Service {
         }
     }
 
-    /// Begins a call. One that is canceled has no answer.
+    /// Starts a call. A canceled call gets no response.
     fn begin(self: &Arc<Self>, id: Value, params: Value, work: &mut JoinSet<()>) {
         let key = id.to_string();
         let (cancel, canceled) = watch::channel(false);
         {
             let mut calls = self.calls();
             if calls.contains_key(&key) {
-                let failure = Failure::new(-32600, "a request with this id is open");
-                return self.peer.answer(id, Err(failure));
+                let failure = Failure::new(INVALID_REQUEST, "a request with this id is open");
+                return self.peer.answer(&id, Err(failure));
             }
             if calls.len() >= MAX_CALLS {
                 let message = format!("{MAX_CALLS} calls are open already");
                 let refusal = Refusal::new("limit_reached", message);
-                return self.peer.answer(id, Ok(refusal.result()));
+                return self.peer.answer(&id, Ok(refusal.result()));
             }
             calls.insert(key.clone(), cancel);
         }
@@ -213,7 +205,7 @@ impl Service {
             let answer = service.tools.call(&params, progress, canceled).await;
             service.calls().remove(&key);
             if let Some(answer) = answer.transpose() {
-                service.peer.answer(id, answer);
+                service.peer.answer(&id, answer);
             }
         });
     }
@@ -223,7 +215,7 @@ impl Service {
     }
 }
 
-/// What this server can do, in the version that the client asks for, else in the newest.
+/// The capabilities of this server, in the client's protocol version if it is supported, else in the newest.
 fn initialized(params: &Value) -> Value {
     let asked = params["protocolVersion"].as_str();
     let version = VERSIONS.into_iter().find(|version| asked == Some(version));

@@ -1,4 +1,4 @@
-//! `run_agent`: one turn, from its prompt to its end.
+//! `run_agent`: runs one turn from its prompt to its end.
 
 use std::collections::HashMap;
 
@@ -16,18 +16,18 @@ use super::tools::{RunAgent, Tools};
 use crate::calls;
 use crate::follow::{self, Follower, Next};
 use crate::stdio_rpc::Peer;
-use crate::talk::{
+use crate::terminal::{ToolCall, about, asked, decision};
+use crate::thread_session::{
     ASKING_TOOL, answer_input, decide_approval, in_environment, is_settled, unanswered,
 };
-use crate::terminal::{ToolCall, about, asked, decision};
 
-/// How many refused calls an answer lists.
+/// Maximum number of denied calls in a result.
 const MAX_REFUSED: usize = 20;
-/// Why calls are refused.
+/// The reason for denied calls.
 const NOBODY: &str =
     "nobody is here to ask; the operator's approval rules or `windlass mcp serve --yes` allow it";
 
-/// Tells the caller how far a call is, where it wants to know.
+/// Reports a call's progress if the caller asked for it.
 pub(super) struct Progress {
     peer: Peer,
     token: Option<Value>,
@@ -49,12 +49,12 @@ impl Progress {
         self.count += 1;
         let params =
             json!({ "progressToken": token, "progress": self.count, "message": cut(message) });
-        self.peer.notify("notifications/progress", params);
+        self.peer.notify("notifications/progress", &params);
     }
 }
 
 impl Tools {
-    /// Gives an agent something to do; `None` where the caller does not want to know any more.
+    /// Runs a turn; `None` if the caller canceled.
     pub(super) async fn run(
         &self,
         wanted: RunAgent,
@@ -70,7 +70,7 @@ impl Tools {
         };
         let id = thread.id.clone();
         let done = self.run_on(thread, &wanted, progress, canceled).await;
-        // Whoever knows the thread can go on with it.
+        // An error includes the thread's ID, so that the caller can continue in that thread.
         Ok(done.unwrap_or_else(|refusal| Some(refusal.result_with(json!({ "thread_id": id })))))
     }
 
@@ -133,7 +133,7 @@ impl Tools {
         let turn = StartTurn {
             prompt: wanted.prompt.clone(),
             model: wanted.model.clone().filter(|_| is_earlier),
-            // The thread may allow everything to another client.
+            // A thread whose mode approves everything does not pass that right on to this client.
             mode: (thread.mode == Mode::Yolo && !self.is_all_allowed).then_some(Mode::Agent),
             auto_approve: Some(self.is_all_allowed),
             disallowed_tools: Some(vec![ASKING_TOOL.to_owned()]),
@@ -144,27 +144,27 @@ impl Tools {
     }
 }
 
-/// A turn that a caller waits for.
+/// A turn whose result the caller waits for.
 struct Watched<'a> {
     tools: &'a Tools,
     thread: Thread,
     turn_id: String,
     events: Follower,
-    /// What the agent said last.
+    /// The agent's last message.
     answer: String,
-    /// What is known of the calls, by their items.
+    /// The tool calls by item ID.
     calls: HashMap<String, ToolCall>,
-    /// What is asked and not answered yet.
+    /// Approvals and questions that are not answered yet.
     open: Vec<Question>,
-    /// The calls that were refused.
+    /// The denied calls.
     refused: Vec<String>,
 }
 
-/// A question with its answer.
+/// An approval or a question, with the answer to it.
 struct Question {
     id: String,
     answer: QuestionAnswer,
-    /// The call that this refuses.
+    /// The call that the answer denies, if any.
     refuses: Option<String>,
 }
 
@@ -184,7 +184,7 @@ impl Watched<'_> {
             if let Err(refusal) = self.settle().await
                 && !is_stopping
             {
-                // It would wait for an answer that nobody gives.
+                // Without an answer, the turn would wait forever.
                 self.interrupt().await;
                 return Err(refusal);
             }
@@ -214,7 +214,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Takes note of what happened.
+    /// Updates the state with an event.
     fn take(&mut self, event: RuntimeEventEnvelope, progress: &mut Progress) {
         match event.payload {
             EventPayload::ItemStarted(started) => {
@@ -272,7 +272,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Answers what is asked: nobody else does.
+    /// Answers open approvals and questions: there is no user to answer them.
     async fn settle(&mut self) -> Result<(), Refusal> {
         while let Some(question) = self.open.pop() {
             let api = self.tools.link.api();
@@ -286,7 +286,7 @@ impl Watched<'_> {
             };
             match answered {
                 Ok(()) => self.refused.extend(question.refuses),
-                // Another daemon is reached while the events are waited for, and asks it too.
+                // The connection is restored while waiting for events; then the next daemon gets the answer.
                 Err(error) if error.is_lost() => {
                     self.open.push(question);
                     return Ok(());
@@ -300,7 +300,7 @@ impl Watched<'_> {
 
     async fn interrupt(&mut self) {
         let api = self.tools.link.api();
-        // One that has ended in the meantime needs no stop.
+        // The turn may have ended in the meantime; then there is nothing to interrupt.
         let _ = calls::interrupt(&*api, &self.thread.id, &self.turn_id).await;
     }
 
@@ -356,12 +356,12 @@ impl Watched<'_> {
     }
 }
 
-/// Waits until the call is canceled. The other end lives as long as the call.
+/// Waits until the call is canceled. The sender exists as long as the call.
 async fn cancel_of(canceled: &mut watch::Receiver<bool>) {
     let _ = canceled.wait_for(|is_canceled| *is_canceled).await;
 }
 
-/// Names a call in a line: the tool, and what it is about.
+/// Describes a call in one line: the tool and its main argument.
 fn named(tool: &ToolCall) -> String {
     cut(format!("{} {}", tool.name, about(&tool.input)).trim_end())
 }

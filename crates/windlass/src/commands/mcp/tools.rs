@@ -1,4 +1,4 @@
-//! The tools, their arguments, and where they may work.
+//! The tools, their arguments, and the directories they may work in.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use super::look::shown;
 use super::run_agent::Progress;
 use crate::calls::{self, by_id};
 use crate::cli::printable;
-use crate::reach::Link;
+use crate::connect::DaemonConnection;
 use crate::stdio_rpc::Failure;
 
-/// How many entries a list may be asked for.
+/// Maximum number of entries of a list.
 const MAX_LISTED: u64 = 100;
-/// How many entries a list has where nobody says.
+/// Default number of entries of a list.
 const LISTED: u64 = 20;
 /// The environment of threads that name none.
 const LOCAL: &str = "local";
 
-/// What the tools work with.
+/// Shared state of the tools.
 pub(super) struct Tools {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<DaemonConnection>,
     pub(super) data: PathBuf,
-    /// The directory that agents work in or below.
+    /// Agents work in this directory or below it.
     pub(super) workspace: PathBuf,
     pub(super) model: Option<String>,
     pub(super) backend: Option<String>,
@@ -75,7 +75,7 @@ struct OfEvents {
 }
 
 impl Tools {
-    /// Describes the tools.
+    /// Returns the descriptions of the tools.
     pub(super) fn list(&self) -> Value {
         let allowed = match self.is_all_allowed {
             true => "Everything that the agent does is allowed without asking, commands too.",
@@ -143,7 +143,7 @@ impl Tools {
         ])
     }
 
-    /// Carries a call out; `None` where it was canceled.
+    /// Runs a call; `None` if it was canceled.
     pub(super) async fn call(
         &self,
         params: &Value,
@@ -205,12 +205,12 @@ impl Tools {
         self.runs(limit).await
     }
 
-    /// Tells whether a directory lies in the workspace.
+    /// Returns whether a directory is in the workspace.
     pub(super) fn is_within(&self, directory: impl AsRef<Path>) -> bool {
         directory.as_ref().starts_with(&self.workspace)
     }
 
-    /// Looks a thread of the workspace up.
+    /// Looks up a thread of the workspace.
     pub(super) async fn thread(&self, id: &str) -> Result<Thread, Refusal> {
         let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if id.is_empty() || !id.bytes().all(is_id) {
@@ -223,7 +223,7 @@ impl Tools {
         }
     }
 
-    /// Makes sure that the tools of a thread touch nothing outside of the workspace.
+    /// Checks that no environment of the thread gives access outside the workspace.
     pub(super) async fn check_roots(&self, thread: &Thread) -> Result<(), Refusal> {
         let named = thread.environments.iter().flatten();
         let mut ids: Vec<&str> = named.map(|named| named.environment_id.as_str()).collect();
@@ -240,7 +240,7 @@ impl Tools {
         Ok(())
     }
 
-    /// Returns the directory that a new thread works in.
+    /// Returns the working directory of a new thread.
     pub(super) fn cwd(&self, named: Option<&Path>) -> Result<PathBuf, Refusal> {
         let named = self.workspace.join(named.unwrap_or(Path::new("")));
         let cwd = named.canonicalize().ok().filter(|cwd| cwd.is_dir());
@@ -272,7 +272,7 @@ fn schema(properties: &Value, required: &[&str]) -> Value {
 }
 
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Refusal> {
-    // A list would be read as the fields in their order.
+    // Serde would accept an array as the fields in their order.
     if !arguments.is_object() {
         return Err(Refusal::field("the arguments are no object"));
     }

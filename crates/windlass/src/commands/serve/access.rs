@@ -1,19 +1,19 @@
-//! Who may use the daemon.
+//! Authentication settings of the daemon.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
-use windlass_server::{Access, Token, TokenBook, Tokens};
+use windlass_server::{Access, Token, TokenFile, Tokens};
 
 use super::Serve;
 use crate::cli::note;
 use crate::daemon::made_token;
 
 impl Serve {
-    /// Finds out who is let in, before anything is opened; `None` when a token is to be made.
-    pub(super) fn access(&self, book: &Arc<TokenBook>) -> anyhow::Result<Option<Access>> {
+    /// Determines the access settings before any file is opened; `None` if a token must be generated.
+    pub(super) fn access(&self, book: &Arc<TokenFile>) -> anyhow::Result<Option<Access>> {
         if self.insecure {
             if !is_loopback(&self.host) {
                 bail!(
@@ -48,22 +48,22 @@ impl Serve {
     }
 }
 
-fn with(operator: Option<Token>, book: &Arc<TokenBook>) -> Access {
+fn with(operator: Option<Token>, book: &Arc<TokenFile>) -> Access {
     let stored = Arc::clone(book) as Arc<dyn Tokens>;
     Access::Tokens { operator, stored }
 }
 
-/// Takes the token of the data directory and says where it is.
-pub(super) fn made(data: &Path, book: &Arc<TokenBook>) -> anyhow::Result<Access> {
+/// Loads or creates the token of the data directory and reports its path.
+pub(super) fn made(data: &Path, book: &Arc<TokenFile>) -> anyhow::Result<Access> {
     let (token, path) = made_token::kept(data)?;
     note(&format!("the token is in {}", path.display()));
     Ok(with(Some(Token::new(token)), book))
 }
 
-/// The variable that holds the token, before those of other programs.
+/// The environment variable with the token. It takes precedence over the names that other programs use.
 pub(crate) const TOKEN_VARIABLE: &str = "WINDLASS_RUNTIME_TOKEN";
 
-/// Returns the token that a variable holds; a blank one holds none.
+/// Returns the token from the environment; blank variables are ignored.
 pub(crate) fn from_environment() -> Option<String> {
     let names = [
         TOKEN_VARIABLE,
@@ -81,7 +81,7 @@ fn is_loopback(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
     match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
-        // A name counts only if everything that it means does.
+        // A host name is loopback only if all its addresses are.
         Err(_) => (host, 0).to_socket_addrs().is_ok_and(|mut addresses| {
             let mut any = false;
             let all = addresses.all(|address| {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_public_address_needs_a_token_and_a_stored_one_will_do() {
         let directory = tempfile::tempdir().unwrap();
-        let book = Arc::new(TokenBook::new(directory.path()));
+        let book = Arc::new(TokenFile::new(directory.path()));
         let parsed = Cli::parse_from(["windlass", "serve", "--host", "192.0.2.1"]);
         let Command::Serve(serve) = parsed.command else {
             panic!("another command")

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Server, TokenBook, check_unix_socket, listen};
+use windlass_server::{Server, TokenFile, check_unix_socket, listen};
 
 use crate::cli::{note, or_current};
 use crate::config;
@@ -81,7 +81,7 @@ pub(crate) struct Serve {
     mobile: bool,
 }
 
-/// Reads how much is told.
+/// Parses a log level.
 fn level(text: &str) -> Result<LevelFilter, String> {
     let read = text.parse();
     read.map_err(|_| "write off, error, warn, info, debug or trace".to_owned())
@@ -106,7 +106,7 @@ impl From<OnRestart> for RecoveryPolicy {
 }
 
 impl Serve {
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
         named_config: Option<&Path>,
@@ -124,13 +124,13 @@ impl Serve {
         let layers = config::layers(named_config, &directory)?;
         let config = layers.config()?;
         config::warn_of_unknown_tools(&config);
-        let book = Arc::new(TokenBook::new(&directory));
+        let book = Arc::new(TokenFile::new(&directory));
         let access = self.access(&book)?;
         if let Some(socket) = &self.unix_socket {
             check_unix_socket(socket)?;
         }
         daemon::leftovers::end_before_listening(&directory);
-        // The port before the data: a daemon that cannot have it leaves the data alone.
+        // Binds the port before it opens the data: a daemon without a port does not touch the data.
         let listener = listen(&self.host, self.port).await?;
         let own_files = [
             self.token_file.as_deref(),
@@ -156,21 +156,21 @@ impl Serve {
         if daemon.is_demonstration {
             note(model::DEMONSTRATION);
         }
-        // Only now: the file of another daemon on this directory is not touched.
+        // Only after the data directory is locked, so that another daemon's token file is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut settings = daemon.settings(access);
-        let mut work = daemon.work.clone();
+        let mut jobs = daemon.jobs.clone();
         if let Some(workers) = self.flags.workers {
-            work.tasks.workers = usize::from(workers);
+            jobs.tasks.workers = usize::from(workers);
         }
-        settings.work = Some(work);
+        settings.jobs = Some(jobs);
         settings.host = self.host;
         settings.allowed_hosts = self.allowed_hosts;
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
         settings.unix_sockets.extend(self.unix_socket);
         match daemon::own_socket(&directory) {
-            // A sandbox does not keep a command from every socket, and this one would ask for no token.
+            // A sandbox does not block every socket, and this server would require no token.
             _ if self.insecure => {
                 note(
                     "warning: --insecure: no token is asked for, so every program and user of this machine can give the agent work and allow its calls; \
@@ -208,7 +208,7 @@ impl Serve {
         );
         let begun = begin(&server);
         tell_of_damage(&store);
-        // From here on turns are at work, so that also a start which fails stops in order.
+        // Turns may be running from here on, so a failed start also shuts down in order.
         let begun = match begun {
             Ok(stop) => {
                 server.run(stop).await;
@@ -224,7 +224,7 @@ impl Serve {
     }
 }
 
-/// Says where the server listens, and returns what ends it.
+/// Announces the server's address and returns a future that resolves when the server must stop.
 fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let stop = asked_to_stop()?;
     if let Some(address) = server.address() {
@@ -234,7 +234,7 @@ fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
 }
 
 impl Serve {
-    /// Clients pass flags of the original for what is not built yet; whoever starts the daemon should know.
+    /// Clients pass flags of the original program for features that do not exist yet; this warns the operator.
     fn tell_what_has_no_effect(&self) {
         if self.mobile {
             note("--mobile has no effect: this version has no page for phones");
@@ -251,7 +251,7 @@ impl Serve {
     }
 }
 
-/// Says so when the database turns out to be damaged, which is looked for while the daemon works.
+/// Reports a damaged database; the check runs in the background.
 fn tell_of_damage(store: &SqliteStore) {
     let store = store.clone();
     tokio::spawn(async move {
@@ -261,7 +261,7 @@ fn tell_of_damage(store: &SqliteStore) {
     });
 }
 
-/// Lists of origins add to each other and to those of the command line.
+/// Lists of origins from several variables and from the command line are merged.
 fn origins_from_environment() -> Vec<String> {
     let names = [
         "WINDLASS_CORS_ORIGINS",
@@ -277,14 +277,14 @@ fn origins_from_environment() -> Vec<String> {
     origins.map(str::to_owned).collect()
 }
 
-/// Prints the one line that says where to connect.
+/// Prints the one line with the address to connect to.
 fn announce(line: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{line}")?;
     Ok(stdout.flush()?)
 }
 
-/// Waits for the first signal to stop; the second one ends the process at once.
+/// Waits for the first stop signal. A second one exits immediately.
 fn asked_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;

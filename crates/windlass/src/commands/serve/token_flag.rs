@@ -1,4 +1,4 @@
-//! A token on the command line stands in the list of processes, which every command may read. So the process begins again without it.
+//! A token on the command line is visible in the process list, which every command may read. The process therefore restarts itself without it.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use super::access::TOKEN_VARIABLE;
 
 const FLAGS: [&[u8]; 2] = [b"--token", b"--auth-token"];
 
-/// Becomes the same program with the token in its environment, which no command in a sandbox can read. Returns only if that fails.
+/// Replaces the process by the same program with the token in its environment, which sandboxed commands cannot read. Returns only on failure.
 pub(super) fn begin_again_without(token: &str) -> io::Result<Infallible> {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();

@@ -17,7 +17,7 @@ pub(super) const EXAMPLES: &str = "Examples:\n  windlass store backup /var/backu
 --with-secrets-key asks for it, since who has both can read the secrets of sessions; the operator's token; trusted.json; \
 windlass.toml; workspaces.";
 
-/// The key that secrets of sessions are sealed with.
+/// The key that encrypts the secrets of sessions.
 pub(super) const SECRETS_KEY: &str = "secrets.key";
 /// The digests of tokens.
 pub(super) const TOKENS: &str = "tokens.json";
@@ -35,7 +35,7 @@ pub(super) struct Backup {
 }
 
 impl Backup {
-    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         ensure!(
             !is_below(&self.destination, &place.directory)?,
@@ -96,7 +96,7 @@ impl Backup {
     }
 }
 
-/// Tells whether a path, of which the end is not there yet, leads below a directory.
+/// Returns whether a path is below a directory. The end of the path may not exist yet.
 fn is_below(path: &Path, directory: &Path) -> anyhow::Result<bool> {
     let path = std::path::absolute(path)?;
     let there = path.ancestors().find_map(|above| above.canonicalize().ok());

@@ -39,7 +39,7 @@ pub(super) struct Import {
 }
 
 impl Export {
-    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         let is_stdout = self.file == Path::new("-");
         let target = match is_stdout {
@@ -82,7 +82,7 @@ impl Export {
 }
 
 impl Import {
-    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let cannot = || format!("cannot read {}", printable(&self.file));
         let (lines, total): (Box<dyn Read + Send>, u64) = match self.file == Path::new("-") {
             true => (Box::new(io::stdin()), 0),
@@ -93,7 +93,7 @@ impl Import {
             }
         };
         let mut lines = BufReader::new(lines);
-        // Looked at before anything is made.
+        // The header is checked before anything is created.
         let first = lines.fill_buf().with_context(cannot)?;
         if !first.starts_with(b"{\"windlass_export\"") {
             bail!(
@@ -168,7 +168,7 @@ impl Import {
     }
 }
 
-/// Removes the store into which nothing came, and its directory where that was made for it; what others have put there stays.
+/// Removes the empty store of a failed import, and its directory if the import created it. Files of other programs are not removed.
 fn remove_made(directory: &Path, was_there: bool) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
@@ -183,7 +183,7 @@ fn remove_made(directory: &Path, was_there: bool) {
     }
 }
 
-/// Where an export goes.
+/// The destination of an export.
 enum Target {
     Stdout(io::Stdout),
     File(UnnamedFile),
@@ -205,7 +205,7 @@ impl Write for Target {
     }
 }
 
-/// A private file that has no name of its own before it is whole.
+/// A private file without a name until it is complete.
 struct UnnamedFile {
     file: File,
     path: PathBuf,
@@ -233,7 +233,7 @@ impl UnnamedFile {
     fn keep(self, as_file: &Path) -> anyhow::Result<()> {
         let cannot = || format!("cannot write {}", printable(as_file));
         self.file.sync_all().with_context(cannot)?;
-        // Unlike renaming, it replaces nothing that has come since.
+        // Unlike a rename, a hard link does not replace a file that was created in the meantime.
         fs::hard_link(&self.path, as_file).with_context(cannot)
     }
 }
@@ -244,7 +244,7 @@ impl Drop for UnnamedFile {
     }
 }
 
-/// Counts the bytes that go through.
+/// Counts the bytes that pass through.
 struct Counted<T> {
     inner: T,
     state: Arc<State>,

@@ -1,4 +1,4 @@
-//! `windlass store`: checking, saving and restoring what the daemon keeps.
+//! `windlass store`: checks, backs up and restores the daemon's data.
 
 mod backup;
 mod compact;
@@ -8,19 +8,18 @@ mod rebuild;
 mod restore;
 mod verify;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_store::sqlite::Finding;
 use windlass_store::{SqliteOptions, SqliteStore};
 
 use crate::cli::{FAILED, note, printable};
 use crate::data;
-use crate::inert_json::json_line;
+use crate::inert_json::write_value;
 
 /// Looks after what the daemon keeps. `verify`, `export` and `backup` work beside a running daemon; `import`, `rebuild`,
 /// `compact` and `restore` need the data directory for themselves.
@@ -34,14 +33,14 @@ pub(crate) struct Store {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Verb,
+    subcommand: Subcommand,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 all is well, 1 something is damaged or was left out, and is named, 2 it could not \
 be done; nothing was changed.";
 
-#[derive(Subcommand)]
-enum Verb {
+#[derive(clap::Subcommand)]
+enum Subcommand {
     /// Checks every record of the journal, and everything that is made from it.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Verify),
@@ -66,26 +65,26 @@ enum Verb {
     Restore(restore::Restore),
 }
 
-/// Where a word works, and how it speaks.
+/// The data directory and the output format of a subcommand.
 struct StoreCommand {
     directory: PathBuf,
     json: bool,
 }
 
 impl Store {
-    pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let place = StoreCommand {
             directory: data::directory(self.data)?,
             json: self.json,
         };
-        match self.word {
-            Verb::Verify(verify) => verify.carry_out(&place).await,
-            Verb::Export(export) => export.carry_out(&place).await,
-            Verb::Import(import) => import.carry_out(&place).await,
-            Verb::Rebuild => rebuild::carry_out(&place).await,
-            Verb::Compact => compact::run(&place).await,
-            Verb::Backup(backup) => backup.carry_out(&place).await,
-            Verb::Restore(restore) => restore.carry_out(&place).await,
+        match self.subcommand {
+            Subcommand::Verify(verify) => verify.run(&place).await,
+            Subcommand::Export(export) => export.run(&place).await,
+            Subcommand::Import(import) => import.run(&place).await,
+            Subcommand::Rebuild => rebuild::run(&place).await,
+            Subcommand::Compact => compact::run(&place).await,
+            Subcommand::Backup(backup) => backup.run(&place).await,
+            Subcommand::Restore(restore) => restore.run(&place).await,
         }
     }
 }
@@ -95,13 +94,13 @@ impl StoreCommand {
         SqliteOptions::new(&self.directory)
     }
 
-    /// Opens the store for reading, whether a daemon works on it or not.
+    /// Opens the store read-only. A daemon may be running on it.
     async fn open_to_read(&self) -> anyhow::Result<SqliteStore> {
         self.has_store()?;
         Ok(SqliteStore::open_read_only(self.options()).await?)
     }
 
-    /// Opens a store that is there for writing. A daemon that works on it is named.
+    /// Opens an existing store for writing. If a daemon uses it, the error names its process.
     async fn open_to_write(&self) -> anyhow::Result<SqliteStore> {
         let store = SqliteStore::open(self.options()).await;
         store.context("nothing was changed")
@@ -117,18 +116,14 @@ impl StoreCommand {
         Ok(())
     }
 
-    /// Says what was done: as JSON for a script, else in words.
+    /// Prints a report, as JSON or as text.
     fn tell(&self, report: &Value, words: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout().lock();
-        match self.json {
-            true => writeln!(stdout, "{}", json_line(report)?)?,
-            false => writeln!(stdout, "{words}")?,
-        }
-        Ok(())
+        Ok(write_value(&mut stdout, self.json, report, words)?)
     }
 }
 
-/// Names what is wrong, and returns the code that says so.
+/// Lists the findings and returns the exit code for them.
 fn named(findings: &[Finding], what_next: &str) -> ExitCode {
     if findings.is_empty() {
         return ExitCode::SUCCESS;
@@ -148,7 +143,7 @@ fn as_json(findings: &[Finding]) -> Value {
     findings.collect()
 }
 
-/// Returns a path as JSON can hold it.
+/// Converts a path to a string for JSON; invalid UTF-8 is replaced.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! A line on stderr every few seconds, for work that takes long.
+//! Periodic progress lines on stderr for long operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use crate::cli::note;
 
-/// How long a person waits without a word.
+/// Interval between progress lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Says how far a piece of work is, for as long as this is there.
+/// Reports progress until it is dropped.
 pub(super) struct Progress {
     state: Arc<State>,
-    /// Dropping it ends the thread that speaks.
+    /// Dropping it ends the reporting thread.
     _end: Sender<()>,
 }
 
-/// What is done, in what the work counts.
+/// Progress, in units of the operation.
 #[derive(Default)]
 pub(super) struct State {
     doing: RwLock<&'static str>,
     done: AtomicU64,
-    /// Zero where nobody knows.
+    /// Zero if the total is unknown.
     total: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ impl State {
         self.done.fetch_add(done, Ordering::Relaxed);
     }
 
-    /// Begins with something else.
+    /// Starts the next phase and resets the counters.
     pub(super) fn go_on(&self, doing: &'static str) {
         *self.doing.write().unwrap_or_else(PoisonError::into_inner) = doing;
         self.set(0, 0);

@@ -10,7 +10,7 @@ use super::{StoreCommand, as_json, named};
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store rebuild\n\nIt needs the data directory for itself: stop the \
 daemon first. Records are not changed; a stream that cannot be read keeps the rows that it has.";
 
-pub(super) async fn carry_out(place: &StoreCommand) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(place: &StoreCommand) -> anyhow::Result<ExitCode> {
     place.has_store()?;
     let store = place.open_to_write().await?;
     let progress = Progress::of("rebuilding streams:");

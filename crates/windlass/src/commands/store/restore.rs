@@ -26,7 +26,7 @@ pub(super) struct Restore {
     source: PathBuf,
 }
 
-/// What belongs to the data of a daemon beside its database, and whose is taken where both have it.
+/// Files that belong to the data besides the database, and which version is preferred if both exist.
 fn host_files() -> Vec<HostFile> {
     let files = [
         (TOKENS, Prefer::Present),
@@ -45,7 +45,7 @@ fn host_files() -> Vec<HostFile> {
 }
 
 impl Restore {
-    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let options = RestoreOptions {
             from: self.source.clone(),
             into: place.directory.clone(),

@@ -21,7 +21,7 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         let progress = Progress::of("verifying");
         let report = store.verify().await?;

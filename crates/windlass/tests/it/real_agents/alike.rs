@@ -1,4 +1,4 @@
-//! The same client on a thread of the daemon's own loop and on threads of agents: it reads the same kinds of events.
+//! The same client on a thread of the daemon's own loop and on threads of external agents receives the same kinds of events.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::model::{Act, Model};
 use crate::runs::lines;
 use crate::support::{Daemon, Home};
 
-/// Says something, lets a command run, and stops the third turn. Returns the kinds of the events.
+/// Sends a message, runs a command, and interrupts the third turn. Returns the kinds of the events.
 fn converse(daemon: &Daemon, model: &Model, thread: &Value) -> BTreeSet<String> {
     let thread = daemon.thread(thread);
     let mut events = daemon.client.events(&thread, 0);

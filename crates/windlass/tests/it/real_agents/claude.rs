@@ -3,7 +3,7 @@
 use super::model::PRINTED;
 use super::{Cli, scenes};
 
-/// Keep it from the network beyond the model, and from waiting long for it.
+/// Variables that disable network access except to the model, and long retries.
 const QUIET: [(&str, &str); 5] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
@@ -29,7 +29,7 @@ pub(super) const CLAUDE: Cli = Cli {
     shows: PRINTED,
 };
 
-/// By a subscription, of which it tells more than by a key.
+/// With a subscription login, which reports more limits than an API key.
 const SUBSCRIBED: Cli = Cli {
     variables: |url| with("CLAUDE_CODE_OAUTH_TOKEN", url),
     ..CLAUDE

@@ -44,7 +44,7 @@ fn codex_takes_what_is_said_to_a_running_turn() {
     it.until_recorded("backend.steered");
     std::fs::write(home.workspace.join("go"), "").unwrap();
     it.until_end("completed");
-    // It was told with the result of the command, and needed no prompt of its own.
+    // The steering text was sent with the result of the command, without a separate prompt.
     assert_eq!(model.asked(), 2, "{}", model.last_asked());
     assert_eq!(model.most_often_told("make it short"), 1);
     it.daemon.stop();

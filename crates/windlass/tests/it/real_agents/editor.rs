@@ -1,4 +1,4 @@
-//! The other way round: a client that somebody else wrote works with `windlass acp`.
+//! The other direction: a third-party client uses `windlass acp`.
 
 use std::process::{Child, Command, Output, Stdio};
 
@@ -7,10 +7,10 @@ use windlass_testkit::Answer;
 
 use crate::support::{Home, Model, Signal};
 
-/// Names the client's program.
+/// The environment variable with the path of the client.
 const VARIABLE: &str = "WINDLASS_ACPX";
 
-/// A model that runs a command when it is told to, waits when it is told to, and greets otherwise.
+/// A model that runs a command or waits, depending on the prompt, and greets otherwise.
 fn model() -> Model {
     Model::answering(|request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
@@ -25,7 +25,7 @@ fn model() -> Model {
     })
 }
 
-/// Prepares to run the client in a workspace, with `windlass acp` as its agent.
+/// Returns a command that runs the client in a workspace, with `windlass acp` as its agent.
 fn client(home: &Home, permission: &str, words: &[&str]) -> Command {
     let Some(program) = std::env::var_os(VARIABLE) else {
         panic!(
@@ -55,7 +55,7 @@ fn messages(out: &Output) -> Vec<Value> {
         .collect()
 }
 
-/// Returns why the prompt ended.
+/// Returns the stop reason of the prompt.
 #[track_caller]
 fn ended(out: &Output) -> String {
     let messages = messages(out);

@@ -22,7 +22,7 @@ const GEMINI: Cli = Cli {
         Some((".gemini/settings.json", settings.to_owned()))
     },
     sessions: ".gemini/tmp",
-    // It does not tell what a command printed.
+    // It does not report the output of a command.
     shows: COMMAND,
 };
 

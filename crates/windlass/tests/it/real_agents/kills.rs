@@ -1,4 +1,4 @@
-//! The daemon is killed at five moments of turns that Claude Code carries: as it starts, while it works, and while it runs a command.
+//! The daemon is killed at five points of turns that Claude Code runs: while it starts, while it works, and while it runs a command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::claude::CLAUDE;
 use super::model::{Act, Model};
 use super::{Conversation, PATIENCE};
 
-/// What the thread says of words that are told again.
+/// The notices about a prompt that is sent again.
 const NOTICES: [&str; 2] = [
     "told the same once more",
     "starts again with the conversation",
@@ -28,7 +28,7 @@ fn claude_code_goes_on_after_kills_at_five_moments() {
         std::thread::sleep(Duration::from_millis(moment_ms));
         let before = CLAUDE.pids(&home);
         it = it.killed();
-        // The command that the old process waits for ends only now.
+        // Only now, the command that the old process waits for ends.
         std::fs::write(home.workspace.join("go"), "").unwrap();
         until_gone(&before);
         let id = turn.rsplit('/').next().unwrap();
@@ -52,7 +52,7 @@ fn claude_code_goes_on_after_kills_at_five_moments() {
     assert!(CLAUDE.pids(&home).is_empty());
 }
 
-/// Waits until processes are gone. None of their ids is given out again so soon.
+/// Waits until processes have ended. Their IDs are not reused within the test.
 #[track_caller]
 fn until_gone(pids: &[u32]) {
     let given_up = std::time::Instant::now() + PATIENCE;

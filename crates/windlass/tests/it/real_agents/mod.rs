@@ -1,7 +1,6 @@
-//! Real agents of others on threads of the daemon, against a fake model on loopback. `cargo xtask backends` installs them and says
-//! where they are.
+//! Real external agents on threads of the daemon, against a fake model on loopback. `cargo xtask backends` installs them and passes their paths.
 //!
-//! What every agent has to do is in `scenes.rs`; the file of an agent says which of it that one does, and what is its own.
+//! The scenarios that agents share are in `scenes.rs`. The file of an agent selects its scenarios and adds its own.
 
 mod alike;
 mod claude;
@@ -20,27 +19,27 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use windlass_testkit::pids_of;
 
-use crate::support::{Daemon, Frame, Home, Stream, text};
+use crate::support::{Daemon, EventReader, Frame, Home, text};
 use model::Model;
 
 /// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An agent, and how it is brought to ask the fake model.
+/// An agent, and how it is configured to use the fake model.
 pub(super) struct Cli {
-    /// As threads name it.
+    /// The backend's name in threads.
     backend: &'static str,
-    /// The variable that says where its program is.
+    /// The environment variable with the path of its program.
     program: &'static str,
-    /// What its entry says beside the program, its home and its variables.
+    /// Additional keys of its configuration entry.
     entry: &'static str,
-    /// What it is given, once the model's address is known.
+    /// Its environment variables, given the model's address.
     variables: fn(&str) -> Vec<(&'static str, String)>,
-    /// A file in its own home that it needs, and what is in it.
+    /// A settings file that it needs in its own home, and the contents.
     settings: fn(&str) -> Option<(&'static str, String)>,
-    /// Where below its home its sessions are.
+    /// The directory of its sessions, relative to its home.
     sessions: &'static str,
-    /// What of a command the thread shows.
+    /// The text that a thread shows for a command.
     shows: &'static str,
 }
 
@@ -55,7 +54,7 @@ impl Cli {
         }
     }
 
-    /// A home for daemons in which this agent asks the model.
+    /// A home for daemons in which this agent uses the fake model.
     fn home(&self, model: &Model) -> Home {
         let mut home = Home::with_model(&model.url());
         self.move_into(&mut home, model);
@@ -63,7 +62,7 @@ impl Cli {
         home
     }
 
-    /// Gives the agent its variables and its settings.
+    /// Adds the agent's variables and settings to a home.
     fn move_into(&self, home: &mut Home, model: &Model) {
         let variables = (self.variables)(&model.url());
         let variables = variables.into_iter();
@@ -80,7 +79,7 @@ impl Cli {
         }
     }
 
-    /// What stands in `windlass.toml`.
+    /// Returns the contents of `windlass.toml`.
     fn entry(&self) -> String {
         let names: Vec<_> = (self.variables)("").into_iter().map(|it| it.0).collect();
         format!(
@@ -98,12 +97,12 @@ impl Cli {
             .join("operator")
     }
 
-    /// Lets the agent forget its sessions.
+    /// Deletes the agent's sessions.
     fn forget_sessions(&self, home: &Home) {
         fs::remove_dir_all(self.own_home(home).join(self.sessions)).unwrap();
     }
 
-    /// Returns the agent's processes in this home, without what confines them.
+    /// Returns the agent's processes in this home, without their sandbox processes.
     fn pids(&self, home: &Home) -> Vec<u32> {
         let program = self.program().display().to_string();
         let is_program = |command: &[u8]| {
@@ -122,13 +121,13 @@ impl Cli {
     }
 }
 
-/// A thread on an agent, with the daemon that carries it and what the thread tells.
+/// A thread on an agent, with its daemon and its event stream.
 struct Conversation<'a> {
     cli: &'a Cli,
     home: &'a Home,
     daemon: Daemon,
     thread: String,
-    events: Stream,
+    events: EventReader,
 }
 
 impl<'a> Conversation<'a> {
@@ -136,7 +135,7 @@ impl<'a> Conversation<'a> {
         Self::begin_with(cli, home, &json!({}))
     }
 
-    /// Begins a thread of which more is said.
+    /// Creates a thread with additional fields.
     fn begin_with(cli: &'a Cli, home: &'a Home, more: &Value) -> Self {
         let daemon = home.start();
         let mut thread = more.clone();
@@ -157,14 +156,14 @@ impl<'a> Conversation<'a> {
         self.daemon.turn(&self.thread, prompt)
     }
 
-    /// Carries a turn to its end. Whatever the agent asks is allowed; returns how often it asked.
+    /// Runs a turn to its end and allows all calls; returns the number of approvals.
     #[track_caller]
     fn turn(&mut self, prompt: &str) -> usize {
         self.say(prompt);
         self.allow_until_end()
     }
 
-    /// Allows whatever the agent asks until the turn ends; returns how often it asked.
+    /// Allows all calls until the turn ends; returns the number of approvals.
     #[track_caller]
     fn allow_until_end(&mut self) -> usize {
         let mut asked = 0;
@@ -180,7 +179,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Allows what the agent asks. What was asked of an earlier process may be withdrawn by now.
+    /// Allows a call. An approval of an earlier process may be withdrawn by now.
     fn allow(&self, asked: &Frame) {
         self.decide(asked, "allow");
     }
@@ -205,13 +204,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Waits until the agent has begun to speak.
+    /// Waits until the agent has started its answer.
     #[track_caller]
     fn until_it_speaks(&mut self) {
         self.until(|frame| frame.event == "item.delta");
     }
 
-    /// Waits for a remark of the runtime with these words.
+    /// Waits for a notice of the runtime with this text.
     #[track_caller]
     fn until_remark(&mut self, words: &str) -> Value {
         let frame = self.until(|frame| {
@@ -223,14 +222,14 @@ impl<'a> Conversation<'a> {
         frame.data["payload"]["item"].clone()
     }
 
-    /// Waits until the turn ends, and checks how.
+    /// Waits until the turn ends, and checks its status.
     #[track_caller]
     fn until_end(&mut self, status: &str) -> Value {
         self.until(|frame| frame.event == "turn.completed");
         self.assert_newest(status)
     }
 
-    /// Checks how the newest turn ended, and returns it.
+    /// Checks the status of the newest turn, and returns the turn.
     #[track_caller]
     fn assert_newest(&self, status: &str) -> Value {
         let detail = self.detail();
@@ -243,12 +242,12 @@ impl<'a> Conversation<'a> {
         self.daemon.detail(&self.thread)
     }
 
-    /// Returns the texts of all items.
+    /// Returns all items as JSON text.
     fn items(&self) -> String {
         self.detail()["items"].to_string()
     }
 
-    /// Waits for a record that the wire does not show.
+    /// Waits for a record that the API does not show.
     #[track_caller]
     fn until_recorded(&self, kind: &str) {
         let database = rusqlite::Connection::open(self.home.data().join("windlass.db")).unwrap();
@@ -283,7 +282,7 @@ impl<'a> Conversation<'a> {
         Self::go_on(cli, home, thread)
     }
 
-    /// Stops the daemon, does something, and starts another.
+    /// Stops the daemon, runs `meanwhile`, and starts another daemon.
     fn restarted(self, meanwhile: impl FnOnce(&Cli, &Home)) -> Self {
         let Self {
             cli,

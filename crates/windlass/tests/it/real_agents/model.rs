@@ -1,4 +1,4 @@
-//! The model that the agents ask: one server for the wires of all of them, which does what a test says.
+//! The fake model of the agents: one server for all their wire protocols, controlled by the test.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -7,43 +7,43 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Request, Wire};
 
-/// What the model says when a test wants nothing else.
+/// The default answer of the model.
 pub(super) const SAID: &str = "Said by a fake model.";
-/// The command that the model calls for: it makes a file, and prints what stands in no argument.
+/// The command that the model runs: it creates a file, and prints a text that occurs in no argument.
 pub(super) const COMMAND: &str = "printf by-command-%s 42 > made; cat made";
-/// What that prints.
+/// The output of that command.
 pub(super) const PRINTED: &str = "by-command-42";
 
-/// A command that goes on until there is a file `go`.
+/// A command that runs until a file `go` exists.
 const LONG_COMMAND: &str = "until [ -e go ]; do sleep 0.05; done";
 
-/// What the model does with a request.
+/// The model's reaction to a request.
 #[derive(Debug, Clone)]
 pub(super) enum Act {
     /// Answers with text.
     Say,
-    /// Calls for a command, which makes a file and prints something.
+    /// Calls a command that creates a file and prints a text.
     Call,
-    /// Calls for a command that ends when a file `go` is made.
+    /// Calls a command that ends when a file `go` is created.
     CallLong,
-    /// Begins to answer and says no more.
+    /// Starts an answer and never continues it.
     Hold,
-    /// Fails as the provider does.
+    /// Fails with this HTTP status.
     Fail(u16),
-    /// Fails, and says when the limit is over, in seconds since 1970.
+    /// Fails with a rate limit that ends at this time, in seconds since 1970.
     LimitUntil(i64),
 }
 
 #[derive(Default)]
 struct State {
-    /// What is done once each, before what is done always.
+    /// Reactions that are used once each, before `always`.
     next: VecDeque<Act>,
     always: Option<Act>,
     /// The bodies of all requests that an agent made for a turn.
     asked: Vec<Value>,
 }
 
-/// The model, in a runtime of its own, so that tests can block.
+/// The model, with its own runtime, so that tests can block.
 pub(super) struct Model {
     state: Arc<Mutex<State>>,
     server: FakeServer,
@@ -72,24 +72,24 @@ impl Model {
         self.server.url()
     }
 
-    /// Does this with the next request.
+    /// Sets the reaction to the next request.
     pub(super) fn next(&self, act: Act) {
         self.state.lock().unwrap().next.push_back(act);
     }
 
-    /// Does this with every request, until something else is said.
+    /// Sets the reaction to every request.
     pub(super) fn always(&self, act: Act) {
         self.state.lock().unwrap().always = Some(act);
     }
 
-    /// Counts the requests in which words were told as the user's, at most once for each place in the conversation.
+    /// Returns the maximum number of times that one request contains a text.
     pub(super) fn most_often_told(&self, words: &str) -> usize {
         let state = self.state.lock().unwrap();
         let counts = state.asked.iter().map(|body| count_in(body, words));
         counts.max().unwrap_or(0)
     }
 
-    /// Returns how many requests there were.
+    /// Returns the number of requests.
     pub(super) fn asked(&self) -> usize {
         self.state.lock().unwrap().asked.len()
     }
@@ -101,7 +101,7 @@ impl Model {
     }
 }
 
-/// Counts how many texts of a request hold these words.
+/// Counts the strings of a request that contain a text.
 fn count_in(value: &Value, words: &str) -> usize {
     match value {
         Value::String(text) => usize::from(text.contains(words)),
@@ -121,7 +121,7 @@ fn answer(request: &Request, state: &Mutex<State>) -> Reply {
     };
     let body = request.json();
     let Some(tool) = shell_of(&body) else {
-        // A question of the agent's own, such as for a title: it offers no tools.
+        // An internal request of the agent, such as for a title: it offers no tools.
         return stream(wire, &Answer::text(&["ok"]));
     };
     let mut state = state.lock().unwrap();
@@ -176,7 +176,7 @@ const SHELLS: [Shell; 5] = [
         name: "shell_command",
         arguments: |command| json!({"command": command}),
     },
-    // The daemon's own.
+    // The daemon's own tool.
     Shell {
         name: "shell",
         arguments: |command| json!({"command": command}),
@@ -187,7 +187,7 @@ const SHELLS: [Shell; 5] = [
     },
 ];
 
-/// Finds the tool by its name among all that are offered.
+/// Finds the shell tool by its name among all offered tools.
 fn shell_of(body: &Value) -> Option<&'static Shell> {
     let offered = body["tools"].to_string();
     let is_offered = |shell: &&Shell| offered.contains(&format!("\"name\":\"{}\"", shell.name));
@@ -213,7 +213,7 @@ fn failure(wire: Wire, status: u16, mut headers: Vec<(String, String)>) -> Reply
     }
 }
 
-/// How providers say when a limit is over.
+/// Returns a rate limit response with its end, in the format of each provider.
 fn limit(wire: Wire, reset_at: i64) -> Reply {
     let at = reset_at.to_string();
     let of_subscription = [
@@ -242,7 +242,7 @@ fn limit(wire: Wire, reset_at: i64) -> Reply {
     reply
 }
 
-/// What agents ask for beside answers.
+/// Answers requests of agents that are not model calls.
 fn beside(path: &str) -> Reply {
     let body = match path {
         path if path.ends_with("count_tokens") => json!({"input_tokens": 9}),

@@ -1,4 +1,4 @@
-//! What every agent has to do.
+//! Scenarios that every agent must pass.
 
 use super::model::{Act, Model, PRINTED, SAID};
 use super::{Cli, Conversation};
@@ -22,7 +22,7 @@ pub(super) fn it_answers_uses_a_tool_and_answers_again(cli: &Cli) {
 
     it.turn("and now");
     it.assert_newest("completed");
-    // One conversation, in which all was said once.
+    // There is one conversation, in which each message occurs once.
     assert_eq!(model.most_often_told("hello"), 1, "{}", model.last_asked());
     assert!(model.last_asked().contains("hello"));
     it.daemon.stop();
@@ -64,14 +64,14 @@ pub(super) fn it_takes_its_session_up_after_a_kill_of_the_daemon(cli: &Cli) {
     it.turn("hello");
     model.next(Act::Hold);
     it.say("a long story");
-    // Past what the first turn said.
+    // After the output of the first turn.
     it.until_it_speaks();
     let mut it = it.killed();
-    // Both turns, as they are told from the beginning.
+    // Both turns, as the stream from the beginning reports them.
     it.until(|frame| frame.event == "turn.completed");
     it.until_end("completed");
     assert!(it.items().contains(SAID), "{}", it.items());
-    // It is told to go on, and nothing twice.
+    // The agent is asked to continue, and gets no message twice.
     assert_eq!(
         model.most_often_told("a long story"),
         1,
@@ -96,7 +96,7 @@ pub(super) fn it_starts_fresh_when_it_does_not_know_its_session(cli: &Cli) {
     it.say("and now");
     it.until_remark("does not know its session");
     it.until_end("completed");
-    // It is told the conversation.
+    // The agent gets the conversation so far.
     assert!(
         model
             .last_asked()
@@ -106,7 +106,7 @@ pub(super) fn it_starts_fresh_when_it_does_not_know_its_session(cli: &Cli) {
     it.daemon.stop();
 }
 
-/// Without a time the turn waits by our own back-off, which is long enough to be killed and interrupted.
+/// Without an end time, the turn waits for our own back-off, which is long enough to be killed and interrupted.
 pub(super) fn it_waits_for_a_limit_that_says_no_end(cli: &Cli) {
     let model = Model::start();
     let home = cli.home(&model);
@@ -126,12 +126,12 @@ pub(super) fn it_waits_for_a_limit_that_says_no_end(cli: &Cli) {
     it.daemon.stop();
 }
 
-/// With a time the turn goes on by itself when it has come.
+/// With an end time, the turn continues automatically at that time.
 pub(super) fn it_waits_for_a_limit_until_its_end(cli: &Cli) {
     let model = Model::start();
     let home = cli.home(&model);
     let mut it = Conversation::begin(cli, &home);
-    // Its process is there before the time runs.
+    // The process is running before the limit is set.
     it.turn("hello");
     let soon = chrono::Utc::now() + chrono::Duration::seconds(8);
     model.always(Act::LimitUntil(soon.timestamp()));
@@ -141,7 +141,7 @@ pub(super) fn it_waits_for_a_limit_until_its_end(cli: &Cli) {
     let until = soon.format("%H:%M:%S").to_string();
     assert!(wait.to_string().contains(&until), "{until}: {wait:#}");
     it.until_end("completed");
-    // The words were heard before the wait, and are not told again.
+    // The agent received the prompt before the wait, so it is not sent again.
     assert_eq!(
         model.most_often_told("and now"),
         1,

@@ -1,7 +1,5 @@
-//! What the tests of the daemon share: a process that can be killed, a client, and a model that a test speaks for.
+//! Shared fixtures of the daemon's tests: a process that can be killed, a client, and a scripted model.
 
-mod client;
-mod daemon;
 mod model;
 mod relay;
 mod signal;
@@ -9,20 +7,19 @@ mod terminal;
 mod user;
 mod world;
 
-pub(crate) use client::{Client, Frame, Stream};
-pub(crate) use daemon::{Daemon, Home, TOKEN};
 pub(crate) use model::{Model, Told};
 pub(crate) use relay::Relay;
 pub(crate) use signal::Signal;
 pub(crate) use terminal::{Terminal, open as open_terminal};
 pub(crate) use user::{OTHER_USER, given_to_other_user, is_root};
+pub(crate) use windlass_testkit::{Client, Daemon, EventReader, Frame, Home, TOKEN};
 pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Returns a text of a JSON value.
+/// Returns the text of a JSON string.
 #[track_caller]
 pub(crate) fn text(value: &Value) -> String {
     let text = value.as_str();
@@ -30,7 +27,7 @@ pub(crate) fn text(value: &Value) -> String {
         .to_owned()
 }
 
-/// Checks that each event follows the one before without a gap, and that all that begins ends, once.
+/// Checks that the events have no gaps, and that everything that starts ends exactly once.
 #[track_caller]
 pub(crate) fn assert_sound(frames: &[Frame], cursor: u64) {
     let mut previous = cursor;

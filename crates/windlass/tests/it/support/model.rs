@@ -1,4 +1,4 @@
-//! A model that a test speaks for, piece by piece, over the wire of a provider.
+//! A scripted model that answers piece by piece over a provider's wire protocol.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_testkit::{After, Answer, Exchange, FakeServer, Reply, Request, Wire};
 
-/// All that a model was sent, as text.
+/// All requests that a model received.
 #[derive(Clone, Default)]
 pub(crate) struct Told(Arc<Mutex<Vec<Value>>>);
 
@@ -18,7 +18,7 @@ impl Told {
         told.iter().map(Value::to_string).collect()
     }
 
-    /// Returns the tools that the last request offers.
+    /// Returns the names of the tools in the last request.
     pub(crate) fn tools(&self) -> Vec<String> {
         let told = self.0.lock().unwrap();
         let tools = told.last().unwrap()["tools"].as_array().cloned();
@@ -28,13 +28,13 @@ impl Told {
             .collect()
     }
 
-    /// Returns the results of the calls, as the last request shows them.
+    /// Returns the tool results in the last request.
     pub(crate) fn results(&self) -> Vec<String> {
         self.0.lock().unwrap().last().map_or_else(Vec::new, results)
     }
 }
 
-/// Returns the results of calls that a request shows.
+/// Returns the tool results in a request.
 fn results(request: &Value) -> Vec<String> {
     let messages = request["messages"].as_array().unwrap().iter();
     let blocks = messages.filter_map(|message| message["content"].as_array());
@@ -43,7 +43,7 @@ fn results(request: &Value) -> Vec<String> {
     results.map(|block| block["content"].to_string()).collect()
 }
 
-/// The model, in a runtime of its own, so that tests can block.
+/// The model, with its own runtime, so that tests can block.
 pub(crate) struct Model {
     runtime: Runtime,
     server: FakeServer,
@@ -64,7 +64,7 @@ impl Model {
         Self { runtime, server }
     }
 
-    /// Starts a model that answers by itself.
+    /// Starts a model that answers automatically.
     pub(crate) fn answering(answer: impl Fn(&Value) -> Answer + Send + Sync + 'static) -> Self {
         let runtime = runtime();
         let reply = move |request: &Request| Reply {
@@ -77,7 +77,7 @@ impl Model {
         Self { runtime, server }
     }
 
-    /// Starts a model that makes these calls, one after the other, and then is done.
+    /// Starts a model that makes these calls one after the other and then ends the turn.
     pub(crate) fn calling(calls: Vec<(&'static str, Value)>) -> (Self, Told) {
         let told = Told::default();
         let kept = told.clone();
@@ -110,7 +110,7 @@ impl Model {
         }
     }
 
-    /// Begins to answer and stops after the first piece of text.
+    /// Starts an answer and stops after the first piece of text.
     pub(crate) fn say_half(&self, exchange: &mut Exchange, half: &str) {
         let events = Wire::Anthropic.events(&Answer::text(&[half, " never said"]));
         let until = events.iter().position(|event| event.contains(half));
@@ -122,7 +122,7 @@ impl Model {
         });
     }
 
-    /// Continues an answer that `say_half` began with another piece of text.
+    /// Continues an answer that `say_half` started with another piece of text.
     pub(crate) fn say_more(&self, exchange: &mut Exchange, more: &str) {
         let events = Wire::Anthropic.events(&Answer::text(&[more]));
         let mut delta = events.iter().filter(|event| event.contains(more));
@@ -137,7 +137,7 @@ impl Model {
         self.runtime.block_on(exchange.stream(&events)).unwrap();
     }
 
-    /// Refuses the next request.
+    /// Answers the next request with an error.
     #[track_caller]
     pub(crate) fn refuse(&mut self, status: u16, message: &str) {
         let exchange = self.asked();

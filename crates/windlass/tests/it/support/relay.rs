@@ -1,4 +1,4 @@
-//! Stands between commands and the socket of a daemon, and can break off and be slow.
+//! A proxy between commands and a daemon's socket that can drop connections and be slow.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How slow it is: slower than a screen is drawn.
+/// The delay; longer than the redraw interval of the screen.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Passes on what is said over a socket.
+/// Forwards data between sockets.
 #[derive(Clone, Default)]
 pub(crate) struct Relay {
     open: Arc<Mutex<Vec<UnixStream>>>,
@@ -21,7 +21,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Takes the place of the socket in the data directory of a daemon.
+    /// Replaces the socket in the data directory of a daemon.
     pub(crate) fn before(data: &Path) -> Self {
         let (socket, real) = (data.join("daemon.sock"), data.join("real.sock"));
         fs::rename(&socket, &real).unwrap();
@@ -37,7 +37,7 @@ impl Relay {
         relay
     }
 
-    /// Ends all connections, and is slow with those that follow.
+    /// Drops all connections, and delays those that follow.
     pub(crate) fn break_off(&self) {
         self.is_slow.store(true, Ordering::SeqCst);
         for stream in self.open.lock().unwrap().drain(..) {

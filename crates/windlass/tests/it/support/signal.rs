@@ -1,4 +1,4 @@
-//! A word between a test and a command that an agent runs: a named pipe, at which both wait.
+//! Synchronization between a test and a command that an agent runs: a named pipe, at which both wait.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A named pipe in the directory where commands run.
+/// A named pipe in the working directory of commands.
 pub(crate) struct Signal(PathBuf);
 
 impl Signal {
@@ -25,13 +25,13 @@ impl Signal {
         Self(path)
     }
 
-    /// Waits until a command has written into it.
+    /// Waits until a command has written to it.
     #[track_caller]
     pub(crate) fn heard(&self) {
         self.within_patience(|path| fs::read(path).map(drop));
     }
 
-    /// Lets a command go on that reads from it.
+    /// Unblocks a command that reads from it.
     #[track_caller]
     pub(crate) fn give(&self) {
         self.within_patience(|path| fs::write(path, "go\n"));

@@ -1,4 +1,4 @@
-//! A terminal, and the person before it.
+//! A pseudoterminal, and its user.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Opens a terminal: the side of the person, and that of a program.
+/// Opens a pseudoterminal: the side of the user, and the side of a program.
 pub(crate) fn open(columns: u16) -> (OwnedFd, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags).unwrap();
@@ -32,19 +32,19 @@ pub(crate) fn open(columns: u16) -> (OwnedFd, OwnedFd) {
     (ours, theirs)
 }
 
-/// A program at a terminal, and the person before it.
+/// A program on a pseudoterminal, controlled by the test as its user.
 pub(crate) struct Terminal {
     pub(crate) child: Child,
     pub(crate) keys: File,
-    /// The side of the program.
+    /// The program's side of the terminal.
     pub(crate) theirs: OwnedFd,
     shown: Receiver<Vec<u8>>,
-    /// What was shown and not looked at.
+    /// Output that the test has not consumed.
     screen: Vec<u8>,
 }
 
 impl Terminal {
-    /// Starts a program at a plain terminal.
+    /// Starts a program on a terminal without colours.
     pub(crate) fn start(command: &mut Command) -> Self {
         Self::of_width(100, command.env("NO_COLOR", "1"))
     }
@@ -55,7 +55,7 @@ impl Terminal {
         command.envs([("TERM", "xterm"), ("LANG", "C.UTF-8")]);
         command.stdin(another(&theirs)).stdout(another(&theirs));
         let child = command.stderr(another(&theirs)).spawn().unwrap();
-        // The program alone has that side now, so that its end is the end of what is shown.
+        // Only the program holds that side now, so that its exit ends the output.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -80,7 +80,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until one of these texts is shown, and returns all up to its end.
+    /// Waits until one of these texts is shown, and returns the output up to its end.
     #[track_caller]
     pub(crate) fn until(&mut self, texts: &[&str]) -> String {
         loop {
@@ -104,7 +104,7 @@ impl Terminal {
         }
     }
 
-    /// Returns all that is shown until the program has ended.
+    /// Returns all output until the program has exited.
     pub(crate) fn rest(mut self) -> (String, ExitStatus) {
         let status = self.child.wait().unwrap();
         drop(self.theirs);

@@ -1,4 +1,4 @@
-//! Files and processes of another user, which only root can make.
+//! Files and processes of another user, which only root can create.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -11,7 +11,7 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// Gives a path to [`OTHER_USER`]. Returns `false` where this user cannot.
+/// Changes the owner of a path to [`OTHER_USER`]. Returns `false` if this user may not.
 pub(crate) fn given_to_other_user(path: &Path) -> bool {
     is_root() && chown(path, Some(OTHER_USER), None).is_ok()
 }

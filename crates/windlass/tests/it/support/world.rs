@@ -1,9 +1,9 @@
-//! The ways in which programs are confined on a machine. A test that runs programs runs in each that there is.
+//! The sandbox methods of a machine. Tests that run programs run with each available method.
 
 use windlass_testkit::skipped;
 use windlass_tools::Confinement;
 
-/// How a daemon confines programs, as its configuration names it.
+/// A sandbox method, as the configuration names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sandbox {
     Bubblewrap,
@@ -12,7 +12,7 @@ pub(crate) enum Sandbox {
 }
 
 impl Sandbox {
-    /// What `[shell] sandbox` says.
+    /// The value of `[shell] sandbox`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bubblewrap => "bubblewrap",
@@ -21,13 +21,13 @@ impl Sandbox {
         }
     }
 
-    /// Returns the sandboxes that work here; for those that do not, the test is told as skipped.
+    /// Returns the sandboxes that work here; for the others, the test is reported as skipped.
     pub(crate) fn all(test: &str) -> Vec<Self> {
         let both = [Self::Bubblewrap, Self::Landlock].into_iter();
         both.filter(|sandbox| sandbox.is_here(test)).collect()
     }
 
-    /// Tells whether it works here; if it does not, the test is told as skipped.
+    /// Returns whether the sandbox works here; if not, the test is reported as skipped.
     pub(crate) fn is_here(self, test: &str) -> bool {
         let is_here = match self {
             Self::Bubblewrap => Confinement::Bubblewrap.works_here(),

@@ -1,4 +1,4 @@
-//! Rows are written late, and nobody sees it: not after a kill, not from another process, not where there is no room.
+//! Rows are written late, but queries are exact: after a kill, from another process, and on a full disk.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ async fn rows_that_cannot_be_written_disturb_no_append_and_are_shown() {
     let store = home.open().await;
     append(&store.journal(), "s", &plain_turns(1, 20), 10).await;
     store.write_rows().await.unwrap();
-    // Whoever writes rows of threads is refused; the log is whole.
+    // Writes of thread rows fail; the log is complete.
     let refuse = "CREATE TRIGGER no BEFORE UPDATE ON threads BEGIN SELECT raise(ABORT, 'no'); END";
     home.database().execute_batch(refuse).unwrap();
     fill(&store, "s", vec![custom("a"), custom("b")]).await;
@@ -150,7 +150,7 @@ async fn rows_that_cannot_be_written_disturb_no_append_and_are_shown() {
     assert!(error.to_string().contains("no"), "{error}");
     fill(&store, "s", vec![custom("c")]).await;
     fill(&store, "t", vec![custom("d")]).await;
-    let head = store.journal().standing(&key("s")).await.unwrap().head;
+    let head = store.journal().status(&key("s")).await.unwrap().head;
     let shown = store.queries().thread(&key("s")).await.unwrap().unwrap();
     assert_eq!(shown.seq, head);
     assert_eq!(names(&store).await.len(), 2);

@@ -1,4 +1,4 @@
-//! Cursors of other databases, and of the future.
+//! Cursors of other databases, and of newer states.
 
 use windlass_store::{CursorError, Queries, QueryError, SqliteStore, ThreadQuery};
 

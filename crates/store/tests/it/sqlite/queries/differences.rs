@@ -1,4 +1,4 @@
-//! `verify` finds rows that are not what the events say, and `rebuild` puts them right. Damage in rows stops nothing else.
+//! `verify` reports rows that differ from the events, and `rebuild` repairs them. Damage in rows affects nothing else.
 
 use windlass_store::{Journal, Queries, QueryError, ThreadQuery};
 
@@ -6,7 +6,7 @@ use super::super::support::{Home, custom, events, fill, findings, key};
 use super::play::play;
 use super::shown::{append, assert_same, everything};
 
-/// Changes the database behind the store's back; says what is found.
+/// Runs SQL on the database and compares the findings.
 async fn check(change: &str, expected: &[&str]) {
     let home = Home::new();
     let store = home.open().await;
@@ -20,7 +20,7 @@ async fn check(change: &str, expected: &[&str]) {
     let is_it = |(found, expected): (&String, &&str)| found.starts_with(expected);
     let are_same = found.len() == expected.len() && found.iter().zip(expected).all(is_it);
     assert!(are_same, "{change}: {found:#?}");
-    // Others go on writing.
+    // Other streams accept appends.
     let journal = store.journal();
     let claim = journal.claim(&key("new")).await.unwrap();
     let appended = journal.append(&claim, events(1, [custom("y")])).await;
@@ -124,7 +124,7 @@ async fn a_row_that_cannot_be_read_is_a_typed_error_until_it_is_made_anew() {
         assert!(!findings(&store).await.is_empty(), "{change}");
         let other = store.queries().thread(&key("other")).await;
         assert!(other.unwrap().is_some(), "{change}");
-        // Records of the damaged thread are still taken, and its rows made again.
+        // The damaged thread still accepts records, and its rows are rebuilt.
         fill(&store, "s", vec![custom("on")]).await;
         let other = store.queries().thread(&key("other")).await;
         assert!(other.unwrap().is_some(), "{change}");
@@ -133,7 +133,7 @@ async fn a_row_that_cannot_be_read_is_a_typed_error_until_it_is_made_anew() {
         store.write_rows().await.unwrap();
         store.rebuild(|_| {}).await.unwrap();
         assert_eq!(findings(&store).await, [""; 0], "{change}");
-        let head = store.journal().standing(&key("s")).await.unwrap().head;
+        let head = store.journal().status(&key("s")).await.unwrap().head;
         let shown = store.queries().thread_detail(&key("s"), 99).await;
         assert_eq!(shown.unwrap().unwrap().thread.seq, head, "{change}");
         store.close().await;

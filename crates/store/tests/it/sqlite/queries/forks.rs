@@ -32,7 +32,7 @@ fn places(events: &[Arc<Event>]) -> Vec<u64> {
     places
 }
 
-/// What memory says of a fork.
+/// The rows of a fork in memory.
 async fn in_memory(events: &[Arc<Event>], at: u64) -> Vec<String> {
     let journal = Arc::new(MemoryJournal::new());
     append(journal.as_ref(), "s", events, 50).await;

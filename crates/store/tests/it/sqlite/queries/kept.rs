@@ -1,4 +1,4 @@
-//! Rows outlive the records that retention takes out.
+//! Rows outlive pruned records.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The read model in a database: the suite, and what only a database can go through.
+//! Conformance of the read model in a database, and tests specific to it.
 
 mod behind;
 mod cursors;

@@ -1,4 +1,4 @@
-//! Events of a thread, chosen by a seed: mostly as the turn machine makes them, and now and then one that does not fit.
+//! Pseudo-random events of a thread: mostly as the turn machine generates them, sometimes invalid ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ struct Turn {
     calls: Vec<(ExecId, String)>,
 }
 
-/// Plays so many choices.
+/// Generates events from a number of choices.
 pub(super) fn play(seed: u64, choices: usize) -> Vec<Arc<Event>> {
     let mut play = Play::new(seed);
     (0..choices).for_each(|_| play.choose());
     play.events
 }
 
-/// Plays so many turns that hear something, say something and end.
+/// Generates a number of turns, each with an input, an answer and an end.
 pub(super) fn plain_turns(seed: u64, turns: usize) -> Vec<Arc<Event>> {
     let mut play = Play::new(seed);
     for _ in 0..turns {

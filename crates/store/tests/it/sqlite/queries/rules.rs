@@ -3,17 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use tokio::sync::watch;
-use windlass_core::events::Event;
-use windlass_store::conformance::{self, Stored};
-use windlass_store::{
-    Batch, Claim, FeedPage, Journal, JournalError, Page, SqliteStore, StreamKey,
-    conformance::Violations,
+use windlass_store::conformance::{
+    self, HookedJournal, JournalHooks, JournalSuccess, Stored, Violations,
 };
+use windlass_store::{Journal, JournalError, SqliteStore};
 
 use super::super::support::Home;
 
-/// Puts stores through the suite; `shown` says which journal and which queries of each.
+/// Runs the suite on stores; `shown` returns the journal and the queries of each.
 async fn check(shown: impl AsyncFn(&Home, &SqliteStore) -> Stored) -> Result<(), Violations> {
     let current = Mutex::new(None::<(Home, SqliteStore)>);
     let checked = conformance::queries(async || {
@@ -41,10 +38,14 @@ async fn sqlite_keeps_the_rules() {
     plain.await.unwrap();
 }
 
-/// A journal whose rows are written after each change.
+/// Writes the rows after each change of the journal.
 struct Settled(SqliteStore);
 
 impl Settled {
+    fn journal(store: &SqliteStore) -> HookedJournal<Self> {
+        HookedJournal::with_hooks(Arc::new(store.journal()), Self(store.clone()))
+    }
+
     async fn settle(&self) -> Result<(), JournalError> {
         let written = self.0.write_rows().await;
         written.map_err(|error| JournalError::Unavailable(error.to_string()))
@@ -52,63 +53,19 @@ impl Settled {
 }
 
 #[async_trait]
-impl Journal for Settled {
-    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
-        self.0.journal().claim(stream).await
-    }
-    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
-        self.0.journal().append(claim, batch).await?;
-        self.settle().await
-    }
-    async fn read(&self, key: &StreamKey, after: u64, limit: usize) -> Result<Page, JournalError> {
-        self.0.journal().read(key, after, limit).await
-    }
-    async fn read_after(
-        &self,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<FeedPage, JournalError> {
-        self.0.journal().read_after(cursor, limit).await
-    }
-    fn watch_all(&self) -> watch::Receiver<u64> {
-        self.0.journal().watch_all()
-    }
-    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        self.0.journal().watch(stream).await
-    }
-    async fn open(
-        &self,
-        after: Option<&StreamKey>,
-        limit: usize,
-    ) -> Result<Vec<StreamKey>, JournalError> {
-        self.0.journal().open(after, limit).await
-    }
-    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
-        self.0.journal().remove(stream).await
-    }
-    async fn standing(
-        &self,
-        key: &StreamKey,
-    ) -> Result<windlass_store::StreamStatus, JournalError> {
-        self.0.journal().standing(key).await
-    }
-    async fn fork(
-        &self,
-        parent: &StreamKey,
-        at: u64,
-        child: &StreamKey,
-        forked: Event,
-    ) -> Result<u64, JournalError> {
-        let head = self.0.journal().fork(parent, at, child, forked).await?;
-        self.settle().await?;
-        Ok(head)
+impl JournalHooks for Settled {
+    async fn after(&self, done: JournalSuccess) -> Result<(), JournalError> {
+        match done {
+            JournalSuccess::Append | JournalSuccess::Fork => self.settle().await,
+            JournalSuccess::Read(_) => Ok(()),
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_are_written_at_once_keep_the_rules() {
     let settled = check(async |_, store| Stored {
-        journal: Arc::new(Settled(store.clone())),
+        journal: Arc::new(Settled::journal(store)),
         runs: Arc::new(store.runs()),
         queries: Arc::new(store.queries()),
     });
@@ -120,7 +77,7 @@ async fn whoever_only_reads_beside_the_writer_keeps_the_rules() {
     let beside = check(async |home, store| {
         let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
         Stored {
-            journal: Arc::new(Settled(store.clone())),
+            journal: Arc::new(Settled::journal(store)),
             runs: Arc::new(store.runs()),
             queries: Arc::new(reader.queries()),
         }
@@ -135,7 +92,7 @@ async fn the_journal_keeps_its_rules_with_rows_that_are_written_at_once() {
         let home = Home::new();
         let store = home.open().await;
         homes.lock().unwrap().push(home);
-        Arc::new(Settled(store)) as Arc<dyn Journal>
+        Arc::new(Settled::journal(&store)) as Arc<dyn Journal>
     })
     .await
     .unwrap();

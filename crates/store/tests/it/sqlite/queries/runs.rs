@@ -1,4 +1,4 @@
-//! Rows of runs from outside are written late too, and whoever writes to a run decides by its records.
+//! Rows of reported runs are written late too, and a writer of a run relies only on its records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::Utc;
 use windlass_core::runs::{RunStarted, RunStatus};
 use windlass_store::{
-    Begun, Journal, JournalError, KeptRun, Queries, RunFilter, RunLog, SqliteStore,
+    BeginOutcome, Journal, JournalError, Queries, RunFilter, RunLog, SqliteStore, StoredRun,
 };
 
 use super::super::runs::{begin, ended, everything, full_store, reported, turn};
@@ -48,7 +48,7 @@ async fn lists_are_whole_while_rows_are_on_their_way() {
     let mut expected = Vec::new();
     for n in 0..RUNS {
         let mut run = begin(&store, &format!("r{n}")).await;
-        // Every seventh stays open, and some of those go on much later.
+        // Every seventh run stays open, and some of those continue much later.
         if n % 7 > 0 {
             run = (store.runs().append(&run, vec![ended(&run)]).await).unwrap();
         }
@@ -121,7 +121,7 @@ async fn a_full_store_lets_runs_go() {
         store.runs().begin(started, "client").await
     };
     let mut begun = Vec::new();
-    while let Ok(Begun::New(run)) = begin_large(begun.len()).await {
+    while let Ok(BeginOutcome::New(run)) = begin_large(begun.len()).await {
         begun.push(run);
     }
     assert!(begun.len() > 100, "{}", begun.len());
@@ -169,7 +169,7 @@ async fn who_claims_the_stream_of_a_run_is_seen() {
     assert_eq!(reported(&store).await[0].epoch, claim.epoch);
 }
 
-/// Numbers that look like chance, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -181,10 +181,11 @@ impl Chance {
     }
 }
 
-/// Does this and that to runs of its own; returns those that are left.
-async fn work(store: Arc<SqliteStore>, worker: u64) -> Vec<KeptRun> {
+/// Runs random operations on its own runs; returns the remaining ones.
+async fn work(store: Arc<SqliteStore>, worker: u64) -> Vec<StoredRun> {
     let log = store.runs();
-    let (mut chance, mut open, mut done) = (Chance(worker + 1), Vec::<KeptRun>::new(), Vec::new());
+    let (mut chance, mut open, mut done) =
+        (Chance(worker + 1), Vec::<StoredRun>::new(), Vec::new());
     for n in 0..300 {
         if open.is_empty() || chance.below(3) == 0 {
             open.push(begin(&store, &format!("{worker}-{n}")).await);
@@ -240,7 +241,7 @@ async fn many_at_once_leave_what_they_were_told() {
         let runs = worker.await.unwrap().into_iter();
         expected.extend(runs.map(|run| (run.position, run)));
     }
-    let all = async |store: &SqliteStore| -> BTreeMap<u64, KeptRun> {
+    let all = async |store: &SqliteStore| -> BTreeMap<u64, StoredRun> {
         let all = reported(store).await.into_iter();
         all.map(|run| (run.position, run)).collect()
     };

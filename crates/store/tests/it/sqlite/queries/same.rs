@@ -60,7 +60,7 @@ async fn all_forms_answer_the_same() {
             store.close().await;
         }
 
-        // The folds are gone, and go on from the rows.
+        // The folds are gone, and are restored from the rows.
         let store = home.open().await;
         append(&store.journal(), "s", second, group).await;
         let all = in_memory(&[("s", &s), ("t", &t)]).await;
@@ -140,7 +140,7 @@ trait Touched {
 }
 
 impl Touched for SqliteStore {
-    /// Lets the tail fold what is new.
+    /// Makes the tail fold new records.
     async fn queries_touched(&self) {
         use windlass_store::Queries;
         self.queries().counts().await.unwrap();

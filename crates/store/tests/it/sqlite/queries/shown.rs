@@ -9,7 +9,7 @@ use windlass_store::{Batch, Journal, Queries, RunFilter, StreamKey, ThreadQuery}
 
 use super::super::support::key;
 
-/// Appends events to the end of a stream, so many at a time.
+/// Appends events to a stream, in batches of a given size.
 pub(super) async fn append(journal: &dyn Journal, name: &str, events: &[Arc<Event>], group: usize) {
     let claim = journal.claim(&key(name)).await.unwrap();
     for events in events.chunks(group) {
@@ -22,7 +22,7 @@ pub(super) async fn append(journal: &dyn Journal, name: &str, events: &[Arc<Even
     }
 }
 
-/// Says what a turn shows beside its row.
+/// Formats the contents of a turn that are not in its row.
 fn items(log: &TurnLog) -> Vec<String> {
     let ids = log.turns().iter().map(|turn| turn.id);
     let items = ids.flat_map(|id| log.items_of(id));
@@ -32,7 +32,7 @@ fn items(log: &TurnLog) -> Vec<String> {
         .collect()
 }
 
-/// Says all that is shown of a thread.
+/// Formats all query results for a thread.
 pub(super) async fn thread(queries: &dyn Queries, stream: &StreamKey) -> Vec<String> {
     let mut shown = Vec::new();
     let row = queries.thread(stream).await.unwrap();
@@ -48,7 +48,7 @@ pub(super) async fn thread(queries: &dyn Queries, stream: &StreamKey) -> Vec<Str
         let page = queries.turns(query).await.unwrap();
         for mut turn in page.entries {
             ids.push(turn.view.id);
-            // Each journal has places of its own.
+            // Positions differ between journals.
             turn.place = 0;
             shown.push(format!("{turn:?}"));
         }
@@ -72,7 +72,7 @@ pub(super) async fn thread(queries: &dyn Queries, stream: &StreamKey) -> Vec<Str
     shown
 }
 
-/// Says all that is shown of everything.
+/// Formats the results of all queries.
 pub(super) async fn everything(queries: &dyn Queries) -> Vec<String> {
     let mut shown = Vec::new();
     let threads = queries.threads(ThreadQuery::first(999)).await.unwrap();
@@ -100,7 +100,7 @@ pub(super) async fn everything(queries: &dyn Queries) -> Vec<String> {
         shown.push(format!("{report:?}"));
     }
     let runs = queries.runs(RunFilter::default(), 9999).await.unwrap();
-    // Each journal has places of its own.
+    // Positions differ between journals.
     let mut runs: Vec<_> = runs
         .iter()
         .map(|run| format!("{:?}", run.summary()))

@@ -1,4 +1,4 @@
-//! What a whole agent may do, chosen by bytes.
+//! Random behavior of an external agent, generated from bytes.
 
 use serde_json::json;
 use windlass_core::backend::{
@@ -10,7 +10,7 @@ use windlass_turn::{BackendPlan, Input};
 
 use super::Player;
 
-/// Every other group of seeds has turns that a backend carries.
+/// An external agent executes the turns of every other group of seeds.
 pub(super) fn plan(seed: u64) -> Option<BackendPlan> {
     (seed / 20 % 2 == 1).then(|| BackendPlan {
         name: "agent".to_owned(),
@@ -32,8 +32,7 @@ impl Player<'_> {
         let tail = self.tail();
         let input = match self.below(8) {
             0 => {
-                let chunk =
-                    self.at_a_moment(Some(&tail), |thread, moment| thread.chunk(exec_id, moment));
+                let chunk = self.at_a_moment(Some(&tail), |thread, ctx| thread.chunk(exec_id, ctx));
                 return self.take(chunk);
             }
             1 => Input::BackendPause { exec_id },

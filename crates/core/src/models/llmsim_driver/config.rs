@@ -1,0 +1,203 @@
+//! The configuration of the simulated model.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::error::{AgentLoopError, ErrorKind, ProviderError};
+use crate::tool_types::ToolCall;
+
+/// The behavior at the end of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExhausted {
+    /// Say the last entry again.
+    RepeatLast,
+    /// Return an error.
+    Error,
+    /// Start again at the first response.
+    Loop,
+}
+
+/// A failure that the simulated provider answers with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SimError {
+    /// Too many requests.
+    RateLimit,
+    /// No answer in time.
+    Timeout,
+    /// An answer that cannot be read.
+    InvalidResponse,
+    Other(String),
+}
+
+impl SimError {
+    pub(super) fn to_error(&self) -> AgentLoopError {
+        let provider = |kind, text: &str| AgentLoopError::provider(ProviderError::new(kind, text));
+        match self {
+            Self::RateLimit => {
+                AgentLoopError::provider(ProviderError::from_status(429, "simulated rate limit"))
+            }
+            Self::Timeout => provider(ErrorKind::Timeout, "simulated timeout"),
+            Self::InvalidResponse => provider(ErrorKind::Other, "simulated invalid response"),
+            Self::Other(message) => AgentLoopError::llm(message.clone()),
+        }
+    }
+}
+
+/// A scripted tool call; its ID is generated when it is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimToolCall {
+    pub name: String,
+    pub arguments: Value,
+}
+
+impl SimToolCall {
+    /// Makes a call.
+    pub fn new(name: impl Into<String>, arguments: Value) -> Self {
+        Self {
+            name: name.into(),
+            arguments,
+        }
+    }
+}
+
+/// One model call of a script.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SimTurn {
+    /// Says a text.
+    Assistant(String),
+    ToolCalls(Vec<SimToolCall>),
+    /// Says a text and calls tools.
+    Mixed {
+        text: String,
+        tool_calls: Vec<SimToolCall>,
+    },
+    Error(SimError),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Script {
+    Sequence(Vec<String>),
+    Echo,
+    Lorem(usize),
+    Scripted(Vec<SimTurn>),
+    Error(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Calls {
+    None,
+    Every(Vec<ToolCall>),
+    Sequence(Vec<Vec<ToolCall>>),
+}
+
+/// The answers of the simulated model, call by call. Each session starts at the first one.
+#[derive(Debug, Clone)]
+pub struct LlmSimConfig {
+    pub(super) script: Script,
+    pub(super) calls: Calls,
+    pub(super) on_exhausted: OnExhausted,
+    pub(super) response_delay: Duration,
+    pub(super) piece_delay: Duration,
+    pub(super) model: Option<String>,
+    pub(super) response_id: Option<String>,
+}
+
+impl Default for LlmSimConfig {
+    fn default() -> Self {
+        Self::fixed("This is a simulated response.")
+    }
+}
+
+impl LlmSimConfig {
+    fn new(script: Script, on_exhausted: OnExhausted) -> Self {
+        Self {
+            script,
+            calls: Calls::None,
+            on_exhausted,
+            response_delay: Duration::ZERO,
+            piece_delay: Duration::ZERO,
+            model: None,
+            response_id: None,
+        }
+    }
+
+    /// Says the same text on every call.
+    pub fn fixed(text: impl Into<String>) -> Self {
+        Self::new(Script::Sequence(vec![text.into()]), OnExhausted::Loop)
+    }
+    /// Says one text per call, then begins again.
+    #[must_use]
+    pub fn sequence(texts: Vec<String>) -> Self {
+        Self::new(Script::Sequence(texts), OnExhausted::Loop)
+    }
+    /// Says `Echo: ` and the last text of the user.
+    #[must_use]
+    pub fn echo() -> Self {
+        Self::new(Script::Echo, OnExhausted::Loop)
+    }
+    /// Says filler text of about this many tokens.
+    #[must_use]
+    pub fn lorem(target_tokens: usize) -> Self {
+        Self::new(Script::Lorem(target_tokens), OnExhausted::Loop)
+    }
+    /// Follows a script, one entry per call; the last entry repeats.
+    #[must_use]
+    pub fn scripted(turns: Vec<SimTurn>) -> Self {
+        Self::new(Script::Scripted(turns), OnExhausted::RepeatLast)
+    }
+    /// Fails on every call.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::new(Script::Error(message.into()), OnExhausted::Loop)
+    }
+
+    /// Adds these calls to the text of every model call.
+    #[must_use]
+    pub fn with_tool_calls(mut self, calls: Vec<ToolCall>) -> Self {
+        self.calls = Calls::Every(calls);
+        self
+    }
+    /// Makes the calls of one entry per model call, then begins again; an empty entry is no call.
+    #[must_use]
+    pub fn with_tool_call_sequence(mut self, calls: Vec<Vec<ToolCall>>) -> Self {
+        self.calls = Calls::Sequence(calls);
+        self
+    }
+    /// Sets the behavior at the end of a script.
+    #[must_use]
+    pub fn with_on_exhausted(mut self, on_exhausted: OnExhausted) -> Self {
+        self.on_exhausted = on_exhausted;
+        self
+    }
+    /// Waits before the first piece of each answer.
+    #[must_use]
+    pub fn with_response_delay(mut self, delay: Duration) -> Self {
+        self.response_delay = delay;
+        self
+    }
+    /// Streams word by word, about as fast as a real model.
+    #[must_use]
+    pub fn with_latency(mut self) -> Self {
+        self.response_delay = Duration::from_millis(150);
+        self.piece_delay = Duration::from_millis(15);
+        self
+    }
+    /// Waits before each further word.
+    #[must_use]
+    pub fn with_piece_delay(mut self, delay: Duration) -> Self {
+        self.piece_delay = delay;
+        self
+    }
+    /// Answers under the name of this model.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+    /// Gives every answer this id.
+    #[must_use]
+    pub fn with_response_id(mut self, response_id: impl Into<String>) -> Self {
+        self.response_id = Some(response_id.into());
+        self
+    }
+}

@@ -1,0 +1,116 @@
+//! One pattern of an access list: its hosts, and its scope on them.
+
+use std::fmt;
+
+use url::Url;
+
+use super::super::PatternProblem;
+use super::host::HostPattern;
+use super::path::Path;
+use super::reach::{Ports, Prefix, Reach, Scheme};
+use super::target::Target;
+
+/// Describes a set of URLs. The overlap of two patterns is one pattern, and equal sets are equal values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pattern {
+    host: HostPattern,
+    reach: Reach,
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Result<Self, PatternProblem> {
+        if text.is_empty() {
+            return Err(PatternProblem::Empty);
+        }
+        match text.split_once("://") {
+            Some((scheme, rest)) => {
+                let scheme = Scheme::named(scheme).ok_or(PatternProblem::Scheme)?;
+                Self::parse_prefix(scheme, rest)
+            }
+            None if text.contains('/') => Err(PatternProblem::PathWithoutScheme),
+            None => {
+                let (host, ports) = Ports::split(text)?;
+                Ok(Self {
+                    host: HostPattern::parse(host)?,
+                    reach: Reach::Ports(ports),
+                })
+            }
+        }
+    }
+
+    fn parse_prefix(scheme: Scheme, rest: &str) -> Result<Self, PatternProblem> {
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if authority.contains('@') || rest.contains(['?', '#']) {
+            return Err(PatternProblem::Extra);
+        }
+        let (host, ports) = Ports::split(authority)?;
+        let port = match ports {
+            Ports::Any => scheme.default_port(),
+            Ports::One(port) => port,
+        };
+        Ok(Self {
+            host: HostPattern::parse(host)?,
+            reach: Reach::Prefix(Prefix {
+                scheme,
+                port,
+                path: parse_path(path)?,
+            }),
+        })
+    }
+
+    /// Tells whether every reading of the target is inside the set.
+    pub(super) fn allows(&self, target: &Target) -> bool {
+        self.host.matches(&target.host) && self.reach.allows(target)
+    }
+
+    /// Tells whether some reading of the target may be inside the set.
+    pub(super) fn blocks(&self, target: &Target) -> bool {
+        self.host.matches(&target.host) && self.reach.blocks(target)
+    }
+
+    /// Returns whether the set contains anything on the host and port of the target.
+    pub(super) fn touches(&self, target: &Target) -> bool {
+        self.host.matches(&target.host) && self.reach.touches(target.port)
+    }
+
+    pub(super) fn intersect(&self, other: &Self) -> Option<Self> {
+        Some(Self {
+            host: self.host.intersect(&other.host)?,
+            reach: self.reach.intersect(&other.reach)?,
+        })
+    }
+
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.intersect(other).as_ref() == Some(other)
+    }
+}
+
+/// Resolves a path as the URL parser does; a prefix whose own meaning is in doubt is refused.
+fn parse_path(path: &str) -> Result<Path, PatternProblem> {
+    // People write `/admin/*` for what `/admin` already covers; taken as a letter it would block nothing.
+    if path.contains('*') {
+        return Err(PatternProblem::Wildcard);
+    }
+    let url = Url::parse(&format!("http://host{path}")).map_err(|_| PatternProblem::Path)?;
+    let parsed = Path::new(path, url.path());
+    parsed
+        .is_plain()
+        .then_some(parsed)
+        .ok_or(PatternProblem::Path)
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reach {
+            Reach::Ports(Ports::Any) => self.host.fmt(f),
+            Reach::Ports(Ports::One(port)) => write!(f, "{}:{port}", self.host),
+            Reach::Prefix(prefix) => {
+                write!(f, "{}://{}", prefix.scheme.name(), self.host)?;
+                if prefix.port != prefix.scheme.default_port() {
+                    write!(f, ":{}", prefix.port)?;
+                }
+                write!(f, "/{}", prefix.path.segments().join("/"))
+            }
+        }
+    }
+}

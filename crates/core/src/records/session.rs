@@ -1,0 +1,162 @@
+//! One conversation, as a record.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::capability_types::AgentCapabilityConfig;
+use crate::events::TokenUsage;
+use crate::mcp::ScopedMcpServers;
+use crate::network_access::NetworkAccessList;
+use crate::session_file::InitialFile;
+use crate::tool_types::ToolDefinition;
+use crate::typed_id::{AgentId, HarnessId, ModelId, SessionId};
+
+/// The activity of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// No turn yet.
+    #[default]
+    Started,
+    /// A turn is running.
+    Active,
+    /// No turn is running.
+    Idle,
+    /// The turn is parked.
+    WaitingForToolResults,
+    /// It is held back.
+    Paused,
+}
+
+impl fmt::Display for SessionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Started => "started",
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::WaitingForToolResults => "waiting_for_tool_results",
+            Self::Paused => "paused",
+        })
+    }
+}
+
+/// The state of a child session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubagentStatus {
+    /// It is being created.
+    Spawning,
+    Running,
+    /// It is done.
+    Completed,
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It used up its model calls.
+    MaxIterationsReached,
+}
+
+/// One conversation with its event log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    /// Identifies the session.
+    pub id: SessionId,
+    /// The harness that provides the base configuration.
+    pub harness_id: HarnessId,
+    /// The session's agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// The name to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The language to answer in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locale: Option<String>,
+    /// The beginning of the first input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// The beginning of the last answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_preview: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The model, unless an input names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<ModelId>,
+    /// The capabilities it enables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<AgentCapabilityConfig>,
+    /// Tools that the client runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolDefinition>,
+    /// MCP servers by name.
+    #[serde(
+        default,
+        rename = "mcpServers",
+        skip_serializing_if = "ScopedMcpServers::is_empty"
+    )]
+    pub mcp_servers: ScopedMcpServers,
+    /// The prompt it contributes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// The files it starts with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub initial_files: Vec<InitialFile>,
+    /// Anything else, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<HashMap<String, Value>>,
+    /// The hosts that tools may connect to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_access: Option<NetworkAccessList>,
+    /// The limit of model calls in a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<usize>,
+    #[serde(default)]
+    pub status: SessionStatus,
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+    /// When its first turn started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it was closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Total usage of its turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    /// The parent session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<SessionId>,
+    /// Its name in that session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent_name: Option<String>,
+    /// The task of a child session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent_task: Option<String>,
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent_status: Option<SubagentStatus>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability_types::CapabilityStatus;
+
+    #[test]
+    fn r35_a_status_serialises_to_the_text_that_display_prints() {
+        use CapabilityStatus::{Available, ComingSoon, Deprecated};
+        use SessionStatus::{Active, Idle, Paused, Started, WaitingForToolResults};
+        for status in [Started, Active, Idle, WaitingForToolResults, Paused] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.to_string());
+        }
+        for status in [Available, ComingSoon, Deprecated] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.to_string());
+        }
+    }
+}

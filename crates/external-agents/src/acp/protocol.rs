@@ -1,0 +1,403 @@
+//! The client side of the Agent Client Protocol.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::backend::{
+    BackendEnd, BackendError, BackendErrorKind, BackendExit, BackendNotice, BackendSpec,
+    HostAccessError, HostOffers, PermissionDecision, SessionChoice,
+};
+use windlass_core::json_rpc::{
+    ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Writer,
+};
+
+use super::failure::{self, AnswerTail};
+use super::host::{self, Unasked};
+use super::permission::{Permissions, cancelled};
+use super::{AcpSettings, update};
+use crate::json::{answer_text, broken, id, notice, raw, text, thinking};
+use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, SteerId, Step};
+use crate::rpc::{Connection, Received};
+use crate::state::SessionState;
+
+const VERSION: u64 = 1;
+const NOT_FOUND: i64 = -32002;
+/// Required silence after an agent has loaded a session: some agents still replay history after they report completion.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// The purpose of a request that Windlass sent.
+enum About {
+    Initialize,
+    New,
+    /// Loads a session; the agent replays its history.
+    Load,
+    Resume,
+    Prompt,
+}
+
+/// The ACP state machine of one process.
+pub struct Acp {
+    state: SessionState,
+    cwd: Value,
+    offers: HostOffers,
+    settings: AcpSettings,
+    rpc: Connection<About>,
+    /// Whether the agent may still be replaying history.
+    repeats: bool,
+    is_interrupted: bool,
+    tail: AnswerTail,
+    /// The last cost reported for the session.
+    cost: Option<f64>,
+    permissions: Permissions,
+}
+
+impl Acp {
+    /// Creates the protocol for a new process and its session.
+    #[must_use]
+    pub fn new(spec: &BackendSpec, settings: AcpSettings) -> Self {
+        let offers = spec.host.as_ref().map(|host| host.offers());
+        Self {
+            state: SessionState::new(spec.session.clone(), spec.totals),
+            cwd: json!(spec.cwd),
+            offers: offers.unwrap_or_default(),
+            settings,
+            rpc: Connection::new(Writer::V2),
+            repeats: false,
+            is_interrupted: false,
+            tail: AnswerTail::default(),
+            cost: None,
+            permissions: Permissions::default(),
+        }
+    }
+
+    fn reply(&mut self, about: &About, result: Result<Value, ErrorObject>) -> Vec<Step> {
+        match (about, result) {
+            (About::Initialize, Ok(result)) => self.open_session(&result),
+            (About::Initialize, Err(error)) => vec![Step::Broken(failure::read(&error))],
+            (About::New, Ok(result)) => match id(&result, "sessionId") {
+                Some(session) => vec![self.state.establish(session, None)],
+                None => broken(BackendErrorKind::Protocol, "the session has no id"),
+            },
+            (About::Load | About::Resume, Ok(_)) => {
+                self.repeats = matches!(about, About::Load);
+                let session = self.state.choice.id().unwrap_or_default().to_owned();
+                vec![self.state.establish(&session, None)]
+            }
+            (About::New, Err(error)) => vec![Step::Broken(failure::read(&error))],
+            (About::Load | About::Resume, Err(error)) => {
+                let mut failed = failure::read(&error);
+                // Agents use one error code for every failure.
+                if failed.kind == BackendErrorKind::Failed {
+                    failed.kind = BackendErrorKind::ResumeRefused;
+                }
+                vec![Step::Broken(failed)]
+            }
+            (About::Prompt, result) if self.state.is_in_turn => self.prompt_ended(result),
+            (About::Prompt, _) => Vec::new(),
+        }
+    }
+
+    fn open_session(&mut self, result: &Value) -> Vec<Step> {
+        let version = result.get("protocolVersion").and_then(Value::as_u64);
+        if version != Some(VERSION) {
+            let spoken = version.map_or("none".to_owned(), |version| version.to_string());
+            let message = format!("it speaks version {spoken} of the protocol, and we {VERSION}");
+            return broken(BackendErrorKind::Protocol, message);
+        }
+        let can = result.get("agentCapabilities").unwrap_or(&Value::Null);
+        let can_load = can.get("loadSession").and_then(Value::as_bool) == Some(true);
+        let resume = can.pointer("/sessionCapabilities/resume");
+        let can_resume = resume.is_some_and(|resume| !resume.is_null());
+        let mut params = json!({"cwd": self.cwd, "mcpServers": []});
+        let (method, about) = match &self.state.choice {
+            SessionChoice::New { .. } => ("session/new", About::New),
+            SessionChoice::Resume { id } => {
+                params["sessionId"] = json!(id);
+                match (can_resume, can_load) {
+                    (true, _) => ("session/resume", About::Resume),
+                    (false, true) => ("session/load", About::Load),
+                    (false, false) => {
+                        let message = "it can take up no session at all";
+                        return broken(BackendErrorKind::ResumeRefused, message);
+                    }
+                }
+            }
+        };
+        vec![self.rpc.request(method, &params, about)]
+    }
+
+    fn prompt_ended(&mut self, result: Result<Value, ErrorObject>) -> Vec<Step> {
+        self.state.is_in_turn = false;
+        let judged = match &result {
+            Ok(result) => self.judge(result),
+            Err(error) => match failure::read(error) {
+                failed if self.is_interrupted && failed.kind == BackendErrorKind::Failed => {
+                    Ok(BackendEnd::Interrupted)
+                }
+                failed => Err(failed),
+            },
+        };
+        if matches!(&judged, Err(error) if error.kind == BackendErrorKind::RateLimit) {
+            self.state.limits.meet(None);
+        }
+        if let Some(tokens) = result.as_ref().ok().and_then(update::tokens) {
+            self.state.meter.turn_tokens(tokens);
+        }
+        if let Some(cost) = self.cost.take() {
+            self.state
+                .meter
+                .session_cost(cost, judged == Ok(BackendEnd::Completed));
+        }
+        let mut steps = self.withdraw();
+        steps.extend(self.state.usage_event());
+        steps.push(Step::Ended(judged));
+        steps
+    }
+
+    fn judge(&self, result: &Value) -> Result<BackendEnd, BackendError> {
+        match text(result, "stopReason") {
+            Some("end_turn") => {
+                let is_suspect =
+                    result.get("usage") == Some(&Value::Null) && !self.state.calls.any();
+                let disguised = self.tail.disguised().filter(|_| is_suspect);
+                disguised.map_or(Ok(BackendEnd::Completed), Err)
+            }
+            Some("cancelled") => Ok(BackendEnd::Interrupted),
+            Some("refusal") => Ok(BackendEnd::Refused),
+            Some("max_tokens") => Ok(BackendEnd::LengthLimit),
+            Some("max_turn_requests") => {
+                let message = "it made as many model calls as it may";
+                Err(BackendError::new(BackendErrorKind::TurnLimit, message))
+            }
+            other => {
+                let message = format!("a prompt ended as {}", other.unwrap_or("nothing"));
+                Err(BackendError::new(BackendErrorKind::Protocol, message))
+            }
+        }
+    }
+
+    /// Cancels all open requests.
+    fn withdraw(&mut self) -> Vec<Step> {
+        let withdrawn = self.permissions.withdraw_all();
+        let steps = withdrawn.flat_map(|(open, event)| {
+            let answer = self.rpc.reply(&open.id, &cancelled());
+            [answer, event]
+        });
+        steps.collect()
+    }
+
+    /// Returns whether the agent is working on a turn.
+    fn may_act(&self) -> bool {
+        self.state.is_in_turn && !self.is_interrupted
+    }
+
+    fn request(&mut self, request: &Value, method: &str, params: &Value, line: &[u8]) -> Vec<Step> {
+        let is_ours = text(params, "sessionId") == self.state.session.as_deref();
+        if method == "session/request_permission" {
+            let asks = is_ours && self.may_act();
+            let asked = asks
+                .then(|| self.permissions.ask(request, params))
+                .flatten();
+            let answer = || self.rpc.reply(request, &cancelled());
+            let step = asked.unwrap_or_else(answer);
+            // Some agents describe the call only in this request.
+            let call = params.get("toolCall").unwrap_or(&Value::Null);
+            if let (Some(call_id), Some(title)) = (id(call, "toolCallId"), text(call, "title")) {
+                self.state.calls.name(call_id, title);
+            }
+            return vec![step];
+        }
+        match host::read(method, params, self.offers) {
+            // After its turn or an interrupt, the agent may only release resources.
+            Ok(ask) if is_ours && ask.does_something() && !self.may_act() => {
+                vec![
+                    self.rpc
+                        .refusal(request, INTERNAL_ERROR, "the turn is over"),
+                ]
+            }
+            Ok(ask) if is_ours => vec![Step::Host(HostCall {
+                request: request.clone(),
+                ask,
+            })],
+            Ok(_) | Err(Unasked::BadParams) => {
+                vec![self.rpc.refusal(request, INVALID_PARAMS, "bad parameters")]
+            }
+            Err(Unasked::NoSuchMethod) => {
+                let refusal = self.rpc.refusal(request, METHOD_NOT_FOUND, "not supported");
+                vec![refusal, raw(Some(method), line)]
+            }
+        }
+    }
+
+    /// Reports the context size as the turn's usage until the prompt's result has better counts; some agents report nothing else.
+    fn context_reported(&mut self, update: &Value) -> Vec<Step> {
+        let before = self.state.meter.turn().map_or(0, |turn| turn.input_tokens);
+        let reported = update::context_tokens(update).filter(|it| it.input_tokens > before);
+        let Some(tokens) = reported.filter(|_| self.state.is_in_turn) else {
+            return Vec::new();
+        };
+        self.state.meter.turn_tokens(tokens);
+        self.state.usage_event().into_iter().collect()
+    }
+
+    fn update(&mut self, params: &Value, line: &[u8]) -> Vec<Step> {
+        let update = params.get("update").unwrap_or(&Value::Null);
+        let kind = text(update, "sessionUpdate");
+        let is_ours = text(params, "sessionId") == self.state.session.as_deref();
+        if kind == Some("usage_update") && is_ours {
+            self.cost = update::cost(update).or(self.cost);
+            return self.context_reported(update);
+        }
+        // Updates between turns are replayed history or arrived too late.
+        if !self.state.is_in_turn || !is_ours {
+            return Vec::new();
+        }
+        match kind {
+            Some("agent_message_chunk" | "agent_thought_chunk") => {
+                let Some(piece) = update::piece(update) else {
+                    return vec![raw(kind, line)];
+                };
+                let step = if kind == Some("agent_thought_chunk") {
+                    thinking(Some(piece), None)
+                } else {
+                    self.tail.push(piece);
+                    let message = id(update, "messageId").map(str::to_owned);
+                    answer_text(Some(piece), message, None)
+                };
+                step.into_iter().collect()
+            }
+            Some("tool_call" | "tool_call_update") => update::call(&mut self.state.calls, update),
+            Some(
+                "user_message_chunk"
+                | "available_commands_update"
+                | "current_mode_update"
+                | "config_option_update"
+                | "session_info_update",
+            ) => Vec::new(),
+            other => vec![raw(other, line)],
+        }
+    }
+}
+
+impl Protocol for Acp {
+    fn begin(&mut self) -> Vec<Step> {
+        let client = json!({"name": "windlass", "version": env!("CARGO_PKG_VERSION")});
+        let params = json!({
+            "protocolVersion": VERSION,
+            "clientCapabilities": host::capabilities(self.offers),
+            "clientInfo": client,
+        });
+        vec![self.rpc.request("initialize", &params, About::Initialize)]
+    }
+
+    fn line(&mut self, line: &[u8]) -> Vec<Step> {
+        let received = match self.rpc.read(line) {
+            Ok(received) => received,
+            Err(steps) => return steps,
+        };
+        match received {
+            Received::Request { id, method, params } => self.request(&id, &method, &params, line),
+            Received::Notification { method, params } if method == "session/update" => {
+                self.update(&params, line)
+            }
+            Received::Notification { method, .. } => vec![raw(Some(&method), line)],
+            Received::Response { purpose, outcome } => self.reply(&purpose, outcome),
+        }
+    }
+
+    /// Gemini reports its retries only on standard error.
+    fn complaint(&mut self, text: &str) -> Vec<Step> {
+        let retries = text.lines().filter_map(|line| {
+            let (_, after) = line.split_once("failed with status ")?;
+            let digits = after
+                .split(|character: char| !character.is_ascii_digit())
+                .next()?;
+            Some(notice(BackendNotice::Retry {
+                attempt: None,
+                delay_ms: None,
+                status: Some(digits.parse().ok()?),
+                message: crate::json::cut_text(line, 512),
+            }))
+        });
+        retries.take(16).collect()
+    }
+
+    fn readiness(&self) -> Readiness {
+        match (&self.state.session, self.repeats) {
+            (None, _) => Readiness::NotYet,
+            (Some(_), true) => Readiness::WhenQuiet(QUIET),
+            (Some(_), false) => Readiness::Ready,
+        }
+    }
+
+    fn prompt(&mut self, prompt: &str) -> Vec<Step> {
+        self.state.begin_turn();
+        self.is_interrupted = false;
+        self.repeats = false;
+        self.tail.clear();
+        self.cost = None;
+        let prompt = json!([{"type": "text", "text": prompt}]);
+        let params = json!({"sessionId": self.state.session, "prompt": prompt});
+        vec![self.rpc.request("session/prompt", &params, About::Prompt)]
+    }
+
+    /// ACP has no way to add input to a running turn.
+    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
+        None
+    }
+
+    fn interrupt(&mut self) -> Vec<Step> {
+        if !self.state.is_in_turn {
+            return Vec::new();
+        }
+        self.is_interrupted = true;
+        let params = json!({"sessionId": self.state.session});
+        let mut steps = vec![self.rpc.notification("session/cancel", Some(&params))];
+        steps.extend(self.withdraw());
+        steps
+    }
+
+    fn answer(&mut self, request: &str, decision: &PermissionDecision) -> Option<Vec<Step>> {
+        let (id, answer) = self.permissions.answer(request, decision)?;
+        Some(vec![self.rpc.reply(&id, &answer)])
+    }
+
+    fn waits_for_person(&self) -> bool {
+        self.permissions.any()
+    }
+
+    fn host_answer(
+        &mut self,
+        request: Value,
+        answer: Result<HostAnswer, HostAccessError>,
+    ) -> Vec<Step> {
+        let step = match answer {
+            Ok(HostAnswer(answer)) => self.rpc.reply(&request, &answer),
+            Err(error) => {
+                let code = match &error {
+                    HostAccessError::NotFound(_) => NOT_FOUND,
+                    HostAccessError::NotAllowed(_) | HostAccessError::Failed(_) => INTERNAL_ERROR,
+                };
+                self.rpc.refusal(&request, code, &error.to_string())
+            }
+        };
+        vec![step]
+    }
+
+    fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    fn why_ended(&self, exit: &BackendExit, stderr: &str) -> BackendError {
+        let refusals = ["Invalid session identifier"];
+        let mut error = self.state.why_ended(exit, stderr, &refusals);
+        let has = |codes: &[i32]| exit.code.is_some_and(|code| codes.contains(&code));
+        if has(&self.settings.auth_codes) {
+            error.kind = BackendErrorKind::Auth;
+        }
+        if has(&self.settings.limit_codes) {
+            error.kind = BackendErrorKind::RateLimit;
+        }
+        error
+    }
+}

@@ -1,0 +1,97 @@
+//! Codex over its app-server on standard input and output.
+
+mod approval;
+mod failure;
+mod protocol;
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::backend::BackendSpec;
+use windlass_process::Confinement;
+
+use crate::backend::Invocation;
+
+pub use protocol::Codex;
+
+pub(crate) const PROGRAM: &str = "codex";
+pub(crate) const HOW_TO_INSTALL: &str = "install it with `npm install -g @openai/codex`";
+
+/// What Codex may do without asking.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CodexSettings {
+    /// When Codex requests a permission, as a Codex policy name. `None`: before each command that is not known to be read-only, or never if the turn
+    /// has no reader for approvals.
+    pub approval_policy: Option<String>,
+    /// The sandbox of Codex, as a Codex mode name. `None`: no sandbox if Windlass confines the process, because sandboxes cannot be nested, else
+    /// `workspace-write`.
+    pub sandbox: Option<String>,
+}
+
+impl CodexSettings {
+    /// Fills in the defaults of unset fields.
+    fn filled(self, spec: &BackendSpec, confinement: Confinement) -> Self {
+        let sandbox = match confinement {
+            Confinement::Unconfined => "workspace-write",
+            Confinement::Bubblewrap | Confinement::Landlock => "danger-full-access",
+        };
+        // With `on-request`, Codex asks only to leave its own sandbox, and here it has none.
+        let policy = match spec.approve_all {
+            true => "never",
+            false => "untrusted",
+        };
+        Self {
+            approval_policy: self.approval_policy.or_else(|| Some(policy.to_owned())),
+            sandbox: self.sandbox.or_else(|| Some(sandbox.to_owned())),
+        }
+    }
+}
+
+pub(crate) fn invocation(
+    spec: &BackendSpec,
+    settings: &CodexSettings,
+    confinement: Confinement,
+) -> Invocation {
+    let settings = settings.clone().filled(spec, confinement);
+    let mut arguments = vec!["-c".into(), trusts_nothing(&spec.cwd).into()];
+    arguments.extend(spec.arguments.iter().map(Into::into));
+    arguments.push("app-server".into());
+    (arguments, Box::new(Codex::new(spec, settings)))
+}
+
+/// The setting that makes Codex distrust every repository around the directory. Without it, Codex trusts a repository that it may write to, and
+/// starts the programs that the repository's configuration names.
+fn trusts_nothing(cwd: &Path) -> String {
+    // Codex writes paths without a trailing slash.
+    let cwd: PathBuf = cwd.components().collect();
+    let above = cwd.ancestors().filter(|above| above.parent().is_some());
+    let projects = above.map(|path| {
+        // A JSON string is also a valid TOML string.
+        let path = serde_json::Value::from(path.to_string_lossy()).to_string();
+        format!("{path}={{trust_level=\"untrusted\"}}")
+    });
+    let projects: Vec<_> = projects.collect();
+    format!("projects={{{}}}", projects.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codex_asks_unless_the_turn_allows_all() {
+        let mut spec = BackendSpec::new("test", "/srv");
+        for (approve_all, expected) in [(false, "untrusted"), (true, "never")] {
+            spec.approve_all = approve_all;
+            let filled = CodexSettings::default().filled(&spec, Confinement::Bubblewrap);
+            assert_eq!(filled.approval_policy.as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn no_repository_around_a_directory_is_trusted() {
+        let said = trusts_nothing(Path::new("/srv/a \"b\"/"));
+        let untrusted = r#"{trust_level="untrusted"}"#;
+        let expected = format!(r#"projects={{"/srv/a \"b\""={untrusted},"/srv"={untrusted}}}"#);
+        assert_eq!(said, expected);
+    }
+}

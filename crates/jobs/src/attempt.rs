@@ -1,0 +1,120 @@
+//! The rules that tasks and fleets share: what follows from the end of an attempt.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use windlass_core::items::UnapprovedCalls;
+
+use crate::turn_runner::{EndedTurn, HeldTurn, Hold, TurnEnd, TurnOutcome};
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndStatus {
+    /// It was done.
+    Completed,
+    /// It was not done.
+    Failed,
+    /// It was cancelled.
+    Canceled,
+}
+
+/// What a client asked of a running attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopRequest {
+    Cancel,
+    Restart,
+}
+
+/// Why another attempt follows one that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetryCause {
+    /// It failed.
+    Failure,
+    /// A client asked for it. It does not count against `max_attempts`.
+    Restart,
+    /// A budget stopped it that renews at this time. It does not count against `max_attempts`.
+    Budget(DateTime<Utc>),
+}
+
+/// What follows from the end of an attempt.
+#[derive(Debug)]
+pub(crate) enum AttemptOutcome {
+    Ended {
+        status: EndStatus,
+        summary: Option<String>,
+        error: Option<String>,
+        unapproved: UnapprovedCalls,
+    },
+    Retry {
+        error: String,
+        cause: RetryCause,
+    },
+    /// It has no turn, and is queued again under the same number.
+    NotBegun(Hold),
+    /// It continues: its turn may be open.
+    Continues,
+}
+
+/// Decides what follows from the end of an attempt. `may_retry` is whether `max_attempts` allows another one.
+pub(crate) fn outcome(
+    end: TurnEnd,
+    request: Option<StopRequest>,
+    may_retry: bool,
+) -> AttemptOutcome {
+    let is_canceled = request == Some(StopRequest::Cancel);
+    let canceled_or_failed = if is_canceled {
+        EndStatus::Canceled
+    } else {
+        EndStatus::Failed
+    };
+    let ended = |status, summary, error, unapproved| AttemptOutcome::Ended {
+        status,
+        summary,
+        error,
+        unapproved,
+    };
+    let none = UnapprovedCalls::default();
+    match end {
+        TurnEnd::Held(hold) if hold.turn == HeldTurn::MayBeOpen => AttemptOutcome::Continues,
+        TurnEnd::Held(hold) if !is_canceled => AttemptOutcome::NotBegun(hold),
+        TurnEnd::Held(Hold { reason: error, .. }) | TurnEnd::Refused { error } => {
+            ended(canceled_or_failed, None, Some(error), none)
+        }
+        TurnEnd::Ended(EndedTurn {
+            outcome,
+            unapproved,
+        }) => match (outcome, request) {
+            // A completed turn stays completed, even if it was to be stopped meanwhile.
+            (TurnOutcome::Completed { summary }, _) => {
+                ended(EndStatus::Completed, Some(summary), None, unapproved)
+            }
+            (
+                TurnOutcome::Failed { error, .. } | TurnOutcome::Interrupted { reason: error },
+                Some(StopRequest::Restart),
+            ) => AttemptOutcome::Retry {
+                error,
+                cause: RetryCause::Restart,
+            },
+            (TurnOutcome::Interrupted { reason }, _) => {
+                ended(EndStatus::Canceled, None, Some(reason), unapproved)
+            }
+            (
+                TurnOutcome::Failed {
+                    error,
+                    budget_renews_at: Some(renews_at),
+                },
+                None,
+            ) => AttemptOutcome::Retry {
+                error,
+                cause: RetryCause::Budget(renews_at),
+            },
+            (TurnOutcome::Failed { error, .. }, None) if may_retry => AttemptOutcome::Retry {
+                error,
+                cause: RetryCause::Failure,
+            },
+            (TurnOutcome::Failed { error, .. }, _) => {
+                ended(canceled_or_failed, None, Some(error), unapproved)
+            }
+        },
+    }
+}

@@ -1,0 +1,148 @@
+//! Workers: the next tasks are recorded as started and then run; what has ended is recorded, and a worker is free again.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::core::OpenTasks;
+use super::task::{Task, TaskCommand, TaskId};
+use super::{OPEN, Tasks};
+use crate::dispatch::{self, Dispatch, Holds, Turns};
+use crate::error::JobError;
+use crate::ledger::{Change, Ledger, Writer};
+use crate::turn_runner::{HeldTurn, Hold, HoldCause, TurnEnd, TurnRunner};
+
+impl Dispatch for Tasks {
+    type Key = TaskId;
+    type Jobs = OpenTasks;
+
+    fn ledger(&self) -> &Ledger<OpenTasks> {
+        &self.inner.ledger
+    }
+
+    fn holds(&self) -> &Holds<TaskId> {
+        &self.inner.holds
+    }
+
+    async fn step(
+        &self,
+        turns: &mut Turns<TaskId>,
+        now: DateTime<Utc>,
+    ) -> Result<Option<DateTime<Utc>>, JobError> {
+        let ledger = &self.inner.ledger;
+        let mut writer = ledger.lock().await?;
+        let changes = self.finished(&turns.ends, now).await?;
+        if !changes.is_empty() {
+            writer.write(now, changes).await?;
+            ledger.notify_changed();
+        }
+        turns.ends.clear();
+        let at_work = writer.open.queue.note_parked(&turns.parked());
+        for task in self.start(&mut writer, at_work, now).await? {
+            if let Some(work) = task.assignment() {
+                turns.run(task.id, work);
+            }
+        }
+        for (id, running) in writer.open.queue.running() {
+            if running.is_canceled {
+                turns.hurry(*id, now);
+            }
+            if turns.is_waiting(*id, now) {
+                match ledger.store.row::<Task>(OPEN, &id.to_string()).await {
+                    Ok(task) => {
+                        if let Some(work) = task.and_then(|task| task.assignment()) {
+                            turns.run(*id, work);
+                        }
+                    }
+                    Err(error) => {
+                        let hold = Hold {
+                            cause: HoldCause::Store,
+                            reason: format!("the task cannot be read: {error}"),
+                            until: None,
+                            turn: HeldTurn::MayBeOpen,
+                        };
+                        turns.hold(*id, hold, now);
+                    }
+                }
+            }
+            if running.is_canceled {
+                turns.stop(*id);
+            }
+        }
+        Ok(writer.open.queue.next_due(now))
+    }
+}
+
+impl Tasks {
+    /// Carries tasks out, for ever; ends only when another process has taken over. Whoever stops the daemon drops it.
+    pub async fn run(&self, runner: Arc<dyn TurnRunner>) -> JobError {
+        dispatch::run(self, runner).await
+    }
+
+    async fn finished(
+        &self,
+        ends: &[(TaskId, u32, TurnEnd)],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Change<OpenTasks>>, JobError> {
+        let mut changes: Vec<Change<OpenTasks>> = Vec::new();
+        for (id, attempt, end) in ends {
+            let task = match self.find(*id).await {
+                Ok(Some(task)) => task,
+                Ok(None) => continue,
+                Err(error @ JobError::Corrupt { .. }) => {
+                    tracing::error!(%error, "the end of a task cannot be recorded");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let finish = TaskCommand::Finish {
+                attempt: *attempt,
+                end: end.clone(),
+            };
+            changes.extend(decide(task, finish, now));
+        }
+        Ok(changes)
+    }
+
+    /// Records what comes next as started, in one commit.
+    async fn start(
+        &self,
+        writer: &mut Writer<OpenTasks>,
+        at_work: usize,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Task>, JobError> {
+        writer.open.queue.ripen(now);
+        let free = self.inner.settings.workers.saturating_sub(at_work);
+        let mut changes: Vec<Change<OpenTasks>> = Vec::new();
+        for id in writer.open.queue.next(free, now) {
+            match self.get(id).await {
+                Ok(task) => changes.extend(decide(task, TaskCommand::Start, now)),
+                Err(error @ (JobError::Corrupt { .. } | JobError::NotFound { .. })) => {
+                    tracing::error!(%error, "a task cannot be started and is left out");
+                    writer.open.queue.leave_out(id);
+                    // Another one has its place.
+                    self.inner.ledger.wake();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let started = writer.write(now, changes).await?;
+        self.inner.ledger.notify_changed();
+        Ok(started)
+    }
+}
+
+/// Decides a command about a task; `None` if it does not apply any more.
+fn decide(task: Task, command: TaskCommand, now: DateTime<Utc>) -> Option<Change<OpenTasks>> {
+    match task.decide(command, now) {
+        Ok(events) if events.is_empty() => None,
+        Ok(events) => Some(Change::of(task, events, now)),
+        Err(refused) => {
+            tracing::debug!(task = %task.id, %refused, "a command came too late");
+            None
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Tasks over kills: each ends once, none is lost, none is begun twice, and nobody comes off badly.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use windlass_core::events::EventData;
+use windlass_jobs::tasks::fold_tasks;
+use windlass_jobs::{
+    Assignment, JobStore, TaskId, TaskSettings, Tasks, TurnEnd, TurnRunner, WorkerSlot,
+};
+use windlass_store::StreamKey;
+
+use crate::support::{Dice, Moved, Threads, done, failed, kill, sqlite, task};
+
+const OWNERS: [&str; 3] = ["ada", "bob", "cyd"];
+
+/// How much is done: with `WINDLASS_SOAK` set, as much as is promised.
+fn size() -> (usize, u64) {
+    match std::env::var_os("WINDLASS_SOAK") {
+        Some(_) => (10_200, 200),
+        None => (900, 30),
+    }
+}
+
+/// Threads whose turns end by themselves after a few steps.
+struct Busy(Arc<Threads>);
+
+#[async_trait]
+impl TurnRunner for Busy {
+    async fn run_attempt(
+        &self,
+        work: Assignment,
+        stop: CancellationToken,
+        slot: WorkerSlot,
+    ) -> TurnEnd {
+        let id = work.turn_id;
+        let mut dice =
+            Dice(u64::try_from(id.uuid().as_u128() >> 64).unwrap() ^ u64::from(work.attempt));
+        let steps = dice.below(20);
+        let end = match dice.below(10) {
+            0 => failed("bad luck"),
+            _ => done("ok"),
+        };
+        let running = self.0.run_attempt(work, stop, slot);
+        let work = async {
+            for step in 0..steps {
+                // Some wait for somebody in between.
+                if step % 5 < 2 {
+                    self.0.park_turn(id, step % 5 == 0);
+                }
+                tokio::task::yield_now().await;
+            }
+            self.0.end_turn_once(id, end);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            end = running => end,
+            () = work => unreachable!("it waits for ever"),
+        }
+    }
+}
+
+async fn ended(store: &JobStore) -> usize {
+    let stream = StreamKey::new("work:tasks");
+    let mut after = 0;
+    let mut count = 0;
+    loop {
+        let page = store.journal.read(&stream, after, 4096).await.unwrap();
+        let Some(last) = page.events.last() else {
+            return count;
+        };
+        after = last.seq();
+        count += page
+            .events
+            .iter()
+            .filter(|e| name(e) == "task.ended")
+            .count();
+    }
+}
+
+fn name(event: &windlass_core::events::Event) -> &str {
+    match &event.data {
+        EventData::Custom(custom) => &custom.name,
+        _ => panic!("a stream of work holds nothing else"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
+    let (count, kills) = size();
+    let directory = tempfile::tempdir().unwrap();
+    let threads: Arc<Threads> = Arc::default();
+    let settings = TaskSettings {
+        workers: 8,
+        ..TaskSettings::default()
+    };
+    let clock = Moved::new();
+    let mut dice = Dice(1);
+    let mut submitted = 0;
+    let mut killed = 0;
+    loop {
+        let store = sqlite(directory.path()).await;
+        let tasks = Tasks::open(store.clone(), clock.clone(), settings)
+            .await
+            .unwrap();
+        // The retries of the last process are due.
+        clock.by(3600);
+        while submitted < count {
+            for owner in OWNERS {
+                let batch = 100.min(count - submitted);
+                let news = (0..batch).map(|n| {
+                    let mut new = task(&format!("{owner} {submitted} {n}"));
+                    new.spec.max_attempts = 2;
+                    new
+                });
+                submitted += tasks.submit_all(owner, news.collect()).await.unwrap().len();
+            }
+        }
+        let running = tokio::spawn({
+            let (tasks, runner) = (tasks.clone(), Arc::new(Busy(Arc::clone(&threads))));
+            async move { tasks.run(runner).await }
+        });
+        let mut changed = tasks.watch();
+        // Some kills come at once, some after a while; each at whichever await it meets.
+        let mut open = usize::MAX;
+        for _ in 0..dice.below(3 * count as u64 / (2 * kills)) {
+            let counts = tasks.counts().await.unwrap();
+            open = counts.queued + counts.running;
+            if open == 0 {
+                break;
+            }
+            clock.by(60);
+            changed.changed().await.unwrap();
+        }
+        kill(running).await;
+        if open == 0 {
+            break;
+        }
+        killed += 1;
+    }
+    assert!(
+        killed >= kills,
+        "{killed} kills are too few to say anything"
+    );
+    let store = sqlite(directory.path()).await;
+    check(&store, &threads, count).await;
+}
+
+async fn check(store: &JobStore, threads: &Threads, count: usize) {
+    assert_eq!(
+        ended(store).await,
+        count,
+        "each task has one end, and none has two"
+    );
+    let stream = StreamKey::new("work:tasks");
+    let page = store
+        .journal
+        .read(&stream, 0, usize::MAX >> 1)
+        .await
+        .unwrap();
+    let tasks = fold_tasks(&page.events).unwrap();
+    assert_eq!(tasks.len(), count);
+    let mut attempts = 0;
+    for task in tasks.values() {
+        assert!(task.end().is_some(), "{task:?}");
+        attempts += task.attempts.len();
+    }
+    let turns = threads.all();
+    assert_eq!(turns.len(), attempts, "each attempt is a turn");
+    assert!(turns.iter().all(|turn| turn.begun == 1));
+
+    let mut finished: HashMap<&str, f64> = OWNERS.map(|owner| (owner, 0.0)).into();
+    let mut all = 0;
+    for event in page
+        .events
+        .iter()
+        .filter(|event| name(event) == "task.ended")
+    {
+        let EventData::Custom(custom) = &event.data else {
+            continue;
+        };
+        let id: TaskId = custom.payload["task_id"].as_str().unwrap().parse().unwrap();
+        *finished.get_mut(&*tasks[&id].owner).unwrap() += 1.0;
+        all += 1;
+        let most = finished.values().copied().fold(0.0, f64::max);
+        let least = finished.values().copied().fold(f64::MAX, f64::min);
+        assert!(
+            all <= 100 || least >= most * 0.8,
+            "after {all}: {finished:?}"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! `session.auth`: authenticates a connection and sets its role.
+
+use crate::Role;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::rpc::access::{Known, TokenRole};
+use crate::rpc::connection::Connection;
+use crate::rpc::error::RpcError;
+use crate::rpc::hub::Answer;
+
+#[derive(Deserialize)]
+struct Params {
+    token: Option<String>,
+    host_token: Option<String>,
+    agent_id: Option<String>,
+}
+
+pub(crate) async fn authenticate(
+    connection: &mut Connection,
+    params: Map<String, Value>,
+) -> Answer {
+    let wants = "session.auth requires { token: string }";
+    let Params {
+        token,
+        host_token,
+        agent_id,
+    } = super::params(wants, &params)?;
+    let judged = match (token, host_token, agent_id) {
+        (_, Some(shown), _) => host(connection, &shown),
+        (Some(shown), None, agent_id) => client(connection, &shown, agent_id),
+        (None, None, _) => return Err(RpcError::invalid_params(wants)),
+    };
+    match judged {
+        Ok(answer) => {
+            connection.is_admitted = true;
+            Ok(answer)
+        }
+        Err(text) => {
+            // Each failed attempt on a connection doubles the delay, and the number of attempts is limited.
+            let delay =
+                connection.hub.limits.auth_delay * 2_u32.pow(connection.auth_failures.min(8));
+            connection.auth_failures += 1;
+            tokio::time::sleep(delay).await;
+            Err(RpcError::auth_failed(format!("auth failed: {text}")))
+        }
+    }
+}
+
+fn is_off(connection: &Connection) -> Result<Value, ()> {
+    match connection.hub.gate.is_needed() {
+        true => Err(()),
+        false => Ok(json!({"ok": true, "auth_enabled": false})),
+    }
+}
+
+fn host(connection: &mut Connection, shown: &str) -> Result<Value, String> {
+    match connection.hub.gate.judge(shown) {
+        Some(Known {
+            standing: TokenRole::Host,
+            token_id,
+        }) => {
+            connection.caller.role = Role::Host;
+            connection.token_id = token_id;
+            Ok(json!({"ok": true, "auth_enabled": true, "role": "host"}))
+        }
+        _ => is_off(connection).map_err(|()| "host token mismatch".to_owned()),
+    }
+}
+
+/// An agent's token binds the connection to the agent, whether or not the request names it. The response never reveals which agents have tokens.
+fn client(
+    connection: &mut Connection,
+    shown: &str,
+    agent_id: Option<String>,
+) -> Result<Value, String> {
+    let known = connection.hub.gate.judge(shown);
+    let token_id = known.as_ref().and_then(|known| known.token_id.clone());
+    let is_host = known
+        .as_ref()
+        .is_some_and(|known| known.standing == TokenRole::Host);
+    match (known.map(|known| known.standing), agent_id) {
+        (Some(TokenRole::Agent(agent)), named)
+            if named.as_ref().is_none_or(|named| *named == agent) =>
+        {
+            let answer = json!({"ok": true, "auth_enabled": true, "agent_id": agent});
+            connection.caller.role = Role::Bound(agent);
+            connection.token_id = token_id;
+            Ok(answer)
+        }
+        (Some(TokenRole::Host | TokenRole::Client), None) => {
+            // A role that another token granted remains while that token is valid.
+            if connection.caller.role == Role::Unbound {
+                connection.token_id = token_id;
+                connection.caller.reads_all = is_host;
+            }
+            Ok(json!({"ok": true, "auth_enabled": true}))
+        }
+        (_, Some(agent_id)) => is_off(connection)
+            .map_err(|()| format!("agent_id `{agent_id}` is not supervised, or token mismatch")),
+        (_, None) => is_off(connection).map_err(|()| "token mismatch".to_owned()),
+    }
+}

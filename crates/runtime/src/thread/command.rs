@@ -1,0 +1,190 @@
+//! Commands that a thread accepts.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::DropGuard;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventRequest};
+use windlass_core::message::{InputMessage, Message};
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::{ExecId, TurnId};
+use windlass_turn::{OnBusy, QueueEdit, Queued, Remember, Thread};
+
+use crate::turn_result::{EventObserver, TurnHandle};
+
+/// Where a command's result is sent. The receiver may be gone.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// Why a caller abandons its submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AbandonReason {
+    /// The caller was dropped. That cancels a turn of its own, but not one that it only joined.
+    Gone,
+    /// The caller cancelled explicitly. That cancels the turn in any case.
+    Cancelled,
+}
+
+/// The kind of turn that a submission requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SubmissionKind {
+    /// A turn that answers its message.
+    Answer,
+    /// A turn that compacts the history.
+    Compaction,
+}
+
+/// When a session may be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseWhen {
+    /// Immediately; running work is ended.
+    Now,
+    /// Only if no turn is running or queued.
+    Idle,
+}
+
+/// An input with its options.
+pub(crate) struct Submission {
+    pub(crate) wanted: SubmissionKind,
+    /// Identifies the submission before it has a turn.
+    pub(crate) ticket: u64,
+    pub(crate) message: InputMessage,
+    pub(crate) on_busy: OnBusy,
+    /// ID for the turn, if the caller chose one.
+    pub(crate) turn_id: Option<TurnId>,
+    pub(crate) turn_timeout: Option<Duration>,
+    pub(crate) tool_timeout: Option<Duration>,
+    pub(crate) on_event: Option<EventObserver>,
+    /// Dropped when the turn has ended, or when there will be none.
+    pub(crate) until_end: Option<DropGuard>,
+    pub(crate) reply: Reply<TurnHandle>,
+}
+
+/// Commands that a thread accepts. Large ones are boxed, because commands are queued.
+pub(crate) enum ThreadCommand {
+    /// Requests the recorded thread.
+    Look {
+        reply: Reply<Box<Thread>>,
+    },
+    /// Resumes the turn that a previous process left open; answered when the resumption is recorded.
+    Resume {
+        reply: Reply<Option<TurnHandle>>,
+    },
+    Submit(Box<Submission>),
+    Steer {
+        turn_id: Option<TurnId>,
+        message: Box<InputMessage>,
+        reply: Reply<TurnHandle>,
+    },
+    Interrupt {
+        turn_id: Option<TurnId>,
+        reason: Option<String>,
+        reply: Reply<()>,
+    },
+    /// Changes a queued input; answered with the queue after the change.
+    EditQueued {
+        turn_id: TurnId,
+        edit: QueueEdit,
+        reply: Reply<Vec<Queued>>,
+    },
+    RemoveQueued {
+        turn_id: TurnId,
+        reason: Option<String>,
+        reply: Reply<()>,
+    },
+    /// The caller abandons its submission.
+    Abandon {
+        ticket: u64,
+        leave: AbandonReason,
+    },
+    ToolResults {
+        results: Vec<ToolResult>,
+        reply: Reply<TurnHandle>,
+    },
+    Approval {
+        call: String,
+        approve: bool,
+        /// Scope of the approval beyond the call itself.
+        remember: Remember,
+        reason: Option<String>,
+        reply: Reply<TurnHandle>,
+    },
+    UserAnswer {
+        request: String,
+        answer: serde_json::Value,
+        reply: Reply<TurnHandle>,
+    },
+    /// Records the host's data of the session.
+    Note {
+        data: Box<windlass_core::events::EventData>,
+        reply: Reply<Event>,
+    },
+    Emit {
+        exec_id: ExecId,
+        request: Box<EventRequest>,
+        reply: Reply<Event>,
+    },
+    Import {
+        message: Box<Message>,
+        reply: Reply<()>,
+    },
+    Rewind {
+        turn_id: TurnId,
+        reply: Reply<()>,
+    },
+    /// The process is shutting down: start nothing new, and leave the turn open.
+    Retire {
+        patience: Duration,
+        reply: Reply<()>,
+    },
+    /// The session is removed: end all work and accept no more, or refuse because work is running.
+    Close {
+        when: CloseWhen,
+        reply: Reply<()>,
+    },
+}
+
+impl ThreadCommand {
+    /// Returns whether the command requests work on the session, and so resumes a turn that a previous process left open. Cancelling a turn or
+    /// removing a session does not resume it first.
+    pub(super) fn resumes_turn(&self) -> bool {
+        matches!(self, Self::Resume { .. } | Self::Submit(_)) || self.needs_plan()
+    }
+
+    /// Returns whether the command needs the turn's plan, because it may start tools.
+    pub(super) fn needs_plan(&self) -> bool {
+        matches!(
+            self,
+            Self::Steer { .. }
+                | Self::ToolResults { .. }
+                | Self::Approval { .. }
+                | Self::UserAnswer { .. }
+        )
+    }
+
+    /// Sends an error as the answer.
+    pub(super) fn refuse(self, error: AgentLoopError) {
+        match self {
+            Self::Submit(submission) => drop(submission.reply.send(Err(error))),
+            Self::Steer { reply, .. }
+            | Self::ToolResults { reply, .. }
+            | Self::Approval { reply, .. }
+            | Self::UserAnswer { reply, .. } => {
+                drop(reply.send(Err(error)));
+            }
+            Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
+            Self::Look { reply } => drop(reply.send(Err(error))),
+            Self::Resume { reply } => drop(reply.send(Err(error))),
+            Self::EditQueued { reply, .. } => drop(reply.send(Err(error))),
+            Self::Interrupt { reply, .. }
+            | Self::RemoveQueued { reply, .. }
+            | Self::Import { reply, .. }
+            | Self::Rewind { reply, .. }
+            | Self::Retire { reply, .. }
+            | Self::Close { reply, .. } => {
+                drop(reply.send(Err(error)));
+            }
+            Self::Abandon { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Why work is refused, as clients hear it.
+
+use serde_json::json;
+use windlass_core::error::AgentLoopError;
+use windlass_jobs::JobError;
+use windlass_protocol::ErrorCode;
+
+use crate::error::ApiError;
+
+impl From<JobError> for ApiError {
+    fn from(error: JobError) -> Self {
+        let text = error.to_string();
+        match error {
+            JobError::Invalid { field, reason } => {
+                Self::field(&format!("/{field}"), format!("`{field}` {reason}"))
+            }
+            JobError::Rule(_) => Self::new(ErrorCode::InvalidSchedule, text),
+            JobError::TooMany { what, limit } => Self::limit(what, limit),
+            JobError::TooManyBytes { what, limit } => Self::new(ErrorCode::LimitReached, text)
+                .with(json!({"limit_bytes": limit, "of": what})),
+            JobError::NotFound {
+                what: "automation", ..
+            } => Self::new(ErrorCode::AutomationNotFound, text),
+            JobError::NotFound {
+                what: "fleet run", ..
+            } => Self::new(ErrorCode::FleetRunNotFound, text),
+            JobError::NotFound { what: "worker", .. } => Self::new(ErrorCode::WorkerNotFound, text),
+            JobError::Conflict {
+                what: "fleet run", ..
+            } => Self::new(ErrorCode::FleetRunEnded, text),
+            JobError::Conflict { what: "worker", .. } => Self::new(ErrorCode::WorkerIdle, text),
+            JobError::NotFound { .. } => Self::new(ErrorCode::TaskNotFound, text),
+            JobError::Replaced | JobError::Storage(_) => {
+                AgentLoopError::StoreUnavailable(text).into()
+            }
+            error => Self::internal(error),
+        }
+    }
+}

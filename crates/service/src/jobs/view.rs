@@ -1,0 +1,368 @@
+//! Tasks, automations and runs on the wire.
+
+use chrono::{DateTime, Utc};
+use windlass_core::items::{Item, ItemKind, ItemStatus};
+use windlass_core::turn_policy::TurnPolicy;
+use windlass_jobs::{ActiveHold, Automation, JobSpec, RunWithTask, Task};
+use windlass_protocol::{
+    AutomationRecord, AutomationRunRecord, AutomationStatus, HoldCause, JobHold, MissedRuns,
+    TaskChecklist, TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus,
+    TimelineEntry, TurnPolicyParams, UnapprovedCalls, WaitKind,
+};
+
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::operations::thread_record::{is_settled, new_policy, params, params_of_thread};
+use crate::service::Service;
+use crate::view::{unapproved, waiting_for};
+
+/// The version of these records.
+const VERSION: u32 = 1;
+/// How many letters of a prompt or a message stand in a list or a timeline.
+const SHORT: usize = 240;
+/// How many items of a turn are shown, the newest.
+const ITEMS: usize = 500;
+
+pub(crate) fn task_status(status: windlass_jobs::TaskStatus) -> TaskStatus {
+    match status {
+        windlass_jobs::TaskStatus::Queued => TaskStatus::Queued,
+        windlass_jobs::TaskStatus::Running => TaskStatus::Running,
+        windlass_jobs::TaskStatus::Completed => TaskStatus::Completed,
+        windlass_jobs::TaskStatus::Failed => TaskStatus::Failed,
+        windlass_jobs::TaskStatus::Canceled => TaskStatus::Canceled,
+    }
+}
+
+fn policy(spec: &JobSpec) -> Result<TurnPolicyParams> {
+    let unreadable = |_| ApiError::internal("the mode of a task cannot be read");
+    params(&spec.policy).map_err(unreadable)
+}
+
+fn short(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut short: String = letters.by_ref().take(SHORT).collect();
+    if letters.next().is_some() {
+        short.push('…');
+    }
+    short
+}
+
+fn started_at(task: &Task) -> Option<DateTime<Utc>> {
+    task.attempts.first().map(|first| first.started_at)
+}
+
+fn duration_ms(task: &Task) -> Option<u64> {
+    let took = task.end()?.at - started_at(task)?;
+    u64::try_from(took.num_milliseconds()).ok()
+}
+
+fn error(task: &Task, held: Option<&JobHold>) -> Option<String> {
+    match (task.end(), held) {
+        (Some(end), _) => end.error.clone(),
+        (None, Some(held)) => Some(held.reason.clone()),
+        (None, None) => task.attempts.iter().rev().find_map(|one| one.error.clone()),
+    }
+}
+
+fn thread_id(task: &Task) -> Option<String> {
+    let has_begun = task.attempt() > 0;
+    has_begun.then(|| ids::thread(task.thread_id()))
+}
+
+fn unapproved_calls(task: &Task) -> Option<UnapprovedCalls> {
+    unapproved(task.end()?.unapproved)
+}
+
+/// Shows why a job is held.
+pub(crate) fn job_hold(hold: ActiveHold) -> JobHold {
+    JobHold {
+        cause: match hold.cause {
+            windlass_jobs::HoldCause::NoRoom => HoldCause::NoRoom,
+            windlass_jobs::HoldCause::Budget => HoldCause::Budget,
+            windlass_jobs::HoldCause::Configuration => HoldCause::Configuration,
+            windlass_jobs::HoldCause::Environment => HoldCause::Environment,
+            windlass_jobs::HoldCause::Token => HoldCause::Token,
+            windlass_jobs::HoldCause::Store => HoldCause::Store,
+            windlass_jobs::HoldCause::Shutdown => HoldCause::Shutdown,
+            windlass_jobs::HoldCause::Fault => HoldCause::Fault,
+        },
+        reason: hold.reason,
+        tried_at: ids::time(hold.at),
+        retry_at: hold.retry_at.map(ids::time),
+    }
+}
+
+impl Service {
+    /// Returns the options of a task. Those that were open when it was queued are the ones of its thread; before that, of the
+    /// daemon's settings.
+    async fn task_policy(&self, task: &Task) -> Result<TurnPolicyParams> {
+        let own = policy(&task.spec)?;
+        if is_settled(&own) {
+            return Ok(own);
+        }
+        if task.attempt() > 0
+            && let Some(found) = self.look_up(task.thread_id()).await?
+        {
+            return Ok(TurnPolicyParams {
+                trust_mode: own.trust_mode,
+                auto_approve: own.auto_approve,
+                ..params_of_thread(&found.record.policy)
+            });
+        }
+        let chosen = self.chosen();
+        let model = match &own.model {
+            Some(model) => model.clone(),
+            None => chosen.models.name(None)?,
+        };
+        let settings = params(&chosen.overrides.policy).map_err(ApiError::internal)?;
+        Ok(params_of_thread(&TurnPolicy {
+            model,
+            ..new_policy(own.or(settings))
+        }))
+    }
+
+    /// Tells whom a task waits for, beside a worker.
+    async fn task_waits_for(&self, task: &Task) -> Result<Option<Vec<WaitKind>>> {
+        let turn_id = task.turn_id().filter(|_| task.end().is_none());
+        let Some(turn_id) = turn_id else {
+            return Ok(None);
+        };
+        let turn = self.queries.turn(&task.thread_id().into(), turn_id).await?;
+        Ok(turn.and_then(|turn| waiting_for(&turn.view)))
+    }
+
+    /// Returns why a task does not run now.
+    fn hold_of(&self, task: &Task) -> Option<JobHold> {
+        let hold = self.jobs.as_ref()?.tasks.hold_of(task);
+        hold.map(job_hold)
+    }
+
+    /// Shows a task in a list.
+    pub(crate) async fn task_summary(&self, task: &Task) -> Result<TaskSummary> {
+        let policy = self.task_policy(task).await?;
+        let waiting_for = self.task_waits_for(task).await?;
+        Ok(summary(task, &policy, waiting_for, self.hold_of(task)))
+    }
+
+    /// Shows a whole task, with what its thread says of the newest attempt.
+    pub(crate) async fn task_record(&self, task: &Task) -> Result<TaskRecord> {
+        let stream = task.thread_id().into();
+        let (mut events, mut tool_calls, mut timeline) =
+            (0, Vec::new(), own_timeline(task, self.hold_of(task)));
+        // It is made a moment after the attempt has begun, and somebody may remove it.
+        let mut has_thread = false;
+        if let Some(turn_id) = task.turn_id() {
+            let thread = self.queries.thread(&stream).await?;
+            has_thread = thread.is_some();
+            events = thread.map_or(0, |thread| thread.seq);
+            if let Some(turn) = self.queries.turn_detail(&stream, turn_id).await? {
+                let items: Vec<Item<'_>> = turn.log.items_of(turn_id).collect();
+                let newest = &items[items.len().saturating_sub(ITEMS)..];
+                tool_calls = newest.iter().filter_map(tool_call).collect();
+                timeline.extend(newest.iter().filter_map(happened));
+            }
+        }
+        timeline.sort_by_key(|(at, _)| *at);
+        let policy = self.task_policy(task).await?;
+        let waiting_for = self.task_waits_for(task).await?;
+        let summary = summary(task, &policy, waiting_for, self.hold_of(task));
+        let (spec, end) = (&task.spec, task.end());
+        let root = || self.fixed.local.root.display().to_string();
+        let record = TaskRecord {
+            schema_version: VERSION,
+            id: summary.id,
+            prompt: spec.prompt.clone(),
+            workspace: spec.workspace.clone().unwrap_or_else(root),
+            status: summary.status,
+            waiting_for: summary.waiting_for,
+            created_at: summary.created_at,
+            started_at: summary.started_at,
+            ended_at: summary.ended_at,
+            duration_ms: summary.duration_ms,
+            result_summary: end.and_then(|end| end.summary.clone()),
+            result_detail_path: None,
+            error: summary.error,
+            thread_id: summary.thread_id.filter(|_| has_thread),
+            turn_id: summary.turn_id.filter(|_| has_thread),
+            runtime_event_count: events,
+            lifecycle_seq: task.changes,
+            checklist: TaskChecklist::default(),
+            gates: Vec::new(),
+            attempts: Vec::new(),
+            artifacts: Vec::new(),
+            github_events: Vec::new(),
+            tool_calls,
+            timeline: timeline.into_iter().map(|(_, entry)| entry).collect(),
+            attempt_count: task.attempt(),
+            max_attempts: spec.max_attempts,
+            backend: spec.policy.backend.clone(),
+            held: summary.held,
+            unapproved_calls: summary.unapproved_calls,
+            ..TaskRecord::default()
+        };
+        Ok(record.with_policy(&policy))
+    }
+}
+
+fn summary(
+    task: &Task,
+    policy: &TurnPolicyParams,
+    waiting_for: Option<Vec<WaitKind>>,
+    held: Option<JobHold>,
+) -> TaskSummary {
+    TaskSummary {
+        id: task.id.to_string(),
+        status: task_status(task.status()),
+        waiting_for,
+        prompt_summary: short(&task.spec.prompt),
+        model: policy.model.clone().unwrap_or_default(),
+        mode: policy.mode.unwrap_or_default(),
+        created_at: ids::time(task.created_at),
+        started_at: started_at(task).map(ids::time),
+        ended_at: task.end().map(|end| ids::time(end.at)),
+        duration_ms: duration_ms(task),
+        error: error(task, held.as_ref()),
+        thread_id: thread_id(task),
+        turn_id: task.turn_id().map(|turn| turn.to_string()),
+        held,
+        unapproved_calls: unapproved_calls(task),
+    }
+}
+
+type Happened = (DateTime<Utc>, TimelineEntry);
+
+fn entry(at: DateTime<Utc>, kind: &str, summary: impl Into<String>) -> Happened {
+    let entry = TimelineEntry {
+        timestamp: ids::time(at),
+        kind: kind.to_owned(),
+        summary: summary.into(),
+        detail_path: None,
+    };
+    (at, entry)
+}
+
+/// What happened to the task itself.
+fn own_timeline(task: &Task, held: Option<JobHold>) -> Vec<Happened> {
+    let mut timeline = vec![entry(task.created_at, "queued", "It was queued")];
+    for (number, attempt) in (1..).zip(&task.attempts) {
+        let text = format!("Attempt {number} began");
+        timeline.push(entry(attempt.started_at, "started", text));
+        if let (Some(at), Some(error)) = (attempt.ended_at, &attempt.error) {
+            let text = format!("Attempt {number} did not succeed: {}", short(error));
+            timeline.push(entry(at, "attempt_failed", text));
+        }
+    }
+    if let Some(held) = held {
+        let text = format!("It is held: {}", short(&held.reason));
+        let waiting = TimelineEntry {
+            timestamp: held.tried_at,
+            kind: "waiting".to_owned(),
+            summary: text,
+            detail_path: None,
+        };
+        timeline.push((Utc::now(), waiting));
+    }
+    if let Some(at) = task.cancel_requested_at {
+        timeline.push(entry(at, "cancel_requested", "It was called off"));
+    }
+    if let Some(end) = task.end() {
+        let (kind, text) = match task_status(task.status()) {
+            TaskStatus::Completed => ("completed", "It was done"),
+            TaskStatus::Canceled => ("canceled", "It was ended"),
+            _ => ("failed", "It was not done"),
+        };
+        timeline.push(entry(end.at, kind, text));
+    }
+    timeline
+}
+
+/// What happened in its turn. What the user said is the prompt.
+fn happened(item: &Item<'_>) -> Option<Happened> {
+    let kind = match item.kind {
+        ItemKind::UserMessage | ItemKind::AgentReasoning => return None,
+        ItemKind::AgentMessage => "message",
+        ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => "tool_call",
+        ItemKind::ContextCompaction | ItemKind::Status => "status",
+        ItemKind::Error => "error",
+    };
+    let at = item.started_at.or(item.ended_at)?;
+    Some(entry(at, kind, short(&item.summary())))
+}
+
+fn tool_call(item: &Item<'_>) -> Option<TaskToolCall> {
+    let tool = item.tool()?;
+    let started_at = item.started_at.or(item.ended_at)?;
+    Some(TaskToolCall {
+        id: item.id.to_string(),
+        name: tool.display_name.unwrap_or(tool.name).to_owned(),
+        status: match item.status {
+            ItemStatus::InProgress => TaskToolStatus::Running,
+            ItemStatus::Completed => TaskToolStatus::Success,
+            ItemStatus::Failed => TaskToolStatus::Failed,
+            ItemStatus::Interrupted => TaskToolStatus::Canceled,
+        },
+        started_at: ids::time(started_at),
+        ended_at: item.ended_at.map(ids::time),
+        duration_ms: tool.duration_ms,
+        input_summary: tool.arguments.map(|input| short(&input.to_string())),
+    })
+}
+
+/// Shows an automation.
+pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRecord> {
+    let (plan, spec) = (&automation.plan, &automation.plan.spec);
+    let record = AutomationRecord {
+        schema_version: VERSION,
+        id: automation.id.to_string(),
+        name: plan.name.clone(),
+        prompt: spec.prompt.clone(),
+        rrule: plan.rrule.clone(),
+        cwds: plan.cwds.clone(),
+        status: match automation.status {
+            windlass_jobs::AutomationStatus::Active => AutomationStatus::Active,
+            windlass_jobs::AutomationStatus::Paused => AutomationStatus::Paused,
+        },
+        created_at: ids::time(automation.created_at),
+        updated_at: ids::time(automation.updated_at),
+        next_run_at: automation.next_run_at.map(ids::time),
+        last_run_at: automation.last_run_at.map(ids::time),
+        time_zone: plan.time_zone.clone(),
+        missed: match plan.missed {
+            windlass_jobs::MissedRuns::Skip => MissedRuns::Skip,
+            windlass_jobs::MissedRuns::Once => MissedRuns::Once,
+            windlass_jobs::MissedRuns::All => MissedRuns::All,
+        },
+        max_attempts: spec.max_attempts,
+        ..AutomationRecord::default()
+    };
+    Ok(record.with_policy(&policy(spec)?))
+}
+
+/// Shows a run, which is where its task is. One whose task the queue did not take has failed; one whose task is not kept any more
+/// had its end.
+pub(crate) fn run_record(app: &Service, found: &RunWithTask) -> AutomationRunRecord {
+    let (run, task) = (&found.run, found.task.as_ref());
+    let held = task.and_then(|task| app.hold_of(task));
+    let status = match (task, &run.error) {
+        (Some(task), _) => task_status(task.status()),
+        (None, Some(_)) => TaskStatus::Failed,
+        (None, None) if found.is_pending => TaskStatus::Queued,
+        (None, None) => TaskStatus::Completed,
+    };
+    AutomationRunRecord {
+        schema_version: VERSION,
+        id: run.id.to_string(),
+        automation_id: run.automation_id.to_string(),
+        scheduled_for: ids::time(run.scheduled_for),
+        status,
+        created_at: ids::time(run.created_at),
+        started_at: task.and_then(started_at).map(ids::time),
+        ended_at: task.and_then(Task::end).map(|end| ids::time(end.at)),
+        task_id: task.map(|task| task.id.to_string()),
+        thread_id: task.and_then(thread_id),
+        turn_id: task.and_then(Task::turn_id).map(|turn| turn.to_string()),
+        error: (run.error.clone()).or_else(|| error(task?, held.as_ref())),
+        held,
+        unapproved_calls: task.and_then(unapproved_calls),
+    }
+}

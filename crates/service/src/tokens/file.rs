@@ -1,0 +1,211 @@
+//! Tokens in a file of the data directory: digests, never secrets.
+//!
+//! They are not in the database, because only the daemon writes it, and other processes create and revoke tokens while a daemon runs. The file is
+//! replaced atomically and read again when it changes, so a revoked token is refused with the next request.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{TokenLookup, TokenScope, Tokens};
+use crate::json_file::{FileState, JsonContents, JsonFile, JsonFileError};
+
+const FILE: &str = "tokens.json";
+
+/// The stored record of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    /// ID of the token; not a secret.
+    pub id: String,
+    /// Display name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Scope of its rights.
+    pub scope: TokenScope,
+    /// Creation time.
+    pub created_at: DateTime<Utc>,
+    /// The digest of its secret.
+    digest: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Contents {
+    version: u32,
+    tokens: Vec<TokenRecord>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            tokens: Vec::new(),
+        }
+    }
+}
+
+impl JsonContents for Contents {
+    const VERSION: u32 = 1;
+    const WHAT: &'static str = "tokens";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+/// The tokens of a data directory.
+#[derive(Debug)]
+pub struct TokenFile {
+    file: JsonFile<Contents>,
+}
+
+impl TokenFile {
+    /// Uses the token file of a directory, which must exist.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            file: JsonFile::new(directory.into().join(FILE)),
+        }
+    }
+
+    /// Creates a token; returns its record and its secret, which is not stored.
+    pub fn create(
+        &self,
+        scope: TokenScope,
+        name: Option<String>,
+    ) -> Result<(TokenRecord, String), JsonFileError> {
+        let random = || Uuid::new_v4().simple().to_string();
+        let secret = format!("wl_{}{}", random(), random());
+        let record = TokenRecord {
+            id: format!("tok_{}", &random()[..12]),
+            name,
+            scope,
+            created_at: Utc::now(),
+            digest: blake3::hash(secret.as_bytes()).to_hex().to_string(),
+        };
+        self.file
+            .update(|contents| contents.tokens.push(record.clone()))?;
+        Ok((record, secret))
+    }
+
+    /// Lists the tokens, oldest first.
+    pub fn list(&self) -> Result<Vec<TokenRecord>, JsonFileError> {
+        let contents = self.file.try_read()?;
+        Ok(contents.unwrap_or_default().tokens)
+    }
+
+    /// Revokes a token; returns whether it existed.
+    pub fn revoke(&self, id: &str) -> Result<bool, JsonFileError> {
+        self.file.update(|Contents { tokens, .. }| {
+            let before = tokens.len();
+            tokens.retain(|token| token.id != id);
+            tokens.len() < before
+        })
+    }
+
+    fn look_up(&self, is_it: impl Fn(&TokenRecord) -> bool) -> TokenLookup {
+        match &*self.file.current() {
+            FileState::Unknown(_) => TokenLookup::Unknown,
+            FileState::Absent => TokenLookup::Absent,
+            FileState::Present(contents) => {
+                // All tokens are compared, so that the time does not depend on the match.
+                let matching = contents.tokens.iter().filter(|token| is_it(token));
+                match matching.last() {
+                    Some(token) => TokenLookup::Present(token.clone()),
+                    None => TokenLookup::Absent,
+                }
+            }
+        }
+    }
+}
+
+impl Tokens for TokenFile {
+    fn by_id(&self, id: &str) -> TokenLookup {
+        self.look_up(|token| token.id == id)
+    }
+
+    fn by_agent(&self, agent_id: &str) -> TokenLookup {
+        self.look_up(|token| matches!(&token.scope, TokenScope::Agent(id) if id == agent_id))
+    }
+
+    fn find(&self, secret: &[u8]) -> TokenLookup {
+        let digest = blake3::hash(secret);
+        // Digests are compared in constant time.
+        self.look_up(|token| blake3::Hash::from_hex(&token.digest).is_ok_and(|of| of == digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn a_token_counts_until_it_is_revoked_and_its_secret_is_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = TokenFile::new(directory.path());
+        assert_eq!(book.find(b"anything"), TokenLookup::Absent);
+        let named = Some("bridge".to_owned());
+        let (record, secret) = book.create(TokenScope::Client, named).unwrap();
+        let (other, _) = book.create(TokenScope::Admin, None).unwrap();
+        assert_eq!(
+            book.find(secret.as_bytes()),
+            TokenLookup::Present(record.clone())
+        );
+        assert_eq!(book.find(b"anything"), TokenLookup::Absent);
+        let file = directory.path().join(FILE);
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(!text.contains(&secret), "{text}");
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+
+        // Another process revokes it while this one runs.
+        let beside = TokenFile::new(directory.path());
+        assert!(beside.revoke(&record.id).unwrap());
+        assert!(!beside.revoke(&record.id).unwrap());
+        assert_eq!(book.find(secret.as_bytes()), TokenLookup::Absent);
+        assert_eq!(book.list().unwrap(), [other]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_book_lets_nobody_in_and_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = TokenFile::new(directory.path());
+        let (record, secret) = book.create(TokenScope::Admin, None).unwrap();
+        for text in ["{", r#"{"version": 2, "tokens": []}"#] {
+            fs::write(directory.path().join(FILE), text).unwrap();
+            assert_eq!(book.find(secret.as_bytes()), TokenLookup::Unknown);
+            assert_eq!(book.by_id(&record.id), TokenLookup::Unknown);
+            assert!(book.create(TokenScope::Admin, None).is_err());
+            let left = fs::read_to_string(directory.path().join(FILE)).unwrap();
+            assert_eq!(left, text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_holds_no_tokens() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = TokenFile::new(directory.path());
+        let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
+        let file = directory.path().join(FILE);
+        let is_known = || {
+            let book = TokenFile::new(directory.path());
+            matches!(book.find(secret.as_bytes()), TokenLookup::Present(_))
+        };
+        assert!(is_known());
+        for mode in [0o620, 0o602] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(!is_known(), "{mode:o}");
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        // Only root can give a file to another user.
+        let other = fs::metadata(&file).unwrap().uid() + 1;
+        if std::os::unix::fs::chown(&file, Some(other), None).is_ok() {
+            assert!(!is_known(), "of another user");
+            let refused = book.list().unwrap_err().to_string();
+            assert!(refused.contains(&format!("uid {other}")), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Forks: a stream that begins with records of another one.
+//!
+//! A fork writes a few rows, regardless of the length of the conversation: its origin, the totals at that record, and its first own records. All of
+//! them are one job of the writer, so a fork is complete or absent.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+
+use super::ancestry::Lineage;
+use super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
+use crate::durable::chain::{Chain, Digest};
+use crate::durable::record::{RecordBuffer, Stored, encode};
+use crate::durable::window::Window;
+use crate::journal::fork::{BUSY, PRUNED, TAKEN, TOO_SHORT, Waiting, own_records, refused};
+use crate::journal::open_turns::{OpenTurns, TurnChange};
+use crate::journal::{StreamKey, StreamStatus};
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::{Append, claim, find};
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::write::writer::Work;
+
+/// A fork that is wanted.
+pub(crate) struct Fork {
+    pub(crate) parent: StreamKey,
+    pub(crate) at_seq: u64,
+    pub(crate) child: StreamKey,
+    pub(crate) forked: Event,
+}
+
+impl Fork {
+    /// Creates the fork; returns the number of its newest record.
+    pub(crate) fn run(self, work: &mut Work<'_>) -> Result<u64, Fault> {
+        let Self {
+            parent,
+            at_seq,
+            child,
+            forked,
+        } = self;
+        // Check before claiming: a claim would fence off the writer of a stream that is in use.
+        let is_taken = find(work.connection, &child)?.is_some_and(|child| child.head > 0);
+        if is_taken {
+            return Err(refused(&child, 0, TAKEN).into());
+        }
+        let mut waiting = Waiting::default();
+        let claim = match at_seq {
+            0 => claim(work, &child)?,
+            _ => {
+                let lineage = forkable(work.connection, &parent, at_seq)?;
+                waiting = waiting_at(work.connection, &lineage, at_seq)?;
+                if waiting.is_busy() {
+                    return Err(refused(&parent, at_seq, BUSY).into());
+                }
+                let claim = claim(work, &child)?;
+                share(work, claim.stream, &lineage, at_seq, forked.session_id)?;
+                claim
+            }
+        };
+        let records = own_records(&forked, at_seq, waiting);
+        let head = at_seq + records.len() as u64;
+        let append = Append {
+            stream: claim.stream,
+            epoch: claim.epoch,
+            first_seq: at_seq + 1,
+            records: encode(&records, &mut Window::default())?,
+            events: Vec::new(),
+            puts: Vec::new(),
+            settlements: Vec::new(),
+        };
+        append.run(work)?;
+        Ok(head)
+    }
+}
+
+/// Checks that a stream can be forked after a record.
+fn forkable(connection: &Connection, parent: &StreamKey, at_seq: u64) -> Result<Lineage, Fault> {
+    let found = find(connection, parent)?.filter(|found| found.head >= at_seq);
+    let found = found.ok_or_else(|| refused(parent, at_seq, TOO_SHORT))?;
+    let lineage = Lineage::of(connection, parent, found.stream)?;
+    let is_kept = match record(connection, &lineage, at_seq)? {
+        None => false,
+        Some((_, 0)) => true,
+        // A process that died while it pruned leaves the end of a turn without its beginning.
+        Some((_, open_from)) => link_at(connection, &lineage, open_from)?.is_some(),
+    };
+    if is_kept {
+        Ok(lineage)
+    } else {
+        Err(refused(parent, at_seq, PRUNED).into())
+    }
+}
+
+/// Makes an empty stream share the records of another one up to a number.
+pub(crate) fn share(
+    work: &mut Work<'_>,
+    child: u64,
+    parent: &Lineage,
+    at_seq: u64,
+    session: SessionId,
+) -> Result<(), Fault> {
+    let connection = work.connection;
+    let holder = parent.part_of(at_seq);
+    connection
+        .prepare_cached(
+            "INSERT INTO forks (stream, parent, parent_seq, session) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute((
+            int(child),
+            int(holder.stream),
+            int(at_seq),
+            session.uuid().as_bytes(),
+        ))?;
+    // Pieces of text that are shared are not there to be pruned.
+    connection
+        .prepare_cached("UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1")?
+        .execute([int(holder.stream), int(at_seq)])?;
+    // The cached head begins at the first record, which is now shared.
+    work.state.heads.forget(child);
+    Ok(())
+}
+
+/// Returns the start of a fork without own records: the number, the chain and the open turns.
+pub(crate) fn place(
+    connection: &Connection,
+    chain: &Chain,
+    fork: &Lineage,
+) -> Result<(u64, Digest, OpenTurns), Fault> {
+    let at_seq = fork.own().after;
+    let link = link_at(connection, fork, at_seq)?;
+    let link = link.ok_or_else(|| refused(&fork.own().key, at_seq, PRUNED))?;
+    let open = open_at(connection, fork, at_seq)?;
+    Ok((at_seq, chain.fork(&link, &fork.own().key), open))
+}
+
+/// Returns the turns that are open at a record that was not pruned.
+pub(crate) fn open_at(
+    connection: &Connection,
+    lineage: &Lineage,
+    at_seq: u64,
+) -> Result<OpenTurns, Fault> {
+    let mut open = OpenTurns::default();
+    replay_open(connection, lineage, at_seq, |event| {
+        open.apply(event.seq(), TurnChange::of(event));
+    })?;
+    Ok(open)
+}
+
+fn waiting_at(connection: &Connection, lineage: &Lineage, at_seq: u64) -> Result<Waiting, Fault> {
+    let mut waiting = Waiting::default();
+    replay_open(connection, lineage, at_seq, |event| {
+        waiting.follow(&event.data);
+    })?;
+    Ok(waiting)
+}
+
+/// Returns the number of a stream's newest record, and its open turns.
+pub(crate) fn status(reader: &Connection, key: &StreamKey) -> Result<StreamStatus, Fault> {
+    let transaction = reader.unchecked_transaction()?;
+    let Some(stream) = find(&transaction, key)? else {
+        return Ok(StreamStatus::default());
+    };
+    let open = match stream.open_from {
+        None => Vec::new(),
+        Some(_) => {
+            let lineage = Lineage::of(&transaction, key, stream.stream)?;
+            waiting_at(&transaction, &lineage, stream.head)?.turns()
+        }
+    };
+    Ok(StreamStatus {
+        head: stream.head,
+        open,
+    })
+}
+
+/// Returns the link of a record; `None` if it was pruned.
+pub(crate) fn link_at(
+    connection: &Connection,
+    lineage: &Lineage,
+    seq: u64,
+) -> Result<Option<Digest>, Fault> {
+    Ok(record(connection, lineage, seq)?.map(|(link, _)| link))
+}
+
+/// Looks up a record's link and the first record of the oldest open turn there.
+fn record(
+    connection: &Connection,
+    lineage: &Lineage,
+    seq: u64,
+) -> Result<Option<(Digest, u64)>, Fault> {
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT chain, open_from FROM placed WHERE stream = ?1 AND ",
+        at!("?2")
+    ))?;
+    let at = [int(lineage.part_of(seq).stream), int(seq)];
+    let found = statement.query_row(at, |row| Ok((row.get(0)?, uint(row, 1)?)));
+    Ok(found.optional()?)
+}
+
+/// Replays the events that may have opened or ended a turn that is open at a record.
+fn replay_open(
+    connection: &Connection,
+    lineage: &Lineage,
+    at_seq: u64,
+    each: impl FnMut(&Arc<Event>),
+) -> Result<(), Fault> {
+    match record(connection, lineage, at_seq)? {
+        Some((_, from)) if from > 0 => replay(connection, lineage, from - 1, at_seq, each),
+        _ => Ok(()),
+    }
+}
+
+/// Replays events of a stream, without text chunks.
+pub(crate) fn replay(
+    connection: &Connection,
+    lineage: &Lineage,
+    after: u64,
+    upto: u64,
+    mut each: impl FnMut(&Arc<Event>),
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
+        between!("?2 + 1", "?3")
+    ))?;
+    let parts = &lineage.parts()[lineage.place_of(after + 1)..=lineage.place_of(upto)];
+    for part in parts {
+        let range = [after.max(part.after), upto.min(part.last)].map(int);
+        let mut rows = statement.query([int(part.stream), range[0], range[1]])?;
+        let mut buffer = RecordBuffer::default();
+        while let Some(row) = rows.next()? {
+            let stored = Stored::from_row(connection, row, &mut buffer)?;
+            each(&lineage.show(stored.decode(&lineage.own().key)?));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Opening: check first, change later.
+//!
+//! Files of other programs, newer schemas, wrong keys, lost commits and damage are all detected before anything is written. So a rejected database
+//! stays unchanged.
+
+pub(super) mod commit_counter;
+pub(super) mod connect;
+pub(super) mod inspect;
+pub(super) mod owner;
+pub(super) mod page_check;
+pub(super) mod rights;
+pub(super) mod schema;
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::error::{Fault, SqliteError, is_damage};
+use super::inner::Inner;
+use super::journal::heads::Heads;
+use super::options::{OpenCheck, SqliteOptions};
+use super::queries::row_writer::RowWriter;
+use super::queries::tail::{NewerRows, folded};
+use super::read::readers::Readers;
+use super::retention::deferred_delete;
+use super::stores::secrets::SecretCipher;
+use super::write::commit_thread;
+use super::write::commit_times::CommitTimes;
+use super::write::committer::{Committer, State};
+use super::write::stream_notifier::StreamNotifier;
+use super::write::wal::Wal;
+use crate::durable::chain::Chain;
+use crate::lock::Shared;
+use commit_counter::{Count, Counter, CounterFile};
+use connect::Location;
+use inspect::{
+    Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
+    refuse_lost_database,
+};
+use owner::Owner;
+use page_check::{PageCheck, PageCheckJob};
+
+pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
+    let location = Location {
+        directory: options.directory.clone(),
+    };
+    rights::make(&location.directory).map_err(|source| SqliteError::Io {
+        doing: "make the directory",
+        path: location.directory.clone(),
+        source,
+    })?;
+    let owner = Owner::take(&location)?;
+    let chain = Chain::new(options.chain_key.clone());
+    if has_database(&location)? {
+        location.take_back()?;
+    }
+    let evidence = Evidence {
+        counted: read_counter(&location)?,
+        // Read now, because reading the database creates an empty log.
+        log_bytes: fs::metadata(location.log()).map_or(0, |log| log.len()),
+    };
+    // The reader stays open, because the first connection to open a database reads its whole log.
+    let reader = match has_database(&location)? {
+        true => Some(location.connect_to_look()?),
+        false => None,
+    };
+    match &reader {
+        Some((reader, _)) => inspect(&location, reader, &chain, evidence, &options)?,
+        None => refuse_lost_database(&location, evidence.counted, &options)?,
+    }
+
+    rights::close_to_others(&location.directory);
+    let mut connection = location.connect_to_write(options.max_bytes)?;
+    schema::migrate(&mut connection, &location)?;
+    // A new database gets its identity before it has a log, so that a lost log cannot lose the identity.
+    let identity = identify(&connection, &chain)?;
+    connection
+        .pragma_update(None, "journal_mode", "WAL")
+        .map_err(Fault::from)?;
+    let counter = Counter::open(
+        &location.counter(),
+        Count {
+            database: identity.database,
+            commits: identity.commits,
+        },
+    )
+    .map_err(|source| counter_trouble(&location, source))?;
+    let notifier = Arc::new(StreamNotifier::default());
+    let tail = Arc::new(NewerRows::new(identity.database));
+    let row_writer = Arc::new(RowWriter::default());
+    // Rows that a killed process left unwritten are written soon.
+    row_writer.note(identity.position.saturating_sub(folded(&connection)?));
+    let broken = Arc::default();
+    let page_check = PageCheck::begin(PageCheckJob {
+        location: location.clone(),
+        is_checked: options.check == OpenCheck::Glance && reader.is_some(),
+        broken: Arc::clone(&broken),
+    })
+    .map_err(no_thread)?;
+    let check = page_check.check();
+    let is_removing = deferred_delete::is_any_left(&connection)?;
+    let committer = Committer {
+        wal: Wal::new(location.clone()),
+        connection,
+        counter,
+        _owner: owner,
+        notifier: Arc::clone(&notifier),
+        state: State {
+            heads: Heads::new(chain.clone()),
+            position: identity.position,
+            commit: identity.commits,
+            wakeups: Vec::new(),
+            is_numbered: false,
+            lost_records: false,
+            is_removing,
+            new_records: 0,
+        },
+        commits: Arc::default(),
+        broken,
+        page_check,
+        tail: Arc::clone(&tail),
+        row_writer: Arc::clone(&row_writer),
+        commit_times: CommitTimes::default(),
+    };
+    let writer = commit_thread::start(committer).map_err(no_thread)?;
+    let rows = row_writer.begin(location.clone(), Arc::clone(&tail), writer.downgrade());
+    rows.map_err(no_thread)?;
+    Ok(Inner {
+        readers: Readers::new(location, reader),
+        chain,
+        vault: SecretCipher::new(options.secrets_key),
+        retention: options.retention,
+        expendable_records: options.expendable_records,
+        notifier,
+        windows: Shared::default(),
+        tail,
+        writer: Some(writer),
+        check: Some(check),
+    })
+}
+
+fn no_thread(error: io::Error) -> SqliteError {
+    SqliteError::Unavailable(format!("no thread can be started: {error}"))
+}
+
+pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteError> {
+    let location = Location {
+        directory: options.directory,
+    };
+    let chain = Chain::new(options.chain_key);
+    if !has_database(&location)? {
+        return Err(SqliteError::Io {
+            doing: "open",
+            path: location.database(),
+            source: ErrorKind::NotFound.into(),
+        });
+    }
+    let (reader, sees) = location.connect_to_look().map_err(|fault| match fault {
+        Fault::Sql(error) if is_damage(&error) => SqliteError::Unreadable {
+            path: location.database(),
+            what: error.to_string(),
+        },
+        fault => fault.into(),
+    })?;
+    // If damage hides the version, the readable part can still be exported.
+    match check_version(&location, &reader) {
+        Ok(0) => return Err(location.cut_off()),
+        Err(Fault::Sql(error)) if is_damage(&error) => {}
+        checked => drop(checked?),
+    }
+    match check_chain_key(&location, &reader, &chain) {
+        Err(Fault::Sql(error)) if is_damage(&error) => {}
+        checked => checked?,
+    }
+    let database = match read_identity(&reader) {
+        Ok(Some(identity)) => identity.database,
+        Ok(None) => return Err(location.cut_off()),
+        Err(_) => [0; 16],
+    };
+    Ok(Inner {
+        readers: Readers::new(location, Some((reader, sees))),
+        chain,
+        vault: SecretCipher::new(options.secrets_key),
+        retention: options.retention,
+        expendable_records: options.expendable_records,
+        notifier: Arc::default(),
+        windows: Shared::default(),
+        tail: Arc::new(NewerRows::new(database)),
+        writer: None,
+        check: None,
+    })
+}
+
+fn read_counter(location: &Location) -> Result<CounterFile, SqliteError> {
+    commit_counter::read(&location.counter()).map_err(|source| counter_trouble(location, source))
+}
+
+fn counter_trouble(location: &Location, source: std::io::Error) -> SqliteError {
+    SqliteError::Io {
+        doing: "use the counter",
+        path: location.counter(),
+        source,
+    }
+}
+
+/// Reads the identity of the database; a new one gets one first.
+fn identify(connection: &Connection, chain: &Chain) -> Result<Identity, Fault> {
+    if let Some(identity) = read_identity(connection)? {
+        return Ok(identity);
+    }
+    let database = *Uuid::now_v7().as_bytes();
+    connection.execute(
+        "INSERT INTO state (only, database_id, chain_key, commits, position) VALUES (1, ?1, ?2, ?3, ?3)",
+        (database, chain.key_check(), 0),
+    )?;
+    Ok(Identity {
+        database,
+        commits: 0,
+        position: 0,
+    })
+}

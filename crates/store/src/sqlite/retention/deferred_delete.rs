@@ -1,0 +1,263 @@
+//! Deletes the rows of removed streams, step by step.
+//!
+//! One small commit removes a stream for all clients: it leaves the table of streams. Its remaining rows are deleted in steps, each a commit of its
+//! own, so that other writers wait only briefly. After a crash the writer continues with them (`committer.rs`).
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::shared_records::drop_blobs;
+use crate::sqlite::journal::spans::{self, NEWEST_FIRST, between};
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::queries;
+use crate::sqlite::write::writer::Work;
+
+/// The number of rows that one step deletes.
+const STEP: u64 = 128;
+
+/// The remaining rows of a removed stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leftover {
+    pub(crate) stream: u64,
+    /// Records after this one are deleted; those up to it are shared with forks.
+    pub(crate) after: u64,
+    /// The newest one that was not looked at.
+    next: u64,
+}
+
+impl Leftover {
+    /// The rows of a stream after a record.
+    pub(crate) fn behind(work: &Work<'_>, stream: u64, after: u64) -> Result<Self, Fault> {
+        Ok(Self {
+            stream,
+            after,
+            next: spans::newest(work.connection, stream)?,
+        })
+    }
+
+    /// Runs the first step, and stores the rest for later steps.
+    pub(crate) fn begin_to_remove(self, work: &mut Work<'_>) -> Result<(), Fault> {
+        let (left, _) = self.take_out(work, STEP)?;
+        if let Some(left) = left {
+            left.note(work.connection)?;
+            work.state.is_removing = true;
+        }
+        Ok(())
+    }
+
+    /// Deletes everything at once.
+    pub(crate) fn remove_whole(self, work: &mut Work<'_>) -> Result<(), Fault> {
+        self.take_out(work, u64::MAX).map(drop)
+    }
+
+    /// Deletes rows up to a limit; returns the rest, and the unused part of the limit.
+    fn take_out(
+        mut self,
+        work: &mut Work<'_>,
+        mut budget: u64,
+    ) -> Result<(Option<Self>, u64), Fault> {
+        while self.next > 0 {
+            if budget == 0 {
+                return Ok((Some(self), 0));
+            }
+            let taken = self.take_records(work, budget.min(STEP))?;
+            budget -= taken;
+        }
+        let connection = work.connection;
+        let (stream, after) = (self.stream, self.after);
+        for remove in [remove_gaps, queries::trim] {
+            budget -= remove(connection, (stream, after), budget)?;
+            if budget == 0 {
+                return Ok((Some(self), 0));
+            }
+        }
+        Ok((None, budget))
+    }
+
+    /// Deletes the newest remaining records first, so that the others always form a valid chain.
+    fn take_records(&mut self, work: &mut Work<'_>, limit: u64) -> Result<u64, Fault> {
+        let connection = work.connection;
+        let numbers = newest(connection, self.stream, self.next, limit)?;
+        let count = numbers.len() as u64;
+        let Some(&first) = numbers.last() else {
+            self.next = 0;
+            return Ok(0);
+        };
+        let from = first.max(self.after + 1);
+        if from <= self.next {
+            let blobs = blobs(connection, self.stream, from, self.next)?;
+            spans::remove(connection, self.stream, from, self.next)?;
+            drop_blobs(connection, &blobs)?;
+            work.state.lost_records = true;
+        }
+        self.next = first - 1;
+        Ok(count)
+    }
+
+    fn note(&self, connection: &Connection) -> Result<(), Fault> {
+        connection
+            .prepare_cached("REPLACE INTO removing (stream, after, next) VALUES (?1, ?2, ?3)")?
+            .execute([self.stream, self.after, self.next].map(int))?;
+        Ok(())
+    }
+}
+
+/// Runs one step if a removed stream has rows; returns whether there may be more.
+pub(crate) fn step(work: &mut Work<'_>) -> Result<bool, Fault> {
+    let connection = work.connection;
+    let mut budget = STEP;
+    while budget > 0 {
+        let Some(leftover) = oldest(connection)? else {
+            work.state.is_removing = false;
+            return Ok(false);
+        };
+        let (left, unused) = leftover.take_out(work, budget)?;
+        match left {
+            Some(left) => left.note(connection)?,
+            None => forget(connection, leftover.stream)?,
+        }
+        budget = unused;
+    }
+    Ok(true)
+}
+
+/// Returns whether a stream is being deleted.
+pub(crate) fn is_being_removed(connection: &Connection, stream: u64) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached("SELECT 1 FROM removing WHERE stream = ?1")?;
+    Ok(statement.exists([int(stream)])?)
+}
+
+/// Returns whether any removed stream has rows.
+pub(crate) fn is_any_left(connection: &Connection) -> Result<bool, Fault> {
+    Ok(oldest(connection)?.is_some())
+}
+
+fn oldest(connection: &Connection) -> Result<Option<Leftover>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT stream, after, next FROM removing LIMIT 1")?;
+    let found = statement.query_row([], |row| {
+        Ok(Leftover {
+            stream: uint(row, 0)?,
+            after: uint(row, 1)?,
+            next: uint(row, 2)?,
+        })
+    });
+    Ok(found.optional()?)
+}
+
+fn forget(connection: &Connection, stream: u64) -> Result<(), Fault> {
+    connection
+        .prepare_cached("DELETE FROM removing WHERE stream = ?1")?
+        .execute([int(stream)])?;
+    Ok(())
+}
+
+/// Returns the newest numbers of records up to one, the newest first.
+fn newest(connection: &Connection, stream: u64, upto: u64, limit: u64) -> Result<Vec<u64>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} {NEWEST_FIRST} LIMIT ?3",
+        between!("1", "?2")
+    ))?;
+    let numbers = statement.query_map([stream, upto, limit].map(int), |row| uint(row, 0))?;
+    Ok(numbers.collect::<Result<_, _>>()?)
+}
+
+fn blobs(
+    connection: &Connection,
+    stream: u64,
+    first: u64,
+    last: u64,
+) -> Result<Vec<Vec<u8>>, Fault> {
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT body FROM placed WHERE stream = ?1 AND form = 1 AND ",
+        between!("?2", "?3")
+    ))?;
+    let names = statement.query_map([stream, first, last].map(int), |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Removes ranges of pruned records, up to a limit; returns how many.
+fn remove_gaps(
+    connection: &Connection,
+    (stream, after): (u64, u64),
+    limit: u64,
+) -> Result<u64, Fault> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM pruned WHERE rowid IN \
+             (SELECT rowid FROM pruned WHERE stream = ?1 AND first > ?2 LIMIT ?3)",
+        )?
+        .execute([stream, after, limit].map(int))?;
+    Ok(removed as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::events::{CustomData, EventContext, EventRequest};
+    use windlass_core::typed_id::{EventId, SessionId};
+
+    use crate::journal::{Batch, Journal, StreamKey};
+    use crate::sqlite::journal::remove;
+    use crate::sqlite::{SqliteOptions, SqliteStore};
+
+    async fn open(directory: &std::path::Path) -> SqliteStore {
+        SqliteStore::open(SqliteOptions::new(directory))
+            .await
+            .unwrap()
+    }
+
+    async fn append(store: &SqliteStore, name: &str, count: u64) {
+        let journal = store.journal();
+        let claim = journal.claim(&StreamKey::new(name)).await.unwrap();
+        let records = (1..=count).map(|number| {
+            let data = CustomData {
+                name: "test".into(),
+                payload: "x".into(),
+            };
+            let request = EventRequest::new(SessionId::from_seed(1), EventContext::default(), data);
+            let event = request.into_event(EventId::new(), Some(claim.head + number));
+            event.into()
+        });
+        let batch = Batch {
+            first_seq: claim.head + 1,
+            records: records.collect(),
+            ..Batch::default()
+        };
+        journal.append(&claim, batch).await.unwrap();
+    }
+
+    async fn left(store: &SqliteStore) -> i64 {
+        let count = "SELECT (SELECT count(*) FROM records WHERE stream = 1) + (SELECT count(*) FROM removing)";
+        let readers = &store.inner.readers;
+        let left = readers.read(move |reader| Ok(reader.query_row(count, [], |row| row.get(0))?));
+        left.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_removal_that_was_cut_off_shows_nothing_and_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path()).await;
+        append(&store, "s", 1000).await;
+        // The first commit of a removal, after which the process ends.
+        let key = StreamKey::new("s");
+        let writer = store.inner.writer().unwrap();
+        assert!(writer.write(move |work| remove(work, &key)).await.unwrap());
+        store.close().await;
+
+        let store = open(directory.path()).await;
+        let page = store.journal().read(&StreamKey::new("s"), 0, 10).await;
+        assert_eq!(page.unwrap().head, 0);
+        assert!(store.journal().streams().await.unwrap().is_empty());
+        assert!(left(&store).await > 0);
+        assert_eq!(store.verify().await.unwrap().findings, []);
+        // Other jobs write, and a new stream takes the name.
+        for _ in 0..10 {
+            append(&store, "s", 1).await;
+        }
+        assert_eq!(store.verify().await.unwrap().findings, []);
+        store.close().await;
+        let store = open(directory.path()).await;
+        assert_eq!(left(&store).await, 0);
+        assert_eq!(store.verify().await.unwrap().findings, []);
+    }
+}

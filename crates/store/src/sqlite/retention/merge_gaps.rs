@@ -1,0 +1,150 @@
+//! Reduces the data that outlives pruned records.
+//!
+//! Each pruned record leaves a digest, and each turn its rows for lists. They would eventually fill the database. If the store exceeds its size
+//! limit, they are deleted before any further record is. The link in the chain of a range without digests stays: later records are still checked
+//! against it, and readers still learn which numbers were pruned.
+
+use rusqlite::Connection;
+
+use crate::durable::chain::Digest;
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
+
+/// How many ranges are looked at, or changed, at a time.
+const STEP: u64 = 64;
+
+/// A range of pruned records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Gap {
+    first: u64,
+    last: u64,
+    pruned_at: i64,
+    has_turns: bool,
+    has_digests: bool,
+    chain: Digest,
+}
+
+/// Returns the next stream with pruned ranges, after a given one.
+pub(crate) fn next_stream(reader: &Connection, after: u64) -> Result<Option<u64>, Fault> {
+    let mut statement =
+        reader.prepare_cached("SELECT min(stream) FROM pruned WHERE stream > ?1")?;
+    let next: Option<i64> = statement.query_row([int(after)], |row| row.get(0))?;
+    Ok(next.map(i64::cast_unsigned))
+}
+
+/// Deletes the digests of some ranges of a stream after a number, and merges adjacent ranges; returns the number to continue from.
+pub(crate) fn condense(
+    connection: &Connection,
+    stream: u64,
+    after: u64,
+) -> Result<Option<u64>, Fault> {
+    let gaps = some(connection, stream, after)?;
+    let is_last = (gaps.len() as u64) < STEP;
+    for run in gaps.chunk_by(|a, b| a.last + 1 == b.first) {
+        for joined in join(run) {
+            replace(connection, stream, run, &joined)?;
+        }
+    }
+    // Continues after all visited ranges; one that is adjacent to the last of them is merged in the next pass.
+    let last = gaps.last().map(|gap| gap.last);
+    Ok(last.filter(|_| !is_last))
+}
+
+/// Merges adjacent ranges up to the last one of whole turns. Later ranges are text chunks of turns that still exist.
+fn join(run: &[Gap]) -> Vec<Gap> {
+    let turns = run.iter().rposition(|gap| gap.has_turns);
+    let (joined, rest) = run.split_at(turns.map_or(0, |at| at + 1));
+    let whole = joined.first().zip(joined.last()).map(|(first, last)| Gap {
+        first: first.first,
+        has_digests: false,
+        ..last.clone()
+    });
+    let rest = rest.iter().map(|gap| Gap {
+        has_digests: false,
+        ..gap.clone()
+    });
+    whole.into_iter().chain(rest).collect()
+}
+
+/// Replaces ranges by their merged range.
+fn replace(connection: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> Result<(), Fault> {
+    if run.contains(joined) {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3")?
+        .execute([stream, joined.first, joined.last].map(int))?;
+    connection
+        .prepare_cached(
+            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+             VALUES (?1, ?2, ?3, ?4, ?5, x'', ?6)",
+        )?
+        .execute((
+            int(stream),
+            int(joined.first),
+            int(joined.last),
+            joined.pruned_at,
+            joined.chain,
+            joined.has_turns,
+        ))?;
+    Ok(())
+}
+
+fn some(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Gap>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT first, last, pruned_at, turns, length(digests) > 0, chain FROM pruned \
+         WHERE stream = ?1 AND first > ?2 ORDER BY first LIMIT ?3",
+    )?;
+    let gaps = statement.query_map([stream, after, STEP].map(int), |row| {
+        Ok(Gap {
+            first: uint(row, 0)?,
+            last: uint(row, 1)?,
+            pruned_at: row.get(2)?,
+            has_turns: row.get(3)?,
+            has_digests: row.get(4)?,
+            chain: row.get(5)?,
+        })
+    })?;
+    Ok(gaps.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(first: u64, last: u64, has_turns: bool) -> Gap {
+        Gap {
+            first,
+            last,
+            pruned_at: 0,
+            has_turns,
+            has_digests: true,
+            chain: [u8::try_from(last).unwrap(); 32],
+        }
+    }
+
+    #[test]
+    fn ranges_are_joined_up_to_the_last_whole_turn() {
+        let run = [
+            gap(1, 3, true),
+            gap(4, 5, false),
+            gap(6, 9, true),
+            gap(10, 11, false),
+        ];
+        let joined = join(&run);
+        let without = |gap: Gap| Gap {
+            has_digests: false,
+            ..gap
+        };
+        assert_eq!(
+            joined[0],
+            without(Gap {
+                first: 1,
+                ..gap(6, 9, true)
+            })
+        );
+        assert_eq!(joined[1..], [without(gap(10, 11, false))]);
+        let text = [gap(4, 5, false), gap(6, 6, false)];
+        assert_eq!(join(&text), text.map(without));
+    }
+}

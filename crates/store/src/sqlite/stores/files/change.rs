@@ -1,0 +1,196 @@
+//! Changes of a tree: each is checked completely before anything is modified.
+
+use rusqlite::Connection;
+use uuid::Uuid;
+use windlass_core::session_file::{FileInfo, SessionFile};
+use windlass_core::typed_id::SessionId;
+
+use super::path_entry::{PathEntry, find};
+use crate::files::content::Content;
+use crate::files::path::split_last;
+use crate::files::quota::{FileQuota, Usage};
+use crate::files::rules;
+use crate::files::view::View;
+use crate::files::writer::Writer;
+use crate::sqlite::error::Fault;
+use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::times::now;
+
+/// A change of the files of one session in progress.
+pub(super) struct Change<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) session: SessionId,
+    pub(super) quota: FileQuota,
+}
+
+impl Change<'_> {
+    /// Writes a file and creates its parents.
+    pub(super) fn write(
+        &self,
+        path: &str,
+        content: &Content,
+        writer: Writer,
+    ) -> Result<SessionFile, Fault> {
+        let (mut replaced, mut parents) = (None, Vec::new());
+        match find(self.connection, self.session, path)? {
+            PathEntry::Directory(_) => return Err(rules::is_directory(path).into()),
+            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
+            PathEntry::File(file) if file.is_readonly && writer == Writer::Caller => {
+                return Err(rules::read_only(path).into());
+            }
+            PathEntry::File(file) => replaced = Some(file.size_bytes),
+            PathEntry::Missing { parents: missing } => parents = missing,
+        }
+        self.check_quota(|after| {
+            after.files += u64::from(replaced.is_none());
+            after.directories += parents.len() as u64;
+            after.bytes = after.bytes.saturating_sub(replaced.unwrap_or(0)) + content.len();
+        })?;
+        self.make_directories(&parents)?;
+        // A replaced file retains its ID and its creation time.
+        self.connection
+            .prepare_cached(
+                "INSERT INTO files \
+                 (session, path, parent, id, is_readonly, encoding, size, created_at, updated_at, content) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9) ON CONFLICT (session, path) DO UPDATE SET \
+                 is_readonly = excluded.is_readonly, encoding = excluded.encoding, size = excluded.size, \
+                 updated_at = excluded.updated_at, content = excluded.content",
+            )?
+            .execute((
+                self.session.uuid().as_bytes(),
+                path,
+                parent_of(path),
+                Uuid::now_v7().as_bytes(),
+                writer.marks_read_only(),
+                content.encoding().as_str(),
+                int(content.len()),
+                now(),
+                content.bytes(),
+            ))?;
+        Ok(self.made(path)?.into_file(Some(content)))
+    }
+
+    /// Creates a directory and its parents; an existing directory is no error.
+    pub(super) fn create_directory(&self, path: &str) -> Result<FileInfo, Fault> {
+        match find(self.connection, self.session, path)? {
+            PathEntry::File(_) => return Err(rules::is_file(path).into()),
+            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
+            PathEntry::Directory(view) => return Ok(view.into_info()),
+            PathEntry::Missing { mut parents } => {
+                parents.insert(0, path.to_owned());
+                self.check_quota(|after| after.directories += parents.len() as u64)?;
+                self.make_directories(&parents)?;
+            }
+        }
+        Ok(self.made(path)?.into_info())
+    }
+
+    /// Deletes a path. Returns false if it does not exist, or is a non-empty directory without `recursive`.
+    pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool, Fault> {
+        if split_last(path).is_none() {
+            return Err(rules::root_delete().into());
+        }
+        match find(self.connection, self.session, path)? {
+            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => return Ok(false),
+            PathEntry::File(file) if file.is_readonly => return Err(rules::read_only(path).into()),
+            PathEntry::File(_) => {}
+            PathEntry::Directory(_) => {
+                if !recursive && self.below(path, "1")?.is_some() {
+                    return Ok(false);
+                }
+                if let Some(inside) = self.below(path, "is_readonly")? {
+                    return Err(rules::read_only_inside(path, &inside).into());
+                }
+            }
+        }
+        let (from, to) = inside_of(path);
+        self.connection
+            .prepare_cached(
+                "DELETE FROM files WHERE session = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)",
+            )?
+            .execute((self.session.uuid().as_bytes(), path, from, to))?;
+        Ok(true)
+    }
+
+    /// Deletes all files of the session.
+    pub(super) fn forget(&self) -> Result<(), Fault> {
+        self.connection
+            .prepare_cached("DELETE FROM files WHERE session = ?1")?
+            .execute([self.session.uuid().as_bytes()])?;
+        Ok(())
+    }
+
+    /// Returns the first path inside of a directory that is of some kind.
+    fn below(&self, path: &str, kind: &str) -> Result<Option<String>, Fault> {
+        let (from, to) = inside_of(path);
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT path FROM files WHERE session = ?1 AND path > ?2 AND path < ?3 AND {kind} \
+             ORDER BY path LIMIT 1"
+        ))?;
+        let mut rows = statement.query((self.session.uuid().as_bytes(), from, to))?;
+        Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
+    }
+
+    fn made(&self, path: &str) -> Result<View, Fault> {
+        match find(self.connection, self.session, path)? {
+            PathEntry::File(view) | PathEntry::Directory(view) => Ok(view),
+            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => Err(Fault::unavailable(
+                format!("{path} was written and is not there"),
+            )),
+        }
+    }
+
+    /// Creates missing directories. The caller has checked that no segment of the paths is a file.
+    fn make_directories(&self, paths: &[String]) -> Result<(), Fault> {
+        let mut statement = self.connection.prepare_cached(
+            "INSERT INTO files \
+             (session, path, parent, id, is_readonly, encoding, size, created_at, updated_at) \
+             VALUES (?1, ?2, ?3, ?4, 0, 'text', 0, ?5, ?5)",
+        )?;
+        for path in paths {
+            statement.execute((
+                self.session.uuid().as_bytes(),
+                path,
+                parent_of(path),
+                Uuid::now_v7().as_bytes(),
+                now(),
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Computes the usage only if there is a quota, because it reads every file of the session.
+    fn check_quota(&self, change: impl FnOnce(&mut Usage)) -> Result<(), Fault> {
+        if self.quota.max_files.is_none() && self.quota.max_total_bytes.is_none() {
+            return Ok(());
+        }
+        let before = self
+            .connection
+            .prepare_cached(
+                "SELECT count(content), count(*) - count(content), coalesce(sum(size), 0) \
+                 FROM files WHERE session = ?1",
+            )?
+            .query_row([self.session.uuid().as_bytes()], |row| {
+                Ok(Usage {
+                    files: uint(row, 0)?,
+                    directories: uint(row, 1)?,
+                    bytes: uint(row, 2)?,
+                })
+            })?;
+        let mut after = before;
+        change(&mut after);
+        Ok(self.quota.check(self.session, before, after)?)
+    }
+}
+
+fn parent_of(path: &str) -> &str {
+    match split_last(path) {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+/// Returns the bounds between which the paths inside a directory sort: `0` is the character after `/`.
+fn inside_of(path: &str) -> (String, String) {
+    (format!("{path}/"), format!("{path}0"))
+}

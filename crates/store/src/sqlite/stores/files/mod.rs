@@ -1,0 +1,221 @@
+//! Files of sessions in a database, by the same rules as in memory.
+
+mod change;
+mod path_entry;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use windlass_core::error::Result;
+use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
+use windlass_core::traits::SessionFileSystem;
+use windlass_core::typed_id::SessionId;
+
+use crate::files::content::Content;
+use crate::files::path;
+use crate::files::quota::FileQuota;
+use crate::files::search::{MAX_SEARCHED_BYTES, Search};
+use crate::files::writer::Writer;
+use crate::sqlite::error::Fault;
+use crate::sqlite::inner::Inner;
+use crate::sqlite::numbers::int;
+use crate::sqlite::write::writer::Work;
+use change::Change;
+use path_entry::{PathEntry, children, content_of, find, text_files};
+
+/// Files in a SQLite database, each session for itself; clones share them.
+#[derive(Debug, Clone)]
+pub struct SqliteSessionFileStore {
+    inner: Arc<Inner>,
+    quota: FileQuota,
+}
+
+impl SqliteSessionFileStore {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self {
+            inner,
+            quota: FileQuota::default(),
+        }
+    }
+
+    /// Sets the quota of each session.
+    #[must_use]
+    pub fn with_quota(mut self, quota: FileQuota) -> Self {
+        self.quota = quota;
+        self
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+    ) -> Result<T> {
+        Ok(self.inner.readers.read(work).await?)
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        session: SessionId,
+        work: impl FnOnce(&Change<'_>) -> std::result::Result<T, Fault> + Send + 'static,
+    ) -> Result<T> {
+        let quota = self.quota;
+        let run = move |writer: &mut Work<'_>| {
+            work(&Change {
+                connection: writer.connection,
+                session,
+                quota,
+            })
+        };
+        Ok(self.inner.writer()?.write(run).await?)
+    }
+
+    async fn write(
+        &self,
+        session_id: SessionId,
+        path: String,
+        content: Content,
+        writer: Writer,
+    ) -> Result<SessionFile> {
+        self.quota.check_file(&path, content.len())?;
+        self.change(session_id, move |change| {
+            change.write(&path, &content, writer)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl SessionFileSystem for SqliteSessionFileStore {
+    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
+        let path = path::checked(path)?;
+        self.read(move |reader| {
+            // The matches and their contents must be from the same snapshot.
+            let moment = reader.unchecked_transaction()?;
+            Ok(match find(&moment, session_id, &path)? {
+                PathEntry::Directory(view) => Some(view.into_file(None)),
+                PathEntry::File(view) => {
+                    let content = content_of(&moment, session_id, &path)?;
+                    Some(view.into_file(content.as_ref()))
+                }
+                PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
+            })
+        })
+        .await
+    }
+
+    async fn write_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<SessionFile> {
+        let path = path::checked(path)?;
+        let content = Content::parse(content, encoding, &path)?;
+        self.write(session_id, path, content, Writer::Caller).await
+    }
+
+    async fn delete_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        recursive: bool,
+    ) -> Result<bool> {
+        let path = path::checked(path)?;
+        self.change(session_id, move |change| change.delete(&path, recursive))
+            .await
+    }
+
+    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
+        let path = path::checked(path)?;
+        self.read(move |reader| {
+            let listed = children(reader, session_id, &path)?;
+            Ok(listed.into_iter().map(|view| view.into_info()).collect())
+        })
+        .await
+    }
+
+    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
+        let path = path::checked(path)?;
+        self.read(move |reader| {
+            Ok(match find(reader, session_id, &path)? {
+                PathEntry::File(view) | PathEntry::Directory(view) => Some(view.into_stat()),
+                PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
+            })
+        })
+        .await
+    }
+
+    async fn grep_files(
+        &self,
+        session_id: SessionId,
+        pattern: &str,
+        path_pattern: Option<&str>,
+    ) -> Result<Vec<GrepMatch>> {
+        // A pattern that is wrong is refused before anything is read.
+        Search::new(pattern, path_pattern)?;
+        let (pattern, part) = (pattern.to_owned(), path_pattern.map(str::to_owned));
+        self.read(move |reader| {
+            let mut search = Search::new(&pattern, part.as_deref())?;
+            text_files(
+                reader,
+                session_id,
+                int(MAX_SEARCHED_BYTES),
+                |path, content| match content.text() {
+                    Some(text) if search.takes_path(path) && search.may_hit(text) => {
+                        search.take_lines(path, text)
+                    }
+                    _ => ControlFlow::Continue(()),
+                },
+            )?;
+            Ok(search.into_hits())
+        })
+        .await
+    }
+
+    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
+        let path = path::checked(path)?;
+        self.change(session_id, move |change| change.create_directory(&path))
+            .await
+    }
+
+    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
+        let path = path::checked(&file.path)?;
+        let content = Content::parse(&file.content, &file.encoding, &path)?;
+        let writer = Writer::Host {
+            is_readonly: file.is_readonly,
+        };
+        self.write(session_id, path, content, writer)
+            .await
+            .map(drop)
+    }
+
+    async fn write_file_if_content_matches(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        expected_content: &str,
+        expected_encoding: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<Option<SessionFile>> {
+        let path = path::checked(path)?;
+        let expected = Content::parse(expected_content, expected_encoding, &path)?;
+        let content = Content::parse(content, encoding, &path)?;
+        let quota = self.quota;
+        self.change(session_id, move |change| {
+            let current = content_of(change.connection, session_id, &path)?;
+            if current.is_none_or(|current| current.bytes() != expected.bytes()) {
+                return Ok(None);
+            }
+            quota.check_file(&path, content.len())?;
+            change.write(&path, &content, Writer::Caller).map(Some)
+        })
+        .await
+    }
+
+    async fn forget_session(&self, session_id: SessionId) -> Result<()> {
+        self.change(session_id, |change| change.forget()).await
+    }
+}

@@ -1,0 +1,198 @@
+//! Runs in a database: streams of the journal.
+//!
+//! The state of a run follows from its first record and its newest one (`now.rs`), so a writer needs only the log. Lists find runs by their rows,
+//! which are folded like those of threads (`queries/`). The right to write to a run is not in its records; it is stored with the epoch of its stream.
+
+mod now;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+use windlass_core::runs::{RunRecord, RunStarted};
+
+use crate::durable::chain::Chain;
+use crate::durable::record::{RecordBuffer, Stored};
+use crate::journal::{JournalError, StreamKey};
+use crate::queries::{Queries, RunRow};
+use crate::runs::{BeginOutcome, RunFilter, RunKind, RunLog, RunPage, StoredRun, run_stream};
+use crate::sqlite::error::Fault;
+use crate::sqlite::inner::Inner;
+use crate::sqlite::journal::ancestry::Lineage;
+use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS, from};
+use crate::sqlite::journal::{Walk, find, size};
+use crate::sqlite::numbers::int;
+use crate::sqlite::queries::SqliteQueries;
+use crate::sqlite::retention::deferred_delete;
+
+pub(crate) use now::{as_stored, begun, fold};
+pub(crate) use write::forget_ended;
+
+/// How many runs one commit forgets.
+const FORGET: usize = 8;
+
+/// Runs in a SQLite database; clones share them.
+#[derive(Debug, Clone)]
+pub struct SqliteRuns {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[async_trait]
+impl RunLog for SqliteRuns {
+    async fn begin(&self, started: RunStarted, client: &str) -> Result<BeginOutcome, JournalError> {
+        let begin = write::Begin::new(started, client)?;
+        let writer = self.inner.writer()?;
+        let bytes = begin.record.size;
+        let begun = writer.write_checked(bytes, move |work| begin.run(work));
+        let (run, is_new) = begun.await?;
+        Ok(match is_new {
+            true => BeginOutcome::New(run),
+            false => BeginOutcome::Existing(run),
+        })
+    }
+
+    async fn append(
+        &self,
+        run: &StoredRun,
+        records: Vec<RunRecord>,
+    ) -> Result<StoredRun, JournalError> {
+        let append = write::AppendToRun::new(run, records)?;
+        let writer = self.inner.writer()?;
+        let bytes = size(&append.records);
+        let appended = writer.write_checked(bytes, move |work| append.run(work));
+        Ok(appended.await?)
+    }
+
+    async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError> {
+        let (run, client) = (run.clone(), client.to_owned());
+        let writer = self.inner.writer()?;
+        let taken = writer.write(move |work| write::take_over(work, run, client));
+        Ok(taken.await?)
+    }
+
+    async fn get(&self, run_id: &str) -> Result<Option<StoredRun>, JournalError> {
+        let key = run_stream(run_id);
+        let readers = &self.inner.readers;
+        let found = readers.read(move |reader| {
+            let transaction = reader.unchecked_transaction()?;
+            now::current(&transaction, &key)
+        });
+        Ok(found.await?)
+    }
+
+    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<StoredRun>, JournalError> {
+        let inner = Arc::clone(&self.inner);
+        let filter = RunFilter {
+            kind: Some(RunKind::Reported),
+            ..filter
+        };
+        let listed = SqliteQueries { inner }.runs(filter, limit).await?;
+        let reported = listed.into_iter().filter_map(|run| match run {
+            RunRow::Reported(run) => Some(run),
+            RunRow::Turn(_) => None,
+        });
+        Ok(reported.collect())
+    }
+
+    async fn read(
+        &self,
+        run_id: &str,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<RunPage, JournalError> {
+        let (key, chain) = (run_stream(run_id), self.inner.chain.clone());
+        let readers = &self.inner.readers;
+        let page = readers
+            .read(move |reader| read_page(reader, &chain, &key, after, (limit, max_bytes)))
+            .await?;
+        Ok(page)
+    }
+
+    async fn watch(&self, run_id: &str) -> Result<watch::Receiver<u64>, JournalError> {
+        Ok(self.inner.watch(&run_stream(run_id)).await?)
+    }
+
+    async fn forget(
+        &self,
+        ended_before: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<usize, JournalError> {
+        let before = ended_before.timestamp_micros();
+        let writer = self.inner.writer()?;
+        let mut forgotten = 0;
+        while forgotten < limit {
+            let step = limit.min(forgotten + FORGET) - forgotten;
+            let inner = Arc::clone(&self.inner);
+            let old = SqliteQueries { inner }.old_runs(before, step).await?;
+            let gone = writer.write(move |work| write::forget(work, before, &old));
+            let gone = gone.await?;
+            forgotten += gone;
+            if gone == 0 {
+                break;
+            }
+        }
+        while writer.write(deferred_delete::step).await? {}
+        Ok(forgotten)
+    }
+}
+
+fn read_page(
+    reader: &rusqlite::Connection,
+    chain: &Chain,
+    key: &StreamKey,
+    after: u64,
+    (limit, max_bytes): (usize, usize),
+) -> Result<RunPage, Fault> {
+    // All queries of a page must see the same state.
+    let transaction = reader.unchecked_transaction()?;
+    let Some(stream) = find(&transaction, key)? else {
+        return Ok(RunPage::default());
+    };
+    let (number, head) = (stream.stream, stream.head);
+    let mut page = RunPage {
+        records: Vec::new(),
+        head,
+    };
+    if after >= head || limit == 0 {
+        return Ok(page);
+    }
+    let mut walk = Walk::after(&transaction, chain, Lineage::plain(&stream), after)?;
+    let mut statement = transaction.prepare_cached(&format!(
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
+        from!("?2 + 1")
+    ))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
+    let mut bytes = 0;
+    let mut buffer = RecordBuffer::default();
+    while bytes < max_bytes
+        && let Some(row) = rows.next()?
+    {
+        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
+        walk.step(&stored)?;
+        let (text, record) = decode(&stored, key)?;
+        bytes += text.len();
+        page.records.push(record);
+    }
+    Ok(page)
+}
+
+/// Decodes a record. The caller has checked the chain.
+pub(crate) fn decode<'a>(
+    stored: &'a Stored<'_>,
+    stream: &StreamKey,
+) -> Result<(&'a [u8], RunRecord), JournalError> {
+    stored.check_version(stream)?;
+    let damaged = |what: String| JournalError::Damaged {
+        stream: stream.to_string(),
+        seq: stored.seq,
+        what,
+    };
+    let (bytes, _) = stored.checked_bytes().map_err(damaged)?;
+    let record = serde_json::from_slice(bytes)
+        .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
+    Ok((bytes, record))
+}

@@ -1,0 +1,232 @@
+//! Writing runs.
+
+use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
+
+use super::now::{as_stored, current};
+use crate::durable::record::Encoded;
+use crate::journal::open_turns::OpenTurns;
+use crate::journal::{JournalError, StreamKey};
+use crate::runs::{StoredRun, run_stream};
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::heads::Head;
+use crate::sqlite::journal::{Append, claim, find, remove};
+use crate::sqlite::numbers::int;
+use crate::sqlite::times;
+use crate::sqlite::write::writer::Work;
+
+/// A run to add to the journal. The calling task encodes it, so that the writer has less to do.
+pub(crate) struct Begin {
+    key: StreamKey,
+    summary: RunSummary,
+    client: String,
+    pub(super) record: Encoded,
+}
+
+impl Begin {
+    pub(crate) fn new(started: RunStarted, client: &str) -> Result<Self, Fault> {
+        let mut summary = RunSummary::of(&started);
+        as_stored(&mut summary);
+        Ok(Self {
+            key: run_stream(&started.run_id),
+            summary,
+            client: client.to_owned(),
+            record: encode(&RunRecord::Started(started), 1)?,
+        })
+    }
+
+    /// Returns the run, and whether it is new.
+    pub(crate) fn run(self, work: &mut Work<'_>) -> Result<(StoredRun, bool), Fault> {
+        // The ID is usually new: then the stream is created at once, without a look-up.
+        let (stream, epoch) = match self.open(work)? {
+            Opened::New { stream, epoch } => (stream, epoch),
+            Opened::Taken(run) => return Ok((run, false)),
+        };
+        let append = Append {
+            stream,
+            epoch,
+            first_seq: 1,
+            records: vec![self.record],
+            events: Vec::new(),
+            puts: Vec::new(),
+            settlements: Vec::new(),
+        };
+        append.run(work)?;
+        let run = StoredRun {
+            position: work.state.position,
+            summary: self.summary,
+            client: self.client,
+            epoch,
+            stream,
+        };
+        Ok((run, true))
+    }
+
+    /// Creates the stream of the run, unless one with that ID exists. Fails before anything is changed.
+    fn open(&self, work: &mut Work<'_>) -> Result<Opened, Fault> {
+        let made = work
+            .connection
+            .prepare_cached(
+                "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
+                 ON CONFLICT (key) DO NOTHING",
+            )?
+            .execute([self.key.as_str(), &self.client])?;
+        if made > 0 {
+            let stream = work.connection.last_insert_rowid().cast_unsigned();
+            let head = Head {
+                key: self.key.clone(),
+                epoch: 1,
+                seq: 0,
+                chain: work.state.heads.chain().start(&self.key),
+                open: OpenTurns::default(),
+            };
+            work.state.heads.put(stream, head);
+            return Ok(Opened::New { stream, epoch: 1 });
+        }
+        if let Some(run) = current(work.connection, &self.key)? {
+            return Ok(Opened::Taken(run));
+        }
+        if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
+            let what = "it is not the start of a run".to_owned();
+            return Err(JournalError::Damaged {
+                stream: self.key.to_string(),
+                seq: 1,
+                what,
+            }
+            .into());
+        }
+        // A process that claimed the stream and wrote nothing leaves an empty one.
+        let claim = claim(work, &self.key)?;
+        note_client(work, claim.stream, &self.client)?;
+        Ok(Opened::New {
+            stream: claim.stream,
+            epoch: claim.epoch,
+        })
+    }
+}
+
+/// The result of creating a stream.
+enum Opened {
+    New { stream: u64, epoch: u64 },
+    Taken(StoredRun),
+}
+
+/// Further records of a run.
+pub(crate) struct AppendToRun {
+    run: StoredRun,
+    first_seq: u64,
+    pub(super) records: Vec<Encoded>,
+}
+
+impl AppendToRun {
+    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> Result<Self, Fault> {
+        let first_seq = run.head() + 1;
+        check_open(run)?;
+        let mut run = run.clone();
+        let numbered = (first_seq..).zip(&records);
+        let encoded = numbered.map(|(seq, record)| encode(record, seq));
+        let encoded = encoded.collect::<Result<_, _>>()?;
+        records.iter().for_each(|record| run.summary.apply(record));
+        as_stored(&mut run.summary);
+        Ok(Self {
+            run,
+            first_seq,
+            records: encoded,
+        })
+    }
+
+    pub(crate) fn run(self, work: &mut Work<'_>) -> Result<StoredRun, Fault> {
+        let run = self.run;
+        let append = Append {
+            stream: run.stream,
+            epoch: run.epoch,
+            first_seq: self.first_seq,
+            records: self.records,
+            events: Vec::new(),
+            puts: Vec::new(),
+            settlements: Vec::new(),
+        };
+        append.run(work)?;
+        Ok(run)
+    }
+}
+
+fn check_open(run: &StoredRun) -> Result<(), JournalError> {
+    match run.summary.status {
+        RunStatus::InProgress => Ok(()),
+        _ => Err(JournalError::OutOfSequence {
+            stream: run.position,
+            head: run.head(),
+            first_seq: run.head() + 1,
+        }),
+    }
+}
+
+/// Raises the epoch of a run's stream, unless another writer did.
+pub(crate) fn take_over(
+    work: &mut Work<'_>,
+    mut run: StoredRun,
+    client: String,
+) -> Result<StoredRun, Fault> {
+    check_open(&run)?;
+    // The checks of an empty append are the ones needed here.
+    let append = Append {
+        stream: run.stream,
+        epoch: run.epoch,
+        first_seq: run.head() + 1,
+        records: Vec::new(),
+        events: Vec::new(),
+        puts: Vec::new(),
+        settlements: Vec::new(),
+    };
+    append.run(work)?;
+    run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;
+    note_client(work, run.stream, &client)?;
+    run.client = client;
+    Ok(run)
+}
+
+fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> {
+    work.connection
+        .prepare_cached("UPDATE streams SET client = ?2 WHERE id = ?1")?
+        .execute((int(stream), client))?;
+    Ok(())
+}
+
+/// Removes those of some runs that ended before a time; returns how many.
+pub(crate) fn forget(work: &mut Work<'_>, before: i64, keys: &[StreamKey]) -> Result<usize, Fault> {
+    let mut forgotten = 0;
+    for key in keys {
+        let run = current(work.connection, key)?;
+        let ended_at = run.and_then(|run| run.summary.ended_at);
+        if ended_at.is_some_and(|at| at.timestamp_micros() < before) {
+            forgotten += usize::from(remove(work, key)?);
+        }
+    }
+    Ok(forgotten)
+}
+
+/// Removes a run if it has ended; returns how many records it had.
+pub(crate) fn forget_ended(work: &mut Work<'_>, key: &StreamKey) -> Result<u64, Fault> {
+    let run = current(work.connection, key)?;
+    match run.filter(|run| run.summary.status != RunStatus::InProgress) {
+        Some(run) => remove(work, key).map(|_| run.head()),
+        None => Ok(0),
+    }
+}
+
+impl Encoded {
+    /// Builds a record of a run from its JSON.
+    pub(crate) fn of_run(record: &RunRecord, bytes: Vec<u8>, seq: u64) -> Self {
+        let at = record
+            .at()
+            .map_or_else(|| times::now() / 1000, |at| at.timestamp_millis());
+        Self::of_bytes(bytes, seq, at)
+    }
+}
+
+/// Encodes a record.
+fn encode(record: &RunRecord, seq: u64) -> Result<Encoded, Fault> {
+    let bytes = serde_json::to_vec(record)
+        .map_err(|error| Fault::unavailable(format!("a record of a run has no JSON: {error}")))?;
+    Ok(Encoded::of_run(record, bytes, seq))
+}

@@ -1,0 +1,135 @@
+//! Sealed secrets.
+//!
+//! XChaCha20-Poly1305 with a random nonce for each, and session and name as associated data: a row that is copied to another session or name does not
+//! open. The caller supplies the key, which is never stored. A short key check value is stored, so that a wrong key can be distinguished from a
+//! changed row.
+
+use std::fmt;
+
+use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use rusqlite::{Connection, OptionalExtension};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
+use windlass_core::typed_id::SessionId;
+use zeroize::Zeroizing;
+
+use crate::sqlite::error::{Fault, SqliteError};
+
+/// The key that secrets are sealed with.
+pub struct SecretsKey(SecretBox<[u8; 32]>);
+
+impl SecretsKey {
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(SecretBox::new(Box::new(key)))
+    }
+
+    fn mark(&self) -> [u8; 16] {
+        let hash = blake3::keyed_hash(self.0.expose_secret(), b"windlass secrets key");
+        let mut mark = [0; 16];
+        mark.copy_from_slice(&hash.as_bytes()[..16]);
+        mark
+    }
+}
+
+impl Clone for SecretsKey {
+    fn clone(&self) -> Self {
+        Self::new(*self.0.expose_secret())
+    }
+}
+
+/// Prints no part of the key.
+impl fmt::Debug for SecretsKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretsKey(..)")
+    }
+}
+
+/// A secret as it is stored.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) key_id: Vec<u8>,
+    pub(crate) nonce: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Seals and opens, where a key was given.
+#[derive(Debug, Clone)]
+pub(crate) struct SecretCipher(Option<SecretsKey>);
+
+impl SecretCipher {
+    pub(crate) fn new(key: Option<SecretsKey>) -> Self {
+        Self(key)
+    }
+
+    fn key(&self) -> Result<&SecretsKey, Fault> {
+        self.0.as_ref().ok_or(SqliteError::NoSecretsKey.into())
+    }
+
+    /// Returns the name of a secret that was sealed with another key; without a key there is none to compare with.
+    pub(crate) fn foreign(&self, reader: &Connection) -> Result<Option<String>, Fault> {
+        let Some(key) = &self.0 else {
+            return Ok(None);
+        };
+        let mut statement =
+            reader.prepare_cached("SELECT name FROM secrets WHERE key_id <> ?1 LIMIT 1")?;
+        Ok(statement
+            .query_row([key.mark()], |row| row.get(0))
+            .optional()?)
+    }
+
+    pub(crate) fn seal(
+        &self,
+        session: SessionId,
+        name: &str,
+        value: &str,
+    ) -> Result<Sealed, Fault> {
+        let key = self.key()?;
+        let nonce = XNonce::try_generate().map_err(|error| {
+            Fault::unavailable(format!("the system gives no random bytes: {error}"))
+        })?;
+        let payload = Payload {
+            msg: value.as_bytes(),
+            aad: &place(session, name),
+        };
+        let bytes = XChaCha20Poly1305::new(key.0.expose_secret().into())
+            .encrypt(&nonce, payload)
+            .map_err(|_| Fault::unavailable("a secret is too long to be sealed"))?;
+        Ok(Sealed {
+            key_id: key.mark().to_vec(),
+            nonce: nonce.to_vec(),
+            bytes,
+        })
+    }
+
+    pub(crate) fn open(
+        &self,
+        session: SessionId,
+        name: &str,
+        sealed: &Sealed,
+    ) -> Result<SecretString, Fault> {
+        let key = self.key()?;
+        if sealed.key_id != key.mark() {
+            return Err(SqliteError::WrongSecretsKey(name.to_owned()).into());
+        }
+        let damaged = || Fault::from(SqliteError::DamagedSecret(name.to_owned()));
+        let nonce: [u8; 24] = sealed.nonce.as_slice().try_into().map_err(|_| damaged())?;
+        let payload = Payload {
+            msg: &sealed.bytes,
+            aad: &place(session, name),
+        };
+        let bytes = XChaCha20Poly1305::new(key.0.expose_secret().into())
+            .decrypt(&nonce.into(), payload)
+            .map_err(|_| damaged())?;
+        let bytes = Zeroizing::new(bytes);
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+        Ok(SecretString::from(text))
+    }
+}
+
+/// Where a secret belongs.
+fn place(session: SessionId, name: &str) -> Vec<u8> {
+    let mut place = session.uuid().as_bytes().to_vec();
+    place.extend_from_slice(name.as_bytes());
+    place
+}

@@ -1,0 +1,226 @@
+//! Online backup of the database.
+//!
+//! SQLite copies one state, which it holds in a read transaction until the copy is done. Writers continue, and the copy is exactly that state,
+//! without free pages. It is created in a directory next to the target, and gets its name when it is complete, durable and checked. So an existing
+//! backup is a complete one. A backup is a data directory: a store can open it.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use chrono::{SecondsFormat, Utc};
+use rusqlite::{Connection, ErrorCode};
+
+use super::manifest::{DATABASE, FORMAT, Manifest};
+use super::staging::{
+    FileTrouble, MARK, Staging, above, beside, copy, location, measure, private, put_counter,
+    sync_directory,
+};
+use crate::sqlite::SqliteStore;
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::numbers::uint;
+use crate::sqlite::open::commit_counter::Count;
+use crate::sqlite::open::inspect::{damage, read_identity};
+use crate::sqlite::open::schema;
+
+/// How often progress is measured.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// Something is there already.
+    #[error("{} is there already; name a directory that is not", .0.display())]
+    Exists(PathBuf),
+    /// The copy is damaged.
+    #[error(
+        "the database is damaged ({}), so no backup was made; save what can be read with an export (`windlass store export`)",
+        .0.join("; ")
+    )]
+    Damaged(Vec<String>),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileTrouble),
+    /// The store cannot be read, or another backup to the same path is running.
+    #[error(transparent)]
+    Store(#[from] SqliteError),
+}
+
+/// How far a backup or a compaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupProgress {
+    /// How many pages were written.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// The contents of a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupReport {
+    /// How many commits the database had seen.
+    pub commits: u64,
+    /// How many bytes the database has.
+    pub bytes: u64,
+    /// The names of all files in it.
+    pub files: Vec<String>,
+}
+
+impl SqliteStore {
+    /// Creates a backup in a directory that must not exist yet, with files of the host that belong to it. Writers continue.
+    pub async fn back_up(
+        &self,
+        destination: impl Into<PathBuf>,
+        files: Vec<PathBuf>,
+        progress: impl FnMut(BackupProgress) + Send + 'static,
+    ) -> Result<BackupReport, BackupError> {
+        let destination = destination.into();
+        let done = self.inner.readers.read(move |reader| {
+            // The pool has its own error type, so this result is nested.
+            Ok(back_up(reader, &destination, &files, progress))
+        });
+        done.await.map_err(SqliteError::from)?
+    }
+}
+
+fn back_up(
+    reader: &Connection,
+    destination: &Path,
+    files: &[PathBuf],
+    progress: impl FnMut(BackupProgress) + Send,
+) -> Result<BackupReport, BackupError> {
+    if !is_free(destination) {
+        return Err(BackupError::Exists(destination.to_owned()));
+    }
+    let staging = Staging::make(beside(destination, "backup-in-progress"))?;
+    let (count, schema) = copy_database(reader, staging.path(), progress)?;
+    let database = measure(&staging.path().join(DATABASE))?;
+    let bytes = database.bytes;
+    let mut members = [(DATABASE.to_owned(), database.into())]
+        .into_iter()
+        .collect::<std::collections::BTreeMap<_, _>>();
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let copied = copy(file, &staging.path().join(&*name))?;
+        members.insert(name.into_owned(), copied.into());
+    }
+    put_counter(staging.path(), count)?;
+    let report = BackupReport {
+        commits: count.commits,
+        bytes,
+        files: members.keys().cloned().collect(),
+    };
+    let manifest = Manifest {
+        windlass_backup: FORMAT,
+        made_by: format!("windlass {}", env!("CARGO_PKG_VERSION")),
+        made_at: Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true),
+        schema,
+        commits: count.commits,
+        files: members,
+    };
+    manifest.write(staging.path())?;
+    put_in_place(staging, destination)?;
+    Ok(report)
+}
+
+/// Returns whether a backup can get this name: the path does not exist or is an empty directory.
+fn is_free(destination: &Path) -> bool {
+    match fs::symlink_metadata(destination) {
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(_) => fs::read_dir(destination)
+            .is_ok_and(|mut entries| entries.next().is_none() && !destination.is_symlink()),
+    }
+}
+
+/// Copies the current snapshot of a reader, without free pages; returns the identity of the database and its schema version.
+fn copy_database(
+    reader: &Connection,
+    directory: &Path,
+    progress: impl FnMut(BackupProgress) + Send,
+) -> Result<(Count, u32), BackupError> {
+    let fault = |error: rusqlite::Error| SqliteError::from(Fault::from(error));
+    let path = directory.join(DATABASE);
+    let trouble = |error| FileTrouble::of("make", &path)(error);
+    let name = path.to_str();
+    let name = name.ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
+    private().open(&path).map_err(trouble)?;
+    let page_size = pages(reader, "page_size").map_err(fault)?.max(1);
+    let total = pages(reader, "page_count").map_err(fault)?;
+    let total = total.saturating_sub(pages(reader, "freelist_count").map_err(fault)?);
+    let measure = || fs::metadata(&path).map_or(0, |file| file.len() / page_size);
+    let copied = watched(measure, total, progress, || {
+        reader.execute("VACUUM INTO ?1", [name])
+    });
+    match copied {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+            let mut findings = damage(reader);
+            if findings.is_empty() {
+                findings.push(error.to_string());
+            }
+            return Err(BackupError::Damaged(findings));
+        }
+        copied => copied.map_err(fault)?,
+    };
+    let target = Connection::open(&path).map_err(fault)?;
+    // One file without a log, which can be read from a read-only directory.
+    target
+        .pragma_update(None, "journal_mode", "DELETE")
+        .map_err(fault)?;
+    let identity = read_identity(&target).map_err(SqliteError::from)?;
+    let identity = identity.ok_or_else(|| location(directory).cut_off())?;
+    let schema = schema::version(&target).map_err(SqliteError::from)?;
+    let findings = damage(&target);
+    target.close().map_err(|(_, error)| fault(error))?;
+    match findings.is_empty() {
+        true => Ok((
+            Count {
+                database: identity.database,
+                commits: identity.commits,
+            },
+            schema,
+        )),
+        false => Err(BackupError::Damaged(findings)),
+    }
+}
+
+fn pages(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    connection.pragma_query_value(None, pragma, |row| uint(row, 0))
+}
+
+/// Does something that SQLite does in one statement, and measures meanwhile how far it is.
+pub(crate) fn watched<T>(
+    measure: impl Fn() -> u64 + Send,
+    total: u64,
+    mut progress: impl FnMut(BackupProgress) + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let done = measure().min(total);
+                progress(BackupProgress { done, total });
+            }
+        });
+        let done = work();
+        drop(end);
+        done
+    })
+}
+
+fn put_in_place(staging: Staging, destination: &Path) -> Result<(), BackupError> {
+    staging.sync()?;
+    // A directory that is not empty by now is not replaced.
+    fs::rename(staging.path(), destination).map_err(FileTrouble::of("make", destination))?;
+    let _owner = staging.keep();
+    for name in [MARK, "windlass.lock"] {
+        let path = destination.join(name);
+        fs::remove_file(&path).map_err(FileTrouble::of("remove", &path))?;
+    }
+    sync_directory(destination)?;
+    Ok(sync_directory(above(destination))?)
+}

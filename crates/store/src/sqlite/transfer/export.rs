@@ -1,0 +1,372 @@
+//! Exports everything as JSON lines.
+//!
+//! The first line names the format. Then come the records of harnesses, agents and sessions, and each stream: its events as stored, to the byte;
+//! pruned records, as digests; and a last line with the number and the digest of all. Records that forks share are written once, with the stream that
+//! contains them, even if that was removed; the fork refers to the position. A damaged record becomes a line that reports the damage, and the export
+//! continues: this is how a damaged database is saved.
+//!
+//! Streams of jobs are omitted. The state of a queue is in rows of the host, which are not exported, and job records without them cannot be found.
+
+use std::collections::HashMap;
+use std::io::{BufWriter, Write};
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::typed_id::SessionId;
+
+use crate::durable::chain::{Chain, Digest, hex};
+use crate::durable::record::{RecordBuffer, Stored};
+use crate::journal::{JournalError, StreamKey};
+use crate::sqlite::SqliteStore;
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::ancestry::{Lineage, kept};
+use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS};
+use crate::sqlite::journal::{StreamInfo, Walk, names};
+use crate::sqlite::numbers::int;
+use crate::sqlite::verify::verify_report::Finding;
+
+/// The newest version of the format. An export that needs no later feature has version 1, which earlier programs can read.
+pub(crate) const FORMAT: u32 = 3;
+const WITH_FORKS: u32 = 2;
+const PLAIN: u32 = 1;
+
+/// Prefix of the names of job streams.
+pub(crate) const OF_WORK: &str = "work:";
+
+/// One line of an export.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// The first line.
+    WindlassExport { format: u32 },
+    /// Record of a harness.
+    Harness(Box<RawValue>),
+    /// Record of an agent.
+    Agent(Box<RawValue>),
+    /// Record of a session.
+    Session(Box<RawValue>),
+    /// A stream begins.
+    Stream(String),
+    /// Start of a stream that was removed and is retained for its forks.
+    Kept(String),
+    /// The current stream continues after a record of the `parent`th stream of the export; `chain` is the link of that record.
+    Fork {
+        parent: u64,
+        seq: u64,
+        session: SessionId,
+        chain: String,
+    },
+    /// A record of it.
+    Record {
+        seq: u64,
+        version: u32,
+        event: Box<RawValue>,
+    },
+    /// A range of pruned records with their digests.
+    Pruned {
+        first: u64,
+        digests: Vec<String>,
+        /// Whether they form whole turns.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        turns: bool,
+    },
+    /// A range of pruned records without digests; `chain` is the link of the last one.
+    Condensed {
+        first: u64,
+        last: u64,
+        chain: String,
+        /// Whether they form whole turns.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        turns: bool,
+    },
+    /// A record of it that cannot be read.
+    Damaged { seq: u64, what: String },
+    /// The stream ends.
+    End { seq: u64, digest: String },
+}
+
+/// The contents of an export.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExportReport {
+    /// How many streams were written.
+    pub streams: u64,
+    /// How many records of them.
+    pub records: u64,
+    /// How many streams of work were left out: the queues of tasks, automations and fleets.
+    pub left_out: u64,
+    /// The data that could not be exported; empty if all is well.
+    pub findings: Vec<Finding>,
+}
+
+impl SqliteStore {
+    /// Writes everything as JSON lines and returns the writer. Files, values and secrets are not exported.
+    pub async fn export<W: Write + Send + 'static>(
+        &self,
+        out: W,
+    ) -> Result<(W, ExportReport), SqliteError> {
+        let chain = self.inner.chain.clone();
+        let done = self.inner.readers.read(move |reader| {
+            let mut export = Export {
+                out: BufWriter::new(out),
+                report: ExportReport::default(),
+                places: HashMap::new(),
+            };
+            // If this cannot be determined, assume that there are some.
+            let format = match (has_condensed(reader), has_forks(reader)) {
+                (Ok(false), Ok(false)) => PLAIN,
+                (Ok(false), _) => WITH_FORKS,
+                _ => FORMAT,
+            };
+            export.write(&Line::WindlassExport { format })?;
+            for table in TABLES {
+                export.table(reader, table)?;
+            }
+            let (streams, trouble) = names(reader);
+            let begun = streams
+                .into_iter()
+                .map(|stream| (stream, Line::Stream as Begin));
+            let (kept, kept_trouble) = kept(reader);
+            let kept = kept.into_iter().map(|stream| (stream, Line::Kept as Begin));
+            let mut begun: Vec<_> = begun.chain(kept).collect();
+            // A fork is younger than its parent.
+            begun.sort_unstable_by_key(|(stream, _)| stream.stream);
+            for (stream, begin) in begun {
+                if stream.key.as_str().starts_with(OF_WORK) {
+                    export.report.left_out += 1;
+                    continue;
+                }
+                export.stream(reader, &chain, &stream, begin)?;
+            }
+            for trouble in trouble.into_iter().chain(kept_trouble) {
+                export.note_trouble(None, Err(trouble))?;
+            }
+            let out = export
+                .out
+                .into_inner()
+                .map_err(|error| broken(error.error()))?;
+            Ok((out, export.report))
+        });
+        Ok(done.await?)
+    }
+}
+
+/// How a stream begins.
+type Begin = fn(String) -> Line;
+
+type Table = (&'static str, fn(Box<RawValue>) -> Line);
+
+const TABLES: [Table; 3] = [
+    ("harnesses", Line::Harness),
+    ("agents", Line::Agent),
+    ("sessions", Line::Session),
+];
+
+struct Export<W: Write> {
+    out: BufWriter<W>,
+    report: ExportReport,
+    /// Which stream of the export a stream of the database is.
+    places: HashMap<u64, u64>,
+}
+
+fn has_forks(reader: &Connection) -> Result<bool, Fault> {
+    let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
+    Ok(statement.exists([])?)
+}
+
+fn has_condensed(reader: &Connection) -> Result<bool, Fault> {
+    let mut statement = reader.prepare("SELECT 1 FROM pruned WHERE length(digests) = 0 LIMIT 1")?;
+    Ok(statement.exists([])?)
+}
+
+fn broken(error: &std::io::Error) -> Fault {
+    Fault::unavailable(format!("the export cannot be written: {error}"))
+}
+
+/// The digest of all records of a stream, from theirs.
+pub(crate) fn add(total: &mut blake3::Hasher, digest: &Digest) {
+    total.update(digest);
+}
+
+impl<W: Write> Export<W> {
+    fn write(&mut self, line: &Line) -> Result<(), Fault> {
+        serde_json::to_writer(&mut self.out, line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(|error| broken(&error))
+    }
+
+    /// Records a failure of SQLite as a finding; only a failure of the output ends the export.
+    fn note_trouble(
+        &mut self,
+        stream: Option<&StreamKey>,
+        done: Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match done {
+            Err(Fault::Sql(error)) => {
+                let what = error.to_string();
+                let finding = match stream {
+                    Some(stream) => Finding::of_stream(stream, what),
+                    None => Finding::general(what),
+                };
+                self.report.findings.push(finding);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn table(&mut self, reader: &Connection, table: Table) -> Result<(), Fault> {
+        let done = self.rows(reader, table);
+        self.note_trouble(None, done)
+    }
+
+    fn rows(&mut self, reader: &Connection, (table, make): Table) -> Result<(), Fault> {
+        let mut statement = reader.prepare(&format!("SELECT record FROM {table} ORDER BY id"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            match RawValue::from_string(row.get(0)?) {
+                Ok(record) => self.write(&make(record))?,
+                Err(error) => {
+                    let what = format!("a record of {table} cannot be read: {error}");
+                    self.report.findings.push(Finding::general(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(
+        &mut self,
+        reader: &Connection,
+        chain: &Chain,
+        stream: &StreamInfo,
+        begin: Begin,
+    ) -> Result<(), Fault> {
+        self.write(&begin(stream.key.to_string()))?;
+        self.report.streams += 1;
+        self.places.insert(stream.stream, self.report.streams);
+        let done = self.records(reader, chain, stream);
+        self.note_trouble(Some(&stream.key), done)
+    }
+
+    /// Writes the origin of a fork, or a line that reports that it cannot be found.
+    fn fork(&mut self, lineage: &Lineage, link: &Digest) -> Result<(), Fault> {
+        let seq = lineage.own().after;
+        let parent = self.places.get(&lineage.part_of(seq).stream).copied();
+        if let (Some(parent), Some(session)) = (parent, lineage.session()) {
+            let chain = hex(link);
+            self.write(&Line::Fork {
+                parent,
+                seq,
+                session,
+                chain,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn damaged(&mut self, key: &StreamKey, error: JournalError, seq: u64) -> Result<(), Fault> {
+        let finding = Finding::of_error(key, error);
+        self.write(&Line::Damaged {
+            seq: finding.seq.unwrap_or(seq),
+            what: finding.what.clone(),
+        })?;
+        self.report.findings.push(finding);
+        Ok(())
+    }
+
+    fn records(
+        &mut self,
+        reader: &Connection,
+        chain: &Chain,
+        stream: &StreamInfo,
+    ) -> Result<(), Fault> {
+        let transaction = reader.unchecked_transaction()?;
+        let mut statement = transaction.prepare_cached(&format!(
+            "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
+        ))?;
+        let mut rows = statement.query([int(stream.stream)])?;
+        let walk = Lineage::of(&transaction, &stream.key, stream.stream).and_then(|lineage| {
+            let walk = Walk::own(&transaction, chain, lineage.clone())?;
+            Ok((lineage, walk))
+        });
+        let (lineage, mut walk) = match walk {
+            Ok(walk) => walk,
+            // The shared records are unavailable, and its own records are useless without them.
+            Err(Fault::Journal(error)) => return self.damaged(&stream.key, error, 0),
+            Err(fault) => return Err(fault),
+        };
+        if lineage.is_fork() {
+            self.fork(&lineage, walk.link())?;
+        }
+        let mut total = blake3::Hasher::new();
+        let mut buffer = RecordBuffer::default();
+        while let Some(row) = rows.next()? {
+            let stored = Stored::from_row(&transaction, row, &mut buffer)?;
+            match self.record(&mut walk, &stored, &mut total) {
+                Err(Fault::Journal(error)) => {
+                    let key = walk.key().clone();
+                    self.damaged(&key, error, stored.seq)?;
+                    walk.resume(&stored);
+                }
+                done => done?,
+            }
+        }
+        if let Err(Fault::Journal(error)) = walk.end() {
+            self.report
+                .findings
+                .push(Finding::of_error(walk.key(), error));
+        }
+        self.write(&Line::End {
+            seq: walk.seq(),
+            digest: hex(total.finalize().as_bytes()),
+        })
+    }
+
+    fn record(
+        &mut self,
+        walk: &mut Walk<'_>,
+        stored: &Stored<'_>,
+        total: &mut blake3::Hasher,
+    ) -> Result<(), Fault> {
+        while walk.seq() + 1 < stored.seq {
+            let first = walk.seq() + 1;
+            walk.step_over_gap()?;
+            let turns = walk.has_turns(&(first..=walk.seq()))?;
+            if walk.digests.is_empty() {
+                add(total, walk.link());
+                self.write(&Line::Condensed {
+                    first,
+                    last: walk.seq(),
+                    chain: hex(walk.link()),
+                    turns,
+                })?;
+                continue;
+            }
+            let (digests, _) = walk.digests.as_chunks::<32>();
+            digests.iter().for_each(|digest| add(total, digest));
+            let digests = digests.iter().map(hex).collect();
+            self.write(&Line::Pruned {
+                first,
+                digests,
+                turns,
+            })?;
+        }
+        walk.step(stored)?;
+        let damaged = |what: String| walk.damaged(stored.seq, &what);
+        let (bytes, digest) = stored.checked_bytes().map_err(damaged)?;
+        let event = std::str::from_utf8(bytes)
+            .map_err(|error| damaged(error.to_string()))
+            .and_then(|text| {
+                RawValue::from_string(text.to_owned()).map_err(|error| damaged(error.to_string()))
+            })?;
+        add(total, &digest);
+        self.report.records += 1;
+        self.write(&Line::Record {
+            seq: stored.seq,
+            version: stored.json_version(),
+            event,
+        })
+    }
+}

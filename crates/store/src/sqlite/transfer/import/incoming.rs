@@ -1,0 +1,110 @@
+//! A stream during its import.
+
+use crate::durable::chain::Digest;
+use crate::durable::record::Encoded;
+use crate::durable::window::Window;
+use crate::journal::StreamKey;
+use crate::sqlite::error::Fault;
+use crate::sqlite::journal::Insert;
+use crate::sqlite::journal::heads::Head;
+use crate::sqlite::numbers::int;
+use crate::sqlite::verify::verify_report::Finding;
+use crate::sqlite::write::writer::Work;
+
+/// A stream during its import.
+pub(super) struct Incoming {
+    pub(super) key: StreamKey,
+    /// Why it is omitted; nothing is written from then on.
+    pub(super) refused: Option<Finding>,
+    pub(super) number: u64,
+    pub(super) seq: u64,
+    pub(super) records: u64,
+    pub(super) total: blake3::Hasher,
+    pub(super) waiting: Vec<Piece>,
+    /// The records that the next ones may refer to.
+    pub(super) window: Window,
+    /// Whether it is there for its forks only.
+    pub(super) is_kept: bool,
+}
+
+/// The next part of the stream.
+pub(super) enum Piece {
+    Record(Encoded),
+    /// Digests of pruned records, and whether they form whole turns.
+    Gap(Vec<Digest>, bool),
+    /// Records of which only the link of the last one is known.
+    Condensed {
+        last: u64,
+        chain: Digest,
+        turns: bool,
+    },
+}
+
+impl Incoming {
+    pub(super) fn refuse(&mut self, seq: u64, what: &str) {
+        let key = &self.key;
+        self.refused
+            .get_or_insert_with(|| Finding::of_record(key, seq, what));
+    }
+}
+
+/// Writes the next pieces of a stream.
+pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
+    let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
+    let mut insert = Insert::new(work.connection)?;
+    for piece in &pieces {
+        match piece {
+            Piece::Record(record) => {
+                head.seq += 1;
+                head.chain = work
+                    .state
+                    .heads
+                    .chain()
+                    .link(&head.chain, head.seq, &record.digest);
+                head.open.apply(head.seq, record.turn);
+                insert.run(work.state, stream, &head, record)?;
+            }
+            Piece::Gap(digests, has_turns) => {
+                let first = head.seq + 1;
+                for digest in digests {
+                    head.seq += 1;
+                    head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
+                }
+                let digests = digests.as_flattened();
+                put_gap(work, stream, first, &head, (digests, *has_turns))?;
+            }
+            Piece::Condensed { last, chain, turns } => {
+                let first = head.seq + 1;
+                (head.seq, head.chain) = (*last, *chain);
+                put_gap(work, stream, first, &head, (&[], *turns))?;
+            }
+        }
+    }
+    insert.end()?;
+    work.state.heads.put(stream, head);
+    Ok(())
+}
+
+/// Notes a range of pruned records that ends where the stream now does.
+fn put_gap(
+    work: &Work<'_>,
+    stream: u64,
+    first: u64,
+    head: &Head,
+    (digests, has_turns): (&[u8], bool),
+) -> Result<(), Fault> {
+    work.connection
+        .prepare_cached(
+            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+             VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)",
+        )?
+        .execute((
+            int(stream),
+            int(first),
+            int(head.seq),
+            head.chain,
+            digests,
+            has_turns,
+        ))?;
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! Import of an export.
+//!
+//! An import is one commit: after a crash or an unreadable line, nothing of it remains. It only adds: records and streams that exist are left
+//! unchanged and reported. A stream that exists, is damaged or does not match its last line is omitted and reported. Events are imported to the byte,
+//! so the chain under the same key is identical. A fork shares its records again: with the imported parent, or with an existing stream that has the
+//! same chain.
+
+mod forks;
+mod incoming;
+#[cfg(test)]
+mod killed;
+mod records;
+mod spool;
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use windlass_core::agent::Agent;
+use windlass_core::events::Event;
+use windlass_core::harness::Harness;
+use windlass_core::runs::RunRecord;
+use windlass_core::session::Session;
+
+use super::export::{FORMAT, Line, add};
+use crate::durable::chain::{Digest, hex};
+use crate::durable::record::{Encoded, RECORD_VERSION};
+use crate::durable::window::Window;
+use crate::journal::StreamKey;
+use crate::runs::is_run_stream;
+use crate::sqlite::SqliteStore;
+use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::journal::shared_records::drop_unneeded;
+use crate::sqlite::journal::{claim, find, remove_whole};
+use crate::sqlite::queries;
+use crate::sqlite::verify::verify_report::Finding;
+use crate::sqlite::write::writer::Work;
+use forks::{Beginning, ImportedStream};
+use incoming::{Incoming, Piece, write};
+pub use records::ImportedRecords;
+use spool::spool;
+
+/// How many pieces of a stream are written together.
+const PIECES: usize = 256;
+
+/// The result of an import.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImportReport {
+    /// How many streams were imported.
+    pub streams: u64,
+    /// How many records of them.
+    pub records: u64,
+    /// Results for records of harnesses.
+    pub harnesses: ImportedRecords,
+    /// Results for records of agents.
+    pub agents: ImportedRecords,
+    /// Results for records of sessions.
+    pub sessions: ImportedRecords,
+    /// The omitted data, with reasons.
+    pub findings: Vec<Finding>,
+}
+
+impl SqliteStore {
+    /// Imports JSON lines in the format of [`export`](Self::export), all or nothing.
+    ///
+    /// They are buffered in a file of the data directory until all have arrived. Other writers wait only while they are imported from there.
+    pub async fn import<R: BufRead + Send + 'static>(
+        &self,
+        lines: R,
+    ) -> Result<ImportReport, SqliteError> {
+        let store = self.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let writer = store.inner.writer()?;
+            let location = store.inner.readers.location();
+            let lines = spool(&location.directory, lines).map_err(|source| SqliteError::Io {
+                doing: "keep the lines of the import in",
+                path: location.directory.clone(),
+                source,
+            })?;
+            let report = writer.write_blocking(move |work| take_in(work, lines))?;
+            Ok::<_, SqliteError>(report)
+        });
+        done.await
+            .map_err(|error| SqliteError::Unavailable(error.to_string()))?
+    }
+}
+
+fn take_in(work: &mut Work<'_>, lines: impl BufRead) -> Result<ImportReport, Fault> {
+    let mut import = Import {
+        work,
+        stream: None,
+        became: Vec::new(),
+        kept: Vec::new(),
+        report: ImportReport::default(),
+    };
+    import.read(lines)?;
+    import.drop_unneeded()?;
+    Ok(import.report)
+}
+
+struct Import<'a, 'b> {
+    work: &'a mut Work<'b>,
+    stream: Option<Incoming>,
+    /// The results for the streams of the export so far.
+    became: Vec<ImportedStream>,
+    /// The streams that were imported only for their forks.
+    kept: Vec<u64>,
+    report: ImportReport,
+}
+
+impl Import<'_, '_> {
+    fn read(&mut self, lines: impl BufRead) -> Result<(), Fault> {
+        let mut has_begun = false;
+        for (line, text) in (1..).zip(lines.lines()) {
+            #[cfg(test)]
+            killed::pass(line);
+            let wrong = |why: String| SqliteError::Import { line, why };
+            let text = text.map_err(|error| wrong(error.to_string()))?;
+            let parsed = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            match parsed {
+                Line::WindlassExport { format } if (1..=FORMAT).contains(&format) => {
+                    has_begun = true;
+                }
+                Line::WindlassExport { format } => {
+                    let why = format!("format {format} is not known; use a newer Windlass");
+                    return Err(wrong(why).into());
+                }
+                _ if !has_begun => {
+                    return Err(wrong("this is not an export of Windlass".into()).into());
+                }
+                parsed => self.take(parsed).map_err(|fault| match fault {
+                    Fault::Store(SqliteError::Import { why, .. }) => wrong(why).into(),
+                    fault => fault,
+                })?,
+            }
+        }
+        if let Some(stream) = self.stream.take() {
+            self.leave_out(stream, "the export ends within it")?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: Line) -> Result<(), Fault> {
+        match line {
+            Line::WindlassExport { .. } => Ok(()),
+            Line::Harness(record) => {
+                let report = &mut self.report;
+                let (counts, findings) = (&mut report.harnesses, &mut report.findings);
+                records::insert::<Harness>(self.work, &parse(record.get())?, counts, findings)
+            }
+            Line::Agent(record) => {
+                let report = &mut self.report;
+                let (counts, findings) = (&mut report.agents, &mut report.findings);
+                records::insert::<Agent>(self.work, &parse(record.get())?, counts, findings)
+            }
+            Line::Session(record) => {
+                let report = &mut self.report;
+                let (counts, findings) = (&mut report.sessions, &mut report.findings);
+                records::insert::<Session>(self.work, &parse(record.get())?, counts, findings)
+            }
+            Line::Stream(key) => self.begin(StreamKey::new(key), false),
+            Line::Kept(key) => self.begin(StreamKey::new(key), true),
+            Line::Fork {
+                parent,
+                seq,
+                session,
+                chain,
+            } => self.begin_fork(Beginning {
+                parent: self.parent(parent),
+                seq,
+                session,
+                chain,
+            }),
+            Line::Record {
+                seq,
+                version,
+                event,
+            } => {
+                let text = event.get();
+                let stream = self.incoming()?;
+                let record = match is_run_stream(&stream.key) {
+                    true => {
+                        let parsed: RunRecord = parse(text)?;
+                        Encoded::of_run(&parsed, text.as_bytes().to_vec(), seq)
+                    }
+                    false => {
+                        let parsed: Arc<Event> = Arc::new(parse(text)?);
+                        Encoded::with_bytes(&parsed, text.as_bytes(), &mut stream.window)
+                    }
+                };
+                if version != RECORD_VERSION {
+                    stream.refuse(seq, &format!("its version {version} is not known"));
+                } else if seq != stream.seq + 1 || record.seq != Some(seq) {
+                    stream.refuse(seq, "it is out of order");
+                }
+                add(&mut stream.total, &record.digest);
+                (stream.seq, stream.records) = (seq, stream.records + 1);
+                self.put(Piece::Record(record))
+            }
+            Line::Pruned {
+                first,
+                digests,
+                turns,
+            } => {
+                let digests: Vec<Digest> = digests
+                    .iter()
+                    .map(|text| blake3::Hash::from_hex(text).map(|hash| *hash.as_bytes()))
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| import_error(error.to_string()))?;
+                let stream = self.incoming()?;
+                if first != stream.seq + 1 {
+                    stream.refuse(first, "what was pruned is out of order");
+                }
+                digests
+                    .iter()
+                    .for_each(|digest| add(&mut stream.total, digest));
+                stream.seq += digests.len() as u64;
+                self.put(Piece::Gap(digests, turns))
+            }
+            Line::Condensed {
+                first,
+                last,
+                chain,
+                turns,
+            } => {
+                let chain = blake3::Hash::from_hex(&chain)
+                    .map_err(|error| import_error(error.to_string()))?;
+                let chain = *chain.as_bytes();
+                let stream = self.incoming()?;
+                if first != stream.seq + 1 || last < first {
+                    stream.refuse(first, "what was pruned is out of order");
+                }
+                add(&mut stream.total, &chain);
+                stream.seq = last;
+                self.put(Piece::Condensed { last, chain, turns })
+            }
+            Line::Damaged { seq, what } => {
+                self.incoming()?.refuse(seq, &what);
+                Ok(())
+            }
+            Line::End { seq, digest } => self.end(seq, &digest),
+        }
+    }
+
+    fn incoming(&mut self) -> Result<&mut Incoming, Fault> {
+        self.stream
+            .as_mut()
+            .ok_or_else(|| import_error("no stream has begun".to_owned()))
+    }
+
+    fn begin(&mut self, key: StreamKey, is_kept: bool) -> Result<(), Fault> {
+        if let Some(stream) = self.stream.take() {
+            self.leave_out(stream, "it has no end")?;
+        }
+        let mut refused = None;
+        let mut number = 0;
+        let mut became = ImportedStream::LeftOut;
+        if let Some(there) = find(self.work.connection, &key)? {
+            refused = Some(Finding::of_stream(&key, "it is there already"));
+            became = ImportedStream::There(there.stream);
+        } else {
+            number = claim(self.work, &key)?.stream;
+        }
+        self.became.push(became);
+        self.stream = Some(Incoming {
+            key,
+            refused,
+            is_kept,
+            number,
+            seq: 0,
+            records: 0,
+            total: blake3::Hasher::new(),
+            waiting: Vec::new(),
+            window: Window::default(),
+        });
+        Ok(())
+    }
+
+    /// Returns the result for the parent of a fork.
+    fn parent(&self, place: u64) -> ImportedStream {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        let before = self.became.len().saturating_sub(1);
+        let parents = self.became.get(..before).unwrap_or_default();
+        let found = place.checked_sub(1).and_then(|place| parents.get(place));
+        found.copied().unwrap_or(ImportedStream::LeftOut)
+    }
+
+    fn begin_fork(&mut self, beginning: Beginning) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        if stream.seq > 0 {
+            let why = "a fork begins before its records";
+            return Err(import_error(why.to_owned()));
+        }
+        let (number, seq) = (stream.number, beginning.seq);
+        stream.seq = seq;
+        if stream.refused.is_some() {
+            return Ok(());
+        }
+        if let Err(why) = forks::begin(self.work, number, &beginning)? {
+            self.incoming()?.refuse(seq, why);
+        }
+        Ok(())
+    }
+
+    /// Removes parents that were retained for forks that the import omitted.
+    fn drop_unneeded(&mut self) -> Result<(), Fault> {
+        let kept = std::mem::take(&mut self.kept);
+        let mut newest_first = kept.into_iter().rev();
+        newest_first.try_for_each(|stream| drop_unneeded(self.work, stream))
+    }
+
+    fn put(&mut self, piece: Piece) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        if stream.refused.is_none() {
+            // A commit ends with a record, which holds the state from which the writer continues.
+            let is_record = matches!(piece, Piece::Record(..));
+            stream.waiting.push(piece);
+            if is_record && stream.waiting.len() >= PIECES {
+                return self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        let (number, pieces) = (stream.number, std::mem::take(&mut stream.waiting));
+        write(self.work, number, pieces)
+    }
+
+    fn end(&mut self, seq: u64, digest: &str) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        if stream.seq != seq || hex(stream.total.finalize().as_bytes()) != digest {
+            stream.refuse(
+                seq,
+                "the records before it are not those that were exported",
+            );
+        } else if matches!(stream.waiting.last(), Some(piece) if !matches!(piece, Piece::Record(..)))
+        {
+            stream.refuse(seq, "the newest record is never pruned, but here it is");
+        }
+        if stream.refused.is_none() {
+            self.flush()?;
+        }
+        let Some(stream) = self.stream.take() else {
+            return Ok(());
+        };
+        if stream.refused.is_some() {
+            return self.leave_out(stream, "");
+        }
+        let number = stream.number;
+        if stream.is_kept {
+            forks::keep(self.work, number)?;
+            self.kept.push(number);
+        } else {
+            queries::restore(self.work.connection, &stream.key)?;
+        }
+        if let Some(became) = self.became.last_mut() {
+            *became = ImportedStream::Taken(number);
+        }
+        self.report.streams += 1;
+        self.report.records += stream.records;
+        Ok(())
+    }
+
+    /// Rolls back the written part of a stream.
+    fn leave_out(&mut self, stream: Incoming, why: &str) -> Result<(), Fault> {
+        let key = stream.key.clone();
+        let finding = stream
+            .refused
+            .unwrap_or_else(|| Finding::of_stream(&key, why));
+        self.report.findings.push(finding);
+        if stream.number > 0 {
+            remove_whole(self.work, &key)?;
+        }
+        Ok(())
+    }
+}
+
+fn import_error(why: String) -> Fault {
+    SqliteError::Import { line: 0, why }.into()
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Fault> {
+    serde_json::from_str(text).map_err(|error| import_error(error.to_string()))
+}

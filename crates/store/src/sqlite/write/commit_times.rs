@@ -1,0 +1,109 @@
+//! The choice of the thread that commits.
+//!
+//! A hand-over to another thread and back takes about as long as a sync on a quick disk. So a caller without competitors commits on its own thread,
+//! as long as that is no longer than a task may block.
+
+use std::time::Duration;
+
+/// Commits that take longer are slow.
+const QUICK: Duration = Duration::from_micros(500);
+
+/// One commit counts for no more: a single slow one is not held against the disk, one in six is.
+const SLOW: Duration = QUICK.saturating_mul(8);
+
+/// Who waits that long might again, such as for another program that holds the database.
+const STANDSTILL: Duration = QUICK.saturating_mul(40);
+
+/// The number of commits in the mean.
+const COUNTED: u32 = 16;
+
+/// How the last commits went.
+#[derive(Debug)]
+pub(crate) struct CommitTimes {
+    /// How many jobs came together.
+    group: usize,
+    /// How long commits take, the last ones counting most.
+    mean: Duration,
+}
+
+impl Default for CommitTimes {
+    /// The speed of the disk is unknown.
+    fn default() -> Self {
+        Self {
+            group: 0,
+            mean: SLOW,
+        }
+    }
+}
+
+impl CommitTimes {
+    /// Treats the disk as quick.
+    #[cfg(test)]
+    pub(crate) fn quick() -> Self {
+        Self {
+            group: 0,
+            mean: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn note_group(&mut self, jobs: usize) {
+        self.group = jobs;
+    }
+
+    pub(crate) fn note_commit(&mut self, time: Duration) {
+        self.mean = match time < STANDSTILL {
+            true => (self.mean * (COUNTED - 1) + time.min(SLOW)) / COUNTED,
+            false => SLOW,
+        };
+    }
+
+    /// Returns whether jobs come one at a time, and commits are quick.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.group <= 1 && self.mean <= QUICK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(commits: u32, time: Duration) -> CommitTimes {
+        let mut commit_times = CommitTimes::default();
+        (0..commits).for_each(|_| commit_times.note_commit(time));
+        commit_times
+    }
+
+    #[test]
+    fn a_caller_who_is_alone_writes_once_the_disk_has_shown_to_be_quick() {
+        let mut commit_times = after(COUNTED, QUICK / 5);
+        assert!(!commit_times.is_quick());
+        (0..COUNTED * 2).for_each(|_| commit_times.note_commit(QUICK / 5));
+        assert!(commit_times.is_quick());
+        commit_times.note_group(2);
+        assert!(!commit_times.is_quick(), "others wait");
+        commit_times.note_group(1);
+        assert!(commit_times.is_quick());
+    }
+
+    #[test]
+    fn slow_commits_send_the_next_ones_to_the_thread_and_a_single_one_does_not() {
+        let mut commit_times = after(COUNTED * 4, QUICK / 5);
+        commit_times.note_commit(STANDSTILL - QUICK);
+        assert!(commit_times.is_quick());
+        for _ in 0..COUNTED {
+            commit_times.note_commit(QUICK * 10);
+            (0..5).for_each(|_| commit_times.note_commit(QUICK / 5));
+        }
+        assert!(!commit_times.is_quick(), "one in six is slow");
+        assert!(!after(COUNTED * 8, QUICK * 2).is_quick());
+    }
+
+    #[test]
+    fn a_standstill_is_not_waited_for_twice() {
+        let mut commit_times = after(COUNTED * 4, QUICK / 5);
+        commit_times.note_commit(STANDSTILL);
+        assert!(!commit_times.is_quick());
+        (0..COUNTED).for_each(|_| commit_times.note_commit(QUICK / 5));
+        assert!(!commit_times.is_quick());
+    }
+}

@@ -1,0 +1,255 @@
+//! The way into the database.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::commit_thread::CommitterSlot;
+pub(crate) use super::committer::Work;
+use crate::sqlite::error::Fault;
+
+/// Up to how many bytes a caller may write itself.
+const MAX_IN_PLACE: usize = 64 * 1024;
+
+/// Reports the result to the caller, once it is known whether the commit is durable.
+pub(crate) type Reply = Box<dyn FnOnce(Result<(), &str>) + Send>;
+
+/// A piece of work for the thread.
+pub(crate) trait Job: Send {
+    /// Does the work; the reply waits for the commit. `Err` when the work has been answered and must be undone.
+    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()>;
+    fn refuse(self: Box<Self>, why: &str);
+
+    /// Returns whether the work fails only before its first change, so that it never needs a rollback.
+    fn is_checked(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the work has a commit of its own, so that its failure affects no other work.
+    fn is_alone(&self) -> bool {
+        false
+    }
+}
+
+/// How some work may share a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// It refuses before its first change or not at all.
+    Checked,
+    /// It may be undone alone.
+    Undone,
+    /// It has a commit of its own.
+    Alone,
+}
+
+struct Task<F, T> {
+    work: F,
+    sharing: Sharing,
+    answer: oneshot::Sender<Result<T, Fault>>,
+}
+
+impl<F, T> Task<F, T>
+where
+    F: FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    T: Send + 'static,
+{
+    fn begin(work: F, sharing: Sharing) -> (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>) {
+        let (answer, answered) = oneshot::channel();
+        let task = Self {
+            work,
+            sharing,
+            answer,
+        };
+        (Box::new(task), answered)
+    }
+}
+
+impl<F, T> Job for Task<F, T>
+where
+    F: FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send,
+    T: Send + 'static,
+{
+    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+        let Self {
+            work: task, answer, ..
+        } = *self;
+        match task(work) {
+            Ok(value) => Ok(Box::new(move |committed| {
+                // A caller that no longer waits ignores the result.
+                let _ = answer.send(committed.map(|()| value).map_err(Fault::unavailable));
+            })),
+            Err(fault) => {
+                let _ = answer.send(Err(fault));
+                Err(())
+            }
+        }
+    }
+
+    fn refuse(self: Box<Self>, why: &str) {
+        let _ = self.answer.send(Err(Fault::unavailable(why)));
+    }
+
+    fn is_checked(&self) -> bool {
+        self.sharing == Sharing::Checked
+    }
+
+    fn is_alone(&self) -> bool {
+        self.sharing == Sharing::Alone
+    }
+}
+
+/// A message to the thread.
+pub(crate) enum WriterMessage {
+    Do(Box<dyn Job>),
+    Close(oneshot::Sender<()>),
+}
+
+/// A handle to the writer that does not hold the store open.
+pub(crate) struct WeakWriter {
+    orders: mpsc::WeakSender<WriterMessage>,
+    commits: Arc<AtomicU64>,
+    committer_slot: Arc<CommitterSlot>,
+}
+
+impl WeakWriter {
+    /// Returns the way, while the store is open.
+    pub(crate) fn upgrade(&self) -> Option<Writer> {
+        Some(Writer {
+            orders: self.orders.upgrade()?,
+            commits: Arc::clone(&self.commits),
+            committer_slot: Arc::clone(&self.committer_slot),
+        })
+    }
+}
+
+/// The way to the committer, and to the thread that mostly holds it.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    orders: mpsc::Sender<WriterMessage>,
+    commits: Arc<AtomicU64>,
+    committer_slot: Arc<CommitterSlot>,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(
+        orders: mpsc::Sender<WriterMessage>,
+        commits: Arc<AtomicU64>,
+        committer_slot: Arc<CommitterSlot>,
+    ) -> Self {
+        Self {
+            orders,
+            commits,
+            committer_slot,
+        }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakWriter {
+        WeakWriter {
+            orders: self.orders.downgrade(),
+            commits: Arc::clone(&self.commits),
+            committer_slot: Arc::clone(&self.committer_slot),
+        }
+    }
+
+    /// Does some work in a transaction and returns when it is durable.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (job, answered) = Task::begin(work, Sharing::Undone);
+        self.hand_over(job).await?;
+        answered.await.map_err(|_| closed())?
+    }
+
+    /// Like `write`, for work that fails before its first change or not at all. It runs on the calling thread if it is small and [no other writer is
+    /// active](super::commit_times).
+    pub(crate) async fn write_checked<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (job, answered) = Task::begin(work, Sharing::Checked);
+        let left = match bytes <= MAX_IN_PLACE {
+            true => self.write_in_place(job),
+            false => Some(job),
+        };
+        if let Some(job) = left {
+            self.hand_over(job).await?;
+        }
+        answered.await.map_err(|_| closed())?
+    }
+
+    /// Does a job if the committer is at hand; gives it back otherwise.
+    fn write_in_place(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
+        let mut taken = nobody_waits
+            .then(|| self.committer_slot.try_take())
+            .flatten();
+        let committer = taken.as_mut().and_then(|committer| committer.as_mut());
+        match committer.filter(|committer| committer.is_at_hand()) {
+            Some(committer) => {
+                committer.commit(vec![job]);
+                None
+            }
+            None => Some(job),
+        }
+    }
+
+    async fn hand_over(&self, job: Box<dyn Job>) -> Result<(), Fault> {
+        let sent = self.orders.send(WriterMessage::Do(job)).await;
+        sent.map_err(|_| closed())
+    }
+
+    /// The same, for a thread that may block.
+    pub(crate) fn write_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.hand_over_blocking(Task::begin(work, Sharing::Undone))
+    }
+
+    /// Like `write`, in a commit of its own.
+    pub(crate) fn write_alone<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.hand_over_blocking(Task::begin(work, Sharing::Alone))
+    }
+
+    fn hand_over_blocking<T>(
+        &self,
+        (job, answered): (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>),
+    ) -> Result<T, Fault> {
+        let sent = self.orders.blocking_send(WriterMessage::Do(job));
+        sent.map_err(|_| closed())?;
+        answered.blocking_recv().map_err(|_| closed())?
+    }
+
+    /// Returns the number of the newest commit.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Ends the thread after all waiting jobs.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.orders.send(WriterMessage::Close(done)).await.is_ok() {
+            let _ = closed.await;
+        }
+    }
+}
+
+fn closed() -> Fault {
+    Fault::unavailable("it was closed")
+}
+
+#[cfg(test)]
+mod tests;

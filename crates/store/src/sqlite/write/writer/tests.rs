@@ -1,0 +1,139 @@
+use std::sync::MutexGuard;
+use std::thread::{self, ThreadId};
+
+use crate::journal::{Journal, StreamKey};
+use crate::sqlite::error::SqliteError;
+use crate::sqlite::options::{OpenCheck, SqliteOptions};
+use crate::sqlite::write::commit_times::CommitTimes;
+use crate::sqlite::write::committer::Committer;
+use crate::sqlite::write::writer::*;
+use crate::sqlite::{Inner, SqliteStore};
+
+/// Opens a store on a disk that is known to be quick.
+async fn quick_store(directory: &std::path::Path) -> SqliteStore {
+    let options = SqliteOptions::new(directory).with_check(OpenCheck::Nothing);
+    let store = SqliteStore::open(options).await.unwrap();
+    writer(&store).be_quick();
+    store
+}
+
+fn writer(store: &SqliteStore) -> &Writer {
+    let inner: &Inner = &store.inner;
+    inner.writer().unwrap()
+}
+
+/// Locks the committer as soon as the thread has tidied up.
+fn take_up(committer_slot: &CommitterSlot) -> MutexGuard<'_, Option<Committer>> {
+    loop {
+        match committer_slot.try_take() {
+            Some(committer) => return committer,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+impl Writer {
+    fn be_quick(&self) {
+        let mut committer = take_up(&self.committer_slot);
+        committer.as_mut().unwrap().commit_times = CommitTimes::quick();
+    }
+
+    /// Makes a commit; returns the name of the thread that made it.
+    async fn commit(&self, name: &str, bytes: usize) -> Result<ThreadId, Fault> {
+        let name = name.to_owned();
+        self.write_checked(bytes, move |work| {
+            let change = "INSERT INTO streams (key, epoch) VALUES (?1, 0)";
+            work.connection.execute(change, [name])?;
+            Ok(thread::current().id())
+        })
+        .await
+    }
+}
+
+#[tokio::test]
+async fn who_is_alone_writes_itself_if_it_is_little() {
+    let place = tempfile::tempdir().unwrap();
+    let store = quick_store(place.path()).await;
+    let here = thread::current().id();
+    let commits = store.commits();
+    assert_eq!(writer(&store).commit("a", 100).await.unwrap(), here);
+    writer(&store).be_quick();
+    let made_by = writer(&store).commit("b", MAX_IN_PLACE + 1).await.unwrap();
+    assert_ne!(made_by, here, "it is much");
+    assert_eq!(store.commits(), commits + 2);
+
+    store.close().await;
+    let options = SqliteOptions::new(place.path());
+    let again = SqliteStore::open(options).await.unwrap();
+    let streams = again.journal().streams().await.unwrap();
+    assert_eq!(streams.len(), 2, "both are durable");
+}
+
+#[tokio::test]
+async fn who_finds_the_pen_taken_waits_for_the_thread() {
+    let place = tempfile::tempdir().unwrap();
+    let store = quick_store(place.path()).await;
+    let here = thread::current().id();
+    let (writer, committer_slot) = (
+        writer(&store).clone(),
+        Arc::clone(&writer(&store).committer_slot),
+    );
+    let (taken, is_taken) = std::sync::mpsc::channel();
+    let (let_go, may_go) = std::sync::mpsc::channel::<()>();
+    let holder = thread::spawn(move || {
+        let _committer = take_up(&committer_slot);
+        taken.send(()).unwrap();
+        may_go.recv().unwrap();
+    });
+    is_taken.recv().unwrap();
+    let asked = tokio::spawn(async move { writer.commit("a", 100).await });
+    // Now the other asks, and hears nothing yet.
+    tokio::task::yield_now().await;
+    assert!(!asked.is_finished());
+    let_go.send(()).unwrap();
+    holder.join().unwrap();
+    assert_ne!(asked.await.unwrap().unwrap(), here);
+}
+
+#[tokio::test]
+async fn a_refusal_in_place_changes_nothing_and_the_next_commit_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let store = quick_store(place.path()).await;
+    let commits = store.commits();
+    let refused: Result<(), Fault> = writer(&store)
+        .write_checked(0, |_| Err(Fault::unavailable("not today")))
+        .await;
+    assert!(refused.is_err());
+    assert_eq!(store.commits(), commits);
+    writer(&store).commit("a", 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_in_place_ends_the_writing_and_not_the_reading() {
+    let place = tempfile::tempdir().unwrap();
+    let store = quick_store(place.path()).await;
+    store
+        .journal()
+        .claim(&StreamKey::new("kept"))
+        .await
+        .unwrap();
+    writer(&store).be_quick();
+    let panicking = writer(&store).clone();
+    let broken_off = tokio::spawn(async move {
+        let job = |work: &mut Work<'_>| -> Result<(), Fault> {
+            work.connection.execute("DELETE FROM streams", [])?;
+            panic!("a job that panics");
+        };
+        panicking.write_checked(0, job).await
+    });
+    assert!(broken_off.await.unwrap_err().is_panic());
+
+    let fault = writer(&store).commit("a", 0).await.unwrap_err();
+    let error = SqliteError::from(fault).to_string();
+    assert!(error.contains("panic"), "{error}");
+    assert_eq!(store.journal().streams().await.unwrap().len(), 1);
+    store.close().await;
+    let again = SqliteStore::open(SqliteOptions::new(place.path())).await;
+    let streams = again.unwrap().journal().streams().await.unwrap();
+    assert_eq!(streams.len(), 1, "what was half done is gone");
+}

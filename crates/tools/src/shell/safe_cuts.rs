@@ -1,0 +1,74 @@
+//! Offsets at which an output may be cut: half of a secret would not be recognized and masked.
+
+use std::ops::Range;
+
+use windlass_core::traits::SecretPlaces;
+use windlass_process::Excerpt;
+
+use crate::secrets::{self, plain};
+
+/// A piece of an output and its surroundings.
+pub(super) struct Piece<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Whether unknown bytes came before it.
+    pub(super) is_cut_before: bool,
+    /// Whether unknown bytes may follow.
+    pub(super) is_cut_after: bool,
+}
+
+/// The part of a piece that may be shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) range: Range<usize>,
+    /// Offset from which a secret may begin that is not complete yet.
+    pub(super) settled: usize,
+}
+
+impl Piece<'_> {
+    /// Selects the part to show from an offset on: at most `max` bytes, unless a secret is longer than that.
+    pub(super) fn shown(
+        &self,
+        places: Option<&dyn SecretPlaces>,
+        start: usize,
+        max: usize,
+    ) -> Shown {
+        let wanted = start.saturating_add(max);
+        let Some(places) = places else {
+            let settled = self.bytes.len();
+            return Shown {
+                range: start..wanted.min(settled).max(start),
+                settled,
+            };
+        };
+        let text = plain(self.bytes);
+        let begun = match self.is_cut_before {
+            true => secrets::begun(places, self.bytes),
+            false => 0,
+        };
+        let settled = match self.is_cut_after {
+            true => secrets::settled(places, self.bytes),
+            false => text.len(),
+        };
+        let start = places.outside_from(&text, start.max(begun));
+        let wanted = wanted.min(settled);
+        let mut end = places.outside_before(&text, wanted);
+        if end <= start && wanted > start {
+            end = places.outside_from(&text, wanted);
+        }
+        Shown {
+            range: start..end.max(start),
+            settled,
+        }
+    }
+}
+
+/// Removes partial secrets on both sides of the gap.
+pub(super) fn cut_at_gap(places: &dyn SecretPlaces, excerpt: &mut Excerpt) {
+    if excerpt.left_out() == 0 {
+        return;
+    }
+    let head = secrets::settled(places, &excerpt.head);
+    excerpt.head.truncate(head);
+    let tail = secrets::begun(places, &excerpt.tail);
+    excerpt.tail.drain(..tail);
+}

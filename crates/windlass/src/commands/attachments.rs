@@ -1,0 +1,70 @@
+//! Files of this machine that come with a prompt. The daemon checks their kind and their number.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use windlass_protocol::InputPart;
+
+use crate::cli::printable;
+
+/// The largest image and the largest text file that the daemon accepts, in bytes.
+const MAX_IMAGE: u64 = 5 * 1024 * 1024;
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// The files of a prompt.
+#[derive(Args)]
+pub(crate) struct Attachments {
+    /// An image that comes with the first prompt: PNG, JPEG, GIF or WebP. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
+    /// A text file that comes with the first prompt, after the images. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    file: Vec<PathBuf>,
+}
+
+impl Attachments {
+    /// Reads the files; `None` without any.
+    pub(crate) fn read(&self) -> Result<Option<Vec<InputPart>>> {
+        let images = self.image.iter().map(|path| image(path));
+        let files = self.file.iter().map(|path| file(path));
+        let parts = images.chain(files).collect::<Result<Vec<_>>>()?;
+        Ok((!parts.is_empty()).then_some(parts))
+    }
+}
+
+fn image(path: &Path) -> Result<InputPart> {
+    Ok(InputPart::Image {
+        data: Some(STANDARD.encode(read_at_most(path, MAX_IMAGE)?)),
+        path: None,
+        media_type: None,
+    })
+}
+
+fn file(path: &Path) -> Result<InputPart> {
+    let text = String::from_utf8(read_at_most(path, MAX_FILE)?);
+    let text = text.map_err(|_| anyhow!("{} is not UTF-8 text", printable(path)))?;
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    Ok(InputPart::File {
+        text: Some(text),
+        path: None,
+        name: Some(name.to_string_lossy().into_owned()),
+    })
+}
+
+/// Reads a file of at most so many bytes.
+pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let shown = printable(path);
+    let file = File::open(path).with_context(|| format!("{shown} cannot be opened"))?;
+    let mut bytes = Vec::new();
+    file.take(most + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("{shown} cannot be read"))?;
+    let is_short = u64::try_from(bytes.len()).is_ok_and(|length| length <= most);
+    ensure!(is_short, "{shown} has more than {most} bytes");
+    Ok(bytes)
+}
