@@ -186,8 +186,10 @@ async fn check(store: &JobStore, threads: &Threads, count: usize) {
         all += 1;
         let most = finished.values().copied().fold(0.0, f64::max);
         let least = finished.values().copied().fold(f64::MAX, f64::min);
+        // Turns take a random time, so the counts of fairly served owners differ by chance: by at most six times the
+        // standard deviation of a count. A queue in order of arrival exceeds that within the first hundred tasks.
         assert!(
-            all <= 100 || least >= most * 0.8,
+            most - least <= 6.0 * most.sqrt(),
             "after {all}: {finished:?}"
         );
     }
