@@ -42,6 +42,8 @@ pub fn run(mut report: Report) -> Result<Report> {
 pub enum Shape {
     Plain,
     OneTool,
+    /// One call whose arguments include a text of so many bytes.
+    LargeArguments(usize),
 }
 
 impl Shape {
@@ -49,19 +51,24 @@ impl Shape {
         match self {
             Self::Plain => "plain",
             Self::OneTool => "one-tool",
+            Self::LargeArguments(_) => "large-arguments",
         }
     }
 
     pub fn script(self) -> LlmSimConfig {
-        let call = ToolCall {
-            id: "call_multiply".into(),
-            name: "multiply".into(),
-            arguments: serde_json::json!({ "a": 6, "b": 7 }),
+        let with_call = |arguments| {
+            let call = ToolCall {
+                id: "call_multiply".into(),
+                name: "multiply".into(),
+                arguments,
+            };
+            LlmSimConfig::fixed(REPLY).with_tool_call_sequence(vec![vec![call], vec![]])
         };
         match self {
             Self::Plain => LlmSimConfig::fixed(REPLY),
-            Self::OneTool => {
-                LlmSimConfig::fixed(REPLY).with_tool_call_sequence(vec![vec![call], vec![]])
+            Self::OneTool => with_call(serde_json::json!({ "a": 6, "b": 7 })),
+            Self::LargeArguments(bytes) => {
+                with_call(serde_json::json!({ "a": 6, "b": 7, "note": "x".repeat(bytes) }))
             }
         }
     }
@@ -70,7 +77,7 @@ impl Shape {
     fn target(self) -> Target {
         match self {
             Self::Plain => Target::AtLeast(10_000.0),
-            Self::OneTool => Target::AtLeast(5_000.0),
+            Self::OneTool | Self::LargeArguments(_) => Target::AtLeast(5_000.0),
         }
     }
 }

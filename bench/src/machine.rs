@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// Returns the CPU time of all threads of this process so far.
 pub fn cpu_time() -> Duration {
+    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read_clock(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -13,7 +17,7 @@ pub fn cpu_time() -> Duration {
         reason = "the standard library has no clock for CPU time; the call only writes `time`"
     )]
     // SAFETY: `time` is a valid timespec that lives through the call.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
     if status != 0 {
         return Duration::ZERO;
     }
@@ -36,25 +40,21 @@ pub fn resident_bytes_of(process: u32) -> u64 {
     field_of(&format!("/proc/{process}/status"), "VmRSS:")
 }
 
-/// Returns the CPU time of another process so far, with that of its threads that have ended.
+/// Returns the CPU time of another process so far, including threads that have ended.
 pub fn cpu_time_of(process: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name in parentheses may contain anything; the fields are counted from its end.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks: u64 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<u64>().ok())
-        .sum();
+    let mut clock: libc::clockid_t = 0;
+    let process = libc::pid_t::try_from(process).unwrap_or_default();
     #[expect(
         unsafe_code,
-        reason = "the standard library does not tell how long a tick is"
+        reason = "the standard library has no clock for another process; the call only writes `clock`"
     )]
-    // SAFETY: `sysconf` takes a number and returns one.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    let per_second = u64::try_from(per_second).unwrap_or(100).max(1);
-    Duration::from_nanos(ticks * 1_000_000_000 / per_second)
+    // SAFETY: `clock` is valid for writes during the call.
+    let status = unsafe { libc::clock_getcpuclockid(process, &raw mut clock) };
+    if status == 0 {
+        read_clock(clock)
+    } else {
+        Duration::ZERO
+    }
 }
 
 fn status_field(name: &str) -> u64 {

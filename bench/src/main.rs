@@ -33,9 +33,9 @@ Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
   journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading, forks or idle
-  model       turns over HTTP beside a bare loop: CPU, memory, cancelling
-  daemon      the daemon over HTTP and SSE; a part alone: turns, kept, many (100,000 threads), active (2,000 sessions), forks
-              or load
+  model       turns over HTTP compared with a bare loop: CPU, memory, cancelling; a part alone: durable
+  daemon      the daemon over HTTP and SSE; a part alone: turns, kept, many (100,000 threads), active (2,000 sessions), forks,
+              load, readers, fanout or chat
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
   backends    turns that a stub of an agent carries beside the bare stub: CPU, first text, 50 at once, an answer of 50 MB
   cli         the command line: its start, the first text of a run, the list of 10,000 threads
@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         }
         ["files"] => files::run(Report::new("files", format)).map_err(Into::into),
         ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
+        ["model", "durable"] => model::durable(Report::new("model", format)).map_err(Into::into),
         ["daemon"] => daemon::run(Report::new("daemon", format), None),
         ["daemon", part] => match daemon::Part::named(part) {
             Some(part) => daemon::run(Report::new("daemon", format), Some(part)),

@@ -1,7 +1,9 @@
 //! The daemon over HTTP and SSE, as clients meet it.
 
+mod chat;
 pub mod child;
 pub mod client;
+mod fanout;
 mod forks;
 mod load;
 mod many;
@@ -44,10 +46,12 @@ pub enum Part {
     Forks,
     Load,
     Readers,
+    Fanout,
+    Chat,
 }
 
 impl Part {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("turns", Self::Turns),
         ("kept", Self::Kept),
         ("many", Self::Many),
@@ -55,6 +59,8 @@ impl Part {
         ("forks", Self::Forks),
         ("load", Self::Load),
         ("readers", Self::Readers),
+        ("fanout", Self::Fanout),
+        ("chat", Self::Chat),
     ];
 
     pub fn named(name: &str) -> Option<Self> {
@@ -91,6 +97,8 @@ async fn measure(report: &mut Report, binary: &Path, part: Part) -> Result<()> {
         Part::Forks => forks::measure(report, binary).await,
         Part::Load => load::measure(report, &Daemon::start(binary, home.path())?).await,
         Part::Readers => readers::measure(report, binary).await,
+        Part::Fanout => fanout::measure(report, binary).await,
+        Part::Chat => chat::measure(report, &Daemon::start(binary, home.path())?).await,
     }
 }
 

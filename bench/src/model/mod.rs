@@ -4,6 +4,7 @@
 
 mod bare;
 mod cancel;
+mod durable;
 mod memory;
 mod server;
 mod sessions;
@@ -20,17 +21,26 @@ use crate::report::Report;
 type Result<T> = std::result::Result<T, AgentLoopError>;
 
 pub fn run(mut report: Report) -> Result<Report> {
-    // On one thread: what is compared is work, not how threads wake each other on this machine.
-    let one_thread = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let one_thread = one_thread.map_err(|error| broke("no async runtime", error))?;
-    one_thread.block_on(turns::measure(&mut report))?;
-    drop(one_thread);
+    one_thread()?.block_on(turns::measure(&mut report))?;
+    let mut report = durable(report)?;
     let all_threads = runtime()?;
     all_threads.block_on(memory::measure(&mut report))?;
     all_threads.block_on(cancel::measure(&mut report))?;
     Ok(report)
+}
+
+/// Measures new sessions on disk alone.
+pub fn durable(mut report: Report) -> Result<Report> {
+    one_thread()?.block_on(durable::measure(&mut report))?;
+    Ok(report)
+}
+
+fn one_thread() -> Result<tokio::runtime::Runtime> {
+    // On one thread: what is compared is work, not how threads wake each other on this machine.
+    let one_thread = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    one_thread.map_err(|error| broke("no async runtime", error))
 }
 
 /// Is one of the processes that [`run`] starts, when the words say so.

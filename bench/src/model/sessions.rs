@@ -27,10 +27,8 @@ impl Sessions {
             .build();
         let agent = AgentBuilder::new("a", "Use tools.").build();
         let (harness_id, agent_id) = (harness.id, agent.public_id);
-        let mut drivers = DriverRegistry::new();
-        register_drivers(&mut drivers, ModelSettings::default())?;
         let mut builder = InProcessRuntimeBuilder::new()
-            .driver_registry(drivers)
+            .driver_registry(driver_registry()?)
             .default_model(model(wire, url))
             .harness(harness)
             .agent(agent);
@@ -54,7 +52,13 @@ pub async fn turn(runtime: &InProcessRuntime, id: SessionId) -> Result<()> {
     }
 }
 
-fn model(wire: Wire, url: &str) -> ModelWithProvider {
+pub fn driver_registry() -> Result<DriverRegistry> {
+    let mut drivers = DriverRegistry::new();
+    register_drivers(&mut drivers, ModelSettings::default())?;
+    Ok(drivers)
+}
+
+pub fn model(wire: Wire, url: &str) -> ModelWithProvider {
     let (provider_type, model) = match wire {
         Wire::OpenAi => (LlmProviderType::Openai, "gpt-5-mini"),
         Wire::OpenAiChat => (LlmProviderType::OpenaiCompletions, "gpt-5-mini"),
