@@ -76,9 +76,10 @@ fn until_ended(mut command: Command) -> Result<Duration> {
     let begun = Instant::now();
     let done = command.stdin(Stdio::null()).output()?;
     let took = begun.elapsed();
-    match done.status.success() && !done.stdout.is_empty() {
-        true => Ok(took),
-        false => Err(String::from_utf8_lossy(&done.stderr).into()),
+    if done.status.success() && !done.stdout.is_empty() {
+        Ok(took)
+    } else {
+        Err(String::from_utf8_lossy(&done.stderr).into())
     }
 }
 
@@ -97,9 +98,10 @@ fn until_text(mut command: Command) -> Result<Duration> {
     for watcher in watchers {
         watcher.join().map_err(|_| "a reader failed")??;
     }
-    match status.success() {
-        true => Ok(first - begun),
-        false => Err("`windlass run` failed".into()),
+    if status.success() {
+        Ok(first - begun)
+    } else {
+        Err("`windlass run` failed".into())
     }
 }
 

@@ -152,9 +152,10 @@ async fn beside(
         ("999th of 1000", 0.999),
     ] {
         let name = format!("append while {what}, {name}");
-        let target = match part < 0.999 {
-            true => Target::None,
-            false => Target::AtMost(20.0),
+        let target = if part < 0.999 {
+            Target::None
+        } else {
+            Target::AtMost(20.0)
         };
         report.figure(&name, milliseconds(at(part)), "ms", target);
     }

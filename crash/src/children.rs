@@ -230,10 +230,13 @@ impl Tree {
             },
             EventData::TurnStarted(_) if !is_root => self.begun_agents += 1,
             EventData::TurnFailed(data) if is_root => self.ends.push(data.error_code.clone()),
-            data if data.ends_turn() => match is_root {
-                true => self.ends.push(None),
-                false => self.ended_agents += 1,
-            },
+            data if data.ends_turn() => {
+                if is_root {
+                    self.ends.push(None)
+                } else {
+                    self.ended_agents += 1
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -375,8 +378,8 @@ impl LlmDriver for Dear {
         let asked = messages.iter().find(|m| m.role == LlmMessageRole::User);
         let is_root = asked.is_some_and(|message| message.content_as_text() == "go");
         let made = messages.len();
-        let calls = match is_root {
-            true => (0..AGENTS)
+        let calls = if is_root {
+            (0..AGENTS)
                 .map(|n| {
                     call(
                         format!("agent_{n}"),
@@ -384,8 +387,9 @@ impl LlmDriver for Dear {
                         json!({ "prompt": format!("agent {n}") }),
                     )
                 })
-                .collect(),
-            false => vec![call(format!("work_{made}"), "work", json!({}))],
+                .collect()
+        } else {
+            vec![call(format!("work_{made}"), "work", json!({}))]
         };
         let mut pieces: VecDeque<_> = "I call what I have to call."
             .split_inclusive(' ')

@@ -114,9 +114,10 @@ fn token(plan: &Plan, home: &Home) -> Result<String, String> {
         .output();
     let made = made.map_err(|error| error.to_string())?;
     let secret = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-    match made.status.success() && !secret.is_empty() {
-        true => Ok(secret),
-        false => Err(format!("no token is made: {made:?}")),
+    if made.status.success() && !secret.is_empty() {
+        Ok(secret)
+    } else {
+        Err(format!("no token is made: {made:?}"))
     }
 }
 
@@ -393,9 +394,10 @@ impl Trial<'_> {
                 self.check_job(daemon, &task, &text(&task["task_id"]))?;
             }
         }
-        match self.summary.held.is_empty() && self.summary.kills > 10 {
-            true => Err("no job was ever held, so nothing was shown".to_owned()),
-            false => Ok(()),
+        if self.summary.held.is_empty() && self.summary.kills > 10 {
+            Err("no job was ever held, so nothing was shown".to_owned())
+        } else {
+            Ok(())
         }
     }
 
@@ -410,11 +412,12 @@ impl Trial<'_> {
         let lines = fs::read_to_string(self.home.workspace.join(EFFECTS).join(name));
         let lines = lines.unwrap_or_default().lines().count() as u64;
         self.summary.commands += lines;
-        match lines > turns {
-            true => Err(format!(
+        if lines > turns {
+            Err(format!(
                 "a command ran {lines} times in {turns} turns: {job:#}"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

@@ -237,9 +237,10 @@ impl Trial<'_> {
             }
             self.seen.insert(id, task);
         }
-        match self.seen.len() as u64 == self.plan.tasks {
-            true => Ok(ended),
-            false => Err(format!("{} tasks are left", self.seen.len())),
+        if self.seen.len() as u64 == self.plan.tasks {
+            Ok(ended)
+        } else {
+            Err(format!("{} tasks are left", self.seen.len()))
         }
     }
 
@@ -284,9 +285,10 @@ impl Trial<'_> {
             }
             after = format!("&after={}", text(&page["next_cursor"]));
         }
-        match ends.len() as u64 == self.plan.tasks {
-            true => Ok(leases),
-            false => Err(format!("{} tasks have an end on record", ends.len())),
+        if ends.len() as u64 == self.plan.tasks {
+            Ok(leases)
+        } else {
+            Err(format!("{} tasks have an end on record", ends.len()))
         }
     }
 
@@ -354,11 +356,12 @@ impl Trial<'_> {
             .iter()
             .filter(|item| backends::is_notice(item))
             .count() as u64;
-        match again <= notices {
-            true => Ok(()),
-            false => Err(format!(
+        if again <= notices {
+            Ok(())
+        } else {
+            Err(format!(
                 "the agent was told {times} times in {turns} turns, with {notices} notices"
-            )),
+            ))
         }
     }
 
@@ -382,9 +385,10 @@ impl Trial<'_> {
         if lines > turns {
             return Err(format!("a command ran {lines} times in {turns} attempts"));
         }
-        match status == "completed" && turns == 1 && lines == 0 && unknown == 0 {
-            true => Err("it is completed, and its command never ran".to_owned()),
-            false => Ok(()),
+        if status == "completed" && turns == 1 && lines == 0 && unknown == 0 {
+            Err("it is completed, and its command never ran".to_owned())
+        } else {
+            Ok(())
         }
     }
 }

@@ -166,9 +166,10 @@ fn live(args: &[String]) -> Result<(), String> {
 fn see(args: &[String]) -> Result<(), String> {
     let directory = value(args, "--data").map(PathBuf::from);
     let directory = directory.ok_or("--data is missing")?;
-    let open = match args.iter().any(|arg| arg == "--read-only") {
-        true => look::Open::ToRead,
-        false => look::Open::ToWrite,
+    let open = if args.iter().any(|arg| arg == "--read-only") {
+        look::Open::ToRead
+    } else {
+        look::Open::ToWrite
     };
     let seen = executor()?.block_on(look::look(directory, open));
     println!("{}", seen.map_err(|error| error.to_string())?);
@@ -211,14 +212,13 @@ fn daemon_to_kill(word: &str) -> Result<Option<PathBuf>, String> {
     }
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let daemon = own.with_file_name("windlass");
-    match daemon.exists() {
-        true => Ok(Some(daemon)),
-        false => {
-            let daemon = daemon.display();
-            Err(format!(
-                "there is no {daemon}; `cargo build -p windlass` makes it"
-            ))
-        }
+    if daemon.exists() {
+        Ok(Some(daemon))
+    } else {
+        let daemon = daemon.display();
+        Err(format!(
+            "there is no {daemon}; `cargo build -p windlass` makes it"
+        ))
     }
 }
 

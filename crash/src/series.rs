@@ -138,9 +138,10 @@ impl fmt::Display for Table<'_> {
         }
         for series in &all {
             let (middle, last) = series.thirds(self.samples);
-            let says = match series.levels_off(self.samples) {
-                true => "levels off",
-                false => "GROWS",
+            let says = if series.levels_off(self.samples) {
+                "levels off"
+            } else {
+                "GROWS"
             };
             writeln!(
                 f,

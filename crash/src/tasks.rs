@@ -128,9 +128,10 @@ fn token(plan: &Plan, home: &Home) -> Result<String, String> {
         .output();
     let made = made.map_err(|error| error.to_string())?;
     let secret = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-    match made.status.success() && !secret.is_empty() {
-        true => Ok(secret),
-        false => Err(format!("no token is made: {made:?}")),
+    if made.status.success() && !secret.is_empty() {
+        Ok(secret)
+    } else {
+        Err(format!("no token is made: {made:?}"))
     }
 }
 
@@ -293,9 +294,10 @@ fn unfair(listed: &[Value], owners: &HashMap<&str, usize>) -> Result<u64, String
             worst = worst.max((most - least) * 100 / most.max(&1));
         }
     }
-    match worst > UNFAIR {
-        true => Err(format!("one token was {worst} % ahead of another")),
-        false => Ok(worst),
+    if worst > UNFAIR {
+        Err(format!("one token was {worst} % ahead of another"))
+    } else {
+        Ok(worst)
     }
 }
 
@@ -369,10 +371,11 @@ fn check_records(home: &Home, listed: &[Value], attempts: u64) -> Result<(), Str
         .filter(is_start)
         .map(|(_, count)| count)
         .sum();
-    match starts == attempts {
-        true => Ok(()),
-        false => Err(format!(
+    if starts == attempts {
+        Ok(())
+    } else {
+        Err(format!(
             "{starts} starts are recorded for {attempts} attempts"
-        )),
+        ))
     }
 }

@@ -25,9 +25,10 @@ impl Usage {
         let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
         for file in files {
             let bytes = file.metadata().map_or(0, |file| file.len());
-            match file.file_name().to_string_lossy().ends_with("-wal") {
-                true => usage.log = bytes,
-                false => usage.disk += bytes,
+            if file.file_name().to_string_lossy().ends_with("-wal") {
+                usage.log = bytes
+            } else {
+                usage.disk += bytes
             }
         }
         usage

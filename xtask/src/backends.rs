@@ -193,13 +193,12 @@ impl Agent {
     fn works(&self, program: PathBuf) -> Result<PathBuf, String> {
         let asked = Command::new(&program).arg("--version").output();
         let said = asked.map_err(|error| format!("it cannot be started: {error}"))?;
-        match String::from_utf8_lossy(&said.stdout).contains(self.version) {
-            true => Ok(program),
-            false => {
-                let said = String::from_utf8_lossy(&said.stderr);
-                let last = said.trim().lines().next_back().unwrap_or("nothing");
-                Err(format!("asked for its version, it says: {last}"))
-            }
+        if String::from_utf8_lossy(&said.stdout).contains(self.version) {
+            Ok(program)
+        } else {
+            let said = String::from_utf8_lossy(&said.stderr);
+            let last = said.trim().lines().next_back().unwrap_or("nothing");
+            Err(format!("asked for its version, it says: {last}"))
         }
     }
 }

@@ -72,9 +72,10 @@ fn check(tally: &mut Tally) -> Result<(), Failure> {
             }
         }
     }
-    match any {
-        true => command::run_tests(cargo, tally),
-        false => Ok(()),
+    if any {
+        command::run_tests(cargo, tally)
+    } else {
+        Ok(())
     }
 }
 

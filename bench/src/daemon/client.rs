@@ -91,13 +91,14 @@ impl Client {
 }
 
 fn checked(answer: Response) -> Result<Response> {
-    match answer.status().is_success() {
-        true => Ok(answer),
-        false => Err(Error::from(format!(
+    if answer.status().is_success() {
+        Ok(answer)
+    } else {
+        Err(Error::from(format!(
             "{} answered {}",
             answer.url(),
             answer.status()
-        ))),
+        )))
     }
 }
 

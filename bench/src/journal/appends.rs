@@ -152,9 +152,12 @@ fn show_bytes(
 ) {
     // A file system in memory counts nothing as written; there, what was handed over must do.
     let on_disk = theirs.to_disk > 0;
-    let bytes = |spent: &Spent| match on_disk {
-        true => spent.to_disk as f64,
-        false => spent.handed_over as f64,
+    let bytes = |spent: &Spent| {
+        if on_disk {
+            spent.to_disk as f64
+        } else {
+            spent.handed_over as f64
+        }
     };
     report.figure(
         &label("bytes written per append"),

@@ -157,9 +157,10 @@ impl Trial<'_> {
             resumed = newest(&daemon, &thread)?["resumed_count"]
                 .as_u64()
                 .unwrap_or(0);
-            match resumed > known {
-                true => self.summary.kills += 1,
-                false => self.summary.late_kills += 1,
+            if resumed > known {
+                self.summary.kills += 1
+            } else {
+                self.summary.late_kills += 1
             }
         }
         let given_up = Instant::now() + PATIENCE;
@@ -190,9 +191,10 @@ impl Trial<'_> {
                 self.summary.told_again += again;
             }
         }
-        match turns == self.summary.turns {
-            true => Ok(()),
-            false => Err(format!("{turns} turns are left of {}", self.summary.turns)),
+        if turns == self.summary.turns {
+            Ok(())
+        } else {
+            Err(format!("{turns} turns are left of {}", self.summary.turns))
         }
     }
 }
@@ -220,11 +222,12 @@ fn check_turn(turn: &Value, items: &[Value], told: &[String]) -> Result<u64, Str
         times => times as u64 - 1,
     };
     let notices = items.iter().filter(|item| is_notice(item));
-    match again > notices.count() as u64 {
-        true => Err(format!(
+    if again > notices.count() as u64 {
+        Err(format!(
             "{words} was told again {again} times, and fewer notices say so"
-        )),
-        false => Ok(again),
+        ))
+    } else {
+        Ok(again)
     }
 }
 

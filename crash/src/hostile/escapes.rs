@@ -68,17 +68,14 @@ pub async fn attempt_all(way: Option<Confinement>) -> Result<(), String> {
         skipped("escapes", "there is no perl");
         return Ok(());
     }
-    match way.ends_every_process() {
-        true => {
-            chain_after_its_command(way).await?;
-            chain_after_its_time(way).await?;
-            chain_after_an_interrupt(way).await?;
-            chain_after_a_killed_host(way)?;
-        }
-        false => {
-            let what = format!("a chain of forks in {}", way.name());
-            skipped(&what, "nothing on this machine ends one");
-        }
+    if way.ends_every_process() {
+        chain_after_its_command(way).await?;
+        chain_after_its_time(way).await?;
+        chain_after_an_interrupt(way).await?;
+        chain_after_a_killed_host(way)?;
+    } else {
+        let what = format!("a chain of forks in {}", way.name());
+        skipped(&what, "nothing on this machine ends one");
     }
     shared_memory(way).await?;
     home_of_the_user(way).await
@@ -122,9 +119,10 @@ fn chain_after_a_killed_host(way: Confinement) -> Result<(), String> {
     end_leftovers(&world.owner());
     world.is_free("a chain of forks outlives a killed host and the next start")?;
     let is_free = || TcpListener::bind((Ipv4Addr::LOCALHOST, host.port)).is_ok();
-    match holds_soon(is_free) {
-        true => Ok(()),
-        false => Err("a command has the port of a killed host after the next start".to_owned()),
+    if holds_soon(is_free) {
+        Ok(())
+    } else {
+        Err("a command has the port of a killed host after the next start".to_owned())
     }
 }
 
@@ -146,11 +144,12 @@ async fn shared_memory(way: Confinement) -> Result<(), String> {
     let left = perl(&format!(
         "shmread({id}, my $text, 0, 6); print $text; shmctl({id}, 0, 0)"
     ))?;
-    match ran?.to_string().contains("s3cret") || left != "s3cret" {
-        true => Err(format!(
+    if ran?.to_string().contains("s3cret") || left != "s3cret" {
+        Err(format!(
             "a command reaches shared memory of another program, now {left:?}"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -167,9 +166,10 @@ async fn home_of_the_user(way: Confinement) -> Result<(), String> {
         home.display()
     );
     let said = world.run(&script, PATIENCE).await?;
-    match said.to_string().contains("s3cret") || home.join("written").exists() {
-        true => Err(format!("a command reaches the home of the user: {said}")),
-        false => Ok(()),
+    if said.to_string().contains("s3cret") || home.join("written").exists() {
+        Err(format!("a command reaches the home of the user: {said}"))
+    } else {
+        Ok(())
     }
 }
 
@@ -207,9 +207,10 @@ impl World {
 
     fn is_free(&self, otherwise: &str) -> Result<(), String> {
         let held = File::open(self.root().join("held")).map_err(text)?;
-        match holds_soon(|| held.try_lock().is_ok()) {
-            true => Ok(()),
-            false => Err(format!("{otherwise} in {}", self.way.name())),
+        if holds_soon(|| held.try_lock().is_ok()) {
+            Ok(())
+        } else {
+            Err(format!("{otherwise} in {}", self.way.name()))
         }
     }
 }

@@ -66,9 +66,10 @@ impl Place {
 
 fn look(path: &Path, found: &mut Outside) -> std::io::Result<()> {
     let there = fs::symlink_metadata(path)?;
-    let holds = match there.is_file() {
-        true => fs::read(path)?,
-        false => Vec::new(),
+    let holds = if there.is_file() {
+        fs::read(path)?
+    } else {
+        Vec::new()
     };
     // Landlock cannot restrict chmod, a documented limitation, so only the file type is compared.
     found.insert(path.to_owned(), (there.mode() & 0o170_000, holds));

@@ -155,8 +155,9 @@ fn get(client: &Client, path: &str) -> Result<Value, Failed> {
 }
 
 fn expect(answer: ApiReply, status: u16) -> Result<Value, Failed> {
-    match answer.status == status {
-        true => answer.json().map_err(Failed::Wrong),
-        false => Err(Failed::Wrong(format!("{status} was expected: {answer:?}"))),
+    if answer.status == status {
+        answer.json().map_err(Failed::Wrong)
+    } else {
+        Err(Failed::Wrong(format!("{status} was expected: {answer:?}")))
     }
 }

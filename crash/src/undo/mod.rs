@@ -415,9 +415,10 @@ impl Trial<'_> {
             return Err(format!("it is not refused: {answer:?}"));
         }
         same("a refusal", &self.files()?, before)?;
-        match self::threads(daemon)? == *threads {
-            true => Ok(()),
-            false => Err("a refusal made a thread".to_owned()),
+        if self::threads(daemon)? == *threads {
+            Ok(())
+        } else {
+            Err("a refusal made a thread".to_owned())
         }
     }
 }
@@ -468,11 +469,12 @@ fn ends_once(daemon: &Daemon, thread: &str) -> Result<(), String> {
             _ => {}
         }
     }
-    match ends.values().all(|counts| *counts == (1, 1)) && !ends.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if ends.values().all(|counts| *counts == (1, 1)) && !ends.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "not each turn of {thread} begins and ends once: {ends:?}"
-        )),
+        ))
     }
 }
 
@@ -539,10 +541,11 @@ fn same(when: &str, now: &Files, wanted: &Files) -> Result<(), String> {
         .into_iter()
         .filter(|path| now.get(*path) != wanted.get(*path))
         .collect();
-    match other.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if other.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "after {when} these are not as they should be: {other:?}"
-        )),
+        ))
     }
 }

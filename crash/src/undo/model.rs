@@ -25,9 +25,10 @@ impl Model {
         let runtime = runtime.map_err(|error| error.to_string())?;
         let server = runtime.block_on(FakeServer::answering(|request: &Request| {
             let request = request.json();
-            let (status, chunks) = match is_refused(&request) {
-                true => (400, vec![REFUSAL.to_owned()]),
-                false => (200, Wire::Anthropic.events(&answer(&request))),
+            let (status, chunks) = if is_refused(&request) {
+                (400, vec![REFUSAL.to_owned()])
+            } else {
+                (200, Wire::Anthropic.events(&answer(&request)))
             };
             Reply {
                 status,

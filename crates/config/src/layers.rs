@@ -147,10 +147,7 @@ impl Layers {
                 values.retain(|known| known.key != key);
                 values.push(SetValue {
                     key,
-                    value: match is_key {
-                        true => MASKED.into(),
-                        false => value,
-                    },
+                    value: if is_key { MASKED.into() } else { value },
                     origin: &layer.origin,
                 });
             }
@@ -228,9 +225,10 @@ struct Leaf {
 fn leaves(above: &str, table: &Table, found: &mut Vec<Leaf>) {
     for (name, value) in table {
         let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-        let name = match !name.is_empty() && name.chars().all(is_bare) {
-            true => name.clone(),
-            false => format!("{name:?}"),
+        let name = if !name.is_empty() && name.chars().all(is_bare) {
+            name.clone()
+        } else {
+            format!("{name:?}")
         };
         let key = match above {
             "" => name.clone(),

@@ -5,11 +5,12 @@ use serde::de::{Deserialize, Deserializer, Error};
 /// Reads the address of a proxy. It is not shown: it may hold a password.
 pub(crate) fn proxy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let url = Option::<String>::deserialize(from)?;
-    match url.as_deref().is_none_or(is_http) {
-        true => Ok(url),
-        false => Err(Error::custom(
+    if url.as_deref().is_none_or(is_http) {
+        Ok(url)
+    } else {
+        Err(Error::custom(
             "`proxy` is no address of a proxy; write one such as \"http://proxy.example:3128\"",
-        )),
+        ))
     }
 }
 
@@ -26,14 +27,15 @@ fn is_http(url: &str) -> bool {
 /// Reads the name of a program.
 pub(crate) fn program<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let program = Option::<String>::deserialize(from)?;
-    match program
+    if program
         .as_deref()
         .is_some_and(|name| name.trim().is_empty())
     {
-        true => Err(Error::custom(
+        Err(Error::custom(
             "`command` is empty; name the program to start",
-        )),
-        false => Ok(program),
+        ))
+    } else {
+        Ok(program)
     }
 }
 

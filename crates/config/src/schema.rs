@@ -108,9 +108,12 @@ mod tests {
         let all = keys();
         let has = |above: &str| all.iter().any(|key| key.starts_with(above));
         // A name that is chosen may itself stand for a table of texts.
-        let inner = |key: String| match has(&format!("{key}.*")) {
-            true => format!("{key}.*"),
-            false => key,
+        let inner = |key: String| {
+            if has(&format!("{key}.*")) {
+                format!("{key}.*")
+            } else {
+                key
+            }
         };
         let of = |name: String| match name.as_str() {
             named if has(&format!("{named}.*.")) => read(&format!("{named}.*")),

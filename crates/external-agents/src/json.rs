@@ -30,9 +30,10 @@ pub(crate) fn raw(kind: Option<&str>, line: &[u8]) -> Step {
 
 /// Reports a line that is not understood, unless it is blank.
 pub(crate) fn raw_unless_blank(line: &[u8]) -> Vec<Step> {
-    match line.iter().all(u8::is_ascii_whitespace) {
-        true => Vec::new(),
-        false => vec![raw(None, line)],
+    if line.iter().all(u8::is_ascii_whitespace) {
+        Vec::new()
+    } else {
+        vec![raw(None, line)]
     }
 }
 
@@ -101,12 +102,13 @@ pub(crate) fn is_large(value: &Value) -> bool {
 
 /// Returns the value, or the beginning of its JSON text if it is too large.
 pub(crate) fn capped(value: Value) -> Value {
-    match is_large(&value) {
-        true => match value {
+    if is_large(&value) {
+        match value {
             Value::String(text) => cut_text(&text, MAX_VALUE_BYTES).into(),
             other => cut_text(&other.to_string(), MAX_VALUE_BYTES).into(),
-        },
-        false => value,
+        }
+    } else {
+        value
     }
 }
 

@@ -130,18 +130,20 @@ pub(crate) fn check_share(
     limit: usize,
 ) -> Result<(), JobError> {
     let limit = limit.div_ceil(2);
-    match of_owner < limit {
-        true => Ok(()),
-        false => Err(JobError::TooMany { what, limit }),
+    if of_owner < limit {
+        Ok(())
+    } else {
+        Err(JobError::TooMany { what, limit })
     }
 }
 
 /// Refuses a name that is blank, too long or has control characters.
 pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Result<(), JobError> {
     check_text(field, text, longest, true)?;
-    match text.chars().any(char::is_control) {
-        true => Err(JobError::invalid(field, "must not have control characters")),
-        false => Ok(()),
+    if text.chars().any(char::is_control) {
+        Err(JobError::invalid(field, "must not have control characters"))
+    } else {
+        Ok(())
     }
 }
 

@@ -55,11 +55,10 @@ pub(crate) fn words_before(limits: Limits, confinement: Confinement) -> Vec<Stri
     if script.is_empty() && !has_death_signal {
         return Vec::new();
     }
-    match has_death_signal {
-        true => {
-            let _ = write!(script, "exec {SETPRIV} --pdeathsig KILL -- \"$0\" \"$@\"");
-        }
-        false => script.push_str("exec \"$0\" \"$@\""),
+    if has_death_signal {
+        let _ = write!(script, "exec {SETPRIV} --pdeathsig KILL -- \"$0\" \"$@\"");
+    } else {
+        script.push_str("exec \"$0\" \"$@\"")
     }
     vec![shell.to_owned(), "-c".to_owned(), script]
 }

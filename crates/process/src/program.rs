@@ -198,9 +198,10 @@ impl Program {
             return look_at(&self.program);
         }
         if self.program.components().count() != 1 || self.program.as_os_str().is_empty() {
-            return Err(match self.program.as_os_str().is_empty() {
-                true => ProcessError::NotFound { program: named() },
-                false => ProcessError::RelativePath { program: named() },
+            return Err(if self.program.as_os_str().is_empty() {
+                ProcessError::NotFound { program: named() }
+            } else {
+                ProcessError::RelativePath { program: named() }
             });
         }
         let places = self.variables.get(OsStr::new("PATH")).cloned();

@@ -208,13 +208,14 @@ impl Supervised {
         // Until here the leader's PID must not be reused.
         self.guard = None;
         self.closer = None;
-        let status = match is_gone {
-            true => Some(
+        let status = if is_gone {
+            Some(
                 self.child
                     .wait()
                     .map_err(ProcessError::io("learn how the command ended"))?,
-            ),
-            false => None,
+            )
+        } else {
+            None
         };
         let is_whole = is_whole && is_gone;
         if let Some(record) = self.record.take().filter(|_| is_whole) {

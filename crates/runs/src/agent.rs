@@ -68,9 +68,10 @@ impl Agents {
         if found.starts_with(OWN_AGENTS) {
             return Err(RunError::OwnAgent { agent_id: found });
         }
-        match (self.has_token)(&found) {
-            true => Err(RunError::AgentNeedsBinding { agent_id: found }),
-            false => Ok(found),
+        if (self.has_token)(&found) {
+            Err(RunError::AgentNeedsBinding { agent_id: found })
+        } else {
+            Ok(found)
         }
     }
 }

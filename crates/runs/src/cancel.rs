@@ -104,10 +104,11 @@ pub(crate) fn receipt(caller: &Caller, cancel: &CancelRun, status: &str) -> Valu
 }
 
 fn check(name: &str, text: &str, limit: usize) -> Result<(), RunError> {
-    match !text.trim().is_empty() && text.len() <= limit {
-        true => Ok(()),
-        false => Err(RunError::InvalidParams(format!(
+    if !text.trim().is_empty() && text.len() <= limit {
+        Ok(())
+    } else {
+        Err(RunError::InvalidParams(format!(
             "runs.cancel: `{name}` must not be blank and may have {limit} bytes"
-        ))),
+        )))
     }
 }

@@ -33,15 +33,17 @@ impl Runs {
         }) = open
         else {
             if let Some(run) = self.all.turn(run_id).await? {
-                return Err(match self.may_read(caller, &run.summary.agent_id) {
-                    true => not_from_outside(run_id),
-                    false => RunError::NotResumable,
+                return Err(if self.may_read(caller, &run.summary.agent_id) {
+                    not_from_outside(run_id)
+                } else {
+                    RunError::NotResumable
                 });
             }
             let run = self.log.get(run_id).await?.ok_or(RunError::NotResumable)?;
-            return Err(match self.may_resume(caller, &run.summary.agent_id) {
-                true => ended(run.summary.status),
-                false => RunError::NotResumable,
+            return Err(if self.may_resume(caller, &run.summary.agent_id) {
+                ended(run.summary.status)
+            } else {
+                RunError::NotResumable
             });
         };
         if !self.may_resume(caller, &run.summary.agent_id) {

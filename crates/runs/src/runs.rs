@@ -150,15 +150,17 @@ impl Runs {
                 Role::Unbound => holder == Holder::Connection(caller.client_id.clone()),
                 Role::Host => false,
             };
-            return Ok(match may {
-                true => Writable::Open(run),
-                false => Writable::Unknown,
+            return Ok(if may {
+                Writable::Open(run)
+            } else {
+                Writable::Unknown
             });
         }
         if let Some(run) = self.all.turn(run_id).await? {
-            return Ok(match self.may_read(caller, &run.summary.agent_id) {
-                true => Writable::Turn(run),
-                false => Writable::Unknown,
+            return Ok(if self.may_read(caller, &run.summary.agent_id) {
+                Writable::Turn(run)
+            } else {
+                Writable::Unknown
             });
         }
         let Some(run) = self.log.get(run_id).await? else {
@@ -169,9 +171,10 @@ impl Runs {
             Role::Unbound => run.client == caller.client_id.as_str(),
             Role::Host => false,
         };
-        Ok(match may {
-            true => Writable::of(run),
-            false => Writable::Unknown,
+        Ok(if may {
+            Writable::of(run)
+        } else {
+            Writable::Unknown
         })
     }
 

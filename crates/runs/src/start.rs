@@ -126,13 +126,14 @@ fn checked_key(key: &str) -> Result<String, RunError> {
     let is_good = (1..=128).contains(&key.len()) && key.bytes().all(is_plain);
     // The run of a turn has the turn's ID, whether or not the turn exists now.
     let is_free = turn_of_run(key).is_none();
-    match is_good && is_free && key != "." && key != ".." {
-        true => Ok(key.to_owned()),
-        false => Err(RunError::InvalidParams(
-            "runs.start: `idempotency_key` must be 1 to 128 bytes of A-Z a-z 0-9 . _ : -, neither `.` nor `..`, and \
-             not the id of a turn"
-                .to_owned(),
-        )),
+    if is_good && is_free && key != "." && key != ".." {
+        Ok(key.to_owned())
+    } else {
+        Err(RunError::InvalidParams(
+        "runs.start: `idempotency_key` must be 1 to 128 bytes of A-Z a-z 0-9 . _ : -, neither `.` nor `..`, and \
+         not the id of a turn"
+            .to_owned(),
+    ))
     }
 }
 

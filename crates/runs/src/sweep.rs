@@ -19,9 +19,10 @@ impl Runs {
     /// Handles the loss of a connection, after all its frames are handled. Its open runs wait for the grace period, or for the lease if the
     /// connection requested one.
     pub fn disconnect(&self, caller: &Caller) {
-        let patience = match caller.wants_lease {
-            true => self.settings.lease,
-            false => self.settings.grace,
+        let patience = if caller.wants_lease {
+            self.settings.lease
+        } else {
+            self.settings.grace
         };
         let until = self.clock.elapsed() + patience;
         self.open().lose(&caller.client_id, until);

@@ -41,9 +41,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             call.arguments["to"],
             if is_fine { "allowed" } else { "refused" }
         );
-        reply = match is_fine {
-            true => chat.approve(&call).await?,
-            false => chat.refuse(&call).await?,
+        reply = if is_fine {
+            chat.approve(&call).await?
+        } else {
+            chat.refuse(&call).await?
         };
     }
     println!("{reply}");

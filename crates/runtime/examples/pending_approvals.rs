@@ -29,9 +29,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for (session_id, call) in pending {
         let mut chat = chats.get(session_id).await?;
         let is_fine = call.arguments["amount"].as_i64() < Some(100);
-        let reply = match is_fine {
-            true => chat.approve(&call).await?,
-            false => chat.refuse(&call).await?,
+        let reply = if is_fine {
+            chat.approve(&call).await?
+        } else {
+            chat.refuse(&call).await?
         };
         let verdict = if is_fine { "allowed" } else { "refused" };
         println!("{} {verdict}: {reply}", call.arguments);

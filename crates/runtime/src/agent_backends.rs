@@ -72,9 +72,10 @@ impl AgentBackends {
         self.0.get(name).cloned().ok_or_else(|| {
             let mut known: Vec<_> = self.0.keys().map(String::as_str).collect();
             known.sort_unstable();
-            let known = match known.is_empty() {
-                true => "none is registered".to_owned(),
-                false => format!("registered are {}", known.join(", ")),
+            let known = if known.is_empty() {
+                "none is registered".to_owned()
+            } else {
+                format!("registered are {}", known.join(", "))
             };
             AgentLoopError::config(format!("backend `{name}` is not known; {known}"))
         })

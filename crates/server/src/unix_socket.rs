@@ -40,9 +40,12 @@ pub fn check_unix_socket(path: &Path) -> Result<(), StartError> {
         Some(above) if above != Path::new("") => above,
         _ => Path::new("."),
     };
-    let is_there = std::fs::metadata(above).and_then(|found| match found.is_dir() {
-        true => is_left_over(path).map(drop),
-        false => Err(io::ErrorKind::NotADirectory.into()),
+    let is_there = std::fs::metadata(above).and_then(|found| {
+        if found.is_dir() {
+            is_left_over(path).map(drop)
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
     });
     is_there.map_err(|source| StartError::UnixSocket {
         path: path.display().to_string(),
@@ -52,9 +55,10 @@ pub fn check_unix_socket(path: &Path) -> Result<(), StartError> {
 
 /// Removes the socket of a killed daemon. A socket with a listener and any other file are preserved.
 fn remove_left_over(path: &Path) -> io::Result<()> {
-    match is_left_over(path)? {
-        true => std::fs::remove_file(path),
-        false => Ok(()),
+    if is_left_over(path)? {
+        std::fs::remove_file(path)
+    } else {
+        Ok(())
     }
 }
 

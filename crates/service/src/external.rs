@@ -119,9 +119,10 @@ pub(crate) fn definitions(
     }
     let offered = |tool: &DynamicToolSpec, plain: &String| {
         let is_taken = counts.get(plain.as_str()).is_some_and(|count| *count > 1);
-        match is_taken || plain.len() > MAX_NAME {
-            true => digested_name(plain, &tool.canonical_name()),
-            false => plain.clone(),
+        if is_taken || plain.len() > MAX_NAME {
+            digested_name(plain, &tool.canonical_name())
+        } else {
+            plain.clone()
         }
     };
     tools
@@ -152,9 +153,10 @@ fn definition(tool: &DynamicToolSpec, name: String) -> ClientSideTool {
         description: tool.description.clone(),
         parameters: tool.input_schema.clone(),
         category: tool.namespace.clone(),
-        deferrable: match tool.defer_loading {
-            true => DeferrablePolicy::Always,
-            false => DeferrablePolicy::Never,
+        deferrable: if tool.defer_loading {
+            DeferrablePolicy::Always
+        } else {
+            DeferrablePolicy::Never
         },
         hints: match tool.timeout_ms {
             Some(timeout_ms) => hints.with_timeout_ms(timeout_ms),

@@ -160,22 +160,24 @@ impl Models {
             return Ok(());
         };
         if found.id.is_none() {
-            let text = match found.key_variables.is_empty() {
-                true => format!("this daemon does not serve `{name}`; name another model"),
-                false => format!(
+            let text = if found.key_variables.is_empty() {
+                format!("this daemon does not serve `{name}`; name another model")
+            } else {
+                format!(
                     "there is no key for provider `{provider}`; set {}, or name another model",
                     found.key_variables.join(" or ")
-                ),
+                )
             };
             return Err(ApiError::new(ErrorCode::ProviderUnusable, text)
                 .with(json!({"model": name, "variables": found.key_variables})));
         }
-        match model.is_empty() {
-            true => Err(ApiError::field(
+        if model.is_empty() {
+            Err(ApiError::field(
                 "/model",
                 format!("`{provider}` is a provider; write {provider}/model"),
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -204,10 +206,13 @@ impl Models {
                 false if is_usable => self.still(&own),
                 false => Err(self.unusable(&own)),
             },
-            Some("" | AUTO) => match self.provider_of(self.usual()) == Some(provider) {
-                true => self.name(None),
-                false => Err(self.unusable(&own)),
-            },
+            Some("" | AUTO) => {
+                if self.provider_of(self.usual()) == Some(provider) {
+                    self.name(None)
+                } else {
+                    Err(self.unusable(&own))
+                }
+            }
             Some(name) if name == thread.model => self.of_turn(thread, None),
             Some(name) if self.names_provider(name) => self.name(Some(name)),
             // Without a provider prefix, it is a model of the thread's provider.
@@ -241,9 +246,10 @@ impl Models {
             return Ok(());
         };
         let is_missing = |known: &ModelProvider| known.id.is_none();
-        match self.providers.get(provider).is_some_and(is_missing) {
-            true => Err(self.unusable(&self.recorded(thread).unwrap_or_default())),
-            false => Ok(()),
+        if self.providers.get(provider).is_some_and(is_missing) {
+            Err(self.unusable(&self.recorded(thread).unwrap_or_default()))
+        } else {
+            Ok(())
         }
     }
 
@@ -256,12 +262,11 @@ impl Models {
             [] => String::new(),
             names => format!("set {}, or ", names.join(" or ")),
         };
-        let other = match self.is_demonstration {
-            true => "PROVIDER/MODEL".to_owned(),
-            false => {
-                let usual = self.usual();
-                self.qualified(usual).unwrap_or_else(|| usual.to_owned())
-            }
+        let other = if self.is_demonstration {
+            "PROVIDER/MODEL".to_owned()
+        } else {
+            let usual = self.usual();
+            self.qualified(usual).unwrap_or_else(|| usual.to_owned())
         };
         let text = format!(
             "this thread uses {model}; {set}name another model with the turn (--model {other})"

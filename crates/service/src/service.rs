@@ -102,9 +102,10 @@ impl Service {
     pub fn usual_model(&self) -> String {
         let chosen = self.chosen();
         let (provider, model) = (chosen.provider(), chosen.models.usual());
-        match provider.is_empty() || model.starts_with(&format!("{provider}/")) {
-            true => model.to_owned(),
-            false => format!("{provider}/{model}"),
+        if provider.is_empty() || model.starts_with(&format!("{provider}/")) {
+            model.to_owned()
+        } else {
+            format!("{provider}/{model}")
         }
     }
 

@@ -269,17 +269,14 @@ impl TurnHostAccess {
             if let Some(walls) = walls {
                 walls(&mut sandbox).map_err(HostAccessError::NotAllowed)?;
             }
-            let mut program = match request.arguments.is_empty() {
-                true => {
-                    let mut program = sandbox.program(&settings.shell, output);
-                    program.arguments = vec!["-c".into(), request.command.into()];
-                    program
-                }
-                false => {
-                    let mut program = sandbox.program(request.command, output);
-                    program.arguments = request.arguments.into_iter().map(Into::into).collect();
-                    program
-                }
+            let mut program = if request.arguments.is_empty() {
+                let mut program = sandbox.program(&settings.shell, output);
+                program.arguments = vec!["-c".into(), request.command.into()];
+                program
+            } else {
+                let mut program = sandbox.program(request.command, output);
+                program.arguments = request.arguments.into_iter().map(Into::into).collect();
+                program
             };
             let mut variables = settings.variables_in(&program.sandbox.bounds);
             let own = request.variables.into_iter();

@@ -91,9 +91,10 @@ impl<R: BufRead> BufRead for Masked<'_, R> {
             self.held.extend_from_slice(piece);
             self.source.consume(read);
             self.is_over = read == 0;
-            let settled = match self.is_over {
-                true => self.held.len(),
-                false => settled(places, &self.held),
+            let settled = if self.is_over {
+                self.held.len()
+            } else {
+                settled(places, &self.held)
             };
             self.ready = masked(Some(places), &self.held[..settled]).into_owned();
             self.held.drain(..settled);

@@ -31,9 +31,10 @@ impl DiscoveredTools {
                     let is_search = call.name == TOOL_SEARCH;
                     if is_search != named.searches.contains(&call.id) {
                         let searches = &mut Arc::make_mut(named).searches;
-                        match is_search {
-                            true => searches.insert(call.id.clone()),
-                            false => searches.remove(&call.id),
+                        if is_search {
+                            searches.insert(call.id.clone())
+                        } else {
+                            searches.remove(&call.id)
                         };
                     }
                 }

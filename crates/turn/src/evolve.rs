@@ -493,9 +493,10 @@ impl Thread {
             }
             Some(turn) => {
                 turn.last_message_id = Some(message.id);
-                turn.phase = match calls.is_empty() {
-                    true => Phase::Between,
-                    false => Phase::Acting(Act { calls, placed: 0 }),
+                turn.phase = if calls.is_empty() {
+                    Phase::Between
+                } else {
+                    Phase::Acting(Act { calls, placed: 0 })
                 };
             }
             None => self.dangling = calls.into_iter().map(|call| call.call).collect(),

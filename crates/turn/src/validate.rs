@@ -84,10 +84,13 @@ impl Thread {
             | EventData::SessionUpdated(_)
             | EventData::SessionForked(_)
             | EventData::JournalPruned(_) => Ok(()),
-            EventData::SessionRewound(_) => match self.turn.is_some() || !self.queue.is_empty() {
-                true => Err(TURN_RUNS),
-                false => Ok(()),
-            },
+            EventData::SessionRewound(_) => {
+                if self.turn.is_some() || !self.queue.is_empty() {
+                    Err(TURN_RUNS)
+                } else {
+                    Ok(())
+                }
+            }
             EventData::SessionIdled(_) => self.no_turn(),
             EventData::TurnStarted(_) => self.no_turn(),
             EventData::InputQueued(data) => {
@@ -125,9 +128,10 @@ impl Thread {
             EventData::ReasonStarted(data) => {
                 let turn = self.at_rest(event)?;
                 let next = turn.iterations..=turn.iterations.saturating_add(1);
-                match next.contains(&data.iteration) {
-                    true => Ok(()),
-                    false => Err("it is not the next model call"),
+                if next.contains(&data.iteration) {
+                    Ok(())
+                } else {
+                    Err("it is not the next model call")
                 }
             }
             EventData::ReasonThinkingStarted(_)
@@ -192,46 +196,56 @@ impl Thread {
             },
             EventData::TranscriptRepaired(data) => {
                 let mut dangling = self.dangling.iter();
-                match self.is_cut || dangling.any(|call| call.id == data.tool_call_id) {
-                    true => Ok(()),
-                    false => Err("the call has its result, or never was"),
+                if self.is_cut || dangling.any(|call| call.id == data.tool_call_id) {
+                    Ok(())
+                } else {
+                    Err("the call has its result, or never was")
                 }
             }
             EventData::BackendStarted(data) => {
                 let turn = self.at_rest(event)?;
                 let next = turn.iterations..=turn.iterations.saturating_add(1);
-                match next.contains(&data.iteration) {
-                    true => Ok(()),
-                    false => Err("it is not the next run"),
+                if next.contains(&data.iteration) {
+                    Ok(())
+                } else {
+                    Err("it is not the next run")
                 }
             }
             EventData::BackendSessionChosen(_) => match self.run(event)?.session_id {
                 None => Ok(()),
                 Some(_) => Err("the session has an id already"),
             },
-            EventData::BackendEstablished(_) => match self.run(event)?.is_established {
-                false => Ok(()),
-                true => Err("the session is established already"),
-            },
+            EventData::BackendEstablished(_) => {
+                if !self.run(event)?.is_established {
+                    Ok(())
+                } else {
+                    Err("the session is established already")
+                }
+            }
             EventData::BackendSteered(data) => {
                 self.run(event)?;
                 let mut steered = self.turn.iter().flat_map(|turn| &turn.steered);
-                match steered.any(|message| message.id == data.message_id) {
-                    true => Ok(()),
-                    false => Err("the message does not wait"),
+                if steered.any(|message| message.id == data.message_id) {
+                    Ok(())
+                } else {
+                    Err("the message does not wait")
                 }
             }
             EventData::BackendUsage(_) => self.run(event).map(drop),
             EventData::BackendNotice(_) => self.own_turn(event).map(drop),
-            EventData::BackendCompleted(_) => match self.run(event)?.is_closed() {
-                true => Ok(()),
-                false => Err("something of the run is still open"),
-            },
+            EventData::BackendCompleted(_) => {
+                if self.run(event)?.is_closed() {
+                    Ok(())
+                } else {
+                    Err("something of the run is still open")
+                }
+            }
             EventData::BackendWaiting(_) => {
                 let turn = self.own_turn(event)?;
-                match turn.phase == Phase::Between && turn.last_run.is_some() {
-                    true => Ok(()),
-                    false => Err("no run has just ended"),
+                if turn.phase == Phase::Between && turn.last_run.is_some() {
+                    Ok(())
+                } else {
+                    Err("no run has just ended")
                 }
             }
             // The model would continue from the answer that was to be replaced.
@@ -259,9 +273,10 @@ impl Thread {
     fn is_new(&self, message: &Message) -> Result<(), Why> {
         let steered = self.turn.iter().flat_map(|turn| &turn.steered);
         let mut newest = steered.chain(self.history.last());
-        match newest.any(|said| said.id == message.id) {
-            true => Err("the message is there already"),
-            false => Ok(()),
+        if newest.any(|said| said.id == message.id) {
+            Err("the message is there already")
+        } else {
+            Ok(())
         }
     }
 
@@ -302,17 +317,19 @@ impl Thread {
     }
 
     fn can_end(&self, turn_id: TurnId) -> Result<(), Why> {
-        match is_at_rest(self.running(turn_id)?) {
-            true => Ok(()),
-            false => Err(STEP_OPEN),
+        if is_at_rest(self.running(turn_id)?) {
+            Ok(())
+        } else {
+            Err(STEP_OPEN)
         }
     }
 
     fn resumes(&self, data: &TurnResumedData) -> Result<(), Why> {
         let turn = self.running(data.turn_id)?;
-        match data.attempt == turn.resumes.saturating_add(1) {
-            true => Ok(()),
-            false => Err("it is not the next attempt"),
+        if data.attempt == turn.resumes.saturating_add(1) {
+            Ok(())
+        } else {
+            Err("it is not the next attempt")
         }
     }
 
@@ -338,9 +355,10 @@ impl Thread {
     }
 
     fn call_that(&self, event: &Event, fits: impl FnOnce(&CallState) -> bool) -> Result<(), Why> {
-        match fits(&self.open_call(event)?.state) {
-            true => Ok(()),
-            false => Err(NOT_WAITING),
+        if fits(&self.open_call(event)?.state) {
+            Ok(())
+        } else {
+            Err(NOT_WAITING)
         }
     }
 
@@ -360,9 +378,10 @@ impl Thread {
     fn is_unanswered(&self, event: &Event) -> Result<(), Why> {
         let mut answers = self.answered.iter().rev();
         let is_its = |answer: &Answered| is_step(event, answer.exec_id) && !answer.is_verdict();
-        match answers.any(is_its) {
-            true => Err(ANSWERED),
-            false => Ok(()),
+        if answers.any(is_its) {
+            Err(ANSWERED)
+        } else {
+            Ok(())
         }
     }
 

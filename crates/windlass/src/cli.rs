@@ -136,9 +136,12 @@ fn without_blank_variables(command: clap::Command) -> clap::Command {
         let value = std::env::var_os(name);
         value.is_some_and(|value| value.to_string_lossy().trim().is_empty())
     };
-    let command = command.mut_args(|arg| match arg.get_env().is_some_and(is_blank) {
-        true => arg.env(Resettable::Reset),
-        false => arg,
+    let command = command.mut_args(|arg| {
+        if arg.get_env().is_some_and(is_blank) {
+            arg.env(Resettable::Reset)
+        } else {
+            arg
+        }
     });
     command.mut_subcommands(without_blank_variables)
 }
@@ -152,12 +155,13 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
     visible_names(&Cli::command(), &mut visible);
     let names = names.iter().filter(|name| visible.contains(*name));
     let names: Vec<String> = names.cloned().collect();
-    match names.is_empty() {
-        true => error.remove(ContextKind::SuggestedSubcommand),
-        false => error.insert(
+    if names.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand)
+    } else {
+        error.insert(
             ContextKind::SuggestedSubcommand,
             ContextValue::Strings(names),
-        ),
+        )
     };
     error
 }
@@ -221,9 +225,10 @@ pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
     if is_read_out(error) {
         return ExitCode::SUCCESS;
     }
-    match log::is_json() {
-        true => tracing::error!("{}", lines(&words(error))),
-        false => note(&format!("error: {}", words(error))),
+    if log::is_json() {
+        tracing::error!("{}", lines(&words(error)))
+    } else {
+        note(&format!("error: {}", words(error)))
     }
     ExitCode::from(code)
 }
@@ -239,9 +244,10 @@ pub(crate) fn note(text: &str) {
     if log::is_json() {
         return tracing::info!("{}", lines(text));
     }
-    let text = match io::stderr().is_terminal() {
-        true => folded(&lines(text), columns()).join("\n"),
-        false => lines(text).into_owned(),
+    let text = if io::stderr().is_terminal() {
+        folded(&lines(text), columns()).join("\n")
+    } else {
+        lines(text).into_owned()
     };
     let text = text.replace('…', Style::of_stderr().dots());
     // stderr is closed, so there is no way to report this.

@@ -156,9 +156,10 @@ pub(crate) fn whole(path: &Path) -> Result<PathBuf> {
 
 /// Returns the command that trusts the file of the current directory.
 pub(crate) fn trust_command(data: &Path) -> String {
-    match data::usual().is_some_and(|usual| usual == data) {
-        true => "windlass config trust".to_owned(),
-        false => format!("windlass config trust --data '{}'", printable(data)),
+    if data::usual().is_some_and(|usual| usual == data) {
+        "windlass config trust".to_owned()
+    } else {
+        format!("windlass config trust --data '{}'", printable(data))
     }
 }
 

@@ -328,9 +328,10 @@ impl DaemonConnection {
 
     /// Checks the connection, and reconnects if necessary, before a request that must not be repeated.
     pub(crate) async fn is_there(&self) -> Result<()> {
-        match self.answers().await? {
-            true => Ok(()),
-            false => self.again().await,
+        if self.answers().await? {
+            Ok(())
+        } else {
+            self.again().await
         }
     }
 

@@ -18,9 +18,10 @@ pub(crate) fn write_value(
     value: &impl Serialize,
     text: &str,
 ) -> io::Result<()> {
-    match is_json {
-        true => writeln!(out, "{}", json_line(value)?),
-        false => writeln!(out, "{}", one_line(text)),
+    if is_json {
+        writeln!(out, "{}", json_line(value)?)
+    } else {
+        writeln!(out, "{}", one_line(text))
     }
 }
 

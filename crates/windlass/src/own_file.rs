@@ -74,9 +74,10 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, Refused> {
         Err(error) => return Err(io::Error::from(error).into()),
     };
     let metadata = file.metadata()?;
-    match metadata.is_file() {
-        true => Ok(Some((file, metadata))),
-        false => Err(Refused::NotRegular),
+    if metadata.is_file() {
+        Ok(Some((file, metadata)))
+    } else {
+        Err(Refused::NotRegular)
     }
 }
 

@@ -142,9 +142,10 @@ impl ThreadSession {
     /// Shows a notice if the thread allows all calls, from its creation or since the user answered "always".
     pub(crate) fn tell_allowed(&self, screen: &mut Screen) -> io::Result<()> {
         let is_all = self.thread.auto_approve || self.thread.mode == Mode::Yolo;
-        match is_all {
-            true => screen.tell(Colour::Asked, EVERYTHING_IS_ALLOWED),
-            false => Ok(()),
+        if is_all {
+            screen.tell(Colour::Asked, EVERYTHING_IS_ALLOWED)
+        } else {
+            Ok(())
         }
     }
 

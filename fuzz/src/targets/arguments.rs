@@ -73,10 +73,7 @@ fn text(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let mut open: Vec<&[u8]> = Vec::new();
     let mut text = Vec::new();
     for _ in 0..1 + bytes.below(6) {
-        let most = match bytes.one_in(8) {
-            true => 200_000,
-            false => 70,
-        };
+        let most = if bytes.one_in(8) { 200_000 } else { 70 };
         let (opening, closing): (&[u8], &[u8]) = match bytes.below(6) {
             0 | 1 => (b"[", b"]"),
             2 => (b"{\"a\":", b"}"),

@@ -149,9 +149,10 @@ fn value(bytes: &mut Bytes<'_>) -> String {
     match bytes.below(8) {
         0..=5 => bytes.word(&plain).to_owned(),
         6 => {
-            let (open, close) = match bytes.one_in(2) {
-                true => ("[", "]"),
-                false => ("{ a = ", "}"),
+            let (open, close) = if bytes.one_in(2) {
+                ("[", "]")
+            } else {
+                ("{ a = ", "}")
             };
             let times = bytes.times(20_000);
             format!("{}1{}", open.repeat(times), close.repeat(times))

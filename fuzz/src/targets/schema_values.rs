@@ -272,11 +272,12 @@ fn kinds(bytes: &mut Bytes<'_>) -> Value {
     let kinds = [
         "object", "object", "array", "string", "number", "integer", "null", "boolean", "x",
     ];
-    match bytes.one_in(3) {
-        true => (0..bytes.below(3))
+    if bytes.one_in(3) {
+        (0..bytes.below(3))
             .map(|_| json!(bytes.word(&kinds)))
-            .collect(),
-        false => json!(bytes.word(&kinds)),
+            .collect()
+    } else {
+        json!(bytes.word(&kinds))
     }
 }
 
@@ -292,8 +293,9 @@ fn exploding(bytes: &mut Bytes<'_>) -> String {
         "[",
         "^[\\s\\S]*$",
     ];
-    match bytes.one_in(3) {
-        true => expression(bytes),
-        false => bytes.word(&known).to_owned(),
+    if bytes.one_in(3) {
+        expression(bytes)
+    } else {
+        bytes.word(&known).to_owned()
     }
 }

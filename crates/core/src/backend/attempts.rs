@@ -49,9 +49,10 @@ impl Attempts {
         self.aborts_in_a_row = 0;
         match outcome.error_kind() {
             Some(BackendErrorKind::ResumeRefused) if session.is_resume() => {
-                match self.has_started_fresh {
-                    true => Next::Done,
-                    false => self.start_fresh(),
+                if self.has_started_fresh {
+                    Next::Done
+                } else {
+                    self.start_fresh()
                 }
             }
             Some(_) if outcome.rate_limit_exit => Next::WaitForLimit {

@@ -152,9 +152,10 @@ fn entry(value: &Value) -> Option<String> {
 fn written(fields: &Fields) -> Option<String> {
     let path = fields.get("path")?.as_str()?;
     let bytes = fields.get("bytes")?.as_u64()?;
-    let verb = match fields.get("created")?.as_bool()? {
-        true => "created",
-        false => "wrote",
+    let verb = if fields.get("created")?.as_bool()? {
+        "created"
+    } else {
+        "wrote"
     };
     Some(format!("{verb} {path} ({bytes} bytes)"))
 }

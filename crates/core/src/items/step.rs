@@ -231,9 +231,10 @@ impl<'a> Reader<'a> {
         };
         // An interrupted message is the agent's own, even if the model does not see it again.
         let is_report = message.is_error_report() && status == ItemStatus::Failed;
-        let kind = match is_report {
-            true => ItemKind::Error,
-            false => ItemKind::AgentMessage,
+        let kind = if is_report {
+            ItemKind::Error
+        } else {
+            ItemKind::AgentMessage
         };
         let item = Item {
             started_at: data.started_at.or(Some(self.event.ts)),

@@ -184,9 +184,10 @@ impl DiscoveredTools {
     #[must_use]
     pub fn new(tools: Vec<DiscoveredTool>, failures: Vec<McpFailure>) -> Self {
         let failed: Vec<_> = failures.iter().map(|failure| &failure.server).collect();
-        let digest = match tools.is_empty() && failed.is_empty() {
-            true => String::new(),
-            false => Digest128::of_json(&(&tools, failed)).to_string(),
+        let digest = if tools.is_empty() && failed.is_empty() {
+            String::new()
+        } else {
+            Digest128::of_json(&(&tools, failed)).to_string()
         };
         Self {
             digest,

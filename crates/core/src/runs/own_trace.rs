@@ -254,9 +254,10 @@ impl TurnTrace {
 
     fn tool_turn(&mut self, exec_id: Option<ExecId>, data: &ToolCompletedData) -> RunTurn {
         let begun = exec_id.and_then(|exec_id| self.arguments.remove(&exec_id));
-        let count = match data.success {
-            true => &mut self.metrics.actions_succeeded,
-            false => &mut self.metrics.actions_failed,
+        let count = if data.success {
+            &mut self.metrics.actions_succeeded
+        } else {
+            &mut self.metrics.actions_failed
         };
         *count = count.saturating_add(1);
         let is_denied = data.approval == Some(Decision::Deny);

@@ -75,9 +75,10 @@ pub fn check_answers(asked: &Value, answer: &Value) -> Result<(), AnswerMisfit> 
             .collect(),
     };
     if let (Value::String(said), [question]) = (answer, questions.as_slice()) {
-        return match is_choice(question, said) {
-            true => Ok(()),
-            false => Err(misfit(question, 0)),
+        return if is_choice(question, said) {
+            Ok(())
+        } else {
+            Err(misfit(question, 0))
         };
     }
     let given = answer["answers"].as_array().into_iter().flatten();

@@ -331,9 +331,12 @@ fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(&is_meant) {
         return Cow::Borrowed(text);
     }
-    let letters = text.chars().map(|letter| match is_meant(letter) {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
+    let letters = text.chars().map(|letter| {
+        if is_meant(letter) {
+            letter.escape_default().to_string()
+        } else {
+            letter.to_string()
+        }
     });
     Cow::Owned(letters.collect())
 }

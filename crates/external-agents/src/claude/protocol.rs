@@ -224,9 +224,10 @@ impl Claude {
     fn result(&mut self, message: &Value, line: &[u8]) -> Vec<Step> {
         if self.state.session.is_none() {
             // The program echoes the requested ID, which proves nothing.
-            let kind = match self.state.choice.is_resume() {
-                true => BackendErrorKind::ResumeRefused,
-                false => BackendErrorKind::Protocol,
+            let kind = if self.state.choice.is_resume() {
+                BackendErrorKind::ResumeRefused
+            } else {
+                BackendErrorKind::Protocol
             };
             return broken(kind, result::message(message));
         }

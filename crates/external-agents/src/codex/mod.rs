@@ -35,9 +35,10 @@ impl CodexSettings {
             Confinement::Bubblewrap | Confinement::Landlock => "danger-full-access",
         };
         // With `on-request`, Codex asks only to leave its own sandbox, and here it has none.
-        let policy = match spec.approve_all {
-            true => "never",
-            false => "untrusted",
+        let policy = if spec.approve_all {
+            "never"
+        } else {
+            "untrusted"
         };
         Self {
             approval_policy: self.approval_policy.or_else(|| Some(policy.to_owned())),

@@ -142,9 +142,10 @@ impl Codex {
         if self.turn_id.is_none() {
             self.turn_id = turn_id.map(str::to_owned);
         }
-        match std::mem::take(&mut self.wants_interrupt) {
-            true => self.interrupt(),
-            false => Vec::new(),
+        if std::mem::take(&mut self.wants_interrupt) {
+            self.interrupt()
+        } else {
+            Vec::new()
         }
     }
 

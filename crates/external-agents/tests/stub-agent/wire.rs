@@ -44,9 +44,10 @@ impl Wire {
     }
 
     fn write(&self, mut message: Value) -> io::Result<()> {
-        match self.is_acp {
-            true => message["jsonrpc"] = json!("2.0"),
-            false => message["session_id"] = json!(self.session),
+        if self.is_acp {
+            message["jsonrpc"] = json!("2.0")
+        } else {
+            message["session_id"] = json!(self.session)
         }
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "{message}")?;
@@ -131,9 +132,10 @@ impl Wire {
     }
 
     pub(crate) fn begin_turn(&mut self) -> io::Result<()> {
-        match self.is_acp {
-            true => Ok(()),
-            false => self.write(json!({"type": "system", "subtype": "init", "model": "stub"})),
+        if self.is_acp {
+            Ok(())
+        } else {
+            self.write(json!({"type": "system", "subtype": "init", "model": "stub"}))
         }
     }
 
@@ -158,9 +160,10 @@ impl Wire {
         let second: String = text.chars().skip(half).collect();
         self.piece(&first)?;
         self.piece(&second)?;
-        match self.is_acp {
-            true => Ok(()),
-            false => self.block("assistant", json!({"type": "text", "text": text})),
+        if self.is_acp {
+            Ok(())
+        } else {
+            self.block("assistant", json!({"type": "text", "text": text}))
         }
     }
 
@@ -215,9 +218,10 @@ impl Wire {
     /// Returns the answer to a question.
     pub(crate) fn answered(&self, line: &str) -> String {
         let message: Value = serde_json::from_str(line).unwrap_or(Value::Null);
-        let answer = match self.is_acp {
-            true => message["result"]["outcome"].clone(),
-            false => message["response"]["response"].clone(),
+        let answer = if self.is_acp {
+            message["result"]["outcome"].clone()
+        } else {
+            message["response"]["response"].clone()
         };
         answer.to_string()
     }
@@ -229,15 +233,16 @@ impl Wire {
 
     pub(crate) fn retry(&self, delay_ms: &str) -> io::Result<()> {
         let delay: u64 = delay_ms.parse().unwrap_or(0);
-        match self.is_acp {
-            true => writeln!(
+        if self.is_acp {
+            writeln!(
                 io::stderr(),
                 "Attempt 1 failed with status 500. Retrying with backoff..."
-            ),
-            false => self.write(json!({
+            )
+        } else {
+            self.write(json!({
                 "type": "system", "subtype": "api_retry", "attempt": 1, "retry_delay_ms": delay,
                 "error_status": 500, "error": "server_error",
-            })),
+            }))
         }
     }
 
@@ -255,9 +260,10 @@ impl Wire {
     }
 
     pub(crate) fn end_turn(&self, end: &End) -> io::Result<()> {
-        match self.is_acp {
-            true => self.end_prompt(end),
-            false => self.end_result(end),
+        if self.is_acp {
+            self.end_prompt(end)
+        } else {
+            self.end_result(end)
         }
     }
 

@@ -231,15 +231,16 @@ impl Automations {
         let mut settled = Vec::new();
         for run in runs {
             // There may be room for some.
-            let error = match is_refused {
-                true => match tasks.queue_all(owner, vec![task(&run)]).await {
+            let error = if is_refused {
+                match tasks.queue_all(owner, vec![task(&run)]).await {
                     Ok(_) => None,
                     Err(error @ (JobError::Storage(_) | JobError::Replaced)) => {
                         return Err(error);
                     }
                     Err(error) => Some(cut(error.to_string())),
-                },
-                false => None,
+                }
+            } else {
+                None
             };
             settled.push(AutomationRun { error, ..run.0 });
         }
@@ -268,9 +269,10 @@ impl Automations {
                 changes.push(Change::of(automation, vec![moved], now));
             }
         }
-        match changes.is_empty() {
-            true => Ok(()),
-            false => writer.write(now, changes).await.map(drop),
+        if changes.is_empty() {
+            Ok(())
+        } else {
+            writer.write(now, changes).await.map(drop)
         }
     }
 }

@@ -107,9 +107,10 @@ impl Fleet {
             for run in writer.open.runs.values() {
                 let leases = owners.entry(&run.owner).or_default();
                 for (worker, task, _) in run.leases() {
-                    match parked.contains(&(run.id, worker, task)) {
-                        true => leases.parked += 1,
-                        false => leases.at_work += 1,
+                    if parked.contains(&(run.id, worker, task)) {
+                        leases.parked += 1
+                    } else {
+                        leases.at_work += 1
                     }
                 }
             }

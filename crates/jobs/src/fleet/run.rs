@@ -273,9 +273,10 @@ impl FleetRun {
             return Err(FleetRefused::Ended);
         }
         match command {
-            FleetCommand::Start => Ok(match self.waits_for_start() {
-                true => vec![FleetEvent::Started],
-                false => Vec::new(),
+            FleetCommand::Start => Ok(if self.waits_for_start() {
+                vec![FleetEvent::Started]
+            } else {
+                Vec::new()
             }),
             FleetCommand::Lease { limit } => Ok(self.lease(limit)),
             FleetCommand::CommandWorker { worker, command } => {
@@ -295,9 +296,10 @@ impl FleetRun {
                 end,
             } => {
                 let is_its = self.leases().any(|lease| lease == (worker, task, attempt));
-                match is_its {
-                    true => Ok(self.finish(worker, task, end)),
-                    false => Err(FleetRefused::OtherAttempt),
+                if is_its {
+                    Ok(self.finish(worker, task, end))
+                } else {
+                    Err(FleetRefused::OtherAttempt)
                 }
             }
         }
@@ -569,9 +571,10 @@ impl FleetRun {
             return FleetRunStatus::Pending;
         }
         if self.completed_at.is_none() {
-            return match self.tasks.iter().all(|task| task.attempts == 0) {
-                true => FleetRunStatus::Queued,
-                false => FleetRunStatus::Running,
+            return if self.tasks.iter().all(|task| task.attempts == 0) {
+                FleetRunStatus::Queued
+            } else {
+                FleetRunStatus::Running
             };
         }
         match done(FleetTaskStatus::Completed) {

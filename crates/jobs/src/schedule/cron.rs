@@ -94,9 +94,10 @@ fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<Rule, Ru
         days: weekdays as u8,
         month_days: MONTH_DAY.read(month_day)? as u32,
         months: MONTH.read(month)? as u16,
-        day_match: match is_either {
-            true => DayMatch::Either,
-            false => DayMatch::Both,
+        day_match: if is_either {
+            DayMatch::Either
+        } else {
+            DayMatch::Both
         },
         hours: HOUR.read(hour)? as u32,
         minutes: MINUTE.read(minute)?,

@@ -102,9 +102,10 @@ impl Schedule {
     ) -> impl Iterator<Item = DateTime<Utc>> + 'a {
         times.of(day).flat_map(move |(hour, minute)| {
             let on_wall = self.zone.to_ambiguous_timestamp(day.at(hour, minute, 0, 0));
-            let second = match times.is_every_hour() {
-                true => on_wall.later().ok(),
-                false => None,
+            let second = if times.is_every_hour() {
+                on_wall.later().ok()
+            } else {
+                None
             };
             let stamps = on_wall.compatible().ok().into_iter().chain(second);
             stamps.filter_map(zone::time)
@@ -180,9 +181,12 @@ impl Times<'_> {
     fn of(&self, day: civil::Date) -> impl Iterator<Item = (i8, i8)> {
         let midnight = hour_number(day, 0);
         let is_day = self.counts_hours() || self.has_day(day);
-        let is_hour = move |hour: &i8| match self.counts_hours() {
-            true => self.has(midnight + i64::from(*hour)),
-            false => is_day && self.hours >> *hour & 1 == 1,
+        let is_hour = move |hour: &i8| {
+            if self.counts_hours() {
+                self.has(midnight + i64::from(*hour))
+            } else {
+                is_day && self.hours >> *hour & 1 == 1
+            }
         };
         let is_minute = |minute: &i8| self.minutes >> *minute & 1 == 1;
         (0..24).filter(is_hour).flat_map(move |hour| {

@@ -299,9 +299,12 @@ impl fmt::Display for Rule {
 
 impl Rule {
     fn fmt_cron(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = |set: u64, all: u64| match set == all {
-            true => "*".to_owned(),
-            false => list(set),
+        let field = |set: u64, all: u64| {
+            if set == all {
+                "*".to_owned()
+            } else {
+                list(set)
+            }
         };
         // A day field that begins with `*` has to match too, so that such a field keeps its star. It always has the first day.
         let day = |set: u64, all: u64, star: &str| match self.day_match {

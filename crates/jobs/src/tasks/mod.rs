@@ -355,9 +355,10 @@ impl Tasks {
         let bytes = found.iter().map(|(_, record)| record.body.len()).sum();
         found.sort_by(|(_, a), (_, b)| b.name.cmp(&a.name));
         found.dedup_by(|(_, later), (_, kept)| later.name == kept.name);
-        let next = match found.len() >= count {
-            true => found.get(count - 1).map(|(_, record)| record.name.clone()),
-            false => None,
+        let next = if found.len() >= count {
+            found.get(count - 1).map(|(_, record)| record.name.clone())
+        } else {
+            None
         };
         found.truncate(count);
         let tasks = found.iter().filter_map(|(kind, record)| {
@@ -496,12 +497,13 @@ fn check_batch(tasks: &[NewTask]) -> Result<(), JobError> {
 }
 
 fn check_owner(task: &Task, owner: &str) -> Result<(), JobError> {
-    match task.owner == owner {
-        true => Ok(()),
-        false => Err(JobError::Conflict {
+    if task.owner == owner {
+        Ok(())
+    } else {
+        Err(JobError::Conflict {
             what: "task",
             id: task.id.to_string(),
             reason: "belongs to another owner",
-        }),
+        })
     }
 }

@@ -492,21 +492,20 @@ async fn an_automation_that_cannot_be_read_keeps_nobody_from_the_others() {
     let put = records.put("work.automation.pending", pending, run.created_at);
     put.await.unwrap();
     for is_restarted in [false, true] {
-        let world = match is_restarted {
-            true => {
-                World::with(
-                    world.store.clone(),
-                    world.clock.clone(),
-                    world.tasks.clone(),
-                )
-                .await
-            }
-            false => World {
+        let world = if is_restarted {
+            World::with(
+                world.store.clone(),
+                world.clock.clone(),
+                world.tasks.clone(),
+            )
+            .await
+        } else {
+            World {
                 store: world.store.clone(),
                 clock: world.clock.clone(),
                 tasks: world.tasks.clone(),
                 automations: world.automations.clone(),
-            },
+            }
         };
         let hour = 1 + u32::from(is_restarted);
         world.tick_at(&format!("2026-03-01T0{hour}:00:00Z")).await;

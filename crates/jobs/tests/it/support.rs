@@ -252,9 +252,10 @@ impl TurnRunner for Threads {
             }
         });
         let ended = self.until(|_| {
-            match self.is_parked(id) {
-                true => slot.park(),
-                false => slot.go_on(),
+            if self.is_parked(id) {
+                slot.park()
+            } else {
+                slot.go_on()
             }
             self.change_quietly(id)
         });

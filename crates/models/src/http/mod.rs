@@ -298,9 +298,10 @@ impl Endpoint {
                 .await
                 .map_err(|_| stalled("the provider did not answer in time"))?
                 .map_err(|error| AgentLoopError::provider(self.masked(network(error))))?;
-            match response.status().is_success() {
-                true => Ok(response),
-                false => Err(Box::pin(self.refusal(response, until)).await),
+            if response.status().is_success() {
+                Ok(response)
+            } else {
+                Err(Box::pin(self.refusal(response, until)).await)
             }
         }
     }

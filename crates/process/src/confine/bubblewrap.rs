@@ -255,9 +255,10 @@ fn root_below_cover(bounds: &SandboxBounds) -> Option<Cover> {
     let mut laid = bounds.hidden.places().iter().chain(&bounds.also_seen);
     let is_below = laid.any(|above| bounds.root.starts_with(above));
     let root = bounds.root.clone();
-    is_below.then_some(match bounds.is_writable {
-        true => Cover::Shown(root),
-        false => Cover::Seen(root),
+    is_below.then_some(if bounds.is_writable {
+        Cover::Shown(root)
+    } else {
+        Cover::Seen(root)
     })
 }
 

@@ -19,9 +19,10 @@ pub(super) struct Disk {
 #[cfg(feature = "sqlite")]
 impl Disk {
     pub(super) async fn open(self) -> Result<(RuntimeBackends, OpenStore), ConversationError> {
-        let store = match self.is_read_only {
-            true => SqliteStore::open_read_only(self.options).await?,
-            false => SqliteStore::open(self.options).await?,
+        let store = if self.is_read_only {
+            SqliteStore::open_read_only(self.options).await?
+        } else {
+            SqliteStore::open(self.options).await?
         };
         let backends = RuntimeBackends::on_sqlite(&store);
         let open = OpenStore {

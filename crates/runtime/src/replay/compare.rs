@@ -28,9 +28,12 @@ fn differ(path: &str, expected: &Value, got: &Value) -> Option<String> {
             let pairs = expected.iter();
             let mut pairs =
                 pairs.filter_map(|(key, expected)| Some((key, expected, got.get(key)?)));
-            pairs.find_map(|(key, expected, got)| match is_measure(key) {
-                true => None,
-                false => differ(&format!("{path}.{key}"), expected, got),
+            pairs.find_map(|(key, expected, got)| {
+                if is_measure(key) {
+                    None
+                } else {
+                    differ(&format!("{path}.{key}"), expected, got)
+                }
             })
         }
         (Value::Array(expected), Value::Array(got)) if expected.len() == got.len() => {

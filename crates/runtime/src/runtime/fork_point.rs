@@ -81,12 +81,13 @@ impl Parent<'_> {
         }
         let journal = &self.inner.backends.journal;
         let status = journal.status(&self.key).await.map_err(from_journal)?;
-        match status.open.contains(&turn_id) {
-            true => Ok(None),
-            false => Err(AgentLoopError::TurnNotFound {
+        if status.open.contains(&turn_id) {
+            Ok(None)
+        } else {
+            Err(AgentLoopError::TurnNotFound {
                 session_id: self.session_id,
                 turn_id,
-            }),
+            })
         }
     }
 

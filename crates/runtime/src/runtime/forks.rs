@@ -120,12 +120,13 @@ struct Making<'a> {
 impl<'a> Making<'a> {
     fn begin(inner: &'a Inner, session_id: SessionId, child: SessionId) -> Result<Self> {
         let mut forks = inner.forks.lock().unwrap_or_else(PoisonError::into_inner);
-        match forks.insert(child) {
-            true => Ok(Self { inner, child }),
-            false => Err(AgentLoopError::NotForkable {
+        if forks.insert(child) {
+            Ok(Self { inner, child })
+        } else {
+            Err(AgentLoopError::NotForkable {
                 session_id,
                 reason: format!("the session {child} that it is to become is being made"),
-            }),
+            })
         }
     }
 }
@@ -267,9 +268,10 @@ impl<'a> Fork<'a> {
         Session {
             id: self.child,
             title: options.title.or(parent.title),
-            status: match has_turns {
-                true => SessionStatus::Idle,
-                false => SessionStatus::Started,
+            status: if has_turns {
+                SessionStatus::Idle
+            } else {
+                SessionStatus::Started
             },
             created_at: now,
             updated_at: now,

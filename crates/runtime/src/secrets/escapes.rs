@@ -91,9 +91,10 @@ fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_la
     } else if letter < ' ' || is_number(letter) {
         for unit in letter.encode_utf16(&mut [0; 2]) {
             // Writing to a string cannot fail.
-            let _ = match is_large {
-                true => write!(text, "\\u{unit:04X}"),
-                false => write!(text, "\\u{unit:04x}"),
+            let _ = if is_large {
+                write!(text, "\\u{unit:04X}")
+            } else {
+                write!(text, "\\u{unit:04x}")
             };
         }
     } else {

@@ -271,9 +271,10 @@ pub(crate) fn normalised(arguments: Value) -> Value {
 
 /// Converts a value that is nested too deeply for a record into a string.
 pub(crate) fn recordable(value: Value) -> Value {
-    match bounds::is_shallow(&value) {
-        true => value,
-        false => Value::String(value.to_string()),
+    if bounds::is_shallow(&value) {
+        value
+    } else {
+        Value::String(value.to_string())
     }
 }
 

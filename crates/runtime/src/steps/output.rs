@@ -32,9 +32,10 @@ pub(crate) fn cap(result: &mut ToolResult, max_bytes: usize) {
 
 /// Truncates a text that is too long.
 pub(super) fn capped(text: String, max_bytes: usize) -> String {
-    match text.len() > max_bytes {
-        true => cut(&text, max_bytes),
-        false => text,
+    if text.len() > max_bytes {
+        cut(&text, max_bytes)
+    } else {
+        text
     }
 }
 

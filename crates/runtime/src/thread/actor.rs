@@ -218,9 +218,10 @@ impl Actor {
                         if command.resumes_turn() {
                             Box::pin(self.resume_open_turn()).await?;
                         }
-                        match self.must_wait(&command) {
-                            true => self.deferred.push_back(command),
-                            false => Box::pin(self.read(command)).await?,
+                        if self.must_wait(&command) {
+                            self.deferred.push_back(command)
+                        } else {
+                            Box::pin(self.read(command)).await?
                         }
                     }
                 }
@@ -266,9 +267,10 @@ impl Actor {
     /// Deferred commands come first, as soon as they can run.
     fn next_command(&mut self) -> Option<ThreadCommand> {
         let deferred = self.deferred.front();
-        match deferred.is_some_and(|command| !self.must_wait(command)) {
-            true => self.deferred.pop_front(),
-            false => self.slot.next_command(),
+        if deferred.is_some_and(|command| !self.must_wait(command)) {
+            self.deferred.pop_front()
+        } else {
+            self.slot.next_command()
         }
     }
 
@@ -318,9 +320,10 @@ impl Actor {
 
     fn set_alarm(&mut self) {
         // A turn cannot continue without its plan, not even past a deadline.
-        let deadline = match self.has_taken_up && !self.is_recovering() {
-            true => self.thread.next_deadline(),
-            false => None,
+        let deadline = if self.has_taken_up && !self.is_recovering() {
+            self.thread.next_deadline()
+        } else {
+            None
         };
         if deadline != self.alarm.as_ref().map(|(at, _)| *at) {
             self.alarm = deadline.map(|at| {

@@ -106,9 +106,10 @@ impl Actor {
         let mut newest_first = self.thread.history().iter().rev();
         let input = newest_first.find(|message| Some(message.id) == input);
         let request = input.and_then(|input| input.turn_request());
-        match request.is_some_and(|request| request.interrupt_on_restart) {
-            true => RecoveryPolicy::Interrupt,
-            false => self.inner.settings.recovery,
+        if request.is_some_and(|request| request.interrupt_on_restart) {
+            RecoveryPolicy::Interrupt
+        } else {
+            self.inner.settings.recovery
         }
     }
 }

@@ -62,9 +62,10 @@ impl Actor {
                 buffer.push(kind, piece, &*self.inner.clock);
             }
         }
-        match self.streaming().is_some_and(|(_, buffer)| buffer.is_full()) {
-            true => self.flush_chunk().await,
-            false => Ok(()),
+        if self.streaming().is_some_and(|(_, buffer)| buffer.is_full()) {
+            self.flush_chunk().await
+        } else {
+            Ok(())
         }
     }
 

@@ -123,9 +123,10 @@ impl Waiters {
 /// The result of a parked turn for its callers.
 pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Option<TurnResult> {
     let waiting_for = turn.waiting_for()?;
-    let stop_reason = match waiting_for.approvals.is_empty() {
-        true => StopReason::WaitingForToolResults,
-        false => StopReason::WaitingForApproval,
+    let stop_reason = if waiting_for.approvals.is_empty() {
+        StopReason::WaitingForToolResults
+    } else {
+        StopReason::WaitingForApproval
     };
     let took = events
         .last()

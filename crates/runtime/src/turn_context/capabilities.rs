@@ -195,11 +195,12 @@ impl Contributions {
         }
         let is_taken = definitions.iter().any(|tool| tool.name() == TOOL_SEARCH);
         let split = SplitTools::of(definitions, settings.defer_above);
-        match split.deferred.is_empty() || !(is_taken || self.tools.has(TOOL_SEARCH)) {
-            true => Ok(split),
-            false => Err(AgentLoopError::config(format!(
+        if split.deferred.is_empty() || !(is_taken || self.tools.has(TOOL_SEARCH)) {
+            Ok(split)
+        } else {
+            Err(AgentLoopError::config(format!(
                 "a tool is called `{TOOL_SEARCH}`, which is what finds deferred tools: give it another name, or defer none"
-            ))),
+            )))
         }
     }
 }

@@ -47,9 +47,10 @@ impl SplitTools {
         let deferred: Vec<bool> = definitions.iter().map(is_deferred).collect();
         let mut split = Self::default();
         for (tool, is_deferred) in definitions.into_iter().zip(deferred) {
-            match is_deferred {
-                true => split.deferred.push(tool),
-                false => split.offered.push(tool),
+            if is_deferred {
+                split.deferred.push(tool)
+            } else {
+                split.offered.push(tool)
             }
         }
         if !split.deferred.is_empty() {

@@ -295,14 +295,16 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         model: &model.model,
         effort: effort.as_deref(),
     };
-    let key = match contributions.has_definition_hooks() || !discovered.may_be_kept() {
-        true => None,
-        false => asked_for.key(&contributions, discovered.named(&servers, &scope))?,
+    let key = if contributions.has_definition_hooks() || !discovered.may_be_kept() {
+        None
+    } else {
+        asked_for.key(&contributions, discovered.named(&servers, &scope))?
     };
     // A separate cache, so that many sessions with their own servers do not evict the tools that all others share.
-    let kept_tools = match key.as_ref().is_some_and(ToolsKey::is_of_session) {
-        true => &inner.kept_session_tools,
-        false => &inner.kept_tools,
+    let kept_tools = if key.as_ref().is_some_and(ToolsKey::is_of_session) {
+        &inner.kept_session_tools
+    } else {
+        &inner.kept_tools
     };
     let kept = key.as_ref().and_then(|key| kept_tools.get(key));
     let tools = match kept {

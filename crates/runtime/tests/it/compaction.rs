@@ -358,12 +358,11 @@ async fn a_summary_that_is_cut_off_is_on_record_and_replayed() {
         fixture.run(&said(1_500)).await;
         let turn = fixture.start(&said(1_500));
         gate.reached(1).await;
-        match is_stopped {
-            true => {
-                let stopped = fixture.runtime.interrupt(fixture.session, None, None);
-                stopped.await.unwrap();
-            }
-            false => fixture.clock.advance(minute),
+        if is_stopped {
+            let stopped = fixture.runtime.interrupt(fixture.session, None, None);
+            stopped.await.unwrap();
+        } else {
+            fixture.clock.advance(minute)
         }
         soon(turn).await.unwrap().unwrap();
         let events = fixture.events().await;

@@ -93,9 +93,10 @@ impl McpConnector for Servers {
             };
             async move { said }
         });
-        Arc::new(match self.is_strict {
-            true => tool.policy(ToolPolicy::RequiresApproval),
-            false => tool,
+        Arc::new(if self.is_strict {
+            tool.policy(ToolPolicy::RequiresApproval)
+        } else {
+            tool
         })
     }
 

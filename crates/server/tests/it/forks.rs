@@ -302,9 +302,10 @@ async fn r27_what_a_fork_shares_is_no_event_of_it() {
                 let frames = events.until("turn.completed").await;
                 let count = whole.len().min(limit);
                 assert_eq!(frames.len(), count, "{query}");
-                let before = match count < whole.len() {
-                    true => whole[whole.len() - count - 1].id.unwrap(),
-                    false => since,
+                let before = if count < whole.len() {
+                    whole[whole.len() - count - 1].id.unwrap()
+                } else {
+                    since
                 };
                 assert_sound_links(&frames, before);
             }

@@ -262,9 +262,10 @@ async fn a_list_is_read_in_pages_and_each_thread_is_on_one_of_them() {
             }
         }
         // Only a summary is searched.
-        match list.contains("summary") {
-            true => assert_eq!(seen, made),
-            false => assert_eq!(seen[1..], made),
+        if list.contains("summary") {
+            assert_eq!(seen, made)
+        } else {
+            assert_eq!(seen[1..], made)
         }
     }
 }

@@ -247,9 +247,10 @@ async fn r6_the_token_is_taken_from_its_carriers_and_from_nowhere_else() {
             .headers
             .iter()
             .any(|(_, value)| value.ends_with('z'));
-        let expected = match is_wrong {
-            true => "the token is wrong: the daemon knows none like it",
-            false => "runtime API bearer token required",
+        let expected = if is_wrong {
+            "the token is wrong: the daemon knows none like it"
+        } else {
+            "runtime API bearer token required"
         };
         assert_eq!(reply.json()["error"]["message"], expected, "{stranger:?}");
         assert_eq!(stranger.get("/v1/nope").await.status, 401);

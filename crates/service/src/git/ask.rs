@@ -155,9 +155,10 @@ fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
         .collect();
     names.sort();
     names.dedup();
-    match names.len() > MAX_FILTER_SETTINGS {
-        true => Err(Unknown::TooManyFilters),
-        false => Ok(names),
+    if names.len() > MAX_FILTER_SETTINGS {
+        Err(Unknown::TooManyFilters)
+    } else {
+        Ok(names)
     }
 }
 

@@ -49,9 +49,10 @@ impl Handle<op::DecideApproval> for Service {
             context.caller.check_approves_all()?;
         }
         let for_project = remember && request.remember_for == RememberFor::Project;
-        let to_keep = match for_project {
-            true => Some(self.call_in_project(session_id, &wait).await?),
-            false => None,
+        let to_keep = if for_project {
+            Some(self.call_in_project(session_id, &wait).await?)
+        } else {
+            None
         };
         let decided = match (remember, for_project) {
             (_, true) => runtime.allow_in_project(session_id, call).await,

@@ -106,9 +106,10 @@ impl Handle<op::SetConfig> for Service {
         if request.persist {
             self.choose(make).await?;
         }
-        let message = match request.persist {
-            true => "set: it counts for new threads from now on, also after a restart",
-            false => "checked only: it counts with \"persist\": true",
+        let message = if request.persist {
+            "set: it counts for new threads from now on, also after a restart"
+        } else {
+            "checked only: it counts with \"persist\": true"
         };
         Ok(ConfigSet {
             key,
@@ -213,9 +214,10 @@ impl Service {
         let chosen = self.chosen();
         let models = &chosen.models;
         let is_own = models.provider.as_deref() == Some(chosen.provider());
-        let name = match is_own || models.names_provider(value) {
-            true => value.to_owned(),
-            false => format!("{}/{value}", chosen.provider()),
+        let name = if is_own || models.names_provider(value) {
+            value.to_owned()
+        } else {
+            format!("{}/{value}", chosen.provider())
         };
         let name = checked_model(&chosen, &name)?;
         Ok(Change::new(name.clone(), |overrides| {
@@ -242,12 +244,11 @@ impl Service {
             .map(str::trim)
             .filter(|model| !model.is_empty() && *model != AUTO);
         let models = &chosen.models;
-        match models.provider.as_deref() == Some(id) {
-            true => checked_model(chosen, wished.unwrap_or(&models.default)),
-            false => {
-                let model = wished.unwrap_or(&provider.default_model);
-                checked_model(chosen, &format!("{id}/{model}"))
-            }
+        if models.provider.as_deref() == Some(id) {
+            checked_model(chosen, wished.unwrap_or(&models.default))
+        } else {
+            let model = wished.unwrap_or(&provider.default_model);
+            checked_model(chosen, &format!("{id}/{model}"))
         }
     }
 }

@@ -34,24 +34,26 @@ const SHORT_BYTES: usize = 256;
 /// Rejects a title that is too long.
 pub(super) fn check_title(title: Option<&str>) -> Result<()> {
     let count = title.map_or(0, |title| title.chars().count());
-    match count > TITLE_CHARS {
-        true => Err(ApiError::field(
+    if count > TITLE_CHARS {
+        Err(ApiError::field(
             "/title",
             format!("a title has at most {TITLE_CHARS} characters, not {count}"),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
 /// Rejects a short text that is too long.
 pub(super) fn check_short(name: &str, text: Option<&str>) -> Result<()> {
     let count = text.map_or(0, str::len);
-    match count > SHORT_BYTES {
-        true => Err(ApiError::field(
+    if count > SHORT_BYTES {
+        Err(ApiError::field(
             &format!("/{name}"),
             format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}"),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -113,9 +115,10 @@ impl Service {
             (None, None) => self.fixed.local.root.display().to_string(),
         };
         let is_external = self.is_external(backend.as_deref());
-        let model = match is_external {
-            true => models.name_for_agent(model)?,
-            false => models.name(model)?,
+        let model = if is_external {
+            models.name_for_agent(model)?
+        } else {
+            models.name(model)?
         };
         let provider = models.provider_of(&model).map(str::to_owned);
         let qualified_model = models.qualified(&model).filter(|_| !is_external);

@@ -105,9 +105,10 @@ impl Service {
         wanted: FollowOptions,
     ) -> Result<Export> {
         let found = self.find(id).await?;
-        let shared = match wanted.since < found.shared() {
-            true => Some(self.shared_part(&found).await?),
-            false => None,
+        let shared = if wanted.since < found.shared() {
+            Some(self.shared_part(&found).await?)
+        } else {
+            None
         };
         Ok(Export {
             app: Service::clone(self),

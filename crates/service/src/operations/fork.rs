@@ -75,9 +75,12 @@ impl Service {
         }
         let chosen = self.chosen();
         let is_external = self.is_external(parent.thread.backend.as_deref());
-        let model = request.model.as_deref().map(|name| match is_external {
-            true => chosen.models.name_for_agent(Some(name)),
-            false => chosen.models.name(Some(name)),
+        let model = request.model.as_deref().map(|name| {
+            if is_external {
+                chosen.models.name_for_agent(Some(name))
+            } else {
+                chosen.models.name(Some(name))
+            }
         });
         let at = match &request.turn_id {
             Some(name) => ForkAt::Turn(self.turn_named(parent, name).await?.view.id),

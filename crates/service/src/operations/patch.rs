@@ -131,12 +131,11 @@ impl Service {
                 ));
             }
             let chosen = self.chosen();
-            match self.is_external(thread.policy.backend.as_deref()) {
-                true => thread.policy.model = chosen.models.name_for_agent(Some(&model))?,
-                false => {
-                    let name = chosen.models.name(Some(&model))?;
-                    chosen.models.set(&mut thread.policy, name);
-                }
+            if self.is_external(thread.policy.backend.as_deref()) {
+                thread.policy.model = chosen.models.name_for_agent(Some(&model))?
+            } else {
+                let name = chosen.models.name(Some(&model))?;
+                chosen.models.set(&mut thread.policy, name);
             }
         }
         if let Some(tools) = request.dynamic_tools {

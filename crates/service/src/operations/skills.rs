@@ -68,9 +68,10 @@ impl Handle<op::SwitchSkill> for Service {
         }
         let switched = name.to_owned();
         self.choose(|overrides| {
-            match request.enabled {
-                true => overrides.skills_off.remove(&switched),
-                false => overrides.skills_off.insert(switched),
+            if request.enabled {
+                overrides.skills_off.remove(&switched)
+            } else {
+                overrides.skills_off.insert(switched)
             };
         })
         .await?;

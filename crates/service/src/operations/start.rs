@@ -184,9 +184,10 @@ impl Service {
         let answering = provider(&model);
         let is_own = answering.is_none() || answering == provider(&thread.qualified_model);
         Some(TurnLabels {
-            provider: match is_own || thread.qualified_model.is_none() {
-                true => thread.provider.clone(),
-                false => answering,
+            provider: if is_own || thread.qualified_model.is_none() {
+                thread.provider.clone()
+            } else {
+                answering
             },
         })
     }

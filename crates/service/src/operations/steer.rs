@@ -109,9 +109,10 @@ impl Service {
             // Denied if it cannot be determined.
             _ => false,
         };
-        match asks {
-            true => Ok(()),
-            false => context.caller.check_approves_all(),
+        if asks {
+            Ok(())
+        } else {
+            context.caller.check_approves_all()
         }
     }
 

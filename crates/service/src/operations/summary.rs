@@ -45,12 +45,13 @@ impl Handle<op::SummarizeThreads> for Service {
             self.git.meet(&workspaces).await;
         }
         let entries = entries.into_iter().map(|found| {
-            let git = match with_git {
-                true => self.git.glance(&found.thread.workspace),
-                false => WorkspaceStatus {
+            let git = if with_git {
+                self.git.glance(&found.thread.workspace)
+            } else {
+                WorkspaceStatus {
                     git_unknown: Some("nobody asked".to_owned()),
                     ..WorkspaceStatus::default()
-                },
+                }
             };
             line(found, git)
         });

@@ -128,9 +128,10 @@ impl Handle<op::ListTasks> for Service {
             .map_err(|_| ApiError::query("cursor must be the one of the page before"))?;
         let mut listed = Vec::new();
         'pages: for _ in 0..PAGES {
-            let size = match statuses.is_empty() {
-                true => limit - listed.len(),
-                false => PAGE,
+            let size = if statuses.is_empty() {
+                limit - listed.len()
+            } else {
+                PAGE
             };
             let page = tasks.list(owner.as_deref(), before, size).await?;
             for task in page.tasks {

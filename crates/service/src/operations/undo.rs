@@ -62,9 +62,10 @@ fn patch_result(files: Option<&RestoredFiles>) -> PatchResult {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    let summary = match files_restored {
-        true => format!("Restored: {}{more}", shown.join(", ")),
-        false => "The turns changed no files.".to_owned(),
+    let summary = if files_restored {
+        format!("Restored: {}{more}", shown.join(", "))
+    } else {
+        "The turns changed no files.".to_owned()
     };
     PatchResult {
         files_restored,
@@ -132,9 +133,10 @@ impl Service {
         }
         let turns: Vec<_> = dropped.iter().rev().map(undone).collect();
         let environments = self.settings.environments.clone();
-        let cut_off = match cut_off {
-            true => CutOffCalls::TakeBack,
-            false => CutOffCalls::Refuse,
+        let cut_off = if cut_off {
+            CutOffCalls::TakeBack
+        } else {
+            CutOffCalls::Refuse
         };
         let restoring =
             tokio::task::spawn_blocking(move || checkpoints.undo(&environments, &turns, cut_off));

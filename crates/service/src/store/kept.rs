@@ -138,9 +138,10 @@ impl WireStore for HostWireStore {
         };
         self.records.put(ANSWER, record, at).await?;
         let kept = self.kept.fetch_add(1, Ordering::Relaxed);
-        match kept.is_multiple_of(TRIM_EVERY.min(self.max_answers)) {
-            true => self.trim(at).await,
-            false => Ok(()),
+        if kept.is_multiple_of(TRIM_EVERY.min(self.max_answers)) {
+            self.trim(at).await
+        } else {
+            Ok(())
         }
     }
 

@@ -32,9 +32,10 @@ impl FoundThread {
 
     /// Returns the visible ID of a turn in the thread.
     pub(crate) fn name_of(&self, turn: &TurnRow) -> TurnId {
-        match turn.is_shared {
-            true => ForkIds(self.id).turn(turn.view.id),
-            false => turn.view.id,
+        if turn.is_shared {
+            ForkIds(self.id).turn(turn.view.id)
+        } else {
+            turn.view.id
         }
     }
 

@@ -38,9 +38,10 @@ fn status(status: ItemStatus) -> Status {
 pub(crate) fn item(item: &CoreItem<'_>) -> Item {
     let is_said = item.kind == CoreKind::UserMessage;
     let started_at = item.started_at.or(item.ended_at);
-    let ended_at = match is_said {
-        true => item.ended_at.or(item.started_at),
-        false => item.ended_at,
+    let ended_at = if is_said {
+        item.ended_at.or(item.started_at)
+    } else {
+        item.ended_at
     };
     Item {
         schema_version: RECORD_SCHEMA_VERSION,
@@ -117,9 +118,10 @@ const OWN_NAMES: [&str; 10] = [
 fn add_figures(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
     let mut apart = Map::new();
     for (name, value) in tool.figures() {
-        let place = match OWN_NAMES.contains(&name) {
-            true => &mut apart,
-            false => &mut *values,
+        let place = if OWN_NAMES.contains(&name) {
+            &mut apart
+        } else {
+            &mut *values
         };
         place.insert(name.to_owned(), value.clone());
     }

@@ -56,9 +56,10 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
         effective_provider_id: provider.clone(),
         effective_provider: provider,
         effective_model: outline.model.clone(),
-        error: match is_end_of_process(view) {
-            true => Some("Interrupted by process restart".to_owned()),
-            false => view.error.clone(),
+        error: if is_end_of_process(view) {
+            Some("Interrupted by process restart".to_owned())
+        } else {
+            view.error.clone()
         },
         error_code: view.error_code.as_deref().map(error_code),
         item_ids: outline.item_ids.iter().map(ToString::to_string).collect(),

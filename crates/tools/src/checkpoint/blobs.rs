@@ -49,9 +49,10 @@ impl Blobs {
             },
             _ => CheckpointError::io("read", &path)(error),
         })?;
-        match digest_of(&bytes) == digest {
-            true => Ok(bytes),
-            false => Err(CheckpointError::Damaged { path }),
+        if digest_of(&bytes) == digest {
+            Ok(bytes)
+        } else {
+            Err(CheckpointError::Damaged { path })
         }
     }
 

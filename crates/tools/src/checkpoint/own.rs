@@ -45,9 +45,10 @@ impl OwnWrite {
         }
         // The directory was created for the file.
         let is_made = before.is_none() && after.is_some_and(Entry::is_directory);
-        match is_made && self.path.starts_with(path) {
-            true => Whose::Its,
-            false => Whose::Others,
+        if is_made && self.path.starts_with(path) {
+            Whose::Its
+        } else {
+            Whose::Others
         }
     }
 }

@@ -374,9 +374,10 @@ impl Hand<'_> {
 
     fn open(&self, here: &Dir, name: &OsStr) -> io::Result<Dir> {
         let child = here.open_dir_nofollow(name)?;
-        match self.at.hidden().is_hidden(&child.dir_metadata()?) {
-            true => Err(io::ErrorKind::PermissionDenied.into()),
-            false => Ok(child),
+        if self.at.hidden().is_hidden(&child.dir_metadata()?) {
+            Err(io::ErrorKind::PermissionDenied.into())
+        } else {
+            Ok(child)
         }
     }
 }

@@ -295,11 +295,12 @@ impl Checkpoints {
             calls: Vec::new(),
         });
         let changed = change(&mut record.calls);
-        let written = match record.calls.is_empty() {
-            true => fs::remove_file(&path),
-            false => serde_json::to_vec(&record)
+        let written = if record.calls.is_empty() {
+            fs::remove_file(&path)
+        } else {
+            serde_json::to_vec(&record)
                 .map_err(io::Error::from)
-                .and_then(|bytes| write_whole(&path, &bytes, Sync::Yes)),
+                .and_then(|bytes| write_whole(&path, &bytes, Sync::Yes))
         };
         written.map_err(CheckpointError::io("write", &path))?;
         Ok(changed)
@@ -475,10 +476,11 @@ impl Changing {
 
     /// Like `end`, for a call that only wrote these files.
     pub(crate) fn end_with(self, own: Option<Vec<OwnWrite>>) {
-        let ended = match self.is_kept {
-            true => self.keep_after(own),
+        let ended = if self.is_kept {
+            self.keep_after(own)
+        } else {
             // Without the state before, the state after is useless.
-            false => Ok(()),
+            Ok(())
         };
         if let Err(error) = ended.and_then(|()| self.checkpoints.prune()) {
             let root = self.at.root_path().display();
@@ -490,9 +492,10 @@ impl Changing {
         // Prevents removal of the checkpoint until the record refers to it.
         let entered = self.checkpoints.enter();
         let after = self.checkpoints.take_in(&entered, &self.at)?;
-        let how = match self.working.is_shared() {
-            true => End::Beside { own },
-            false => End::Alone,
+        let how = if self.working.is_shared() {
+            End::Beside { own }
+        } else {
+            End::Alone
         };
         let end = |calls: &mut Vec<CallRecord>| end_call(calls, self.number, after, how);
         self.checkpoints.change_record(self.turn, end)

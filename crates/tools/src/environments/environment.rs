@@ -71,9 +71,10 @@ impl Policy {
     #[must_use]
     pub fn idle_tools(self) -> Vec<&'static str> {
         let writers: &[_] = if self.write { &[] } else { &["edit", "write"] };
-        let shell: &[_] = match self.shell {
-            true => &[],
-            false => &["shell", "shell_output", "shell_stop"],
+        let shell: &[_] = if self.shell {
+            &[]
+        } else {
+            &["shell", "shell_output", "shell_stop"]
         };
         [writers, shell].concat()
     }

@@ -86,13 +86,14 @@ fn replaced(text: &str, args: &Args) -> Result<(String, usize), FileError> {
                 // Many small matches may be replaced by large texts.
                 let bytes = (text.len() - count * old.len()) as u64;
                 let bytes = bytes.saturating_add((count as u64).saturating_mul(new.len() as u64));
-                match bytes <= MAX_CHANGED_BYTES {
-                    true => Ok((text.replace(old.as_str(), new), count)),
-                    false => Err(FileError::TooLarge {
+                if bytes <= MAX_CHANGED_BYTES {
+                    Ok((text.replace(old.as_str(), new), count))
+                } else {
+                    Err(FileError::TooLarge {
                         path: path.clone(),
                         bytes,
                         limit: MAX_CHANGED_BYTES,
-                    }),
+                    })
                 }
             }
         };
@@ -110,9 +111,10 @@ fn no_match(text: &str, args: &Args) -> String {
     let Args {
         path, old_string, ..
     } = args;
-    let hint = match text.contains("\r\n") && !old_string.contains("\r\n") {
-        true => "its lines end with \\r\\n, and those of `old_string` do not",
-        false => "read the file again and copy the text exactly",
+    let hint = if text.contains("\r\n") && !old_string.contains("\r\n") {
+        "its lines end with \\r\\n, and those of `old_string` do not"
+    } else {
+        "read the file again and copy the text exactly"
     };
     format!("`old_string` has 0 matches in {path}; {hint}")
 }

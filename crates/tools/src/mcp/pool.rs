@@ -154,9 +154,10 @@ impl Pool {
             let (since, why) = (*since, connection.end().await);
             state.connection = None;
             // A server that ran for a long time is restarted at once.
-            match since.elapsed() >= STEADY {
-                true => (state.failures, state.failed) = (0, None),
-                false => state.note(why),
+            if since.elapsed() >= STEADY {
+                (state.failures, state.failed) = (0, None);
+            } else {
+                state.note(why);
             }
         }
         let reaching = async {

@@ -137,18 +137,20 @@ impl KeptOutput {
         let (stored, is_full, held) = {
             let state = lock(&self.state);
             let is_full = state.is_full || state.has_ended;
-            let held = match is_full {
-                true => Vec::new(),
-                false => Vec::from_iter(state.end.iter().copied()),
+            let held = if is_full {
+                Vec::new()
+            } else {
+                Vec::from_iter(state.end.iter().copied())
             };
             (state.stored, is_full, held)
         };
         if file.is_none() && !is_full {
             *file = self.outputs.make(self.session_id, &self.id).ok();
         }
-        let came = match held.is_empty() {
-            true => Cow::Borrowed(bytes),
-            false => Cow::Owned([&held, bytes].concat()),
+        let came = if held.is_empty() {
+            Cow::Borrowed(bytes)
+        } else {
+            Cow::Owned([&held, bytes].concat())
         };
         let (fits, is_too_much) = self.fitting(&came, stored);
         let is_written = !is_full
@@ -181,9 +183,10 @@ impl KeptOutput {
             return (came.len().min(room), came.len() > room);
         };
         let settled = secrets::settled(places, came);
-        match settled > room {
-            true => (secrets::outside_before(places, came, room), true),
-            false => (settled, false),
+        if settled > room {
+            (secrets::outside_before(places, came, room), true)
+        } else {
+            (settled, false)
         }
     }
 
@@ -227,11 +230,12 @@ impl KeptOutput {
 
 fn remark(id: &str, stored: u64, total: u64) -> String {
     let path = shown(id);
-    match stored < total {
-        false => format!("the whole is at `{path}`: look into it with `read` or `grep`"),
-        true => format!(
+    if stored >= total {
+        format!("the whole is at `{path}`: look into it with `read` or `grep`")
+    } else {
+        format!(
             "its first {stored} bytes and its end are at `{path}`: look into it with `read` or `grep`"
-        ),
+        )
     }
 }
 

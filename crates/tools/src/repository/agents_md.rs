@@ -70,9 +70,10 @@ fn spelled(found: Found, room: &mut usize) -> String {
         end -= 1;
     }
     *room -= end;
-    let cut = match end < text.len() {
-        true => format!("\n[cut: {end} of {} bytes]", text.len()),
-        false => String::new(),
+    let cut = if end < text.len() {
+        format!("\n[cut: {end} of {} bytes]", text.len())
+    } else {
+        String::new()
     };
     format!("{path} says:\n{}{cut}", quoted(&text[..end]))
 }

@@ -152,11 +152,12 @@ fn read(at: &ResolvedWorkspace, place: &str, name: &str) -> Result<Skill, FileEr
     let bytes = bytes.ok_or_else(|| odd(format!("it has more than {MAX_BYTES} bytes")))?;
     let text = String::from_utf8(bytes).map_err(|_| odd("it is no text".to_owned()))?;
     let skill = parse_skill(&text).map_err(odd)?;
-    match skill.name == name {
-        true => Ok(skill),
-        false => Err(odd(format!(
+    if skill.name == name {
+        Ok(skill)
+    } else {
+        Err(odd(format!(
             "its header names another skill than its folder, `{name}`"
-        ))),
+        )))
     }
 }
 

@@ -78,9 +78,10 @@ impl UserHome {
             home: self.path.clone(),
         };
         let Ok(real) = named.canonicalize() else {
-            return match named.starts_with(&self.path) {
-                true => Ok(()),
-                false => Err(outside()),
+            return if named.starts_with(&self.path) {
+                Ok(())
+            } else {
+                Err(outside())
             };
         };
         if !real.starts_with(&self.path) || real == self.path {

@@ -158,12 +158,12 @@ impl SessionTool for Shell {
     }
     fn schema(&self) -> Value {
         let has_background = self.environments.outputs().is_some();
-        let max = match has_background {
-            true => self
-                .settings
+        let max = if has_background {
+            self.settings
                 .max_timeout
-                .max(self.settings.max_background_time),
-            false => self.settings.max_timeout,
+                .max(self.settings.max_background_time)
+        } else {
+            self.settings.max_timeout
         };
         let max = u64::try_from(max.as_millis()).unwrap_or(u64::MAX);
         let mut properties = json!({
@@ -192,9 +192,10 @@ impl SessionTool for Shell {
         self.policy
     }
     async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
-        let done = match args.background {
-            false => self.run(args, context).await,
-            true => self.run_behind(args, context).await,
+        let done = if !args.background {
+            self.run(args, context).await
+        } else {
+            self.run_behind(args, context).await
         };
         told(done)
     }

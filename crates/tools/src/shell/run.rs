@@ -114,9 +114,10 @@ async fn show(output: &Output, context: &ToolContext) {
             None => (held.as_str(), ""),
         };
         let shown = places.map_or(before.len(), |places| places.settled(before));
-        let rest = match note.is_empty() {
-            true => before[shown..].to_owned(),
-            false => String::new(),
+        let rest = if note.is_empty() {
+            before[shown..].to_owned()
+        } else {
+            String::new()
         };
         let text = format!("{}{note}", &before[..shown]);
         held = rest;

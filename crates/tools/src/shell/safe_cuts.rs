@@ -41,13 +41,15 @@ impl Piece<'_> {
             };
         };
         let text = plain(self.bytes);
-        let begun = match self.is_cut_before {
-            true => secrets::begun(places, self.bytes),
-            false => 0,
+        let begun = if self.is_cut_before {
+            secrets::begun(places, self.bytes)
+        } else {
+            0
         };
-        let settled = match self.is_cut_after {
-            true => secrets::settled(places, self.bytes),
-            false => text.len(),
+        let settled = if self.is_cut_after {
+            secrets::settled(places, self.bytes)
+        } else {
+            text.len()
         };
         let start = places.outside_from(&text, start.max(begun));
         let wanted = wanted.min(settled);

@@ -151,12 +151,13 @@ impl ResolvedWorkspace {
             _ => {}
         }
         let made = parent.open_dir_nofollow(name).map_err(failure)?;
-        match self
+        if self
             .hidden
             .is_hidden(&made.dir_metadata().map_err(failure)?)
         {
-            true => Err(self.is_hidden(path)),
-            false => Ok(made),
+            Err(self.is_hidden(path))
+        } else {
+            Ok(made)
         }
     }
 

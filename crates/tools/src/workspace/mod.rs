@@ -137,9 +137,10 @@ impl ResolvedWorkspace {
     pub(crate) fn open_directory(&self, path: &Path) -> Result<Dir, FileError> {
         let failure = |source| self.failure("open", path, source);
         let opened = self.root.open_dir(path::or_here(path)).map_err(failure)?;
-        match self.hidden.covers(&opened).map_err(failure)? {
-            true => Err(self.is_hidden(path)),
-            false => Ok(opened),
+        if self.hidden.covers(&opened).map_err(failure)? {
+            Err(self.is_hidden(path))
+        } else {
+            Ok(opened)
         }
     }
 

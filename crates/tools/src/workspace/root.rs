@@ -16,9 +16,10 @@ pub(super) fn open(path: &Path) -> io::Result<Dir> {
         opened => return opened,
     }
     let root = Dir::open_ambient_dir(path, ambient_authority())?;
-    match path.canonicalize()? == path {
-        true => Ok(root),
-        false => Err(swapped()),
+    if path.canonicalize()? == path {
+        Ok(root)
+    } else {
+        Err(swapped())
     }
 }
 

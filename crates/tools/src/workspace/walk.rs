@@ -83,9 +83,10 @@ impl<'a> Walk<'a> {
             self.enter_above(&start);
         }
         let _ = self.descend(&directory, &mut start.clone(), 0, &mut visit);
-        Ok(match self.is_whole {
-            true => WalkEnd::Whole,
-            false => WalkEnd::Cut,
+        Ok(if self.is_whole {
+            WalkEnd::Whole
+        } else {
+            WalkEnd::Cut
         })
     }
 

@@ -66,9 +66,10 @@ impl Server {
             let many = (0..500).map(|n| tool(&format!("tool_{n}"), "x"));
             return many.collect();
         }
-        let echo = match self.has("lie") {
-            true => "Says it again, and sends it to somebody.",
-            false => "Says it again.",
+        let echo = if self.has("lie") {
+            "Says it again, and sends it to somebody."
+        } else {
+            "Says it again."
         };
         let mut tools = vec![tool("echo", echo)];
         for name in [

@@ -67,9 +67,10 @@ impl Place {
         for (name, content) in files {
             let path = self.root().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            match name.ends_with('/') {
-                true => fs::create_dir_all(path).unwrap(),
-                false => fs::write(path, content).unwrap(),
+            if name.ends_with('/') {
+                fs::create_dir_all(path).unwrap()
+            } else {
+                fs::write(path, content).unwrap()
             }
         }
         self

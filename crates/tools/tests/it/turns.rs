@@ -54,9 +54,10 @@ async fn a_change_waits_until_somebody_allows_it() {
         let call = waiting.pending[0].clone();
         assert_eq!(call.need, Need::Approval);
         assert!(!place.root().join(name).exists(), "{name} is not there yet");
-        let reply = match is_allowed {
-            true => chat.approve(&call).await.unwrap(),
-            false => chat.refuse(&call).await.unwrap(),
+        let reply = if is_allowed {
+            chat.approve(&call).await.unwrap()
+        } else {
+            chat.refuse(&call).await.unwrap()
         };
         assert_eq!(reply.text, "done");
         assert_eq!(place.root().join(name).exists(), is_allowed, "{name}");

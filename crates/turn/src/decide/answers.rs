@@ -185,9 +185,10 @@ impl Draft<'_> {
         let answered = self.thread.answered.iter().filter(means);
         let mut taken = answered.chain(earlier).peekable();
         taken.peek()?;
-        match taken.any(|answered| answered.digest == digest) {
-            true => Some(EarlierAnswer::Equally),
-            false => Some(EarlierAnswer::Differently),
+        if taken.any(|answered| answered.digest == digest) {
+            Some(EarlierAnswer::Equally)
+        } else {
+            Some(EarlierAnswer::Differently)
         }
     }
 }

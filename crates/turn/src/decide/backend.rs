@@ -59,9 +59,10 @@ impl Draft<'_> {
         let Some((last, n)) = self.last_run() else {
             return;
         };
-        let (prompt, told) = match last.is_established {
-            true => (BackendPrompt::GoOn, Vec::new()),
-            false => (last.prompt, last.message_ids.to_vec()),
+        let (prompt, told) = if last.is_established {
+            (BackendPrompt::GoOn, Vec::new())
+        } else {
+            (last.prompt, last.message_ids.to_vec())
         };
         self.start_run(last.session, prompt, told, attempts, n);
     }
@@ -320,14 +321,13 @@ impl Draft<'_> {
         if matches!(call.state, CallState::AwaitingApproval { .. }) {
             self.record_withdrawal(&call);
         }
-        let (status, result) = match is_error {
-            false => (ToolStatus::Success, ToolResult::success(&call_id, output)),
-            true => {
-                let text = output
-                    .as_str()
-                    .map_or_else(|| output.to_string(), str::to_owned);
-                (ToolStatus::Error, ToolResult::failure(&call_id, text))
-            }
+        let (status, result) = if !is_error {
+            (ToolStatus::Success, ToolResult::success(&call_id, output))
+        } else {
+            let text = output
+                .as_str()
+                .map_or_else(|| output.to_string(), str::to_owned);
+            (ToolStatus::Error, ToolResult::failure(&call_id, text))
         };
         self.close_call(call.exec_id, status, result, None);
         Ok(())

@@ -296,8 +296,9 @@ const UNPAIRED: Rejected = Rejected::NotImportable("an input brings no calls and
 pub(super) fn check_content(content: &[ContentPart]) -> Result<(), Rejected> {
     let pairs =
         |part: &ContentPart| matches!(part, ContentPart::ToolCall(_) | ContentPart::ToolResult(_));
-    match content.iter().any(pairs) {
-        true => Err(UNPAIRED),
-        false => Ok(()),
+    if content.iter().any(pairs) {
+        Err(UNPAIRED)
+    } else {
+        Ok(())
     }
 }

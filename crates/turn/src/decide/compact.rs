@@ -102,9 +102,10 @@ impl Draft<'_> {
         self.record_generation(exec_id, &[], metadata.clone(), prompt);
         let is_auto = self.is_auto(exec_id);
         self.record_compacted(exec_id, Some(text), &metadata);
-        match is_auto {
-            true => self.go_on(),
-            false => self.complete_turn(),
+        if is_auto {
+            self.go_on()
+        } else {
+            self.complete_turn()
         }
     }
 
@@ -123,9 +124,10 @@ impl Draft<'_> {
         let (usage, is_auto) = (metadata.usage, self.is_auto(exec_id));
         self.record_generation(exec_id, &[], metadata, None);
         self.leave_history(&Unchanged::Failed(&failure.message), usage);
-        match is_auto {
-            true => self.start_reason_after(Some(&failure.message)),
-            false => self.fail_turn(failure),
+        if is_auto {
+            self.start_reason_after(Some(&failure.message))
+        } else {
+            self.fail_turn(failure)
         }
     }
 

@@ -44,9 +44,10 @@ impl Draft<'_> {
         if tried < MAX_TRIES && self.can_shorten(kept) {
             return ContextWindow::Shorten { kept };
         }
-        match fits(plan.reserve_tokens / 2) {
-            true => ContextWindow::Enough,
-            false => ContextWindow::Full,
+        if fits(plan.reserve_tokens / 2) {
+            ContextWindow::Enough
+        } else {
+            ContextWindow::Full
         }
     }
 
@@ -107,10 +108,7 @@ impl Draft<'_> {
                 kept = n + 1;
             }
         }
-        match self.can_shorten(kept) {
-            true => kept,
-            false => 0,
-        }
+        if self.can_shorten(kept) { kept } else { 0 }
     }
 
     /// Returns whether a summary would replace anything except the previous summary and the turn's input. The preserved input of an earlier turn

@@ -264,9 +264,10 @@ impl Draft<'_> {
                 self.leave_history(&Unchanged::Interrupted, None);
             }
             Some(Phase::Backend(run)) => {
-                let end = match run.is_lost {
-                    true => RunEnd::LOST,
-                    false => RunEnd::INTERRUPTED,
+                let end = if run.is_lost {
+                    RunEnd::LOST
+                } else {
+                    RunEnd::INTERRUPTED
                 };
                 self.flush_running_tail();
                 self.close_open_calls(why, because);

@@ -50,11 +50,12 @@ pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
         ));
     }
     let mut shared = SHARED_HOME_DIRECTORIES.iter();
-    match shared.any(|shared| Path::new(shared).starts_with(settings)) {
-        true => Err(format!(
+    if shared.any(|shared| Path::new(shared).starts_with(settings)) {
+        Err(format!(
             "{shown:?} belongs to many programs; name the agent's own directory, such as \".config/agent\""
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

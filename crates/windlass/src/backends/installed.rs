@@ -48,8 +48,9 @@ pub(crate) fn check_installed(name: &str, config: &Config) -> Result<()> {
 pub(crate) fn is_here(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_else(|| super::PATH.into());
     let is_path = program.components().count() > 1;
-    match is_path {
-        true => program.is_file(),
-        false => std::env::split_paths(&path).any(|place| place.join(program).is_file()),
+    if is_path {
+        program.is_file()
+    } else {
+        std::env::split_paths(&path).any(|place| place.join(program).is_file())
     }
 }

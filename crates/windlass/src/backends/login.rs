@@ -54,9 +54,10 @@ pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, St
         || known.others.iter().any(|other| value(other).is_some())
         // On macOS, logins are in the keychain.
         || cfg!(target_os = "macos");
-    match is_elsewhere {
-        true => Login::Unknown,
-        false => Login::No,
+    if is_elsewhere {
+        Login::Unknown
+    } else {
+        Login::No
     }
 }
 
@@ -67,9 +68,10 @@ mod tests {
     #[test]
     fn a_key_or_the_file_of_a_login_is_one_and_settings_may_name_another() {
         use BackendKind::{Acp, ClaudeCode, Codex, Gemini};
-        let nothing = match cfg!(target_os = "macos") {
-            true => Login::Unknown,
-            false => Login::No,
+        let nothing = if cfg!(target_os = "macos") {
+            Login::Unknown
+        } else {
+            Login::No
         };
         for (kind, file, content, variable, login) in [
             (ClaudeCode, "none", "", "", nothing),

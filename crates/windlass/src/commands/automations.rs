@@ -135,9 +135,10 @@ impl Add {
             prompt: job_args::prompt(&self.prompt)?,
             rrule: self.rule.clone(),
             cwds: vec![place],
-            status: match self.paused {
-                true => AutomationStatus::Paused,
-                false => AutomationStatus::Active,
+            status: if self.paused {
+                AutomationStatus::Paused
+            } else {
+                AutomationStatus::Active
             },
             time_zone: self.time_zone.clone(),
             missed: Some(match self.missed {
@@ -196,34 +197,33 @@ impl Automations {
                     Ok(made) => made,
                     Err(error) => return Err(job_args::not_queued(daemon, &place, error).await),
                 };
-                match is_json {
-                    true => writeln!(out, "{}", json_line(&made)?)?,
-                    false => {
-                        writeln!(out, "{}", made.id)?;
-                        tell_next(&made);
-                    }
+                if is_json {
+                    writeln!(out, "{}", json_line(&made)?)?
+                } else {
+                    writeln!(out, "{}", made.id)?;
+                    tell_next(&made);
                 }
                 job_args::tell_if_unbegun(daemon, "its times come", &place).await;
             }
             Subcommand::List => {
                 let found = api.list_automations(Call::new((), ())).await;
                 let found = found.map_err(refused)?.entries;
-                match is_json {
-                    true => {
-                        for one in &found {
-                            writeln!(out, "{}", json_line(one)?)?;
-                        }
+                if is_json {
+                    for one in &found {
+                        writeln!(out, "{}", json_line(one)?)?;
                     }
-                    false => list(&found, &mut out)?,
+                } else {
+                    list(&found, &mut out)?
                 }
             }
             Subcommand::Show { id } => {
                 let path = by_id(&find(daemon, &id).await?);
                 let found = api.get_automation(Call::new(path, ())).await;
                 let found = found.map_err(refused)?;
-                match is_json {
-                    true => writeln!(out, "{}", json_line(&found)?)?,
-                    false => show(&found, &mut out)?,
+                if is_json {
+                    writeln!(out, "{}", json_line(&found)?)?
+                } else {
+                    show(&found, &mut out)?
                 }
             }
             Subcommand::Pause { id } => {
@@ -259,13 +259,12 @@ impl Automations {
                     .with_query(AutomationRunsQuery { limit });
                 let runs = api.list_automation_runs(call).await;
                 let runs = runs.map_err(refused)?.entries;
-                match is_json {
-                    true => {
-                        for run in &runs {
-                            writeln!(out, "{}", json_line(run)?)?;
-                        }
+                if is_json {
+                    for run in &runs {
+                        writeln!(out, "{}", json_line(run)?)?;
                     }
-                    false => list_runs(&runs, &mut out)?,
+                } else {
+                    list_runs(&runs, &mut out)?
                 }
             }
         }
@@ -285,10 +284,11 @@ async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> {
 
 /// Shows an automation after it was paused or resumed.
 fn switched(after: &AutomationRecord, is_json: bool, out: &mut impl Write) -> Result<()> {
-    match is_json {
+    if is_json {
         // Sorts the fields by name.
-        true => writeln!(out, "{}", json_line(&serde_json::to_value(after)?)?)?,
-        false => tell_next(after),
+        writeln!(out, "{}", json_line(&serde_json::to_value(after)?)?)?
+    } else {
+        tell_next(after)
     }
     Ok(())
 }

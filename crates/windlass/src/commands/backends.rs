@@ -91,9 +91,10 @@ impl Backends {
                     let checked = checked.map_err(|error| error.to_string());
                     show(backend, Some(checked), self.json)?;
                 }
-                Ok(match is_good {
-                    true => ExitCode::SUCCESS,
-                    false => ExitCode::FAILURE,
+                Ok(if is_good {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
                 })
             }
         }
@@ -103,13 +104,14 @@ impl Backends {
 /// Shows an API backend, which runs turns in the daemon's own loop.
 fn show_api(name: &str, model: &str, is_json: bool) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match is_json {
-        true => writeln!(
+    if is_json {
+        writeln!(
             stdout,
             "{}",
             json_line(&json!({ "name": name, "kind": "api", "model": model }))?
-        )?,
-        false => writeln!(stdout, "{name:<16} {:<12} {}", "api", one_line(model))?,
+        )?
+    } else {
+        writeln!(stdout, "{name:<16} {:<12} {}", "api", one_line(model))?
     }
     Ok(())
 }

@@ -317,9 +317,10 @@ enum Lines {
 impl Lines {
     /// Returns how input typed during a turn is read: as keys if the next prompt uses the line editor, else as lines.
     fn ahead() -> TypedAhead {
-        match io::stdin().is_terminal() && io::stdout().is_terminal() {
-            true => TypedAhead::Keys,
-            false => TypedAhead::Lines,
+        if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            TypedAhead::Keys
+        } else {
+            TypedAhead::Lines
         }
     }
 

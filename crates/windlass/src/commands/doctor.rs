@@ -83,9 +83,10 @@ impl Doctor {
         let data = data::directory(self.data.clone());
         // Without a data directory, there are no trusted files, so only a file named on the command line is read.
         let place = data.as_deref().unwrap_or(Path::new(""));
-        let (config, mut configuration) = match data.is_ok() || named_config.is_some() {
-            true => configuration(named_config, place),
-            false => (Config::default(), no_configuration()),
+        let (config, mut configuration) = if data.is_ok() || named_config.is_some() {
+            configuration(named_config, place)
+        } else {
+            (Config::default(), no_configuration())
         };
         let model = model_that_answers(&config);
         if configuration.standing == Standing::Good {
@@ -112,21 +113,21 @@ impl Doctor {
             }
         }
         self.show(&findings)?;
-        Ok(
-            match findings.iter().any(|it| it.standing == Standing::Bad) {
-                true => ExitCode::FAILURE,
-                false => ExitCode::SUCCESS,
-            },
-        )
+        Ok(if findings.iter().any(|it| it.standing == Standing::Bad) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 
     fn show(&self, findings: &[Finding]) -> io::Result<()> {
         let style = Style::of_stdout();
         let mut out = io::stdout().lock();
         // Output that is not a terminal is not wrapped, so that scripts can parse it by line.
-        let room = match io::stdout().is_terminal() {
-            true => columns().saturating_sub(17),
-            false => usize::MAX,
+        let room = if io::stdout().is_terminal() {
+            columns().saturating_sub(17)
+        } else {
+            usize::MAX
         };
         for finding in findings {
             let (word, colour, unicode, plain) = match finding.standing {
@@ -198,12 +199,11 @@ fn home(set: Option<OsString>) -> Option<Finding> {
 fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
     match read(named, data) {
         Ok((config, files)) => {
-            let finding = match files.is_empty() {
-                true => no_configuration(),
-                false => {
-                    let text = format!("{} is read", files.join(", then "));
-                    Finding::new("configuration", Standing::Good, text)
-                }
+            let finding = if files.is_empty() {
+                no_configuration()
+            } else {
+                let text = format!("{} is read", files.join(", then "));
+                Finding::new("configuration", Standing::Good, text)
             };
             (config, finding)
         }
@@ -226,9 +226,10 @@ fn refused(config: &Config, data: &Path, is_model_told: bool) -> Option<Finding>
             model: wanted.as_deref(),
             has_agents: true,
         };
-        match is_model_told {
-            true => check.apart_from_models(),
-            false => check.all(),
+        if is_model_told {
+            check.apart_from_models()
+        } else {
+            check.all()
         }
     };
     let error = or_current(None).and_then(check).err()?;
@@ -260,9 +261,12 @@ fn tools(config: &Config) -> impl Iterator<Item = Finding> {
 fn sandboxes(configured: config::Sandbox) -> Vec<Finding> {
     let bubblewrap = Confinement::Bubblewrap.works_here();
     let landlock = Confinement::Landlock.works_here();
-    let way = |about, works: bool, advice: &str| match works {
-        true => Finding::new(about, Standing::Good, "confines commands"),
-        false => Finding::new(about, Standing::Lacking, "does not work here").do_this(advice),
+    let way = |about, works: bool, advice: &str| {
+        if works {
+            Finding::new(about, Standing::Good, "confines commands")
+        } else {
+            Finding::new(about, Standing::Lacking, "does not work here").do_this(advice)
+        }
     };
     let mut ways = vec![
         way(
@@ -309,13 +313,14 @@ const OFTEN_OPENED: [&str; 6] = [
 fn private_home(config: &Config, data: &Path) -> Option<Finding> {
     let home = sandbox::home(&config.shell, data).ok()??;
     let opened: Vec<_> = home.opened().map(|(path, _)| printable(path)).collect();
-    let text = match opened.is_empty() {
-        true => format!("commands see nothing of {}", printable(home.path())),
-        false => format!(
+    let text = if opened.is_empty() {
+        format!("commands see nothing of {}", printable(home.path()))
+    } else {
+        format!(
             "commands see of {} only {}",
             printable(home.path()),
             opened.join(", ")
-        ),
+        )
     };
     let is_closed = |name: &&str| {
         let path = home.path().join(name);
@@ -324,12 +329,13 @@ fn private_home(config: &Config, data: &Path) -> Option<Finding> {
     let closed = OFTEN_OPENED.iter().copied().filter(|name| is_closed(name));
     let closed: Vec<_> = closed.map(|name| format!("\"~/{name}\"")).collect();
     let finding = Finding::new("private home", Standing::Good, text);
-    Some(match closed.is_empty() {
-        true => finding,
-        false => finding.do_this(format!(
-            "to let them read what git, package managers and the like keep there: shell.home_paths = [{}]",
-            closed.join(", ")
-        )),
+    Some(if closed.is_empty() {
+        finding
+    } else {
+        finding.do_this(format!(
+        "to let them read what git, package managers and the like keep there: shell.home_paths = [{}]",
+        closed.join(", ")
+    ))
     })
 }
 
@@ -476,10 +482,11 @@ fn directory(data: &Path) -> Finding {
     let size = std::fs::metadata(data.join("windlass.db")).map_or(0, |it| it.size());
     let room = room.unwrap_or_default();
     let text = format!("{shown}: {} MB, {} MB left", size >> 20, room >> 20);
-    match room < ROOM {
-        true => Finding::new("data", Standing::Lacking, text)
-            .do_this("make room: a turn stops when nothing can be recorded"),
-        false => Finding::new("data", Standing::Good, text),
+    if room < ROOM {
+        Finding::new("data", Standing::Lacking, text)
+            .do_this("make room: a turn stops when nothing can be recorded")
+    } else {
+        Finding::new("data", Standing::Good, text)
     }
 }
 
@@ -506,12 +513,13 @@ async fn running(data: &Path) -> Finding {
         Some(socket) => UnixStream::connect(socket).await.is_ok(),
         None => false,
     };
-    match is_running {
-        true => Finding::new("daemon", Standing::Good, "runs on this data"),
-        false => Finding::new(
+    if is_running {
+        Finding::new("daemon", Standing::Good, "runs on this data")
+    } else {
+        Finding::new(
             "daemon",
             Standing::Good,
             "none runs; commands work by themselves (windlass serve starts one)",
-        ),
+        )
     }
 }

@@ -93,9 +93,10 @@ impl Replay {
             .await;
         let report = report.map_err(explained)?;
         let mut out = io::stdout();
-        match self.json {
-            true => writeln!(out, "{}", json_line(&report)?)?,
-            false => tell(&report, &mut out)?,
+        if self.json {
+            writeln!(out, "{}", json_line(&report)?)?
+        } else {
+            tell(&report, &mut out)?
         }
         Ok(match report.divergence {
             None => ExitCode::SUCCESS,

@@ -272,15 +272,12 @@ impl From<io::Error> for Stopped {
 
 /// Explains how to return to a turn that the user left. An interrupted turn does not continue in the background.
 fn left(thread: &str, is_interrupted: bool) -> String {
-    match is_interrupted {
-        true => {
-            format!(
-                "the turn was interrupted; `windlass run --resume {thread} \"…\"` says what to do next"
-            )
-        }
-        false => {
-            format!("the turn was left open; `windlass run --resume {thread}` goes on with it")
-        }
+    if is_interrupted {
+        format!(
+            "the turn was interrupted; `windlass run --resume {thread} \"…\"` says what to do next"
+        )
+    } else {
+        format!("the turn was left open; `windlass run --resume {thread}` goes on with it")
     }
 }
 

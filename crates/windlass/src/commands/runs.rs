@@ -264,9 +264,10 @@ async fn show_after(
             bail!("run `{}` was removed", run.summary().run_id);
         }
         for record in &page.records {
-            let line = match json {
-                true => json_line(record)?,
-                false => one_line(&line_of_record(record)).into_owned(),
+            let line = if json {
+                json_line(record)?
+            } else {
+                one_line(&line_of_record(record)).into_owned()
             };
             writeln!(out, "{line}")?;
         }
@@ -347,12 +348,11 @@ fn line_of_record(record: &RunRecord) -> String {
 
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    match line.chars().count() > SHOWN {
-        true => {
-            let shown: String = line.chars().take(SHOWN).collect();
-            shown + Style::of_stdout().dots()
-        }
-        false => line.to_owned(),
+    if line.chars().count() > SHOWN {
+        let shown: String = line.chars().take(SHOWN).collect();
+        shown + Style::of_stdout().dots()
+    } else {
+        line.to_owned()
     }
 }
 

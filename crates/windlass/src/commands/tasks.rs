@@ -122,9 +122,10 @@ impl Tasks {
                         return Err(job_args::not_queued(daemon, &place, error).await);
                     }
                 };
-                match self.json {
-                    true => writeln!(out, "{}", json_line(&made)?)?,
-                    false => writeln!(out, "{}", made.id)?,
+                if self.json {
+                    writeln!(out, "{}", json_line(&made)?)?
+                } else {
+                    writeln!(out, "{}", made.id)?
                 }
                 job_args::tell_if_unbegun(
                     daemon,
@@ -156,10 +157,11 @@ impl Tasks {
             Subcommand::Show { id } => {
                 let path = by_id(&find(daemon, &id).await?);
                 let task = api.get_task(Call::new(path, ())).await.map_err(refused)?;
-                match self.json {
+                if self.json {
                     // Sorts the fields by name.
-                    true => writeln!(out, "{}", json_line(&serde_json::to_value(&task)?)?)?,
-                    false => show(&task, daemon.is_own().await, &mut out)?,
+                    writeln!(out, "{}", json_line(&serde_json::to_value(&task)?)?)?
+                } else {
+                    show(&task, daemon.is_own().await, &mut out)?
                 }
             }
             Subcommand::Cancel { id } => {
@@ -168,9 +170,10 @@ impl Tasks {
                     .cancel_task(Call::new(path, ()))
                     .await
                     .map_err(refused)?;
-                match self.json {
-                    true => writeln!(out, "{}", json_line(&task)?)?,
-                    false => tell_canceled(&task),
+                if self.json {
+                    writeln!(out, "{}", json_line(&task)?)?
+                } else {
+                    tell_canceled(&task)
                 }
                 if is_open(task.status) {
                     job_args::tell_if_unattended(daemon, "it ends").await;
@@ -214,9 +217,10 @@ async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> {
 
 fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Result<()> {
     if tasks.is_empty() {
-        note(match is_filtered {
-            true => "no task is like that",
-            false => NONE_YET,
+        note(if is_filtered {
+            "no task is like that"
+        } else {
+            NONE_YET
         });
         return Ok(());
     }

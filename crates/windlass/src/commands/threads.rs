@@ -166,10 +166,11 @@ impl Threads {
             Subcommand::Show { id } => {
                 let id = find(daemon, &id).await?;
                 let detail = calls::whole_thread(&*api, &id).await.map_err(explained)?;
-                match self.json {
+                if self.json {
                     // Sorts the fields by name.
-                    true => writeln!(out, "{}", json_line(&serde_json::to_value(&detail)?)?)?,
-                    false => show(&detail, &mut out)?,
+                    writeln!(out, "{}", json_line(&serde_json::to_value(&detail)?)?)?
+                } else {
+                    show(&detail, &mut out)?
                 }
             }
             Subcommand::Fork { id, turn } => {
@@ -387,15 +388,14 @@ fn tell_restored_below(files: &RestoredFiles, root: Option<&Path>) {
 }
 
 fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> {
-    match is_json {
-        true => writeln!(out, "{}", json_line(thread)?)?,
-        false => {
-            writeln!(out, "{}", thread.id)?;
-            note(&format!(
-                "go on with it: windlass run --resume {} \"…\"",
-                short(&thread.id)
-            ));
-        }
+    if is_json {
+        writeln!(out, "{}", json_line(thread)?)?
+    } else {
+        writeln!(out, "{}", thread.id)?;
+        note(&format!(
+            "go on with it: windlass run --resume {} \"…\"",
+            short(&thread.id)
+        ));
     }
     Ok(())
 }

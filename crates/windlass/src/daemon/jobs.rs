@@ -69,9 +69,10 @@ fn declared(config: &Config, zone: &str) -> anyhow::Result<Vec<Declared>> {
         let schedule = plan.check(zone, now);
         let fires = schedule.and_then(|schedule| Ok(schedule.check(now)?));
         fires.with_context(|| format!("automations.{name}"))?;
-        let status = match entry.paused {
-            true => AutomationStatus::Paused,
-            false => AutomationStatus::Active,
+        let status = if entry.paused {
+            AutomationStatus::Paused
+        } else {
+            AutomationStatus::Active
         };
         Ok(Declared { plan, status })
     });

@@ -171,9 +171,10 @@ impl DaemonOptions<'_> {
             environments: &environments,
             shell: &shell,
         };
-        let configured = match self.has_agents {
-            true => backends::all(&config.backends, &around)?,
-            false => Vec::new(),
+        let configured = if self.has_agents {
+            backends::all(&config.backends, &around)?
+        } else {
+            Vec::new()
         };
         let backends = configured.iter().map(|backend| backend.name.clone());
         let backends = backends.collect();

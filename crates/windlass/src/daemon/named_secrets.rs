@@ -71,9 +71,12 @@ fn header(entry: &SecretEntry) -> anyhow::Result<Option<SecretHeader>> {
             None => Ok(None),
         };
     }
-    let hosts = entry.hosts.iter().map(|host| match host.contains("://") {
-        true => host.clone(),
-        false => format!("https://{host}"),
+    let hosts = entry.hosts.iter().map(|host| {
+        if host.contains("://") {
+            host.clone()
+        } else {
+            format!("https://{host}")
+        }
     });
     let to = NetworkAccessList::allow_only(hosts);
     to.validate()?;

@@ -148,10 +148,7 @@ mod tests {
             let mut held: usize = 0;
             for letter in long.chars() {
                 let written = fold.add(&letter.to_string(), 10);
-                held = match written.is_empty() {
-                    true => held + 1,
-                    false => 0,
-                };
+                held = if written.is_empty() { held + 1 } else { 0 };
                 assert!(held < least, "{held} letters are held back");
             }
         }

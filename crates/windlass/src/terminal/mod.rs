@@ -77,10 +77,7 @@ impl Style {
 
     /// Returns the prefix of the lines of a question. No other output has it.
     pub(crate) fn mark(self) -> &'static str {
-        match self.has_unicode {
-            true => "▌",
-            false => "!!",
-        }
+        if self.has_unicode { "▌" } else { "!!" }
     }
 
     /// Removes the mark of questions, and characters that look like it, from untrusted text. `last` is the character before the text.
@@ -101,10 +98,7 @@ impl Style {
 
     /// Returns the ellipsis.
     pub(crate) fn dots(self) -> &'static str {
-        match self.has_unicode {
-            true => "…",
-            false => "...",
-        }
+        if self.has_unicode { "…" } else { "..." }
     }
 
     /// Shortens a text to a width.

@@ -260,18 +260,20 @@ impl Screen {
         let taken = width_of(&name) + width_of(&end) + 4;
         let about = cut(&call.about, room.saturating_sub(taken));
         let end = self.style.paint(Colour::Dim, &end);
-        match about.is_empty() {
-            true => format!("{name}  {end}"),
-            false => format!("{name}  {about}  {end}"),
+        if about.is_empty() {
+            format!("{name}  {end}")
+        } else {
+            format!("{name}  {about}  {end}")
         }
     }
 
     /// Writes a message that is not part of the answer.
     pub(crate) fn tell(&mut self, colour: Colour, text: &str) -> io::Result<()> {
         let text = self.style.unmarked(&lines(text), &mut None);
-        let width = match io::stderr().is_terminal() {
-            true => columns(),
-            false => usize::MAX,
+        let width = if io::stderr().is_terminal() {
+            columns()
+        } else {
+            usize::MAX
         };
         for row in folded(&text, width) {
             let row = self.style.paint(colour, &row);
@@ -343,9 +345,10 @@ impl Screen {
             }
             _ => return self.clear(),
         };
-        let spinner: &[&str] = match self.style.has_unicode {
-            true => &SPINNER,
-            false => &PLAIN_SPINNER,
+        let spinner: &[&str] = if self.style.has_unicode {
+            &SPINNER
+        } else {
+            &PLAIN_SPINNER
         };
         let spinner = spinner[self.frame % spinner.len()];
         self.is_drawn = true;
@@ -402,9 +405,10 @@ impl Screen {
     pub(crate) fn check_reader(&self) -> io::Result<()> {
         let mut out = [PollFd::new(&self.out, PollFlags::empty())];
         let is_polled = poll(&mut out, Some(&Timespec::default())).is_ok();
-        match is_polled && out[0].revents().contains(PollFlags::ERR) {
-            true => Err(io::ErrorKind::BrokenPipe.into()),
-            false => Ok(()),
+        if is_polled && out[0].revents().contains(PollFlags::ERR) {
+            Err(io::ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(())
         }
     }
 

@@ -460,12 +460,13 @@ fn a_turn_of_an_agent_of_others_does_not_go_on_where_nobody_shows_a_token() {
 
 #[test]
 fn a_provider_with_a_key_is_a_backend_that_is_the_daemons_own_loop() {
-    let model = Model::answering(
-        |request| match request.to_string().contains("tool_result") {
-            true => Answer::text(&["done"]),
-            false => Answer::default().with_call("toolu_1", "list", &["{}"]),
-        },
-    );
+    let model = Model::answering(|request| {
+        if request.to_string().contains("tool_result") {
+            Answer::text(&["done"])
+        } else {
+            Answer::default().with_call("toolu_1", "list", &["{}"])
+        }
+    });
     let home = Home::with_model(&model.url());
     home.configure("");
     let (_, listed, _) = checked(&home, &["list"]);

@@ -89,12 +89,13 @@ fn a_used_up_day_holds_tasks_until_there_is_more() {
 
 #[test]
 fn a_task_that_a_used_up_day_stops_continues_with_an_attempt_that_does_not_count() {
-    let model = Model::answering(
-        |request| match request.to_string().contains("tool_result") {
-            true => Answer::text(&["done"]),
-            false => Answer::default().with_call("toolu_1", "read", &[r#"{"path": "none"}"#]),
-        },
-    );
+    let model = Model::answering(|request| {
+        if request.to_string().contains("tool_result") {
+            Answer::text(&["done"])
+        } else {
+            Answer::default().with_call("toolu_1", "read", &[r#"{"path": "none"}"#])
+        }
+    });
     let home = Home::with_model(&model.url());
     home.configure("[budget]\nday_tokens = 15\nreserve_tokens = 15\n");
     let daemon = home.start();

@@ -258,9 +258,10 @@ fn r53_killed_after_any_event_every_thread_is_sound_and_every_turn_ends_once() {
     let model = Model::answering(|request| {
         let messages = request["messages"].as_array().unwrap();
         let last = messages.last().unwrap().to_string();
-        match last.contains("tool_result") {
-            true => Answer::text(&["Take ", "an umbrella."]),
-            false => Answer::text(&["Let me ", "see."]).with_call("toolu_1", WEATHER, &["{}"]),
+        if last.contains("tool_result") {
+            Answer::text(&["Take ", "an umbrella."])
+        } else {
+            Answer::text(&["Let me ", "see."]).with_call("toolu_1", WEATHER, &["{}"])
         }
     });
     let home = Home::with_model(&model.url());
@@ -507,9 +508,10 @@ fn running(command: &str) -> Model {
     Model::answering(move |request| {
         let messages = request["messages"].as_array().unwrap();
         let last = messages.last().unwrap().to_string();
-        match last.contains("tool_result") {
-            true => Answer::text(&["Told: ", &last]),
-            false => Answer::default().with_call("toolu_1", "shell", &[&arguments]),
+        if last.contains("tool_result") {
+            Answer::text(&["Told: ", &last])
+        } else {
+            Answer::default().with_call("toolu_1", "shell", &[&arguments])
         }
     })
 }

@@ -36,12 +36,13 @@ fn every_command_succeeds_in_the_order_of_the_page() {
     for command in commands {
         let words: Vec<String> = command
             .split_whitespace()
-            .map(
-                |word| match word.starts_with("/var/") || word.starts_with("/srv/") {
-                    true => format!("{here}{word}"),
-                    false => word.to_owned(),
-                },
-            )
+            .map(|word| {
+                if word.starts_with("/var/") || word.starts_with("/srv/") {
+                    format!("{here}{word}")
+                } else {
+                    word.to_owned()
+                }
+            })
             .collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words.as_slice() {

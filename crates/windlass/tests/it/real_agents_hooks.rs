@@ -91,12 +91,11 @@ fn claude_code_does_not_obey_a_repository() {
 /// Makes one call of Codex's shell, then ends the turn.
 fn call_once(request: &Request) -> Reply {
     let request: Value = request.json();
-    let answer = match request.to_string().contains("function_call_output") {
-        true => Answer::text(&["done"]),
-        false => {
-            let call = json!({"cmd": "touch made"}).to_string();
-            Answer::default().with_call("call_1", "exec_command", &[&call])
-        }
+    let answer = if request.to_string().contains("function_call_output") {
+        Answer::text(&["done"])
+    } else {
+        let call = json!({"cmd": "touch made"}).to_string();
+        Answer::default().with_call("call_1", "exec_command", &[&call])
     };
     Reply {
         status: 200,

@@ -26,13 +26,14 @@ fn a_thread_is_decided_again_and_another_model_is_asked() {
     let model = Model::answering(|request| {
         let writes =
             request["model"] == "other" && request["messages"].as_array().unwrap().len() == 3;
-        match writes {
-            true => Answer::default().with_call(
+        if writes {
+            Answer::default().with_call(
                 "toolu_1",
                 "write",
                 &[&json!({"path": "a.txt", "content": "x"}).to_string()],
-            ),
-            false => Answer::text(&["I am ", request["model"].as_str().unwrap()]),
+            )
+        } else {
+            Answer::text(&["I am ", request["model"].as_str().unwrap()])
         }
     });
     let home = Home::with_model(&model.url());

@@ -122,12 +122,11 @@ fn a_run_that_was_killed_goes_on_with_continue() {
     }
     let answer = |request: &windlass_testkit::Request| {
         let body = request.json().to_string();
-        let answer = match body.contains("tool_result") {
-            true => Answer::text(&["It went on."]),
-            false => {
-                let arguments = r#"{"command":"echo > begun; sleep 600"}"#;
-                Answer::default().with_call("toolu_1", "shell", &[arguments])
-            }
+        let answer = if body.contains("tool_result") {
+            Answer::text(&["It went on."])
+        } else {
+            let arguments = r#"{"command":"echo > begun; sleep 600"}"#;
+            Answer::default().with_call("toolu_1", "shell", &[arguments])
         };
         reply(200, Wire::Anthropic.events(&answer))
     };
@@ -209,16 +208,16 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
     }
     let answer = |request: &windlass_testkit::Request| {
         let body = request.json().to_string();
-        let wait = match body.contains("the second") {
-            true => "cat go_second",
-            false => "cat go_first",
+        let wait = if body.contains("the second") {
+            "cat go_second"
+        } else {
+            "cat go_first"
         };
-        let answer = match body.contains("tool_result") {
-            true => Answer::text(&["It is done."]),
-            false => {
-                let arguments = serde_json::json!({ "command": wait }).to_string();
-                Answer::default().with_call("toolu_1", "shell", &[&arguments])
-            }
+        let answer = if body.contains("tool_result") {
+            Answer::text(&["It is done."])
+        } else {
+            let arguments = serde_json::json!({ "command": wait }).to_string();
+            Answer::default().with_call("toolu_1", "shell", &[&arguments])
         };
         reply(200, Wire::Anthropic.events(&answer))
     };

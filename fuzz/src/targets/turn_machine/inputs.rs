@@ -51,9 +51,10 @@ impl Owner {
             18 => {
                 let times = if bytes.one_in(4) { 4 } else { 1 };
                 for _ in 0..times {
-                    match bytes.one_in(3) {
-                        true => self.restart(),
-                        false => self.crash(),
+                    if bytes.one_in(3) {
+                        self.restart()
+                    } else {
+                        self.crash()
                     }
                 }
             }
@@ -390,9 +391,10 @@ fn parts(text: &str) -> Vec<ContentPart> {
 }
 
 pub(super) fn tail(bytes: &mut Bytes<'_>) -> UnflushedText {
-    let thinking = match bytes.one_in(4) {
-        true => "hm".to_owned(),
-        false => String::new(),
+    let thinking = if bytes.one_in(4) {
+        "hm".to_owned()
+    } else {
+        String::new()
     };
     UnflushedText {
         text: text(bytes),

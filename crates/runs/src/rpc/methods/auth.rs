@@ -48,9 +48,10 @@ pub(crate) async fn authenticate(
 }
 
 fn is_off(connection: &Connection) -> Result<Value, ()> {
-    match connection.hub.gate.is_needed() {
-        true => Err(()),
-        false => Ok(json!({"ok": true, "auth_enabled": false})),
+    if connection.hub.gate.is_needed() {
+        Err(())
+    } else {
+        Ok(json!({"ok": true, "auth_enabled": false}))
     }
 }
 

@@ -99,9 +99,10 @@ async fn a_call_waits_until_it_is_allowed_or_refused() {
         assert_eq!(reply.unwrap().text, "done");
         assert_eq!(results(&chat).await[0] == json!("paid"), approve);
         // The same decision again gets the same reply; a different one is too late.
-        let (again, other) = match approve {
-            true => (chat.approve(call).await, chat.refuse(call).await),
-            false => (chat.refuse(call).await, chat.approve(call).await),
+        let (again, other) = if approve {
+            (chat.approve(call).await, chat.refuse(call).await)
+        } else {
+            (chat.refuse(call).await, chat.approve(call).await)
         };
         assert_eq!(again.unwrap().text, "done");
         let late = other.unwrap_err();

@@ -80,11 +80,10 @@ impl Job {
                 process.unbooked = outcome.usage.map(|usage| usage.since(&reported));
             }
         }
-        match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
-            true => lease.store(process, &*self.clock, self.idle_time).await,
-            false => {
-                process.session.close().await;
-            }
+        if outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
+            lease.store(process, &*self.clock, self.idle_time).await
+        } else {
+            process.session.close().await;
         }
         drop(work);
         if let Some(outcome) = outcome {
@@ -259,13 +258,10 @@ impl Job {
         let is_closed = self.slot.is_closed();
         let stopping = Arc::clone(session);
         let stopping = tokio::spawn(async move {
-            match is_closed {
-                true => {
-                    stopping.close().await;
-                }
-                false => {
-                    let _ = stopping.interrupt().await;
-                }
+            if is_closed {
+                stopping.close().await;
+            } else {
+                let _ = stopping.interrupt().await;
             }
         });
         let mut patience = self.clock.sleep(STOP_PATIENCE);

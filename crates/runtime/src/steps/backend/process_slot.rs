@@ -132,9 +132,10 @@ impl ProcessSlot {
     async fn end_idle(self: Arc<Self>, uses: u64) {
         let process = {
             let mut state = self.state();
-            match !state.is_leased && state.uses == uses {
-                true => state.process.take(),
-                false => None,
+            if !state.is_leased && state.uses == uses {
+                state.process.take()
+            } else {
+                None
             }
         };
         if let Some(process) = process {

@@ -290,9 +290,10 @@ impl BackendSession for Process {
 
     async fn steer(&self, text: &str) -> Result<Steered, BackendError> {
         self.fake.steers.lock().unwrap().push(text.to_owned());
-        match self.fake.takes_steers.load(Ordering::SeqCst) {
-            true => Ok(Steered::Taken),
-            false => Ok(Steered::NotTaken),
+        if self.fake.takes_steers.load(Ordering::SeqCst) {
+            Ok(Steered::Taken)
+        } else {
+            Ok(Steered::NotTaken)
         }
     }
 

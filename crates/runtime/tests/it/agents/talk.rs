@@ -252,17 +252,14 @@ async fn a_steer_is_taken_or_is_the_next_prompt() {
         gate.open();
         let turn = soon(handle.wait()).await.unwrap();
         let said = transcript(&fixture).await;
-        match is_taken {
-            true => {
-                assert_eq!(fake.prompts(), ["go"]);
-                assert_eq!(count(&fixture, "backend.steered").await, 1);
-                assert!(said.contains(&"user more".to_owned()), "{said:?}");
-            }
-            false => {
-                assert_eq!(turn.response, "second");
-                assert_eq!(fake.prompts(), ["go", "more"]);
-                assert_eq!(said.last().unwrap(), "agent second");
-            }
+        if is_taken {
+            assert_eq!(fake.prompts(), ["go"]);
+            assert_eq!(count(&fixture, "backend.steered").await, 1);
+            assert!(said.contains(&"user more".to_owned()), "{said:?}");
+        } else {
+            assert_eq!(turn.response, "second");
+            assert_eq!(fake.prompts(), ["go", "more"]);
+            assert_eq!(said.last().unwrap(), "agent second");
         }
         assert_eq!(fake.opened(), ["new s1"], "one process serves both");
         fixture.assert_sound().await;

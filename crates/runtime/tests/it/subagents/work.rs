@@ -206,9 +206,10 @@ async fn an_agent_that_somebody_stops_or_removes_is_a_result_and_not_the_end_of_
         let turn = fixture.start("go");
         gate.reached(1).await;
         let child = children(&fixture, ROOT).await[0];
-        match is_removed {
-            true => fixture.runtime.remove_session(child).await.unwrap(),
-            false => fixture.runtime.cancel_turn(child).await.unwrap(),
+        if is_removed {
+            fixture.runtime.remove_session(child).await.unwrap()
+        } else {
+            fixture.runtime.cancel_turn(child).await.unwrap()
         }
         let turn = soon(turn).await.unwrap().unwrap();
         assert_eq!((turn.success, &*turn.response), (true, "then I do it"));

@@ -188,9 +188,10 @@ fn forge(data: &Path, session: SessionId, events: &[Arc<Event>], (kind, place, v
         .query_row(before, [stream, seq - 1], |row| row.get(0))
         .unwrap();
     for event in &events[forged..] {
-        let bytes = match is_meant(event) {
-            true => forged_bytes.clone(),
-            false => serde_json::to_vec(&**event).unwrap(),
+        let bytes = if is_meant(event) {
+            forged_bytes.clone()
+        } else {
+            serde_json::to_vec(&**event).unwrap()
         };
         link.extend(event.seq().to_le_bytes());
         link.extend(blake3::hash(&bytes).as_bytes());

@@ -20,9 +20,10 @@ fn masked(mut frame: Value) -> Value {
                         | "recorded_at"
                         | "timestamp"
                 );
-                *value = match is_new {
-                    true => "…".into(),
-                    false => masked(value.take()),
+                *value = if is_new {
+                    "…".into()
+                } else {
+                    masked(value.take())
                 };
             }
         }

@@ -141,9 +141,12 @@ impl Recorder {
         let mut ids = ids.iter();
         let filled: Vec<_> = path
             .split('/')
-            .map(|part| match part.starts_with('{') {
-                true => (*ids.next().unwrap()).to_owned(),
-                false => part.to_owned(),
+            .map(|part| {
+                if part.starts_with('{') {
+                    (*ids.next().unwrap()).to_owned()
+                } else {
+                    part.to_owned()
+                }
             })
             .collect();
         let mut target = filled.join("/");

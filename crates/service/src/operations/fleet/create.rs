@@ -39,9 +39,10 @@ impl Handle<op::CreateFleetRun> for Service {
         self.check_serving()?;
         let fleet = self.fleet()?.clone();
         // The location of the tasks in the body.
-        let tasks = match request.workflow.is_some() {
-            true => "/workflow/tasks",
-            false => "/tasks",
+        let tasks = if request.workflow.is_some() {
+            "/workflow/tasks"
+        } else {
+            "/tasks"
         };
         let plan = plan(request, tasks)?;
         check_bounds(&plan, tasks)?;
@@ -49,9 +50,10 @@ impl Handle<op::CreateFleetRun> for Service {
         let (owner, repeated) = (context.caller.owner(), context.repeatable.clone());
         let made = self.carry(async move { fleet.create(&owner, plan, repeated.as_deref()).await });
         let run = made.await??;
-        let execution = match run.waits_for_start() {
-            true => "awaiting_start",
-            false => "scheduled",
+        let execution = if run.waits_for_start() {
+            "awaiting_start"
+        } else {
+            "scheduled"
         };
         Ok(wire::CreatedFleetRun {
             execution: execution.to_owned(),

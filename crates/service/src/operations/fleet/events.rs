@@ -224,11 +224,12 @@ impl Handle<op::ReplayFleetEvents> for Service {
 /// Validates the number of events per response.
 fn page_size(query: &FleetEventsQuery) -> Result<usize> {
     let limit = query.limit.map_or(DEFAULT_EVENTS, saturated);
-    match (1..=MAX_EVENTS).contains(&limit) {
-        true => Ok(limit),
-        false => Err(ApiError::query(format!(
+    if (1..=MAX_EVENTS).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(ApiError::query(format!(
             "limit must be from 1 to {MAX_EVENTS}"
-        ))),
+        )))
     }
 }
 

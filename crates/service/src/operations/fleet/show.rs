@@ -119,9 +119,10 @@ impl Service {
             Some((.., row)) => {
                 // Before the thread exists, the lease counts as the newest sign of life.
                 let heard = row.as_ref().map_or(run.updated_at, |row| row.at);
-                match is_stale(Some(heard), Utc::now(), PATIENCE) {
-                    true => wire::FleetWorkerStatus::Unhealthy,
-                    false => wire::FleetWorkerStatus::Busy,
+                if is_stale(Some(heard), Utc::now(), PATIENCE) {
+                    wire::FleetWorkerStatus::Unhealthy
+                } else {
+                    wire::FleetWorkerStatus::Busy
                 }
             }
         }

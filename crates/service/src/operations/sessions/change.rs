@@ -52,9 +52,10 @@ impl Handle<op::DeleteSession> for Service {
         let id = &call.path.id;
         let _alone = self.writing_sessions().await;
         let session = self.session(context, id).await?;
-        match self.store.records().remove(KIND, &session.id).await? {
-            true => Ok(()),
-            false => Err(not_found(id)),
+        if self.store.records().remove(KIND, &session.id).await? {
+            Ok(())
+        } else {
+            Err(not_found(id))
         }
     }
 }

@@ -76,9 +76,10 @@ impl Service {
     }
 
     async fn session(&self, context: &RequestContext, id: &str) -> Result<SessionMetadata> {
-        let found = match ids::is_session(id) {
-            true => self.session_if_any(context, id).await?,
-            false => None,
+        let found = if ids::is_session(id) {
+            self.session_if_any(context, id).await?
+        } else {
+            None
         };
         found.ok_or_else(|| not_found(id))
     }

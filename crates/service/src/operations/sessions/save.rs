@@ -154,9 +154,10 @@ impl Service {
         };
         let sessions = self.sessions(context).await?.into_iter();
         let is_its = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
-        match sessions.filter(is_its).count() >= MAX_OF_AGENT {
-            true => Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT)),
-            false => Ok(()),
+        if sessions.filter(is_its).count() >= MAX_OF_AGENT {
+            Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT))
+        } else {
+            Ok(())
         }
     }
 }

@@ -58,12 +58,11 @@ impl Handle<op::GetSession> for Service {
         call: Call<op::GetSession>,
     ) -> Result<SessionView> {
         let id = &call.path.id;
-        Ok(match call.query.peek.unwrap_or(false) {
-            true => {
-                let entries = limit(call.query.entries, MAX_ENTRIES, MAX_ENTRIES);
-                SessionView::Peek(self.peek_session(context, id, entries).await?)
-            }
-            false => SessionView::Detail(self.session_detail(context, id).await?),
+        Ok(if call.query.peek.unwrap_or(false) {
+            let entries = limit(call.query.entries, MAX_ENTRIES, MAX_ENTRIES);
+            SessionView::Peek(self.peek_session(context, id, entries).await?)
+        } else {
+            SessionView::Detail(self.session_detail(context, id).await?)
         })
     }
 }

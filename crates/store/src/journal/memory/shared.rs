@@ -122,12 +122,13 @@ impl Shared {
         };
         Record {
             position: record.position,
-            event: match event.session_id == taken.session_id {
-                true => Arc::clone(event),
-                false => Arc::new(Event {
+            event: if event.session_id == taken.session_id {
+                Arc::clone(event)
+            } else {
+                Arc::new(Event {
                     session_id: taken.session_id,
                     ..Event::clone(event)
-                }),
+                })
             },
         }
     }

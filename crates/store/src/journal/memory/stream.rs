@@ -165,12 +165,13 @@ impl Stream {
     pub(crate) fn shared_turns(&self) -> Vec<TurnRow> {
         let shared = self.shared.as_ref().map_or(0, |shared| shared.last_taken());
         let mut rows = StreamRows::default();
-        self.each_event(0, |event| match event.seq() <= shared {
-            true => {
+        self.each_event(0, |event| {
+            if event.seq() <= shared {
                 rows.apply(&self.key, event);
                 ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
-            false => ControlFlow::Break(()),
         });
         let shown = |turn: &TurnRow| TurnRow {
             is_shared: true,

@@ -141,9 +141,10 @@ fn begin(
     epoch: u64,
 ) -> Result<Head, Fault> {
     let lineage = Lineage::of(connection, &key, stream)?;
-    let (seq, chain, open) = match lineage.is_fork() {
-        true => place(connection, chain, &lineage)?,
-        false => (0, chain.start(&key), OpenTurns::default()),
+    let (seq, chain, open) = if lineage.is_fork() {
+        place(connection, chain, &lineage)?
+    } else {
+        (0, chain.start(&key), OpenTurns::default())
     };
     Ok(Head {
         key,

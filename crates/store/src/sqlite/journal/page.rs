@@ -163,9 +163,10 @@ impl<'a> Walk<'a> {
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.
     pub(in super::super) fn end(&self) -> Result<(), Fault> {
-        match self.trail.seq < spans::newest(self.reader, self.lineage.own().stream)? {
-            true => Err(self.damaged(self.trail.seq + 1, "it is missing").into()),
-            false => Ok(()),
+        if self.trail.seq < spans::newest(self.reader, self.lineage.own().stream)? {
+            Err(self.damaged(self.trail.seq + 1, "it is missing").into())
+        } else {
+            Ok(())
         }
     }
 

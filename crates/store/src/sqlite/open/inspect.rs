@@ -88,9 +88,10 @@ fn glance(reader: &Connection) -> Vec<String> {
         let tables = tables.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         for table in tables {
             let (name, is_without_rowid): (String, bool) = table?;
-            let ends: &[&str] = match is_without_rowid {
-                true => &[""],
-                false => &["ORDER BY rowid", "ORDER BY rowid DESC"],
+            let ends: &[&str] = if is_without_rowid {
+                &[""]
+            } else {
+                &["ORDER BY rowid", "ORDER BY rowid DESC"]
             };
             for end in ends {
                 let query = format!("SELECT * FROM main.\"{name}\" {end} LIMIT 1");
@@ -108,9 +109,10 @@ fn glance(reader: &Connection) -> Vec<String> {
 
 /// Adds a finding of our own if the full check found none.
 fn named(findings: Vec<String>, what: &str) -> Vec<String> {
-    match findings.is_empty() {
-        true => vec![what.to_owned()],
-        false => findings,
+    if findings.is_empty() {
+        vec![what.to_owned()]
+    } else {
+        findings
     }
 }
 

@@ -63,9 +63,10 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         log_bytes: fs::metadata(location.log()).map_or(0, |log| log.len()),
     };
     // The reader stays open, because the first connection to open a database reads its whole log.
-    let reader = match has_database(&location)? {
-        true => Some(location.connect_to_look()?),
-        false => None,
+    let reader = if has_database(&location)? {
+        Some(location.connect_to_look()?)
+    } else {
+        None
     };
     match &reader {
         Some((reader, _)) => inspect(&location, reader, &chain, evidence, &options)?,

@@ -73,14 +73,13 @@ impl PageCheck {
     pub(crate) fn begin(job: PageCheckJob) -> io::Result<Self> {
         let stop_signal = Arc::<StopSignal>::default();
         let (found, check) = watch::channel(None);
-        let thread = match job.is_checked {
-            false => None,
-            true => {
-                let stop_signal = Arc::clone(&stop_signal);
-                let name = "windlass-sqlite-check".to_owned();
-                let thread = std::thread::Builder::new().name(name);
-                Some(thread.spawn(move || job.run(&stop_signal, &found))?)
-            }
+        let thread = if !job.is_checked {
+            None
+        } else {
+            let stop_signal = Arc::clone(&stop_signal);
+            let name = "windlass-sqlite-check".to_owned();
+            let thread = std::thread::Builder::new().name(name);
+            Some(thread.spawn(move || job.run(&stop_signal, &found))?)
         };
         Ok(Self {
             thread,

@@ -53,8 +53,9 @@ fn close_files(directory: &Path) -> io::Result<()> {
 fn close(path: &Path, found: &Metadata, rights: u32) -> io::Result<()> {
     let is_open = found.mode() & OF_OTHERS != 0;
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
-    match is_open && is_own {
-        true => fs::set_permissions(path, Permissions::from_mode(rights)),
-        false => Ok(()),
+    if is_open && is_own {
+        fs::set_permissions(path, Permissions::from_mode(rights))
+    } else {
+        Ok(())
     }
 }

@@ -19,9 +19,10 @@ pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), Fault> {
             " WHERE id = ?1 AND open_from > 0"
         ))?
         .exists([int(stream)])?;
-    let change = match is_open {
-        true => "INSERT OR IGNORE INTO open_streams (stream) VALUES (?1)",
-        false => "DELETE FROM open_streams WHERE stream = ?1",
+    let change = if is_open {
+        "INSERT OR IGNORE INTO open_streams (stream) VALUES (?1)"
+    } else {
+        "DELETE FROM open_streams WHERE stream = ?1"
     };
     connection.prepare_cached(change)?.execute([int(stream)])?;
     Ok(())

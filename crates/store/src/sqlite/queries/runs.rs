@@ -18,9 +18,10 @@ const TURNS: &str = "CROSS JOIN streams ON streams.id = turns.stream";
 
 /// A part of a page: the newest rows of a status after a position. `?1` is the position, `?2` the limit, `?3` the status, `?4` the agent.
 pub(super) fn page(kind: RunKind, by_agent: bool) -> String {
-    let (index, condition) = match by_agent {
-        true => ("by_agent", "agent = ?4 AND status = ?3"),
-        false => ("by_status", "status = ?3"),
+    let (index, condition) = if by_agent {
+        ("by_agent", "agent = ?4 AND status = ?3")
+    } else {
+        ("by_status", "status = ?3")
     };
     match kind {
         RunKind::Turn => format!(

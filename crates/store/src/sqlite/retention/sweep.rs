@@ -239,9 +239,10 @@ pub(crate) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> Result
     // The number of records before the last boundary between two turns.
     let mut whole = 0;
     let is_at_end = loop {
-        let records = match after < end {
-            true => look(reader, stream.stream, after, end)?,
-            false => Vec::new(),
+        let records = if after < end {
+            look(reader, stream.stream, after, end)?
+        } else {
+            Vec::new()
         };
         let is_last = (records.len() as u64) < LOOK;
         let mut is_reached = false;

@@ -175,15 +175,16 @@ fn copy_database(
     let schema = schema::version(&target).map_err(SqliteError::from)?;
     let findings = damage(&target);
     target.close().map_err(|(_, error)| fault(error))?;
-    match findings.is_empty() {
-        true => Ok((
+    if findings.is_empty() {
+        Ok((
             Count {
                 database: identity.database,
                 commits: identity.commits,
             },
             schema,
-        )),
-        false => Err(BackupError::Damaged(findings)),
+        ))
+    } else {
+        Err(BackupError::Damaged(findings))
     }
 }
 

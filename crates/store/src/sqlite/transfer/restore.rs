@@ -277,12 +277,13 @@ impl Prepared {
     fn copy_member(&self, name: &str) -> Result<(), RestoreError> {
         let copied = copy(&self.from.join(name), &self.staging.path().join(name))?;
         let expected = self.manifest.files.get(name);
-        match expected == Some(&Member::from(copied)) {
-            true => Ok(()),
-            false => Err(RestoreError::Changed {
+        if expected == Some(&Member::from(copied)) {
+            Ok(())
+        } else {
+            Err(RestoreError::Changed {
                 path: self.from.clone(),
                 what: format!("{name} was changed since"),
-            }),
+            })
         }
     }
 
@@ -436,12 +437,13 @@ fn way_into(into: &Path, device: u64) -> Result<Way, RestoreError> {
         remove_mark(into)?;
         return Ok(Way::Exchange);
     }
-    match has_database(&location(into))? {
-        false => Ok(Way::Fill),
-        true => Err(RestoreError::CannotExchange {
+    if !has_database(&location(into))? {
+        Ok(Way::Fill)
+    } else {
+        Err(RestoreError::CannotExchange {
             path: into.to_owned(),
             source: io::Error::other("it is the root of a file system"),
-        }),
+        })
     }
 }
 

@@ -159,9 +159,10 @@ pub(crate) struct Copied {
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
     }
 }
 
@@ -169,9 +170,10 @@ fn open(path: &Path) -> io::Result<File> {
 pub(crate) fn read_small(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > max_bytes {
-        true => Err(io::Error::other("it is too large")),
-        false => Ok(bytes),
+    if bytes.len() as u64 > max_bytes {
+        Err(io::Error::other("it is too large"))
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -136,9 +136,10 @@ enum Checks<'a> {
 impl<'a> Checks<'a> {
     fn begin(reader: &'a Connection, stream: &StreamInfo) -> Result<Self, Fault> {
         let (number, key) = (stream.stream, &stream.key);
-        Ok(match is_run_stream(key) {
-            true => Self::Run(Box::new(RunCheck::begin(reader, number)?)),
-            false => Self::Thread(Box::new(Check::begin(reader, key, number)?)),
+        Ok(if is_run_stream(key) {
+            Self::Run(Box::new(RunCheck::begin(reader, number)?))
+        } else {
+            Self::Thread(Box::new(Check::begin(reader, key, number)?))
         })
     }
 
@@ -241,9 +242,10 @@ fn walk(
     // After an unreadable record, the expected rows are unknown.
     let mut checks = Some(Checks::begin(&transaction, stream)?);
     let mut open = OpenNotes {
-        open: match lineage.is_fork() {
-            true => open_at(&transaction, &lineage, lineage.own().after)?,
-            false => OpenTurns::default(),
+        open: if lineage.is_fork() {
+            open_at(&transaction, &lineage, lineage.own().after)?
+        } else {
+            OpenTurns::default()
         },
         cut_upto: 0,
     };

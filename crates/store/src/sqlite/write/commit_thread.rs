@@ -48,9 +48,10 @@ impl CommitterSlot {
 
     /// Returns the committer if it is free and no thread waits for it.
     pub(crate) fn try_take(&self) -> Option<MutexGuard<'_, Option<Committer>>> {
-        match self.is_wanted.load(Ordering::Relaxed) {
-            true => None,
-            false => self.committer.try_lock().ok(),
+        if self.is_wanted.load(Ordering::Relaxed) {
+            None
+        } else {
+            self.committer.try_lock().ok()
         }
     }
 }
@@ -81,9 +82,10 @@ fn run(committer_slot: &CommitterSlot, mut queue: mpsc::Receiver<WriterMessage>)
         while let Some(order) = next {
             match order {
                 WriterMessage::Do(job) if job.is_alone() => {
-                    match group.is_empty() {
-                        true => group.push(job),
-                        false => left = Some(WriterMessage::Do(job)),
+                    if group.is_empty() {
+                        group.push(job)
+                    } else {
+                        left = Some(WriterMessage::Do(job))
                     }
                     break;
                 }

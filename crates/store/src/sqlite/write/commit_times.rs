@@ -51,9 +51,10 @@ impl CommitTimes {
     }
 
     pub(crate) fn note_commit(&mut self, time: Duration) {
-        self.mean = match time < STANDSTILL {
-            true => (self.mean * (COUNTED - 1) + time.min(SLOW)) / COUNTED,
-            false => SLOW,
+        self.mean = if time < STANDSTILL {
+            (self.mean * (COUNTED - 1) + time.min(SLOW)) / COUNTED
+        } else {
+            SLOW
         };
     }
 

@@ -234,9 +234,12 @@ fn run_jobs(
     let is_alone = jobs.len() == 1;
     for job in jobs {
         let is_marked = !is_alone && !job.is_checked();
-        let mark = |statement| match is_marked {
-            true => connection.prepare_cached(statement)?.execute([]),
-            false => Ok(0),
+        let mark = |statement| {
+            if is_marked {
+                connection.prepare_cached(statement)?.execute([])
+            } else {
+                Ok(0)
+            }
         };
         let changes = connection.total_changes();
         mark("SAVEPOINT job")?;

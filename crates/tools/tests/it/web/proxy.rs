@@ -182,9 +182,10 @@ async fn an_open_name_leads_to_no_private_address() {
             names: Names::of(&[("inner.example", &[answer])]),
         };
         let open = Open::new(&said);
-        let hosts = match is_spelt {
-            false => vec!["inner.example"],
-            true => vec!["127.0.0.1", "2130706433", "0x7f.1", "[::1]"],
+        let hosts = if !is_spelt {
+            vec!["inner.example"]
+        } else {
+            vec!["127.0.0.1", "2130706433", "0x7f.1", "[::1]"]
         };
         for host in hosts {
             for got in [

@@ -198,9 +198,10 @@ impl Player<'_> {
         let Some(exec_id) = self.pick(|state| matches!(state, CallState::Running { .. })) else {
             return;
         };
-        let (status, result) = match self.one_in(3) {
-            true => (ToolStatus::Error, ToolResult::failure("", "broken")),
-            false => (ToolStatus::Success, ToolResult::success("", "done")),
+        let (status, result) = if self.one_in(3) {
+            (ToolStatus::Error, ToolResult::failure("", "broken"))
+        } else {
+            (ToolStatus::Success, ToolResult::success("", "done"))
         };
         let wait = match self.below(5) {
             3 => Some(Wait::Connection {

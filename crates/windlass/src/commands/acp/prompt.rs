@@ -12,9 +12,10 @@ pub(super) fn text(blocks: &Value) -> Result<String, Failure> {
         texts.push(one(block)?);
     }
     let text = texts.join("\n");
-    match text.trim().is_empty() {
-        true => Err(Failure::bad("the prompt is empty")),
-        false => Ok(text),
+    if text.trim().is_empty() {
+        Err(Failure::bad("the prompt is empty"))
+    } else {
+        Ok(text)
     }
 }
 

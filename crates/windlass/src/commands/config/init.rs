@@ -28,10 +28,11 @@ pub(super) struct Init {
 
 impl Init {
     pub(super) fn run(self, data: &Path) -> Result<()> {
-        let path = match self.user {
-            true => config::user_file()
-                .context("there is no place for your own file; set HOME or XDG_CONFIG_HOME")?,
-            false => self.directory.unwrap_or_default().join(FILE),
+        let path = if self.user {
+            config::user_file()
+                .context("there is no place for your own file; set HOME or XDG_CONFIG_HOME")?
+        } else {
+            self.directory.unwrap_or_default().join(FILE)
         };
         let shown = printable(&path);
         if let Some(directory) = path.parent().filter(|_| self.user) {
@@ -56,12 +57,13 @@ impl Init {
         };
         let written = file.write_all(TEMPLATE.as_bytes());
         written.with_context(|| format!("cannot write {shown}"))?;
-        note(&match self.user {
-            true => format!("{shown} is made; what you set in it counts everywhere"),
-            false => format!(
+        note(&if self.user {
+            format!("{shown} is made; what you set in it counts everywhere")
+        } else {
+            format!(
                 "{shown} is made; what you set in it counts once you run `{}` beside it, and again after each change",
                 config::trust_command(data)
-            ),
+            )
         });
         Ok(())
     }

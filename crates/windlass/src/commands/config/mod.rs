@@ -115,13 +115,14 @@ impl ConfigWords {
                 told::tell(&config);
                 let place = path.parent().unwrap_or(Path::new("/"));
                 warn_of_refused(&config::over_own(&text, &path)?, &directory, place);
-                match self.json {
-                    true => writeln!(
+                if self.json {
+                    writeln!(
                         stdout,
                         "{}",
                         json_line(&json!({"path": path, "digest": digest}))?
-                    )?,
-                    false => note(&format!("{shown} is trusted until it is changed")),
+                    )?
+                } else {
+                    note(&format!("{shown} is trusted until it is changed"))
                 }
             }
             Subcommand::Untrust { path } => {
@@ -157,9 +158,10 @@ fn warn_of_refused(config: &Config, data: &Path, workspace: &Path) {
 }
 
 fn file_of(path: &Path) -> anyhow::Result<PathBuf> {
-    match path.is_dir() {
-        true => whole(&path.join(FILE)),
-        false => whole(path),
+    if path.is_dir() {
+        whole(&path.join(FILE))
+    } else {
+        whole(path)
     }
 }
 

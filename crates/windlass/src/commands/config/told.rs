@@ -118,9 +118,10 @@ fn tell_rule(rule: &ApprovalRule) {
     let conditions: Vec<_> = conditions
         .map(|(name, value)| format!("{} {value:?}", one_line(name)))
         .collect();
-    let conditions = match conditions.is_empty() {
-        true => String::new(),
-        false => format!(" with {}", conditions.join(" and ")),
+    let conditions = if conditions.is_empty() {
+        String::new()
+    } else {
+        format!(" with {}", conditions.join(" and "))
     };
     let outcome = match action {
         ApprovalAction::Allow => "run without a question",

@@ -342,9 +342,10 @@ impl Watched<'_> {
                 if left > 0 {
                     about.push_str(&format!("\nrefused: {left} calls more"));
                 }
-                let said = match answer.is_empty() {
-                    true => "[the agent said nothing]",
-                    false => &answer,
+                let said = if answer.is_empty() {
+                    "[the agent said nothing]"
+                } else {
+                    &answer
                 };
                 let mut result = texts(&[said, &about]);
                 result["structuredContent"] = data;

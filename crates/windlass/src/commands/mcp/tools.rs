@@ -77,12 +77,11 @@ struct OfEvents {
 impl Tools {
     /// Returns the descriptions of the tools.
     pub(super) fn list(&self) -> Value {
-        let allowed = match self.is_all_allowed {
-            true => "Everything that the agent does is allowed without asking, commands too.",
-            false => {
-                "Nobody can be asked, so calls of the agent that change something are refused unless the operator's rules allow them; the answer \
-                 lists them as refused."
-            }
+        let allowed = if self.is_all_allowed {
+            "Everything that the agent does is allowed without asking, commands too."
+        } else {
+            "Nobody can be asked, so calls of the agent that change something are refused unless the operator's rules allow them; the answer \
+             lists them as refused."
         };
         let about = format!(
             "Gives an AI agent something to do and waits until it is done, which may take minutes. Returns its answer, the thread_id to go on with the \
@@ -217,9 +216,10 @@ impl Tools {
             return Err(Refusal::field("thread_id is no id of a thread"));
         }
         let thread = calls::newest_turns(&*self.link.api(), id, 0).await?.thread;
-        match self.is_within(&thread.workspace) {
-            true => Ok(thread),
-            false => Err(self.outside(Path::new(&thread.workspace))),
+        if self.is_within(&thread.workspace) {
+            Ok(thread)
+        } else {
+            Err(self.outside(Path::new(&thread.workspace)))
         }
     }
 
@@ -249,9 +249,10 @@ impl Tools {
             Refusal::new("cwd_not_found", message)
         };
         let cwd = cwd.ok_or_else(not_found)?;
-        match self.is_within(&cwd) {
-            true => Ok(cwd),
-            false => Err(self.outside(&cwd)),
+        if self.is_within(&cwd) {
+            Ok(cwd)
+        } else {
+            Err(self.outside(&cwd))
         }
     }
 

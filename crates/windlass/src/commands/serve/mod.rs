@@ -244,9 +244,10 @@ impl Serve {
 
 impl Serve {
     fn on_lost_commits(&self) -> OnLostCommits {
-        match self.accept_lost_commits {
-            true => OnLostCommits::Accept,
-            false => OnLostCommits::Refuse,
+        if self.accept_lost_commits {
+            OnLostCommits::Accept
+        } else {
+            OnLostCommits::Refuse
         }
     }
 }

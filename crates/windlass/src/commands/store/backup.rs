@@ -59,13 +59,12 @@ impl Backup {
         let copied = move |at: windlass_store::sqlite::BackupProgress| state.set(at.done, at.total);
         let report = store.back_up(&self.destination, files, copied).await?;
         progress.state().go_on("verifying the backup");
-        let verified = match self.verify {
-            true => {
-                let options = SqliteOptions::new(&self.destination);
-                let backup = SqliteStore::open_read_only(options).await?;
-                Some(backup.verify().await?)
-            }
-            false => None,
+        let verified = if self.verify {
+            let options = SqliteOptions::new(&self.destination);
+            let backup = SqliteStore::open_read_only(options).await?;
+            Some(backup.verify().await?)
+        } else {
+            None
         };
         drop(progress);
         let findings = verified

@@ -42,9 +42,10 @@ impl Export {
     pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         let is_stdout = self.file == Path::new("-");
-        let target = match is_stdout {
-            true => Target::Stdout(io::stdout()),
-            false => Target::File(UnnamedFile::beside(&self.file)?),
+        let target = if is_stdout {
+            Target::Stdout(io::stdout())
+        } else {
+            Target::File(UnnamedFile::beside(&self.file)?)
         };
         let progress = Progress::of("exporting bytes:");
         let counted = Counted {
@@ -84,13 +85,12 @@ impl Export {
 impl Import {
     pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let cannot = || format!("cannot read {}", printable(&self.file));
-        let (lines, total): (Box<dyn Read + Send>, u64) = match self.file == Path::new("-") {
-            true => (Box::new(io::stdin()), 0),
-            false => {
-                let file = File::open(&self.file).with_context(cannot)?;
-                let bytes = file.metadata().with_context(cannot)?.len();
-                (Box::new(file), bytes)
-            }
+        let (lines, total): (Box<dyn Read + Send>, u64) = if self.file == Path::new("-") {
+            (Box::new(io::stdin()), 0)
+        } else {
+            let file = File::open(&self.file).with_context(cannot)?;
+            let bytes = file.metadata().with_context(cannot)?.len();
+            (Box::new(file), bytes)
         };
         let mut lines = BufReader::new(lines);
         // The header is checked before anything is created.

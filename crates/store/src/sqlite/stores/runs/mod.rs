@@ -47,9 +47,10 @@ impl RunLog for SqliteRuns {
         let bytes = begin.record.size;
         let begun = writer.write_checked(bytes, move |work| begin.run(work));
         let (run, is_new) = begun.await?;
-        Ok(match is_new {
-            true => BeginOutcome::New(run),
-            false => BeginOutcome::Existing(run),
+        Ok(if is_new {
+            BeginOutcome::New(run)
+        } else {
+            BeginOutcome::Existing(run)
         })
     }
 

@@ -177,15 +177,12 @@ impl Import<'_, '_> {
             } => {
                 let text = event.get();
                 let stream = self.incoming()?;
-                let record = match is_run_stream(&stream.key) {
-                    true => {
-                        let parsed: RunRecord = parse(text)?;
-                        Encoded::of_run(&parsed, text.as_bytes().to_vec(), seq)
-                    }
-                    false => {
-                        let parsed: Arc<Event> = Arc::new(parse(text)?);
-                        Encoded::with_bytes(&parsed, text.as_bytes(), &mut stream.window)
-                    }
+                let record = if is_run_stream(&stream.key) {
+                    let parsed: RunRecord = parse(text)?;
+                    Encoded::of_run(&parsed, text.as_bytes().to_vec(), seq)
+                } else {
+                    let parsed: Arc<Event> = Arc::new(parse(text)?);
+                    Encoded::with_bytes(&parsed, text.as_bytes(), &mut stream.window)
                 };
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));

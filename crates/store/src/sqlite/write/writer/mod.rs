@@ -177,9 +177,10 @@ impl Writer {
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let (job, answered) = Task::begin(work, Sharing::Checked);
-        let left = match bytes <= MAX_IN_PLACE {
-            true => self.write_in_place(job),
-            false => Some(job),
+        let left = if bytes <= MAX_IN_PLACE {
+            self.write_in_place(job)
+        } else {
+            Some(job)
         };
         if let Some(job) = left {
             self.hand_over(job).await?;
