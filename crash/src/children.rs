@@ -313,13 +313,10 @@ async fn runtime(store: &SqliteStore, bill: PathBuf) -> LoopResult<InProcessRunt
     drivers.register(ProviderType::LlmSim, move |_, _| {
         Box::new(Dear { bill: bill.clone() })
     });
-    let mut settings = RuntimeSettings {
-        reserve: Reserve {
-            tokens: 0,
-            micro_usd: RESERVE,
-        },
-        ..RuntimeSettings::default()
-    };
+    let mut settings = RuntimeSettings::default().reserve(Reserve {
+        tokens: 0,
+        micro_usd: RESERVE,
+    });
     settings.budgets.turn = Budget {
         micro_usd: Some(LIMIT),
         ..Budget::default()

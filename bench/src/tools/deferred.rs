@@ -70,10 +70,7 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
 }
 
 async fn runtime(many: Many, server: Option<Server>) -> Result<(InProcessRuntime, SessionId)> {
-    let settings = RuntimeSettings {
-        defer_above: Some(24),
-        ..RuntimeSettings::default()
-    };
+    let settings = RuntimeSettings::default().defer_above(Some(24));
     let mut builder = InProcessRuntimeBuilder::new();
     if let Some(server) = server {
         builder = builder.mcp(Arc::new(server));

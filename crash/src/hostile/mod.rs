@@ -161,10 +161,7 @@ fn runtime(
         .capability(AgentCapabilityConfig::with_config("shell", never()));
     Ok(InProcessRuntimeBuilder::new()
         .backends(RuntimeBackends::on_sqlite(store))
-        .settings(RuntimeSettings {
-            tool_timeout: Some(Duration::from_secs(30)),
-            ..RuntimeSettings::default()
-        })
+        .settings(RuntimeSettings::default().tool_timeout(Some(Duration::from_secs(30))))
         .driver_registry(drivers)
         .capability(FilesCapability::new(environments.clone()))
         .capability(ShellCapability::new(environments, shell))

@@ -74,6 +74,9 @@ pub struct DecideApproval {
     /// directory where the turn works.
     #[serde(default)]
     pub remember_for: RememberFor,
+    /// Why the call is denied, at most 2,000 characters. The model reads it. Not allowed with `allow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// How long an answer is remembered.

@@ -200,7 +200,7 @@ pub use windlass_store::{
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 #[cfg(feature = "tools")]
 pub use windlass_tools as tools;
-pub use windlass_turn::{Limits, OnBusy, QueueEdit, Queued};
+pub use windlass_turn::{Approval, Limits, OnBusy, QueueEdit, Queued};
 
 /// The README's program is compiled with the documentation's tests.
 #[cfg(all(doctest, feature = "sqlite"))]

@@ -63,94 +63,98 @@ pub struct CompactionSettings {
     pub keep_recent_tokens: Option<u64>,
 }
 
-/// Settings of a whole runtime.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuntimeSettings {
-    /// Maximum duration of a turn.
-    pub turn_timeout: Option<Duration>,
-    /// Maximum duration of a tool call, unless the tool or the turn overrides it.
-    pub tool_timeout: Option<Duration>,
-    /// How long a turn stays parked before it times out.
-    pub wait_timeout: Option<Duration>,
-    /// Maximum time without output of a model call.
-    pub model_silence: Option<Duration>,
-    /// Maximum number of calls of one answer that run at once.
-    pub max_parallel_calls: usize,
-    /// Maximum number of pending external calls per session. A further call fails, and the model receives the error.
-    pub max_pending_calls: Option<usize>,
-    /// Maximum number of waiting inputs per session, queued or steered; a further one is refused.
-    pub max_waiting_inputs: Option<usize>,
-    /// Maximum bytes of a model's answer: its text, thinking and calls.
-    pub max_answer_bytes: usize,
-    /// Maximum number of calls in a model's answer.
-    pub max_answer_calls: usize,
-    /// Maximum bytes of a tool's result that are sent to the model.
-    pub max_tool_result_bytes: usize,
-    /// Size limits of a session.
-    pub limits: Limits,
-    /// Budgets of a turn and a thread. A turn's own budgets ([`TurnRequest::budgets`](windlass_core::turn_request::TurnRequest::budgets)) can only
-    /// lower them.
-    pub budgets: Budgets,
-    /// Minimum reservation for a model call before it begins.
-    pub reserve: Reserve,
-    /// Retries of failed model calls.
-    pub retry: RetryPolicy,
-    /// When turns of a previous process are resumed.
-    pub resume_policy: ResumePolicy,
-    /// How those turns are treated then.
-    pub recovery: RecoveryPolicy,
-    /// Maximum number of sessions in memory, with a journal on disk. Evicted sessions are loaded again on use. A session with a running or parked
-    /// turn always stays.
-    pub idle_sessions: usize,
-    /// How long an idle session stays in memory, with a journal on disk, and how long an external agent's process waits for its next turn.
-    pub idle_time: Option<Duration>,
-    /// Bytes of conversations that idle sessions may hold in memory together, where the journal is on disk. Beyond it the sessions
-    /// that were used longest ago are unloaded 2 s after their last use. Default: 32 MiB.
-    pub idle_bytes: usize,
-    /// Which calls run, which need approval, and which are refused.
-    pub approvals: Arc<ApprovalRules>,
-    /// Maximum bytes of the conversation that are sent to an external agent that does not know it.
-    pub backend_history_bytes: usize,
-    /// Maximum bytes of an external agent's output that one turn records: text, thoughts, calls with their results, notices. Beyond it the turn fails
-    /// with `backend_output_limit`. Default: 16 MiB, as for a command's stored output.
-    pub backend_output_bytes: usize,
-    /// When the history of a session is compacted automatically; with `None`, only if its capability `compaction` requests it.
-    pub compaction: Option<CompactionSettings>,
-    /// If a capability has more tools than this, the model finds them with `tool_search` instead of getting them all; all MCP servers count as one
-    /// capability. `None` is never. Tools that are always or never deferred are unaffected.
-    pub defer_above: Option<usize>,
-    /// The operator's secrets, which tools insert where permitted. Tool output and records contain their names instead.
-    pub secrets: NamedSecrets,
+/// Declares a struct of settings: each field once, with its default and a setter of the same name.
+macro_rules! settings {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $name {
+            $($(#[$doc])* #[must_use] pub fn $field(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            })*
+        }
+    };
 }
 
-impl Default for RuntimeSettings {
-    fn default() -> Self {
-        Self {
-            turn_timeout: None,
-            tool_timeout: Some(Duration::from_secs(300)),
-            wait_timeout: None,
-            model_silence: Some(Duration::from_secs(120)),
-            max_parallel_calls: 32,
-            max_pending_calls: None,
-            max_waiting_inputs: None,
-            max_answer_bytes: 16 * 1024 * 1024,
-            max_answer_calls: 256,
-            max_tool_result_bytes: 64 * 1024,
-            limits: Limits::default(),
-            budgets: Budgets::default(),
-            reserve: Reserve::default(),
-            retry: RetryPolicy::default(),
-            resume_policy: ResumePolicy::default(),
-            recovery: RecoveryPolicy::default(),
-            idle_sessions: 256,
-            idle_time: Some(Duration::from_secs(600)),
-            idle_bytes: 32 * 1024 * 1024,
-            approvals: Arc::default(),
-            backend_history_bytes: 256 * 1024,
-            backend_output_bytes: 16 * 1024 * 1024,
-            compaction: None,
-            defer_above: None,
-            secrets: NamedSecrets::default(),
-        }
+settings! {
+    /// Settings of a whole runtime.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_runtime::RuntimeSettings;
+    ///
+    /// let settings = RuntimeSettings::default()
+    ///     .turn_timeout(Some(Duration::from_secs(60)))
+    ///     .max_parallel_calls(8);
+    /// # let _ = settings;
+    /// ```
+    RuntimeSettings {
+        /// Maximum duration of a turn.
+        turn_timeout: Option<Duration> = None,
+        /// Maximum duration of a tool call, unless the tool or the turn overrides it.
+        tool_timeout: Option<Duration> = Some(Duration::from_secs(300)),
+        /// How long a turn stays parked before it times out.
+        wait_timeout: Option<Duration> = None,
+        /// Maximum time without output of a model call.
+        model_silence: Option<Duration> = Some(Duration::from_secs(120)),
+        /// Maximum number of calls of one answer that run at once.
+        max_parallel_calls: usize = 32,
+        /// Maximum number of pending external calls per session. A further call fails, and the model receives the error.
+        max_pending_calls: Option<usize> = None,
+        /// Maximum number of waiting inputs per session, queued or steered; a further one is refused.
+        max_waiting_inputs: Option<usize> = None,
+        /// Maximum bytes of a model's answer: its text, thinking and calls.
+        max_answer_bytes: usize = 16 * 1024 * 1024,
+        /// Maximum number of calls in a model's answer.
+        max_answer_calls: usize = 256,
+        /// Maximum bytes of a tool's result that are sent to the model.
+        max_tool_result_bytes: usize = 64 * 1024,
+        /// Size limits of a session.
+        limits: Limits = Limits::default(),
+        /// Budgets of a turn and a thread. A turn's own budgets ([`TurnRequest::budgets`](windlass_core::turn_request::TurnRequest::budgets)) can only
+        /// lower them.
+        budgets: Budgets = Budgets::default(),
+        /// Minimum reservation for a model call before it begins.
+        reserve: Reserve = Reserve::default(),
+        /// Retries of failed model calls.
+        retry: RetryPolicy = RetryPolicy::default(),
+        /// When turns of a previous process are resumed.
+        resume_policy: ResumePolicy = ResumePolicy::default(),
+        /// How those turns are treated then.
+        recovery: RecoveryPolicy = RecoveryPolicy::default(),
+        /// Maximum number of sessions in memory, with a journal on disk. Evicted sessions are loaded again on use. A session with a running or parked
+        /// turn always stays.
+        idle_sessions: usize = 256,
+        /// How long an idle session stays in memory, with a journal on disk, and how long an external agent's process waits for its next turn.
+        idle_time: Option<Duration> = Some(Duration::from_secs(600)),
+        /// Bytes of conversations that idle sessions may hold in memory together, where the journal is on disk. Beyond it the sessions
+        /// that were used longest ago are unloaded 2 s after their last use. Default: 32 MiB.
+        idle_bytes: usize = 32 * 1024 * 1024,
+        /// Which calls run, which need approval, and which are refused.
+        approvals: Arc<ApprovalRules> = Arc::default(),
+        /// Maximum bytes of the conversation that are sent to an external agent that does not know it.
+        backend_history_bytes: usize = 256 * 1024,
+        /// Maximum bytes of an external agent's output that one turn records: text, thoughts, calls with their results, notices. Beyond it the turn fails
+        /// with `backend_output_limit`. Default: 16 MiB, as for a command's stored output.
+        backend_output_bytes: usize = 16 * 1024 * 1024,
+        /// When the history of a session is compacted automatically; with `None`, only if its capability `compaction` requests it.
+        compaction: Option<CompactionSettings> = None,
+        /// If a capability has more tools than this, the model finds them with `tool_search` instead of getting them all; all MCP servers count as one
+        /// capability. `None` is never. Tools that are always or never deferred are unaffected.
+        defer_above: Option<usize> = None,
+        /// The operator's secrets, which tools insert where permitted. Tool output and records contain their names instead.
+        secrets: NamedSecrets = NamedSecrets::default(),
     }
 }

@@ -256,11 +256,7 @@ pub enum Input {
     Approval {
         /// The call, by the provider's id or the step's.
         call: String,
-        decision: Decision,
-        /// Reason of a denial; the model reads it.
-        reason: Option<String>,
-        /// The scope of the approval beyond the call.
-        remember: Remember,
+        approval: Approval,
     },
     /// An answer to a question of the agent.
     UserAnswer {
@@ -290,14 +286,26 @@ pub enum Input {
     Import { message: Message },
 }
 
-/// Scope of an approval beyond the call itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Remember {
-    /// The call alone.
-    #[default]
-    Nothing,
-    /// All later calls of the turn.
+/// A decision about a call that waits for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// This call may run.
+    Once,
+    /// This call and all later calls of its turn may run.
     Turn,
-    /// The same call with the same arguments, in this turn and in later turns of its project. The host that plans turns stores it for them.
-    CallInProject,
+    /// This call may run, and the same call with the same arguments in this turn and in later turns of its project. The host that plans
+    /// turns stores the approval for them.
+    Project,
+    /// The call must not run. The model reads the reason.
+    Deny { reason: Option<String> },
+}
+
+impl Approval {
+    /// The decision as it is recorded.
+    pub fn decision(&self) -> Decision {
+        match self {
+            Self::Once | Self::Turn | Self::Project => Decision::Allow,
+            Self::Deny { .. } => Decision::Deny,
+        }
+    }
 }

@@ -26,7 +26,7 @@ mod validate;
 pub use call_approval::{CallApproval, ChangeRefused};
 pub use decision::{Command, Decision, Rejected};
 pub use input::{
-    Answer, DecisionContext, Failure, Input, OnBusy, QueueEdit, RecordMask, Remember,
+    Answer, Approval, DecisionContext, Failure, Input, OnBusy, QueueEdit, RecordMask,
     RequestedCall, ToolOutcome, UnflushedText, Wait,
 };
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};

@@ -66,13 +66,10 @@ async fn an_error_of_a_provider_says_who_was_asked_and_what_to_do() {
 
     // Nobody listens any more.
     drop(server);
-    let settings = RuntimeSettings {
-        retry: RetryPolicy {
-            max_retries: 0,
-            ..RetryPolicy::default()
-        },
-        ..RuntimeSettings::default()
-    };
+    let settings = RuntimeSettings::default().retry(RetryPolicy {
+        max_retries: 0,
+        ..RetryPolicy::default()
+    });
     let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = gone.local_addr().unwrap().to_string();
     drop(gone);

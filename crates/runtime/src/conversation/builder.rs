@@ -302,10 +302,8 @@ impl ConversationBuilder {
     ///
     /// # use windlass_core::llmsim_driver::LlmSimConfig;
     /// use windlass_runtime::{Conversation, RuntimeSettings};
-    /// let settings = RuntimeSettings {
-    ///     turn_timeout: Some(Duration::from_secs(60)),
-    ///     ..RuntimeSettings::default()
-    /// };
+    /// let settings = RuntimeSettings::default()
+    ///     .turn_timeout(Some(Duration::from_secs(60)));
     /// let builder = Conversation::builder()
     ///     .simulator(LlmSimConfig::echo())
     ///     .with_runtime(|runtime| runtime.settings(settings));

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::events::{Event, EventData, ToolStatus, TurnOutline, TurnStartedData};
+use windlass_core::events::{Decision, Event, EventData, ToolStatus, TurnOutline, TurnStartedData};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{Input, OnBusy, QueueEdit, Remember, Thread, UnflushedText};
+use windlass_turn::{Approval, Input, OnBusy, QueueEdit, Thread, UnflushedText};
 
 use super::answers::{end_of_call, failure_of};
 use super::results::{finished, results, waits};
@@ -108,12 +108,13 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
             .exec_id
             .map(|exec_id| Input::Approval {
                 call: exec_id.to_string(),
-                decision: data.decision,
-                reason: data.reason.clone(),
-                remember: match (data.remember, data.project) {
-                    (Some(true), _) => Remember::Turn,
-                    (_, Some(true)) => Remember::CallInProject,
-                    _ => Remember::Nothing,
+                approval: match (data.decision, data.remember, data.project) {
+                    (Decision::Deny, ..) => Approval::Deny {
+                        reason: data.reason.clone(),
+                    },
+                    (Decision::Allow, Some(true), _) => Approval::Turn,
+                    (Decision::Allow, _, Some(true)) => Approval::Project,
+                    (Decision::Allow, ..) => Approval::Once,
                 },
             })
             .into(),

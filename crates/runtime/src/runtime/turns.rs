@@ -8,7 +8,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_turn::{OnBusy, Remember};
+use windlass_turn::{Approval, OnBusy};
 
 use super::InProcessRuntime;
 use crate::thread::{AbandonReason, Slot, Submission, SubmissionKind, ThreadCommand};
@@ -369,57 +369,38 @@ impl InProcessRuntime {
         .await
     }
 
-    /// Approves or denies a pending call, which is identified by the provider's ID or by its step.
+    /// Decides about a pending call, which is identified by the provider's ID or by its step.
+    ///
+    /// Later turns of a project consult [`RememberedCalls`](windlass_core::remembered_calls::RememberedCalls), which the caller of
+    /// [`Approval::Project`] updates.
+    pub async fn decide(
+        &self,
+        session_id: SessionId,
+        call_id: impl Into<String>,
+        approval: Approval,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, |reply| ThreadCommand::Approval {
+            call: call_id.into(),
+            approval,
+            reply,
+        })
+        .await
+    }
+
+    /// Allows a pending call once, or denies it without a reason; see [`decide`](Self::decide).
     pub async fn decide_tool_call(
         &self,
         session_id: SessionId,
         call_id: impl Into<String>,
         approve: bool,
     ) -> Result<TurnHandle> {
-        let remember = Remember::Nothing;
-        self.decide(session_id, call_id.into(), approve, remember)
-            .await
-    }
-
-    async fn decide(
-        &self,
-        session_id: SessionId,
-        call: String,
-        approve: bool,
-        remember: Remember,
-    ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::Approval {
-            call,
-            approve,
-            remember,
-            reason: None,
-            reply,
-        })
-        .await
-    }
-
-    /// Approves a pending call and all later calls of the turn.
-    pub async fn allow_rest_of_turn(
-        &self,
-        session_id: SessionId,
-        call_id: impl Into<String>,
-    ) -> Result<TurnHandle> {
-        let remember = Remember::Turn;
-        self.decide(session_id, call_id.into(), true, remember)
-            .await
-    }
-
-    /// Approves a pending call, and the same call with the same arguments for the rest of the turn. Later turns consult
-    /// [`RememberedCalls`](windlass_core::remembered_calls::RememberedCalls), which the caller updates.
-    pub async fn allow_in_project(
-        &self,
-        session_id: SessionId,
-        call_id: impl Into<String>,
-    ) -> Result<TurnHandle> {
-        let remember = Remember::CallInProject;
-        self.decide(session_id, call_id.into(), true, remember)
-            .await
+        let approval = if approve {
+            Approval::Once
+        } else {
+            Approval::Deny { reason: None }
+        };
+        self.decide(session_id, call_id, approval).await
     }
 
     /// Answers a pending question.

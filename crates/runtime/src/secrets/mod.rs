@@ -234,10 +234,7 @@ mod tests {
             .llm_sim(LlmSimConfig::fixed("said"))
             .harness(harness)
             .agent(agent.clone())
-            .settings(RuntimeSettings {
-                idle_sessions: 1,
-                ..RuntimeSettings::default()
-            });
+            .settings(RuntimeSettings::default().idle_sessions(1));
         let add =
             |builder: InProcessRuntimeBuilder, session: &_| builder.session(Clone::clone(session));
         let runtime = sessions.iter().fold(builder, add).build().await.unwrap();

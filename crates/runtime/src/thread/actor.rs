@@ -388,22 +388,11 @@ impl Actor {
             }
             ThreadCommand::Approval {
                 call,
-                approve,
-                remember,
-                reason,
+                approval,
                 reply,
             } => {
-                use windlass_core::events::Decision::{Allow, Deny};
-                let decision = if approve { Allow } else { Deny };
                 let name = call.clone();
-                let outcome = self
-                    .try_decide(Input::Approval {
-                        call,
-                        decision,
-                        reason,
-                        remember,
-                    })
-                    .await?;
+                let outcome = self.try_decide(Input::Approval { call, approval }).await?;
                 self.answer_or_repeat(outcome, Some(&name), reply).await;
             }
             ThreadCommand::UserAnswer {

@@ -9,7 +9,7 @@ use windlass_core::events::{Event, EventRequest};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{OnBusy, QueueEdit, Queued, Remember, Thread};
+use windlass_turn::{Approval, OnBusy, QueueEdit, Queued, Thread};
 
 use crate::turn_result::{EventObserver, TurnHandle};
 
@@ -103,10 +103,7 @@ pub(crate) enum ThreadCommand {
     },
     Approval {
         call: String,
-        approve: bool,
-        /// Scope of the approval beyond the call itself.
-        remember: Remember,
-        reason: Option<String>,
+        approval: Approval,
         reply: Reply<TurnHandle>,
     },
     UserAnswer {

@@ -69,11 +69,9 @@ fn at_most(idle: &Idle, count: usize) -> impl Future<Output = ()> {
 }
 
 fn keep(idle_sessions: usize, idle_time: Option<Duration>) -> RuntimeSettings {
-    RuntimeSettings {
-        idle_sessions,
-        idle_time,
-        ..RuntimeSettings::default()
-    }
+    RuntimeSettings::default()
+        .idle_sessions(idle_sessions)
+        .idle_time(idle_time)
 }
 
 #[tokio::test]
@@ -179,10 +177,7 @@ async fn what_nobody_uses_goes_after_a_while() {
 
 #[tokio::test]
 async fn long_conversations_are_unloaded_soon_and_load_again_whole() {
-    let settings = RuntimeSettings {
-        idle_bytes: 64 * 1024,
-        ..keep(100, None)
-    };
+    let settings = keep(100, None).idle_bytes(64 * 1024);
     let idle = idle(3, settings, Vec::new()).await;
     let long = "x".repeat(50_000);
     for id in &idle.sessions[..2] {
@@ -208,10 +203,7 @@ async fn a_turn_that_waits_stays_and_its_deadline_comes() {
         arguments: serde_json::json!({}),
     };
     let span = Duration::from_secs(60);
-    let settings = RuntimeSettings {
-        wait_timeout: Some(Duration::from_secs(900)),
-        ..keep(0, Some(span))
-    };
+    let settings = keep(0, Some(span)).wait_timeout(Some(Duration::from_secs(900)));
     let idle = idle(4, settings, vec![vec![], vec![call], vec![]]).await;
     let waits = idle.sessions[0];
     idle.runtime.run_text_turn(waits, "first").await.unwrap();

@@ -29,11 +29,11 @@ async fn open(store: &SqliteStore, recovery: RecoveryPolicy) -> InProcessRuntime
     InProcessRuntimeBuilder::new()
         .backends(RuntimeBackends::on_sqlite(store))
         .llm_sim(script())
-        .settings(RuntimeSettings {
-            recovery,
-            resume_policy: ResumePolicy::AtStartup,
-            ..RuntimeSettings::default()
-        })
+        .settings(
+            RuntimeSettings::default()
+                .recovery(recovery)
+                .resume_policy(ResumePolicy::AtStartup),
+        )
         .build()
         .await
         .unwrap()

@@ -170,6 +170,50 @@ async fn r37_an_equal_repeat_gets_the_first_answer_and_another_is_refused() {
 }
 
 #[tokio::test]
+async fn reason_of_a_denial_is_read_by_the_model() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    let path = format!(
+        "/v1/approvals/{}",
+        text(&asked.data["payload"]["approval_id"])
+    );
+    for wrong in [
+        json!({"decision": "allow", "reason": "I like it"}),
+        json!({"decision": "deny", "reason": "x".repeat(2_001)}),
+    ] {
+        let refused = daemon.client.post(&path, wrong).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (422, "invalid_field")
+        );
+        assert_eq!(
+            refused.json()["error"]["details"]["field"],
+            json!("/reason")
+        );
+    }
+    let reason = "Use make instead.";
+    daemon
+        .client
+        .post(&path, json!({"decision": "deny", "reason": reason}))
+        .await
+        .expect(200);
+    let frames = events.until("turn.completed").await;
+    let decided = frames
+        .iter()
+        .find(|frame| frame.event == "approval.decided")
+        .unwrap();
+    assert_eq!(decided.data["payload"]["reason"], reason);
+    let told = daemon.model.told();
+    assert!(
+        told.iter().any(|message| message.contains(reason)),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
 async fn an_approval_that_is_to_be_remembered_is_not_asked_again() {
     let daemon = Daemon::start().await;
     let thread = daemon.thread(json!({})).await;

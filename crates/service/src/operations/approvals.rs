@@ -8,6 +8,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ApprovalAnswered, ApprovalDecision, ErrorCode, RememberFor};
+use windlass_runtime::Approval;
 use windlass_store::queries::WaitRow;
 
 use super::RequestContext;
@@ -35,6 +36,7 @@ impl Handle<op::DecideApproval> for Service {
                 return Err(ApiError::new(ErrorCode::InvalidDecision, text));
             }
         };
+        check_reason(decision, request.reason.as_deref())?;
         let not_pending = || {
             let text = format!("no pending approval with id '{approval_id}'");
             ApiError::new(ErrorCode::ApprovalNotPending, text)
@@ -42,23 +44,27 @@ impl Handle<op::DecideApproval> for Service {
         let exec_id = ids::parse_approval(&approval_id).ok_or_else(not_pending)?;
         let wait = self.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
         let session_id = wait.stream.as_str().parse().map_err(|_| not_pending())?;
-        let allow = decision == ApprovalDecision::Allow;
-        let (runtime, call) = (&self.runtime, exec_id.to_string());
-        let remember = allow && request.remember;
-        if remember {
+        let approval = match decision {
+            ApprovalDecision::Deny => Approval::Deny {
+                reason: request.reason,
+            },
+            ApprovalDecision::Allow if !request.remember => Approval::Once,
+            ApprovalDecision::Allow if request.remember_for == RememberFor::Project => {
+                Approval::Project
+            }
+            ApprovalDecision::Allow => Approval::Turn,
+        };
+        if matches!(approval, Approval::Turn | Approval::Project) {
             context.caller.check_approves_all()?;
         }
-        let for_project = remember && request.remember_for == RememberFor::Project;
-        let to_keep = if for_project {
+        let to_keep = if approval == Approval::Project {
             Some(self.call_in_project(session_id, &wait).await?)
         } else {
             None
         };
-        let decided = match (remember, for_project) {
-            (_, true) => runtime.allow_in_project(session_id, call).await,
-            (true, false) => runtime.allow_rest_of_turn(session_id, call).await,
-            (false, false) => runtime.decide_tool_call(session_id, call, allow).await,
-        };
+        let for_thread = approval == Approval::Turn && request.remember_for == RememberFor::Thread;
+        let call = exec_id.to_string();
+        let decided = self.runtime.decide(session_id, call, approval).await;
         check_taken(decided, not_pending)?;
         // Stored after the decision, because a decision that was not accepted must not allow anything. If the process ends in between, the next such
         // call needs an approval again.
@@ -68,7 +74,7 @@ impl Handle<op::DecideApproval> for Service {
                 .map_err(ApiError::internal)?
                 .map_err(ApiError::internal)?;
         }
-        if remember && request.remember_for == RememberFor::Thread {
+        if for_thread {
             self.remember_approval(session_id).await?;
         }
         Ok(ApprovalAnswered {
@@ -115,6 +121,24 @@ impl Service {
             call,
         })
     }
+}
+
+/// Maximum length of a denial's reason, in characters.
+const REASON_CHARS: usize = 2_000;
+
+fn check_reason(decision: ApprovalDecision, reason: Option<&str>) -> Result<()> {
+    let Some(reason) = reason else {
+        return Ok(());
+    };
+    if decision == ApprovalDecision::Allow {
+        return Err(ApiError::field("/reason", "only a denial has a reason"));
+    }
+    let count = reason.chars().count();
+    if count > REASON_CHARS {
+        let text = format!("`reason` has at most {REASON_CHARS} characters, not {count}");
+        return Err(ApiError::field("/reason", text));
+    }
+    Ok(())
 }
 
 /// A call whose approval is to be stored, and its project.

@@ -47,15 +47,17 @@ pub(super) fn of(result: CallToolResult) -> ToolExecutionResult {
         text.push_str("\n[the rest is left out: the answer is too long]");
     }
     if result.is_error == Some(true) {
-        return ToolExecutionResult::tool_error(match text.is_empty() {
-            true => "the tool failed and did not say why".to_owned(),
-            false => text,
+        return ToolExecutionResult::tool_error(if text.is_empty() {
+            "the tool failed and did not say why".to_owned()
+        } else {
+            text
         });
     }
     let value = json!(text);
-    match images.is_empty() {
-        true => ToolExecutionResult::success(value),
-        false => ToolExecutionResult::success_with_images(value, images),
+    if images.is_empty() {
+        ToolExecutionResult::success(value)
+    } else {
+        ToolExecutionResult::success_with_images(value, images)
     }
 }
 
@@ -97,14 +99,15 @@ impl Answer {
                     return self.show(blob, &kind);
                 }
                 let kind = one_line(&kind);
-                match blob.len() <= MAX_BLOB && STANDARD.decode(&blob).is_ok() {
-                    true => self.say(&format!(
+                if blob.len() <= MAX_BLOB && STANDARD.decode(&blob).is_ok() {
+                    self.say(&format!(
                         "[resource {uri} of type {kind}, as base64]\n{blob}"
-                    )),
-                    false => self.say(&format!(
+                    ))
+                } else {
+                    self.say(&format!(
                         "[resource {uri} of type {kind}, {} bytes as base64, not shown]",
                         blob.len()
-                    )),
+                    ))
                 }
             }
             _ => self.say("[a resource that this client does not know, not shown]"),
@@ -129,9 +132,10 @@ impl Answer {
     }
 
     fn structure(&mut self, value: &Value) {
-        match is_shallow(value) && json_bytes(value) <= MAX_TEXT {
-            true => self.say(&lines(&value.to_string())),
-            false => self.say("[a structure is left out: it is too large]"),
+        if is_shallow(value) && json_bytes(value) <= MAX_TEXT {
+            self.say(&lines(&value.to_string()))
+        } else {
+            self.say("[a structure is left out: it is too large]")
         }
     }
 

@@ -345,9 +345,10 @@ impl StreamableHttpClient for Client {
         };
         let last = last_event_id.as_deref().map(|id| ("last-event-id", id));
         let more: Vec<_> = last.into_iter().collect();
-        let asked = match more.is_empty() {
-            true => Asked::Whole,
-            false => Asked::Rest,
+        let asked = if more.is_empty() {
+            Asked::Whole
+        } else {
+            Asked::Rest
         };
         let wait = lock(&self.pace).wait(asked, Instant::now());
         tokio::time::sleep(wait).await;
@@ -375,9 +376,10 @@ fn refused(status: u16) -> Failed {
 }
 
 fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
-    match is_shallow_text(body) {
-        true => serde_json::from_slice(body).ok(),
-        false => None,
+    if is_shallow_text(body) {
+        serde_json::from_slice(body).ok()
+    } else {
+        None
     }
 }
 

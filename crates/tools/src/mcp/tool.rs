@@ -67,9 +67,10 @@ impl McpTool {
             total: settings.max_call_of(server, tool),
         };
         let shown = definition.name();
-        let changing = match self.may_change_files() {
-            true => Some(self.changing(context).await?),
-            false => None,
+        let changing = if self.may_change_files() {
+            Some(self.changing(context).await?)
+        } else {
+            None
         };
         let result = connection
             .call(tool, arguments, times, context, shown)

@@ -24,9 +24,10 @@ impl Refusals {
         if told.reasons.contains(reason) {
             return;
         }
-        match told.reasons.len() < MAX_TOLD {
-            true => drop(told.reasons.insert(reason.to_owned())),
-            false => told.has_more = true,
+        if told.reasons.len() < MAX_TOLD {
+            told.reasons.insert(reason.to_owned());
+        } else {
+            told.has_more = true;
         }
     }
 

@@ -12,9 +12,10 @@ const MAX_BYTES: usize = 8 * 1024;
 pub(super) fn read(text: &str) -> Result<Url, WebError> {
     let url = checked(text, Url::parse)?;
     let plain = plainest(&url)?;
-    match is_plain(text, &url) && plain == url {
-        true => Ok(url),
-        false => Err(WebError::Spelling(plain.to_string())),
+    if is_plain(text, &url) && plain == url {
+        Ok(url)
+    } else {
+        Err(WebError::Spelling(plain.to_string()))
     }
 }
 

@@ -176,15 +176,14 @@ pub(super) fn shown(
         let read = fetched.body.len();
         remarks.push(format!("only the first {read} bytes of the page were read"));
     }
-    let (title, text) = match is_html {
-        true => {
-            let page = html::to_text(&text, &fetched.url);
-            if page.is_cut {
-                remarks.push("the end of the page is left out".to_owned());
-            }
-            (page.title, clean(&page.text))
+    let (title, text) = if is_html {
+        let page = html::to_text(&text, &fetched.url);
+        if page.is_cut {
+            remarks.push("the end of the page is left out".to_owned());
         }
-        false => (None, clean(&text)),
+        (page.title, clean(&page.text))
+    } else {
+        (None, clean(&text))
     };
     let text = without_secrets(text, fetched.is_cut, places);
     let (all, end) = (text.len(), floor(&text, max_bytes));

@@ -221,12 +221,13 @@ fn failed(request: &EgressRequest, reason: impl Into<String>) -> EgressError {
 }
 
 fn transport(request: &EgressRequest, limit: Duration, error: &reqwest::Error) -> EgressError {
-    match error.is_timeout() {
-        true => EgressError::Timeout {
+    if error.is_timeout() {
+        EgressError::Timeout {
             url: request.url.clone(),
             timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        },
-        false => failed(request, reason(error)),
+        }
+    } else {
+        failed(request, reason(error))
     }
 }
 

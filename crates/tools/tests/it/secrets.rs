@@ -56,10 +56,7 @@ async fn conversation(place: &Place, calls: Vec<SimToolCall>) -> Conversation {
     });
     let files = FilesCapability::new(place.environments.clone());
     let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
-    let settings = RuntimeSettings {
-        secrets: secrets(),
-        ..RuntimeSettings::default()
-    };
+    let settings = RuntimeSettings::default().secrets(secrets());
     let never = json!({ "approval": "never" });
     Conversation::builder()
         .simulator(LlmSimConfig::scripted(turns.collect()))
@@ -229,10 +226,7 @@ async fn context() -> (ToolContext, Conversation) {
 
 pub(crate) async fn context_with(secrets: NamedSecrets) -> (ToolContext, Conversation) {
     let grab = Grab::default();
-    let settings = RuntimeSettings {
-        secrets,
-        ..RuntimeSettings::default()
-    };
+    let settings = RuntimeSettings::default().secrets(secrets);
     let turns = vec![
         SimTurn::ToolCalls(vec![SimToolCall::new("grab", json!({}))]),
         SimTurn::Assistant("done".into()),

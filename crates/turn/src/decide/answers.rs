@@ -12,7 +12,7 @@ use super::act::question_of;
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::evolve::verdict_digest;
-use crate::input::Remember;
+use crate::input::Approval;
 use crate::state::{Answered, Call, CallState};
 
 /// Whether an answer from outside is new.
@@ -60,26 +60,23 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn approval(
-        &mut self,
-        name: &str,
-        decision: Decision,
-        reason: Option<String>,
-        remember: Remember,
-    ) -> Result<(), Rejected> {
+    pub(super) fn approval(&mut self, name: &str, approval: Approval) -> Result<(), Rejected> {
         self.turn_id = self.turn().map(|turn| turn.id);
+        let decision = approval.decision();
         let digest = verdict_digest(decision == Decision::Allow);
         let awaits = |state: &CallState| matches!(state, CallState::AwaitingApproval { .. });
         if let Novelty::New(call) = self.find(name, &digest, awaits)? {
-            let is_allowed = decision == Decision::Allow;
             let data = ApprovalDecidedData {
                 tool_call_id: call.call.id.clone(),
                 decision,
-                reason,
                 timed_out: None,
-                remember: (is_allowed && remember == Remember::Turn).then_some(true),
-                project: (is_allowed && remember == Remember::CallInProject).then_some(true),
+                remember: (approval == Approval::Turn).then_some(true),
+                project: (approval == Approval::Project).then_some(true),
                 withdrawn: None,
+                reason: match approval {
+                    Approval::Deny { reason } => reason,
+                    Approval::Once | Approval::Turn | Approval::Project => None,
+                },
             };
             self.decide_call(&call, data);
             self.advance();

@@ -59,12 +59,7 @@ impl Thread {
             } => draft.backend_steered(exec_id, message_id)?,
             Input::BackendEnded { exec_id, outcome } => draft.backend_ended(exec_id, &outcome)?,
             Input::ToolResults { results } => draft.tool_results(results)?,
-            Input::Approval {
-                call,
-                decision,
-                reason,
-                remember,
-            } => draft.approval(&call, decision, reason, remember)?,
+            Input::Approval { call, approval } => draft.approval(&call, approval)?,
             Input::UserAnswer { request, answer } => draft.user_answer(&request, answer)?,
             Input::Emit { exec_id, data } => draft.emit(exec_id, data)?,
             Input::Note { data } => draft.note(data)?,

@@ -15,8 +15,8 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 use windlass_turn::{
-    Answer, Command, Decision, DecisionContext, Failure, Input, OnBusy, Phase, QueueEdit, Rejected,
-    Remember, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText, Wait, derive,
+    Answer, Approval, Command, Decision, DecisionContext, Failure, Input, OnBusy, Phase, QueueEdit,
+    Rejected, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText, Wait, derive,
 };
 
 /// Something that happens to a thread. Calls are named by the provider's id; `#id` names the step of that call.
@@ -479,15 +479,11 @@ impl World {
             Step::Allow(call) => self.verdict(call, Verdict::Allow),
             Step::AllowRest(call) => Input::Approval {
                 call: self.name(call),
-                decision: Verdict::Allow,
-                reason: None,
-                remember: Remember::Turn,
+                approval: Approval::Turn,
             },
             Step::AllowInProject(call) => Input::Approval {
                 call: self.name(call),
-                decision: Verdict::Allow,
-                reason: None,
-                remember: Remember::CallInProject,
+                approval: Approval::Project,
             },
             Step::Deny(call) => self.verdict(call, Verdict::Deny),
             Step::Replies(call, answer) => Input::UserAnswer {
@@ -617,9 +613,10 @@ impl World {
     fn verdict(&self, call: &str, decision: Verdict) -> Input {
         Input::Approval {
             call: self.name(call),
-            decision,
-            reason: None,
-            remember: Remember::Nothing,
+            approval: match decision {
+                Verdict::Allow => Approval::Once,
+                Verdict::Deny => Approval::Deny { reason: None },
+            },
         }
     }
 }

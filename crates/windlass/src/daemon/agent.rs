@@ -94,19 +94,17 @@ impl Agent<'_> {
         let is_kept = serde_json::to_value(&harness)? == serde_json::to_value(&kept)?;
         let changed = Some(harness).filter(|_| !is_kept);
         let limits = &self.config.limits;
-        let settings = RuntimeSettings {
-            wait_timeout: Some(limits.wait_seconds.map_or(WAIT, Duration::from_secs)),
-            max_pending_calls: Some(limits.pending_calls.unwrap_or(PENDING_CALLS)),
-            max_waiting_inputs: Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)),
-            recovery: self.recovery,
-            approvals: Arc::new(configured::approvals(self.config)?),
-            compaction: configured::compaction(&self.config.compaction),
-            budgets: budget::budgets(&self.config.budget)?,
-            reserve: budget::reserve(&self.config.budget)?,
-            defer_above: Some(DEFER_ABOVE),
-            secrets: self.secrets.clone(),
-            ..RuntimeSettings::default()
-        };
+        let settings = RuntimeSettings::default()
+            .wait_timeout(Some(limits.wait_seconds.map_or(WAIT, Duration::from_secs)))
+            .max_pending_calls(Some(limits.pending_calls.unwrap_or(PENDING_CALLS)))
+            .max_waiting_inputs(Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)))
+            .recovery(self.recovery)
+            .approvals(Arc::new(configured::approvals(self.config)?))
+            .compaction(configured::compaction(&self.config.compaction))
+            .budgets(budget::budgets(&self.config.budget)?)
+            .reserve(budget::reserve(&self.config.budget)?)
+            .defer_above(Some(DEFER_ABOVE))
+            .secrets(self.secrets.clone());
         let settings = configured::with_limits_of(settings, self.config);
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let mut backends =

@@ -1,7 +1,6 @@
 //! Converts the configured environments, tools and approvals.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -107,27 +106,23 @@ pub(super) fn compaction(config: &config::Compaction) -> Option<CompactionSettin
 }
 
 /// Applies the configured limits of tools and of external agents' output; unset limits remain as in `settings`.
-pub(super) fn with_limits_of(settings: RuntimeSettings, config: &Config) -> RuntimeSettings {
+pub(super) fn with_limits_of(mut settings: RuntimeSettings, config: &Config) -> RuntimeSettings {
     let tools = &config.tools;
-    let seconds = tools.timeout_seconds;
-    RuntimeSettings {
-        tool_timeout: match seconds {
-            Some(0) => None,
-            Some(seconds) => Some(Duration::from_secs(seconds)),
-            None => settings.tool_timeout,
-        },
-        max_tool_result_bytes: tools
-            .max_result_bytes
-            .unwrap_or(settings.max_tool_result_bytes),
-        defer_above: match tools.defer_above {
-            Some(0) => None,
-            Some(most) => Some(most),
-            None => settings.defer_above,
-        },
-        backend_output_bytes: config
-            .limits
-            .backend_output_bytes
-            .map_or(settings.backend_output_bytes, NonZeroUsize::get),
-        ..settings
+    match tools.timeout_seconds {
+        Some(0) => settings.tool_timeout = None,
+        Some(seconds) => settings.tool_timeout = Some(Duration::from_secs(seconds)),
+        None => {}
     }
+    if let Some(bytes) = tools.max_result_bytes {
+        settings.max_tool_result_bytes = bytes;
+    }
+    match tools.defer_above {
+        Some(0) => settings.defer_above = None,
+        Some(count) => settings.defer_above = Some(count),
+        None => {}
+    }
+    if let Some(bytes) = config.limits.backend_output_bytes {
+        settings.backend_output_bytes = bytes.get();
+    }
+    settings
 }

@@ -68,6 +68,7 @@ pub(crate) fn decision(decision: ApprovalDecision) -> DecideApproval {
         decision: decision.to_owned(),
         remember: false,
         remember_for: RememberFor::default(),
+        reason: None,
     }
 }
 
@@ -369,35 +370,45 @@ fn chosen(question: &InputQuestion, line: Option<&str>) -> Option<UserAnswer> {
     line.is_none().then(|| question.answer("", true))
 }
 
-/// Parses the decision about a call; `None` if the line is not a decision. At the end of input, the call is denied.
+/// Parses the decision about a call; `None` if the line is not a decision. At the end of input, the call is denied. Text after a no is
+/// the reason, which the model reads.
 fn decided(
     line: Option<&str>,
     unseen: &mut Option<Vec<Line>>,
     screen: &mut Screen,
 ) -> io::Result<Option<DecideApproval>> {
+    let Some(line) = line.map(str::trim) else {
+        return Ok(Some(decision(ApprovalDecision::Deny)));
+    };
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if ["n", "no"].contains(&&*word.to_lowercase()) {
+        let reason = rest.trim();
+        return Ok(Some(DecideApproval {
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+            ..decision(ApprovalDecision::Deny)
+        }));
+    }
     let allowed = decision(ApprovalDecision::Allow);
-    let said = line.map(str::trim).map(str::to_lowercase);
-    Ok(match (said.as_deref(), unseen.take()) {
-        (Some("n" | "no") | None, _) => Some(decision(ApprovalDecision::Deny)),
-        (Some("y" | "yes"), None) => Some(allowed),
-        (Some("p" | "project"), None) => Some(DecideApproval {
+    Ok(match (&*line.to_lowercase(), unseen.take()) {
+        ("y" | "yes", None) => Some(allowed),
+        ("p" | "project", None) => Some(DecideApproval {
             remember: true,
             remember_for: RememberFor::Project,
             ..allowed
         }),
-        (Some("a" | "always"), None) => Some(DecideApproval {
+        ("a" | "always", None) => Some(DecideApproval {
             remember: true,
             ..allowed
         }),
-        (Some("s" | "show"), Some(lines)) => {
+        ("s" | "show", Some(lines)) => {
             for (colour, line) in &lines {
                 screen.question(*colour, line)?;
             }
             None
         }
-        (Some(_), still_unseen) => {
+        (_, still_unseen) => {
             let told = match &still_unseen {
-                None => "Type y, n, p or a, and Enter.",
+                None => "Type y, n, p or a, and Enter. After n you can give the model a reason.",
                 Some(_) => "Type s or n, and Enter.",
             };
             screen.question(Colour::Bad, told)?;
@@ -455,6 +466,27 @@ mod tests {
             let told = decisions(&long, &["y", "a", "s", "y"]);
             assert_eq!(told, [None, None, None, allow.clone()]);
             assert_eq!(decisions(&long, &["n"]).last(), Some(&deny));
+        }
+    }
+
+    #[test]
+    fn text_after_a_no_is_the_reason() {
+        for (line, reason) in [
+            ("n", None),
+            ("  NO  ", None),
+            ("no  Use make, not ls", Some("Use make, not ls")),
+        ] {
+            let (mut questions, mut screen) = (Questions::new(), Screen::new(false));
+            questions.push(approval("ls"));
+            questions.ask(&mut screen, Path::new("/")).unwrap();
+            let answer = questions.answer(Some(line.to_owned()), &mut screen);
+            let Some(Answer::Approval { request, .. }) = answer.unwrap() else {
+                panic!("{line} is a decision");
+            };
+            assert_eq!(
+                (&*request.decision, request.reason.as_deref()),
+                ("deny", reason)
+            );
         }
     }
 

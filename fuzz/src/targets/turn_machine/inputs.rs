@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::events::{
-    CustomData, Decision, EventData, SessionUpdatedData, TokenUsage, ToolOutputDeltaData,
-    ToolProgressData, ToolStatus,
+    CustomData, EventData, SessionUpdatedData, TokenUsage, ToolOutputDeltaData, ToolProgressData,
+    ToolStatus,
 };
 use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::{
-    Answer, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, Remember, RequestedCall,
+    Answer, Approval, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, RequestedCall,
     ToolOutcome, UnflushedText, Wait,
 };
 
@@ -247,19 +247,15 @@ impl Owner {
 
     fn decide_approval(&mut self, bytes: &mut Bytes<'_>) {
         let call = self.call_name(bytes);
-        let decision = [Decision::Allow, Decision::Deny][bytes.below(2)];
-        let reason = None;
-        let input = Input::Approval {
-            call,
-            decision,
-            reason,
-            remember: [
-                Remember::Nothing,
-                Remember::Nothing,
-                Remember::Turn,
-                Remember::CallInProject,
-            ][bytes.below(4)],
+        let is_denied = bytes.below(2) == 1;
+        let scope = bytes.below(4);
+        let approval = match scope {
+            _ if is_denied => Approval::Deny { reason: None },
+            2 => Approval::Turn,
+            3 => Approval::Project,
+            _ => Approval::Once,
         };
+        let input = Input::Approval { call, approval };
         let _ = self.submit(input, None);
     }
 

@@ -37,11 +37,7 @@ async fn the_process_goes_with_its_session_and_the_next_one_takes_up_from_disk()
         .backends(RuntimeBackends::on_sqlite(&store))
         .llm_sim(LlmSimConfig::fixed("said"))
         .backend(Arc::new(Agent(Arc::clone(&fake))), Arc::new(host))
-        .settings(RuntimeSettings {
-            idle_sessions: 1,
-            idle_time: None,
-            ..RuntimeSettings::default()
-        })
+        .settings(RuntimeSettings::default().idle_sessions(1).idle_time(None))
         .harness(harness)
         .agent(agent)
         .session(first)

@@ -157,14 +157,12 @@ impl Setup {
         (self.settings)(&mut settings);
         let beside = self.data.as_deref().and_then(std::path::Path::parent);
         let scratch = beside.unwrap_or(self.workspace.path());
-        let mut runtime_settings = RuntimeSettings {
-            wait_timeout: Some(Duration::from_secs(300)),
-            retry: RetryPolicy {
+        let mut runtime_settings = RuntimeSettings::default()
+            .wait_timeout(Some(Duration::from_secs(300)))
+            .retry(RetryPolicy {
                 max_retries: 0,
                 ..RetryPolicy::default()
-            },
-            ..RuntimeSettings::default()
-        };
+            });
         (self.runtime)(&mut runtime_settings);
         let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)

@@ -8,16 +8,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use uuid::Uuid;
-use windlass_core::events::{
-    Decision as Verdict, Event, EventData, TokenUsage, ToolOutputDeltaData, ToolStatus,
-};
+use windlass_core::events::{Event, EventData, TokenUsage, ToolOutputDeltaData, ToolStatus};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
-    Answer, Call, CallState, CompactionPlan, Decision, DecisionContext, Failure, Input, OnBusy,
-    Phase, Rejected, Remember, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan,
-    UnflushedText, Wait, derive,
+    Answer, Approval, Call, CallState, CompactionPlan, Decision, DecisionContext, Failure, Input,
+    OnBusy, Phase, Rejected, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText,
+    Wait, derive,
 };
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
@@ -242,14 +240,12 @@ impl Player<'_> {
         {
             let input = Input::Approval {
                 call: exec_id.to_string(),
-                decision: [Verdict::Allow, Verdict::Deny][self.below(2)],
-                reason: None,
-                remember: [
-                    Remember::Nothing,
-                    Remember::Nothing,
-                    Remember::Turn,
-                    Remember::CallInProject,
-                ][self.below(4)],
+                approval: match self.below(5) {
+                    0 | 1 => Approval::Deny { reason: None },
+                    2 => Approval::Turn,
+                    3 => Approval::Project,
+                    _ => Approval::Once,
+                },
             };
             self.try_input(input, None);
         }
