@@ -99,7 +99,7 @@ fn sources() -> Result<Vec<Source>, Failure> {
     read.collect()
 }
 
-fn is_product(path: &str) -> bool {
+pub(crate) fn is_product(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     let [_, package, folders @ .., name] = &parts[..] else {
         return false;
@@ -120,26 +120,27 @@ fn count(sources: &[Source]) -> BTreeMap<&str, usize> {
 }
 
 fn product_lines(text: &str) -> usize {
-    let lines = without_tests(text).into_iter().map(str::trim);
+    let lines = without_tests(text).into_iter();
+    let lines = lines.map(|(_, line)| line.trim());
     let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
     code.count()
 }
 
-/// Leaves out items under `#[cfg(test)]`: up to the brace that closes them, or a semicolon.
-fn without_tests(text: &str) -> Vec<&str> {
-    let (mut product, mut lines) = (Vec::new(), text.lines());
-    while let Some(line) = lines.next() {
+/// Returns the lines of a file with their numbers, without items under `#[cfg(test)]`: up to the brace that closes them, or a semicolon.
+pub(crate) fn without_tests(text: &str) -> Vec<(usize, &str)> {
+    let (mut product, mut lines) = (Vec::new(), (1..).zip(text.lines()));
+    while let Some((number, line)) = lines.next() {
         let attribute = line.trim_start();
         let tests = ["#[cfg(test", "#[cfg(all(test", "#[cfg(any(test"];
         if !tests.iter().any(|test| attribute.starts_with(test)) {
-            product.push(line);
+            product.push((number, line));
             continue;
         }
         let (mut depth, mut is_open) = (0_isize, false);
         let item = lines
             .by_ref()
-            .skip_while(|line| line.trim_start().starts_with("#["));
-        for line in item {
+            .skip_while(|(_, line)| line.trim_start().starts_with("#["));
+        for (_, line) in item {
             depth += line.matches('{').count().cast_signed();
             depth -= line.matches('}').count().cast_signed();
             is_open |= line.contains('{');

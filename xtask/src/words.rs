@@ -1,15 +1,19 @@
 //! `words`: phrases that the project's language avoids, in code, comments, strings and pages.
 
+use std::collections::BTreeMap;
+
 use crate::command;
 use crate::failure::Failure;
+use crate::lines::{is_product, without_tests};
 use crate::word::{Word, no_arguments};
 
 pub(crate) const WORD: Word = Word {
     name: "words",
     summary: "phrases that code, comments, messages and pages must not contain",
     help: "\
-Searches every tracked source file and page for phrases that are unclear to a new reader, and for doc comments of one or two
-words, which only repeat a name. Prints file, line, phrase and what to write instead, and fails if there is any.
+Searches every tracked source file and page for phrases that are unclear to a new reader, for doc comments of one or two words,
+which only repeat a name, and for names that more than two types of the product have. Prints file, line, phrase and what to write
+instead, and fails if there is any.
 
 Usage: cargo xtask words
 
@@ -88,6 +92,24 @@ const ALLOWED: &[(&str, &str)] = &[
     ("files not kept", "a wire error code"),
 ];
 
+/// Names that every reader knows from elsewhere, so that more than two types may have them.
+const GENERIC: &[&str] = &[
+    "Args",
+    "Config",
+    "Entry",
+    "Error",
+    "Kind",
+    "Options",
+    "Request",
+    "Response",
+    "Result",
+    "Row",
+    "State",
+    "Subcommand",
+];
+/// How many types of the product may share a name that is not generic.
+const MAX_SAME_NAME: usize = 2;
+
 /// Recorded data, and the files that define the rules.
 const SKIPPED: &[&str] = &[
     "/fixtures/",
@@ -107,7 +129,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     git.current_dir(command::root()).args([
         "ls-files", "*.rs", "*.md", "*.toml", "*.sql", "*.js", "*.ts", "*.py",
     ]);
-    let mut matches = 0;
+    let (mut matches, mut types) = (0, BTreeMap::<String, Vec<String>>::new());
     for path in command::read(git)?.lines() {
         if SKIPPED.iter().any(|part| path.contains(part)) {
             continue;
@@ -122,6 +144,23 @@ pub(crate) fn check() -> Result<(), Failure> {
                 println!("{path}:{}: \"{found}\": {write}", number + 1);
                 matches += 1;
             }
+        }
+        if is_product(path) && !is_of_a_provider(path) {
+            for (number, name) in type_names(&text) {
+                let place = format!("{path}:{number}");
+                types.entry(name).or_default().push(place);
+            }
+        }
+    }
+    for (name, places) in types {
+        if places.len() > MAX_SAME_NAME && !GENERIC.contains(&&*name) {
+            let others = places.len() - 1;
+            let first = &places[0];
+            println!(
+                "{first}: `{name}`: {others} other types have this name: {}",
+                places[1..].join(", ")
+            );
+            matches += 1;
         }
     }
     if matches > 0 {
@@ -157,6 +196,29 @@ fn findings(line: &str) -> Vec<(String, &'static str)> {
     found
 }
 
+/// The messages of a provider's API have the provider's names.
+fn is_of_a_provider(path: &str) -> bool {
+    path.starts_with("crates/models/")
+}
+
+/// Returns the types that a file defines outside of its tests, with their line numbers. An associated type is no definition.
+fn type_names(text: &str) -> Vec<(usize, String)> {
+    let product = without_tests(text);
+    let definitions = product.into_iter().filter_map(|(number, line)| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_indented = line.starts_with(char::is_whitespace);
+        let keyword = words.iter().position(|word| {
+            ["struct", "enum", "trait"].contains(word) || (!is_indented && *word == "type")
+        })?;
+        let is_definition = words[..keyword].iter().all(|word| word.starts_with("pub"));
+        let name = words.get(keyword + 1).filter(|_| is_definition)?;
+        let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
+        name.starts_with(char::is_uppercase)
+            .then_some((number, name))
+    });
+    definitions.collect()
+}
+
 /// A doc comment that is a single sentence of at most two words.
 fn is_short_doc_comment(line: &str) -> bool {
     let Some(text) = line.trim().strip_prefix("/// ") else {
@@ -168,7 +230,7 @@ fn is_short_doc_comment(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{findings, is_short_doc_comment};
+    use super::{findings, is_short_doc_comment, type_names};
 
     fn phrases(line: &str) -> Vec<String> {
         findings(line)
@@ -185,6 +247,24 @@ mod tests {
         );
         assert_eq!(phrases("let retold = untold;"), [""; 0]);
         assert_eq!(phrases("runs as the user nobody"), [""; 0]);
+    }
+
+    #[test]
+    fn associated_types_and_tests_define_no_type_names() {
+        let text = "\
+pub(crate) struct Shared<T>(T);
+type Reply = u8;
+impl Iterator for Shared<u8> {
+    type Item = u8;
+}
+#[cfg(test)]
+mod tests {
+    struct Fake;
+}
+// an enum of ours
+";
+        let names = type_names(text);
+        assert_eq!(names, [(1, "Shared".to_owned()), (2, "Reply".to_owned())]);
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::{Conversation, ConversationBuilder, tool_fn};
+use windlass_runtime::{
+    Conversation, ConversationBuilder, LlmSimConfig, SimToolCall, SimTurn, tool_fn,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -2,8 +2,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::{Value, json};
-use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::{Conversation, tool_fn};
+use windlass_runtime::{Conversation, LlmSimConfig, SimToolCall, SimTurn, tool_fn};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

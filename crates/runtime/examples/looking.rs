@@ -5,8 +5,7 @@ use std::error::Error;
 use std::path::Path;
 
 use serde_json::json;
-use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::{Conversation, client_tool};
+use windlass_runtime::{Conversation, LlmSimConfig, SimToolCall, SimTurn, client_tool};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

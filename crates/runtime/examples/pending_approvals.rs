@@ -5,8 +5,9 @@ use std::error::Error;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::{Conversation, ConversationBuilder, tool_fn};
+use windlass_runtime::{
+    Conversation, ConversationBuilder, LlmSimConfig, SimToolCall, SimTurn, tool_fn,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::{Conversation, RealDiskFileStore, RuntimeBackends};
+use windlass_runtime::{
+    Conversation, LlmSimConfig, RealDiskFileStore, RuntimeBackends, SimToolCall, SimTurn,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

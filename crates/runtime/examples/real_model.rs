@@ -20,8 +20,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     };
     let model = match arguments.next() {
-        Some(url) => windlass_models::model_at(&name, key, url)?,
-        None => windlass_models::model(&name, key)?,
+        Some(url) => windlass_runtime::models::model_at(&name, key, url)?,
+        None => windlass_runtime::models::model(&name, key)?,
     };
 
     let city = json!({

@@ -4,8 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use windlass_core::llmsim_driver::LlmSimConfig;
-use windlass_runtime::Conversation;
+use windlass_runtime::{Conversation, LlmSimConfig};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

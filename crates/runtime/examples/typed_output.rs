@@ -4,8 +4,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::{Conversation, typed_tool};
+use windlass_runtime::{Conversation, LlmSimConfig, SimToolCall, SimTurn, typed_tool};
 
 #[derive(Deserialize, JsonSchema)]
 struct CityQuery {

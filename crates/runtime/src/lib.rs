@@ -93,7 +93,7 @@
 //!
 //! # A real model
 //!
-//! [`ConversationBuilder::model`] accepts the value of `windlass_models::model("provider/model", key)`; see the example `real_model`.
+//! [`ConversationBuilder::model`] accepts the value of `models::model("provider/model", key)` (feature `models`); see the example `real_model`.
 //!
 //! # The underlying runtime
 //!
@@ -182,8 +182,12 @@ pub use turn_result::{
     EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult, output_value,
 };
 pub use windlass_core::budget::DayLimits;
+pub use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+pub use windlass_core::message::{ContentPart, ImageContentPart, InputMessage};
 pub use windlass_core::runtime_context::AssembledTurnContext;
 pub use windlass_core::{Clock, ManualClock, Sleep, SystemClock};
+#[cfg(feature = "models")]
+pub use windlass_models as models;
 pub use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
@@ -203,7 +207,7 @@ pub use windlass_tools as tools;
 pub use windlass_turn::{Approval, Limits, OnBusy, QueueEdit, Queued};
 
 /// The README's program is compiled with the documentation's tests.
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "models"))]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeDoctests;
 
@@ -213,6 +217,6 @@ struct ReadmeDoctests;
 struct EventsDoctests;
 
 /// The programs of the page about embedding are compiled and run with the documentation's tests.
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "models"))]
 #[doc = include_str!("../../../docs/embedding.md")]
 struct EmbeddingDoctests;

@@ -80,7 +80,7 @@ impl ConversationBuilder {
         self
     }
 
-    /// Sets the model: either the value of `windlass_models::model("provider/model", key)`, which includes its drivers, or a model whose provider has
+    /// Sets the model: either the value of `models::model("provider/model", key)` (feature `models`), which includes its drivers, or a model whose provider has
     /// a driver among [`drivers`](Self::drivers).
     ///
     /// ```
