@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
-use windlass_core::{AgentLoopError, SessionId};
+use windlass_core::{AgentId, AgentLoopError, HarnessId};
 use windlass_runtime::{
     AgentBuilder, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends,
     SessionBuilder,
@@ -105,10 +105,12 @@ async fn requests_at_once(client: &Client, url: &str, request: &Value) -> Result
 }
 
 /// A runtime on SQLite whose sessions share a harness and an agent.
+#[derive(Clone)]
 struct Durable {
     store: SqliteStore,
     runtime: InProcessRuntime,
-    template: SessionBuilder,
+    harness: HarnessId,
+    agent: AgentId,
 }
 
 impl Durable {
@@ -117,7 +119,7 @@ impl Durable {
             .capability("test_math")
             .build();
         let agent = AgentBuilder::new("a", "Use tools.").build();
-        let template = SessionBuilder::new(harness.id).agent(agent.public_id);
+        let (harness_id, agent_id) = (harness.id, agent.public_id);
         let store = SqliteStore::open(SqliteOptions::new(directory)).await;
         let store = store.map_err(|error| broke("no store", error))?;
         let runtime = InProcessRuntimeBuilder::new()
@@ -131,7 +133,8 @@ impl Durable {
         Ok(Self {
             store,
             runtime,
-            template,
+            harness: harness_id,
+            agent: agent_id,
         })
     }
 
@@ -140,27 +143,20 @@ impl Durable {
         used.map_err(|error| broke("the store cannot be read", error))
     }
 
+    /// Creates a session and runs one turn in it.
     async fn session(&self) -> Result<()> {
-        let id = self.add_session().await?;
-        turn(&self.runtime, id).await
-    }
-
-    async fn add_session(&self) -> Result<SessionId> {
-        let session = self.template.clone().build();
+        // A clone of a builder would have the same ID.
+        let session = SessionBuilder::new(self.harness).agent(self.agent).build();
         let id = session.id;
         self.runtime.add_session(session).await?;
-        Ok(id)
+        turn(&self.runtime, id).await
     }
 
     async fn sessions_at_once(&self) -> Result<()> {
         let mut turns = JoinSet::new();
         for _ in 0..AT_ONCE {
-            let (runtime, session) = (self.runtime.clone(), self.template.clone().build());
-            turns.spawn(async move {
-                let id = session.id;
-                runtime.add_session(session).await?;
-                turn(&runtime, id).await
-            });
+            let durable = self.clone();
+            turns.spawn(async move { durable.session().await });
         }
         while let Some(ended) = turns.join_next().await {
             ended.map_err(|error| AgentLoopError::config(error.to_string()))??;
