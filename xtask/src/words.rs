@@ -86,6 +86,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("nobody nogroup", "the Unix account"),
     ("kept messages", "a wire field"),
     ("files not kept", "a wire error code"),
+    ("rename kept", "a name in stored checkpoint records"),
+    ("rename not kept", "a name in stored checkpoint records"),
 ];
 
 /// Recorded data, and the files that define the rules.
