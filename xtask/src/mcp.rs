@@ -55,12 +55,12 @@ fn check(tally: &mut Tally) -> Result<(), Failure> {
         (
             "WINDLASS_MCP_NODE",
             from_npm(&place.join("node")),
-            ["mcp_real::everything", "mcp_real::files"].as_slice(),
+            ["mcp_real::reference_server", "mcp_real::file_server"].as_slice(),
         ),
         (
             "WINDLASS_MCP_PYTHON",
             from_pypi(&place.join("python")),
-            ["mcp_real::a_server_in_python"].as_slice(),
+            ["mcp_real::python_server"].as_slice(),
         ),
     ];
     for (variable, place, tests) in installed {

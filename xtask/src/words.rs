@@ -90,6 +90,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("nobody nogroup", "the Unix account"),
     ("kept messages", "a wire field"),
     ("files not kept", "a wire error code"),
+    ("rename kept", "a name in stored checkpoint records"),
+    ("rename not kept", "a name in stored checkpoint records"),
 ];
 
 /// Names that every reader knows from elsewhere, so that more than two types may have them.

@@ -34,7 +34,7 @@ pub enum Stdin {
 #[derive(Clone)]
 pub enum Stdout {
     /// An [`Output`], which retains the beginning and the end. The program's end is reported after everything is read.
-    Kept(Arc<Output>),
+    Captured(Arc<Output>),
     /// The reader of [`Running::chunks`](crate::Running::chunks).
     Read,
 }
@@ -45,7 +45,7 @@ pub enum Stderr {
     /// The same destination as standard output.
     WithStdout,
     /// An [`Output`], which retains the beginning and the end.
-    Kept(Arc<Output>),
+    Captured(Arc<Output>),
 }
 
 /// A program that is ready to start.
@@ -80,7 +80,7 @@ impl Program {
             variables: tmpdir.into_iter().collect(),
             sandbox,
             stdin: Stdin::Nothing,
-            stdout: Stdout::Kept(output),
+            stdout: Stdout::Captured(output),
             stderr: Stderr::WithStdout,
             time: None,
             shutdown: ShutdownSequence::terminate(GRACE),

@@ -62,10 +62,10 @@ struct CloseAtEnd(Vec<Arc<Output>>);
 impl CloseAtEnd {
     fn of(program: &Program) -> Self {
         let mut outputs = Vec::new();
-        if let Stdout::Kept(output) = &program.stdout {
+        if let Stdout::Captured(output) = &program.stdout {
             outputs.push(Arc::clone(output));
         }
-        if let Stderr::Kept(output) = &program.stderr {
+        if let Stderr::Captured(output) = &program.stderr {
             outputs.push(Arc::clone(output));
         }
         Self(outputs)

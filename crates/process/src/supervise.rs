@@ -113,7 +113,7 @@ impl Supervised {
         let (reader, stdout) = make_pipe()?;
         let chunks = match &program.stdout {
             Stdout::Read => Some(read::into_chunks(reader)?),
-            Stdout::Kept(output) => {
+            Stdout::Captured(output) => {
                 drained.push(read::into_output(reader, output)?);
                 None
             }
@@ -122,7 +122,7 @@ impl Supervised {
             Stderr::WithStdout => stdout
                 .try_clone()
                 .map_err(ProcessError::io("make a pipe"))?,
-            Stderr::Kept(output) => {
+            Stderr::Captured(output) => {
                 let (reader, writer) = make_pipe()?;
                 drained.push(read::into_output(reader, output)?);
                 writer

@@ -39,8 +39,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .result
                 .as_ref()
                 .and_then(|result| result["diff"].as_str());
-            let told = result.error.as_deref().or(diff).unwrap_or_default();
-            println!("{}", told.trim_end());
+            let shown = result.error.as_deref().or(diff).unwrap_or_default();
+            println!("{}", shown.trim_end());
         }
     }
     println!("{reply}");

@@ -24,14 +24,9 @@ struct Config {
 
 impl Approval {
     /// Parses a capability's configuration; an absent value is the default.
-    pub(crate) fn of(config: &Value) -> Result<Self, String> {
-        if config.is_null() {
-            return Ok(Self::default());
-        }
-        let config = Config::deserialize(config);
-        config
-            .map(|config| config.approval)
-            .map_err(|error| error.to_string())
+    pub(crate) fn parse(config: &Value) -> Result<Self, String> {
+        let config = Option::<Config>::deserialize(config).map_err(|error| error.to_string())?;
+        Ok(config.unwrap_or_default().approval)
     }
 
     /// Returns the policy for a tool that changes something.
@@ -48,7 +43,7 @@ impl Approval {
             "properties": {
                 "approval": {
                     "enum": ["ask", "never"],
-                    "description": "Whether somebody is asked before something changes"
+                    "description": "Whether calls that change something need approval"
                 }
             },
             "additionalProperties": false
@@ -63,7 +58,7 @@ macro_rules! approvable_tools {
             Some(Approval::schema())
         }
         fn validate_config(&self, config: &serde_json::Value) -> Result<(), String> {
-            Approval::of(config).map(drop)
+            Approval::parse(config).map(drop)
         }
         fn knows_environment(
             &self,
@@ -76,7 +71,7 @@ macro_rules! approvable_tools {
         }
         fn tools_with_config(&self, config: &serde_json::Value) -> Vec<Box<dyn Tool>> {
             // An invalid configuration was rejected earlier; here it means `ask`.
-            self.tools_for(Approval::of(config).unwrap_or_default())
+            self.tools_for(Approval::parse(config).unwrap_or_default())
         }
     };
 }
@@ -87,17 +82,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_left_out_by_a_typing_error() {
-        assert_eq!(Approval::of(&Value::Null), Ok(Approval::Ask));
-        assert_eq!(Approval::of(&json!({})), Ok(Approval::Ask));
+    fn unknown_configuration_is_an_error() {
+        assert_eq!(Approval::parse(&Value::Null), Ok(Approval::Ask));
+        assert_eq!(Approval::parse(&json!({})), Ok(Approval::Ask));
         let never = json!({ "approval": "never" });
-        assert_eq!(Approval::of(&never), Ok(Approval::Never));
+        assert_eq!(Approval::parse(&never), Ok(Approval::Never));
         for odd in [
             json!({"approval": "maybe"}),
             json!({"aproval": "never"}),
             json!(1),
         ] {
-            assert!(Approval::of(&odd).is_err(), "{odd}");
+            assert!(Approval::parse(&odd).is_err(), "{odd}");
         }
     }
 }

@@ -30,12 +30,12 @@ pub struct TurnHostAccess {
     environments: Environments,
     settings: ShellSettings,
     turn: Option<TurnEnvironment>,
-    walls: Option<Arc<Walls>>,
+    restriction: Option<Arc<SandboxRestriction>>,
     terminals: Mutex<Terminals>,
 }
 
 /// Further restrictions on the sandbox of a program.
-type Walls = dyn Fn(&mut SandboxSpec) -> Result<(), String> + Send + Sync;
+type SandboxRestriction = dyn Fn(&mut SandboxSpec) -> Result<(), String> + Send + Sync;
 
 #[derive(Default)]
 struct Terminals {
@@ -46,9 +46,9 @@ struct Terminals {
 }
 
 /// A reserved slot for a terminal that is being started.
-struct Starting<'a>(&'a TurnHostAccess);
+struct ReservedTerminal<'a>(&'a TurnHostAccess);
 
-impl Drop for Starting<'_> {
+impl Drop for ReservedTerminal<'_> {
     fn drop(&mut self) {
         lock(&self.0.terminals).starting -= 1;
     }
@@ -81,23 +81,23 @@ impl TurnHostAccess {
             environments,
             settings,
             turn,
-            walls: None,
+            restriction: None,
             terminals: Mutex::default(),
         }
     }
 
     /// Restricts the sandbox of each program that the agent starts, like the agent's own.
     #[must_use]
-    pub fn with_walls(
+    pub fn with_sandbox_restriction(
         mut self,
-        walls: impl Fn(&mut SandboxSpec) -> Result<(), String> + Send + Sync + 'static,
+        restriction: impl Fn(&mut SandboxSpec) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.walls = Some(Arc::new(walls));
+        self.restriction = Some(Arc::new(restriction));
         self
     }
 
     /// Reserves a slot before the program starts, because an agent may start many at once.
-    fn begin_start(&self) -> Result<Starting<'_>, HostAccessError> {
+    fn reserve_terminal(&self) -> Result<ReservedTerminal<'_>, HostAccessError> {
         let mut terminals = lock(&self.terminals);
         if terminals.open.len() + terminals.starting >= MAX_TERMINALS {
             let text =
@@ -105,7 +105,7 @@ impl TurnHostAccess {
             return Err(HostAccessError::NotAllowed(text));
         }
         terminals.starting += 1;
-        Ok(Starting(self))
+        Ok(ReservedTerminal(self))
     }
 
     fn terminal(&self, id: &str) -> Result<Arc<Terminal>, HostAccessError> {
@@ -192,18 +192,18 @@ impl HostAccess for TurnHostAccess {
     }
 
     async fn start_terminal(&self, request: TerminalRequest) -> Result<String, HostAccessError> {
-        let _starting = self.begin_start()?;
-        let asked = request
+        let _starting = self.reserve_terminal()?;
+        let max_bytes = request
             .max_output_bytes
-            .and_then(|bytes| usize::try_from(bytes).ok());
-        let kept = asked.unwrap_or(MAX_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES);
-        let output = Arc::new(Output::new(kept, 0));
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(MAX_OUTPUT_BYTES);
+        let output = Arc::new(Output::new(max_bytes.min(MAX_OUTPUT_BYTES), 0));
         let program = self.program(request, &output).await?;
         let running = program.start().await;
         let running = running.map_err(|error| HostAccessError::Failed(error.to_string()))?;
         let (ended, exit) = watch::channel(None);
         let stop = Arc::new(Notify::new());
-        let task = tokio::spawn(look_after(running, Arc::clone(&stop), ended));
+        let task = tokio::spawn(supervise(running, Arc::clone(&stop), ended));
         let terminal = Terminal {
             output,
             stop,
@@ -260,39 +260,41 @@ impl TurnHostAccess {
     ) -> Result<Program, HostAccessError> {
         let (environments, settings) = (self.environments.clone(), self.settings.clone());
         let (turn, output) = (self.turn.clone(), Arc::clone(output));
-        let walls = self.walls.clone();
-        let made = tokio::task::spawn_blocking(move || {
+        let restriction = self.restriction.clone();
+        let program = tokio::task::spawn_blocking(move || {
             let cwd = request.cwd.as_deref().map(Path::to_string_lossy);
             let sandbox = settings.sandbox_of(&environments, turn.as_ref(), cwd.as_deref());
             let mut sandbox =
                 sandbox.map_err(|error| HostAccessError::NotAllowed(error.to_string()))?;
-            if let Some(walls) = walls {
-                walls(&mut sandbox).map_err(HostAccessError::NotAllowed)?;
+            if let Some(restriction) = restriction {
+                restriction(&mut sandbox).map_err(HostAccessError::NotAllowed)?;
             }
-            let mut program = if request.arguments.is_empty() {
-                let mut program = sandbox.program(&settings.shell, output);
-                program.arguments = vec!["-c".into(), request.command.into()];
-                program
+            let (path, arguments) = if request.arguments.is_empty() {
+                let arguments = vec!["-c".into(), request.command.into()];
+                (settings.shell.clone(), arguments)
             } else {
-                let mut program = sandbox.program(request.command, output);
-                program.arguments = request.arguments.into_iter().map(Into::into).collect();
-                program
+                let arguments = request.arguments.into_iter().map(Into::into).collect();
+                (request.command.into(), arguments)
             };
-            let mut variables = settings.variables_in(&program.sandbox.bounds);
+            let mut program = sandbox.program(path, output);
+            program.arguments = arguments;
+            program.variables = settings.variables_in(&program.sandbox.bounds);
             let own = request.variables.into_iter();
-            variables.extend(own.map(|(name, value)| (name.into(), value.into())));
-            program.variables = variables;
+            program
+                .variables
+                .extend(own.map(|(name, value)| (name.into(), value.into())));
             program.time = Some(settings.max_timeout);
             program.shutdown = settings.shutdown();
             Ok(program)
         });
-        made.await
+        program
+            .await
             .map_err(|error| HostAccessError::Failed(error.to_string()))?
     }
 }
 
 /// Waits for the end of a program; stops it on request.
-async fn look_after(
+async fn supervise(
     mut running: Running,
     stop: Arc<Notify>,
     ended: watch::Sender<Option<TerminalExit>>,

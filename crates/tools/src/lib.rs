@@ -49,7 +49,7 @@
 //!   process of the host dies. See [`Confinement`] for the guarantees of each method. At startup, a host ends processes that
 //!   nevertheless remain with [`end_leftovers`], and with [`Records`] also those that removed their mark.
 //! - **Pages come from the public internet** and from hosts that the operator opens. Every redirect is checked by the address of the connection.
-//! - **Outputs that are too long to show can be stored,** within limits, with [`Environments::keep_outputs`]; only then do commands run in the background.
+//! - **Outputs that are too long to show can be stored,** within limits, with [`Environments::enable_outputs`]; only then do commands run in the background.
 //! - **Everything is limited,** and a remark in the result lists what was omitted.
 
 mod approval;
@@ -75,8 +75,8 @@ use windlass_core::capabilities::CapabilityRegistry;
 
 pub use approval::Approval;
 pub use checkpoint::{
-    Changes, Changing, ChangingFiles, ChangingTurn, CheckpointError, CheckpointId,
-    CheckpointLimits, Checkpoints, CutOffCalls, Restored, UndoneTurn,
+    CheckpointError, CheckpointId, CheckpointLimits, CheckpointedCall, CheckpointedTurn,
+    CheckpointedWork, Checkpoints, CutOffCalls, Restored, UndoneTurn,
 };
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
@@ -84,9 +84,9 @@ pub use host_access::TurnHostAccess;
 pub use outputs::{OutputLimits, Outputs};
 #[cfg(feature = "web")]
 pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
-pub use repository::{FoundSkill, FoundSkills, RepositoryCapability};
+pub use repository::{RepositoryCapability, RepositorySkill, RepositorySkills};
 pub use shell::{
-    ALLOWED_VARIABLES, HomeAccess, HomePathError, Look, LookError, LookOutput,
+    ALLOWED_VARIABLES, HomeAccess, HomePathError, HostCommand, HostCommandError, HostCommandOutput,
     SHARED_HOME_DIRECTORIES, SandboxDenied, ShellCapability, ShellSettings, UserHome,
 };
 #[cfg(feature = "web")]

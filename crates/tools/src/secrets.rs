@@ -8,24 +8,24 @@ use windlass_core::traits::SecretPlaces;
 
 /// Returns the length of the prefix that cannot become part of a secret, whatever follows. It excludes an incomplete character at the end.
 pub(crate) fn settled(places: &dyn SecretPlaces, bytes: &[u8]) -> usize {
-    places.settled(&plain(&bytes[..whole_characters(bytes)]))
+    places.settled(&same_length_text(&bytes[..complete_characters(bytes)]))
 }
 
 /// Returns the offset from which bytes cannot be the rest of a secret, whatever came before.
-pub(crate) fn begun(places: &dyn SecretPlaces, bytes: &[u8]) -> usize {
+pub(crate) fn partial_prefix(places: &dyn SecretPlaces, bytes: &[u8]) -> usize {
     // Continuation bytes at the start are the rest of a character that was cut.
     let is_rest = |byte: &&u8| **byte & 0xc0 == 0x80;
     let cut = bytes.iter().take(3).take_while(is_rest).count();
-    cut + places.begun(&plain(&bytes[cut..]))
+    cut + places.begun(&same_length_text(&bytes[cut..]))
 }
 
-/// Returns the last offset up to `place` that is not inside a secret.
-pub(crate) fn outside_before(places: &dyn SecretPlaces, bytes: &[u8], place: usize) -> usize {
-    places.outside_before(&plain(bytes), place)
+/// Returns the last offset up to `offset` that is not inside a secret.
+pub(crate) fn outside_before(places: &dyn SecretPlaces, bytes: &[u8], offset: usize) -> usize {
+    places.outside_before(&same_length_text(bytes), offset)
 }
 
 /// Converts bytes to a text of the same length; invalid bytes become a character that no secret contains.
-pub(crate) fn plain(bytes: &[u8]) -> String {
+pub(crate) fn same_length_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -39,7 +39,7 @@ pub(crate) fn masked<'a>(places: Option<&dyn SecretPlaces>, bytes: &'a [u8]) -> 
     let Some(places) = places else {
         return Cow::Borrowed(bytes);
     };
-    let text = plain(bytes);
+    let text = same_length_text(bytes);
     let masks = places.masks(&text);
     if masks.is_empty() {
         return Cow::Borrowed(bytes);
@@ -57,7 +57,7 @@ pub(crate) fn masked<'a>(places: Option<&dyn SecretPlaces>, bytes: &'a [u8]) -> 
 }
 
 /// A reader that replaces secrets with masks.
-pub(crate) struct Masked<'a, R> {
+pub(crate) struct MaskingReader<'a, R> {
     source: R,
     places: Option<&'a dyn SecretPlaces>,
     /// Bytes that may be the beginning of a secret.
@@ -67,7 +67,7 @@ pub(crate) struct Masked<'a, R> {
     is_over: bool,
 }
 
-impl<'a, R: BufRead> Masked<'a, R> {
+impl<'a, R: BufRead> MaskingReader<'a, R> {
     pub(crate) fn new(source: R, places: Option<&'a dyn SecretPlaces>) -> Self {
         Self {
             source,
@@ -80,7 +80,7 @@ impl<'a, R: BufRead> Masked<'a, R> {
     }
 }
 
-impl<R: BufRead> BufRead for Masked<'_, R> {
+impl<R: BufRead> BufRead for MaskingReader<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let Some(places) = self.places else {
             return self.source.fill_buf();
@@ -111,7 +111,7 @@ impl<R: BufRead> BufRead for Masked<'_, R> {
     }
 }
 
-impl<R: BufRead> Read for Masked<'_, R> {
+impl<R: BufRead> Read for MaskingReader<'_, R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(to)?;
         self.consume(read);
@@ -120,7 +120,7 @@ impl<R: BufRead> Read for Masked<'_, R> {
 }
 
 /// Returns the length without an incomplete character at the end.
-fn whole_characters(bytes: &[u8]) -> usize {
+fn complete_characters(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
         let needed = match bytes[at] {

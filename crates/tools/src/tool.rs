@@ -12,12 +12,12 @@ use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints
 use windlass_core::traits::{SecretPlaces, ToolContext};
 use windlass_core::typed_id::SessionId;
 
-use crate::checkpoint::{ChangingTurn, OwnWrite, changing_now};
+use crate::checkpoint::{CheckpointedTurn, OwnWrite, begin_call};
 use crate::environments::Environments;
 use crate::lock::lock;
 use crate::outputs::SessionOutputs;
 use crate::secrets;
-use crate::workspace::{FileError, ResolvedWorkspace, Written};
+use crate::workspace::{FileChange, FileError, ResolvedWorkspace};
 
 /// Concurrency class of calls that run one after the other: file changes, and commands, which may change files.
 pub(crate) const CHANGES: &str = "workspace";
@@ -31,12 +31,12 @@ pub(crate) trait FileTool: Send + Sync + 'static {
     fn schema() -> Value;
     fn hints() -> ToolHints;
     /// Executes a call; runs on a blocking thread.
-    fn run(args: Self::Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError>;
+    fn run(args: Self::Args, at: &ResolvedWorkspace, call: &FileCall) -> Result<Value, FileError>;
 }
 
 /// Context of a call besides its arguments.
 #[derive(Clone, Default)]
-pub(crate) struct Call {
+pub(crate) struct FileCall {
     /// Whether the result is still wanted; long calls poll this.
     pub(crate) cancelled: Arc<AtomicBool>,
     /// The session's stored outputs, if enabled.
@@ -46,11 +46,11 @@ pub(crate) struct Call {
     /// Secrets to mask.
     pub(crate) places: Option<Arc<dyn SecretPlaces>>,
     /// The files that the call wrote.
-    wrote: Arc<Mutex<Vec<OwnWrite>>>,
+    writes: Arc<Mutex<Vec<OwnWrite>>>,
 }
 
-impl Call {
-    fn of(environments: &Environments, context: &ToolContext) -> Self {
+impl FileCall {
+    fn new(environments: &Environments, context: &ToolContext) -> Self {
         let session_id = context.session_id;
         let outputs = environments.outputs().map(|outputs| SessionOutputs {
             outputs,
@@ -63,14 +63,12 @@ impl Call {
             ..Self::default()
         }
     }
-}
 
-impl Call {
     /// Records a write, so that it can be distinguished from concurrent changes.
-    pub(crate) fn note(&self, written: &Written) {
+    pub(crate) fn record_write(&self, written: &FileChange) {
         let before = written.before.as_ref().map(String::as_bytes);
         let own = OwnWrite::new(written.path.clone(), before, written.after.as_bytes());
-        lock(&self.wrote).push(own);
+        lock(&self.writes).push(own);
     }
 
     /// Masks a text line by line, before it is truncated or split.
@@ -81,7 +79,7 @@ impl Call {
 }
 
 /// Sets the cancellation flag on drop.
-struct CancelOnDrop(Call);
+struct CancelOnDrop(FileCall);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -105,14 +103,14 @@ pub(crate) trait SessionTool: Send + Sync + 'static {
 }
 
 /// Adapts a session tool to the runtime's interface.
-struct InSession<T>(T);
+struct SessionToolAdapter<T>(T);
 
-pub(crate) fn in_session(tool: impl SessionTool) -> Box<dyn Tool> {
-    Box::new(InSession(tool))
+pub(crate) fn session_tool(tool: impl SessionTool) -> Box<dyn Tool> {
+    Box::new(SessionToolAdapter(tool))
 }
 
 #[async_trait]
-impl<T: SessionTool> Tool for InSession<T> {
+impl<T: SessionTool> Tool for SessionToolAdapter<T> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -139,7 +137,7 @@ impl<T: SessionTool> Tool for InSession<T> {
         arguments: Value,
         context: &ToolContext,
     ) -> ToolExecutionResult {
-        match arguments_of(self.0.name(), arguments) {
+        match parse_arguments(self.0.name(), arguments) {
             Ok(args) => self.0.run(args, context).await,
             Err(refused) => refused,
         }
@@ -147,14 +145,17 @@ impl<T: SessionTool> Tool for InSession<T> {
 }
 
 /// Adapts a file tool to a session tool.
-struct Adapted<T> {
+struct FileToolAdapter<T> {
     environments: Environments,
     policy: ToolPolicy,
     tool: std::marker::PhantomData<fn() -> T>,
 }
 
-pub(crate) fn boxed<T: FileTool>(environments: &Environments, policy: ToolPolicy) -> Box<dyn Tool> {
-    in_session(Adapted::<T> {
+pub(crate) fn file_tool<T: FileTool>(
+    environments: &Environments,
+    policy: ToolPolicy,
+) -> Box<dyn Tool> {
+    session_tool(FileToolAdapter::<T> {
         environments: environments.clone(),
         policy,
         tool: std::marker::PhantomData,
@@ -162,7 +163,7 @@ pub(crate) fn boxed<T: FileTool>(environments: &Environments, policy: ToolPolicy
 }
 
 #[async_trait]
-impl<T: FileTool> SessionTool for Adapted<T> {
+impl<T: FileTool> SessionTool for FileToolAdapter<T> {
     type Args = T::Args;
 
     fn name(&self) -> &str {
@@ -182,40 +183,41 @@ impl<T: FileTool> SessionTool for Adapted<T> {
     }
     async fn run(&self, args: T::Args, context: &ToolContext) -> ToolExecutionResult {
         let (environments, turn) = (self.environments.clone(), context.environment.clone());
-        let (call, of) = (Call::of(&environments, context), turn_of(context));
+        let (call, turn_id) = (FileCall::new(&environments, context), turn_of(context));
         let _guard = CancelOnDrop(call.clone());
-        let done = tokio::task::spawn_blocking(move || {
+        let called = tokio::task::spawn_blocking(move || {
             let at = environments.resolve(turn.as_ref());
             let at = Arc::new(at.map_err(|error| error.to_string())?);
             // Ended on the blocking thread and not by the caller: the work continues if the caller stops waiting.
-            let changing = match T::hints().readonly {
+            let checkpoint = match T::hints().readonly {
                 Some(true) => None,
-                _ => changing_now(&environments, &at, of)?,
+                _ => begin_call(&environments, &at, turn_id)?,
             };
-            let done = T::run(args, &at, &call).map_err(|error| error.to_string());
-            if let Some(changing) = changing {
-                let own = std::mem::take(&mut *lock(&call.wrote));
-                changing.end_with(done.is_ok().then_some(own));
+            let result = T::run(args, &at, &call).map_err(|error| error.to_string());
+            if let Some(checkpoint) = checkpoint {
+                let own = std::mem::take(&mut *lock(&call.writes));
+                checkpoint.end_with(result.is_ok().then_some(own));
             }
-            done
+            result
         });
-        done.await
-            .map_or_else(ToolExecutionResult::internal_error, told)
+        called
+            .await
+            .map_or_else(ToolExecutionResult::internal_error, tool_result)
     }
 }
 
 /// Converts a call's outcome to its result: the value, or the message of the error.
-pub(crate) fn told(done: Result<Value, impl Display>) -> ToolExecutionResult {
-    match done {
+pub(crate) fn tool_result(outcome: Result<Value, impl Display>) -> ToolExecutionResult {
+    match outcome {
         Ok(value) => ToolExecutionResult::success(value),
         Err(error) => ToolExecutionResult::tool_error(error.to_string()),
     }
 }
 
 /// Returns the turn of a call, if there is one.
-pub(crate) fn turn_of(context: &ToolContext) -> Option<ChangingTurn> {
+pub(crate) fn turn_of(context: &ToolContext) -> Option<CheckpointedTurn> {
     let turn_id = context.event_context.as_ref()?.turn_id?;
-    Some(ChangingTurn {
+    Some(CheckpointedTurn {
         session_id: context.session_id,
         turn_id,
     })
@@ -227,13 +229,14 @@ pub(crate) fn no_session() -> ToolContext {
 }
 
 /// Deserializes the arguments of a call, or returns what is wrong with them.
-fn arguments_of<T: DeserializeOwned>(
+fn parse_arguments<T: DeserializeOwned>(
     tool: &str,
     arguments: Value,
 ) -> Result<T, ToolExecutionResult> {
-    let arguments = match arguments {
-        Value::Null => json!({}),
-        arguments => arguments,
+    let arguments = if arguments.is_null() {
+        json!({})
+    } else {
+        arguments
     };
     serde_json::from_value(arguments).map_err(|error| {
         ToolExecutionResult::tool_error(format!("invalid arguments for `{tool}`: {error}"))
@@ -251,7 +254,7 @@ pub(crate) fn object(properties: Value, required: &[&str]) -> Value {
 }
 
 /// The hints of a read-only tool.
-pub(crate) fn reads() -> ToolHints {
+pub(crate) fn read_only_hints() -> ToolHints {
     ToolHints::default()
         .with_readonly(true)
         .with_idempotent(true)
@@ -259,7 +262,7 @@ pub(crate) fn reads() -> ToolHints {
 }
 
 /// The hints of a tool that changes something.
-pub(crate) fn changes(side_effects: SideEffectClass) -> ToolHints {
+pub(crate) fn changing_hints(side_effects: SideEffectClass) -> ToolHints {
     ToolHints::default()
         .with_readonly(false)
         .with_concurrency_class(CHANGES)
@@ -276,7 +279,7 @@ pub(crate) fn with_remarks(mut result: Value, remarks: Vec<String>) -> Value {
 }
 
 /// Truncates a line that is too long to show.
-pub(crate) fn cut_line(line: &str, max_chars: usize) -> String {
+pub(crate) fn truncate_line(line: &str, max_chars: usize) -> String {
     match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),

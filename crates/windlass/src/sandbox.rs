@@ -53,7 +53,7 @@ pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<Use
     let Some(mut home) = homes.find_map(|home| UserHome::new(&home)) else {
         return Ok(None);
     };
-    homes.for_each(|other| home.also(&other));
+    homes.for_each(|other| home.hide_too(&other));
     let own = [Some(data.to_owned()), config::user_directory()];
     let own: Vec<_> = own
         .into_iter()

@@ -42,7 +42,7 @@ impl Start {
         program.arguments = self.arguments;
         program.stdin = Stdin::Fed;
         program.stdout = Stdout::Read;
-        program.stderr = Stderr::Kept(Arc::clone(&complaints));
+        program.stderr = Stderr::Captured(Arc::clone(&complaints));
         program.shutdown = self.settings.shutdown.clone();
         let started = program.start().await;
         let mut running = started.map_err(|error| not_started(&error, &self.how_to_install))?;

@@ -80,7 +80,7 @@ async fn output_without_end_is_kept_in_part() {
     for world in worlds() {
         let output = Arc::new(Output::new(1000, 0));
         let (mut program, errors) = world.script("yes & exec yes no >&2");
-        program.stdout = Stdout::Kept(Arc::clone(&output));
+        program.stdout = Stdout::Captured(Arc::clone(&output));
         let mut running = program.start().await.unwrap();
         soon("both outputs are cut", || {
             [&output, &errors].iter().all(|it| it.text().1.is_some())

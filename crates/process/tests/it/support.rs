@@ -64,7 +64,7 @@ impl World {
         program.variables = [("PATH".into(), "/usr/bin:/bin".into())].into();
         program.stdin = Stdin::Fed;
         program.stdout = Stdout::Read;
-        program.stderr = Stderr::Kept(Arc::clone(&errors));
+        program.stderr = Stderr::Captured(Arc::clone(&errors));
         program.shutdown = ShutdownSequence(vec![(ShutdownStep::Terminate, SHORT)]);
         (program, errors)
     }

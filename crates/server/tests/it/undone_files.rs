@@ -15,7 +15,7 @@ async fn keeping(data: &Path) -> Daemon {
         has_tools: true,
         ..Setup::settings(move |settings| {
             let kept = Checkpoints::open(store, CheckpointLimits::default()).unwrap();
-            settings.environments.keep_checkpoints(kept);
+            settings.environments.enable_checkpoints(kept);
         })
     };
     setup.start().await
@@ -328,7 +328,7 @@ async fn where_there_is_no_room_for_the_fork_the_files_stay() {
         has_tools: true,
         ..Setup::settings(move |settings| {
             let kept = Checkpoints::open(store, CheckpointLimits::default()).unwrap();
-            settings.environments.keep_checkpoints(kept);
+            settings.environments.enable_checkpoints(kept);
             settings.limits.threads = 1;
         })
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_protocol::WorkspaceStatus;
-use windlass_tools::{Environments, Look, LookError, LookOutput, ShellSettings};
+use windlass_tools::{Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings};
 
 use super::parse::parsed;
 
@@ -64,7 +64,7 @@ pub(super) enum Unknown {
     #[error("git is not installed")]
     NotInstalled,
     #[error(transparent)]
-    Look(#[from] LookError),
+    HostCommand(#[from] HostCommandError),
     #[error("the repository has too many filters")]
     TooManyFilters,
     #[error("git failed: {0}")]
@@ -116,7 +116,7 @@ struct Git<'a> {
 }
 
 impl Git<'_> {
-    fn look(&self, words: &[&str], empty_settings: &[String]) -> Look {
+    fn look(&self, words: &[&str], empty_settings: &[String]) -> HostCommand {
         let mut arguments: Vec<_> = ["--no-pager", "--no-optional-locks"].map(Into::into).into();
         for setting in SETTINGS {
             arguments.extend(["-c", setting].map(Into::into));
@@ -134,7 +134,7 @@ impl Git<'_> {
             variables.insert(format!("GIT_CONFIG_KEY_{number}"), name.clone());
             variables.insert(format!("GIT_CONFIG_VALUE_{number}"), String::new());
         }
-        Look {
+        HostCommand {
             program: self.program.to_owned(),
             arguments,
             variables,
@@ -163,7 +163,7 @@ fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
 }
 
 /// Distinguishes a directory that is not a repository from a failure.
-fn failed(workspace: &str, seen: &LookOutput) -> Result<WorkspaceStatus, Unknown> {
+fn failed(workspace: &str, seen: &HostCommandOutput) -> Result<WorkspaceStatus, Unknown> {
     if seen.exit_code == Some(128) && seen.errors.contains("not a git repository") {
         return Ok(WorkspaceStatus {
             workspace: workspace.to_owned(),

@@ -5,7 +5,7 @@ use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
 use windlass_protocol::apps::{SkillEntry, SkillList, SwitchedSkill};
 use windlass_protocol::operations as op;
-use windlass_tools::{FoundSkills, RepositoryCapability};
+use windlass_tools::{RepositorySkills, RepositoryCapability};
 
 use super::RequestContext;
 use crate::error::{ApiError, Result};
@@ -21,7 +21,7 @@ impl Handle<op::ListSkills> for Service {
         let root = &self.fixed.local.root;
         let shown = |path: &std::path::Path| root.join(path).display().to_string();
         let off = &self.chosen().overrides.skills_off;
-        let directories: Vec<String> = found.places.iter().map(|place| shown(place)).collect();
+        let directories: Vec<String> = found.directories.iter().map(|path| shown(path)).collect();
         let mut warnings = found.unusable;
         if !self.settings.config.reads_repository {
             let text =
@@ -83,7 +83,7 @@ impl Handle<op::SwitchSkill> for Service {
 }
 
 impl Service {
-    async fn found_skills(&self) -> Result<FoundSkills> {
+    async fn found_skills(&self) -> Result<RepositorySkills> {
         let environments = self.settings.environments.clone();
         let local = self.local();
         let found = tokio::task::spawn_blocking(move || {

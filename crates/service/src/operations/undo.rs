@@ -177,7 +177,7 @@ fn named(paths: &[PathBuf]) -> Vec<String> {
 pub(super) fn refused(error: CheckpointError) -> ApiError {
     let text = error.to_string();
     match error {
-        CheckpointError::ForeignEdits { paths } => {
+        CheckpointError::ExternalEdits { paths } => {
             let details = json!({ "paths": named(&paths), "count": paths.len() });
             ApiError::new(ErrorCode::FilesChanged, text).with(details)
         }
@@ -186,14 +186,14 @@ pub(super) fn refused(error: CheckpointError) -> ApiError {
             ApiError::new(ErrorCode::FilesChanged, text).with(details)
         }
         CheckpointError::Busy { .. } => ApiError::new(ErrorCode::FilesBusy, text),
-        CheckpointError::RolledBack { path, .. } | CheckpointError::Partly { path, .. } => {
+        CheckpointError::RolledBack { path, .. } | CheckpointError::Incomplete { path, .. } => {
             ApiError::new(ErrorCode::FilesNotRestored, text)
                 .with(json!({ "path": path.display().to_string() }))
         }
         CheckpointError::Io { .. } => ApiError::internal(text),
         CheckpointError::TooLarge { .. }
-        | CheckpointError::NotKept { .. }
-        | CheckpointError::NotKnown
+        | CheckpointError::NotTaken { .. }
+        | CheckpointError::NotRecorded
         | CheckpointError::Gone { .. }
         | CheckpointError::Damaged { .. }
         | CheckpointError::ReadOnly { .. }

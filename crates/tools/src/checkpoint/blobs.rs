@@ -4,19 +4,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::CheckpointError;
 
 /// A directory of files that are named by their digest.
 #[derive(Debug, Clone)]
 pub(super) struct Blobs {
     directory: PathBuf,
-}
-
-/// Whether the content was new and had to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
-    Written,
-    WasThere,
 }
 
 impl Blobs {
@@ -29,16 +24,17 @@ impl Blobs {
         self.directory.join(first).join(digest)
     }
 
-    pub(super) fn put(&self, digest: &str, bytes: &[u8]) -> Result<Put, CheckpointError> {
+    /// Stores content. Returns the number of bytes written: 0 if the content was stored already.
+    pub(super) fn put(&self, digest: &str, bytes: &[u8]) -> Result<u64, CheckpointError> {
         let path = self.path(digest);
         let size = bytes.len() as u64;
         // A file of a different size was truncated by a power failure.
         if fs::metadata(&path).is_ok_and(|there| there.len() == size) {
-            return Ok(Put::WasThere);
+            return Ok(0);
         }
-        let written = write_whole(&path, bytes, Sync::No);
-        written.map_err(CheckpointError::io("keep", &path))?;
-        Ok(Put::Written)
+        let written = write_file(&path, bytes, Sync::No);
+        written.map_err(CheckpointError::io("store", &path))?;
+        Ok(size)
     }
 
     pub(super) fn get(&self, digest: &str) -> Result<Vec<u8>, CheckpointError> {
@@ -84,8 +80,20 @@ pub(super) enum Sync {
     No,
 }
 
+/// Writes a value as JSON.
+pub(super) fn write_json(
+    path: &Path,
+    value: &impl Serialize,
+    sync: Sync,
+) -> Result<(), CheckpointError> {
+    serde_json::to_vec(value)
+        .map_err(io::Error::from)
+        .and_then(|bytes| write_file(path, &bytes, sync))
+        .map_err(CheckpointError::io("write", path))
+}
+
 /// Writes a temporary file in the same directory and renames it.
-pub(super) fn write_whole(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
+pub(super) fn write_file(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;

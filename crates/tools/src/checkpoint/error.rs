@@ -4,25 +4,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of paths in a message.
-const NAMED: usize = 5;
+const MAX_SHOWN_PATHS: usize = 5;
 
 /// Why a checkpoint could not be taken or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Files were changed since by something else; no file was touched.
+    /// Another program changed files since; no file was touched.
     #[error(
-        "files were changed by somebody else since: {}; nothing was restored: move those changes away, or undo without files",
-        named(paths)
+        "another program or user has changed these files since: {}; nothing was restored: move those changes away, or undo without files",
+        listed(paths)
     )]
-    ForeignEdits {
+    ExternalEdits {
         /// The changed paths, relative to the root.
         paths: Vec<PathBuf>,
     },
     /// A call was cut off when the process died, so the differences may not all be its changes; no file was touched.
     #[error(
-        "a call was cut off when the runtime died, and nobody knows whether all of this is its doing: {}; nothing was restored: look at it, and \
-         ask again with `cut_off` to take it back, or undo without files",
-        named(paths)
+        "a call was cut off when the runtime died, so these changes may not all be its own: {}; nothing was restored: check them, and repeat \
+         the request with `cut_off` to restore these files too, or undo without files",
+        listed(paths)
     )]
     CutOff {
         /// The differing paths, relative to the root.
@@ -30,7 +30,7 @@ pub enum CheckpointError {
     },
     /// The workspace exceeds a limit for checkpoints.
     #[error(
-        "{} holds more than {limit} {what}, which is too much to keep; let a .gitignore leave out what need not be kept",
+        "{} contains more than {limit} {what}, which is too much to store; exclude unneeded files with a .gitignore",
         root.display()
     )]
     TooLarge {
@@ -40,32 +40,32 @@ pub enum CheckpointError {
         limit: u64,
     },
     /// No checkpoint was taken before a call.
-    #[error("the files before a call were not kept: {why}")]
-    NotKept {
+    #[error("the files before a call were not stored: {why}")]
+    NotTaken {
         /// Message of the error that prevented it.
         why: String,
     },
     /// There is no record of the turn's changes: it was removed, or never written.
     #[error(
-        "what the turn did to files is not kept: it began while checkpoints were off, or is older than all that are kept \
+        "the turn's file changes are not recorded: it began while checkpoints were off, or its record was removed to save space \
          (`checkpoints.max_mb`)"
     )]
-    NotKnown,
+    NotRecorded,
     /// The checkpoint was removed.
-    #[error("the checkpoint {id} is not kept any more")]
+    #[error("the checkpoint {id} is no longer stored")]
     Gone {
         /// Digest of the removed checkpoint.
         id: String,
     },
     /// Stored content does not match its digest.
-    #[error("{} is damaged: it is not what its name says", path.display())]
+    #[error("{} is damaged: its content does not match its name", path.display())]
     Damaged {
         /// The file of the store.
         path: PathBuf,
     },
     /// A call is changing files at this moment.
     #[error(
-        "a call is changing files in {}; try again when it has ended",
+        "a call is changing files in {}; retry when it has ended",
         root.display()
     )]
     Busy {
@@ -73,7 +73,7 @@ pub enum CheckpointError {
         root: PathBuf,
     },
     /// The environment's policy forbids changes.
-    #[error("environment `{id}` is read-only: its files stay as they are")]
+    #[error("environment `{id}` is read-only; its files are not restored")]
     ReadOnly {
         /// ID of the environment.
         id: String,
@@ -87,7 +87,7 @@ pub enum CheckpointError {
     },
     /// A restore failed and was rolled back completely.
     #[error(
-        "cannot {doing} {}: {source}; nothing was restored: remove the cause and ask again",
+        "cannot {doing} {}: {source}; nothing was restored: remove the cause and retry",
         path.display()
     )]
     RolledBack {
@@ -100,10 +100,10 @@ pub enum CheckpointError {
     },
     /// A restore failed and could not be rolled back. It can be retried.
     #[error(
-        "the files were restored only in part: cannot {doing} {}: {source}; remove the cause and ask again",
+        "the files were restored only in part: cannot {doing} {}: {source}; remove the cause and retry",
         path.display()
     )]
-    Partly {
+    Incomplete {
         /// The operation that failed, worded to complete "cannot …".
         doing: &'static str,
         /// The path, relative to the root.
@@ -133,11 +133,11 @@ impl CheckpointError {
     }
 }
 
-fn named(paths: &[PathBuf]) -> String {
-    let first = paths.iter().take(NAMED);
-    let mut text: Vec<_> = first.map(|path| path.display().to_string()).collect();
-    if let Some(more) = paths.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        text.push(format!("and {more} more"));
+fn listed(paths: &[PathBuf]) -> String {
+    let first = paths.iter().take(MAX_SHOWN_PATHS);
+    let mut shown: Vec<_> = first.map(|path| path.display().to_string()).collect();
+    if paths.len() > MAX_SHOWN_PATHS {
+        shown.push(format!("and {} more", paths.len() - MAX_SHOWN_PATHS));
     }
-    text.join(", ")
+    shown.join(", ")
 }

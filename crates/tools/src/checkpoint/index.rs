@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cap_std::fs::{Metadata, MetadataExt};
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Sync, write_whole};
+use super::blobs::{Sync, write_file};
 use super::path_text;
 
 const VERSION: u32 = 1;
@@ -27,7 +27,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(super) fn new(metadata: &Metadata) -> Self {
         Self {
             dev: cap_fs_ext::MetadataExt::dev(metadata),
             ino: cap_fs_ext::MetadataExt::ino(metadata),
@@ -52,7 +52,7 @@ pub(super) fn now() -> i64 {
 
 /// Stat and digest of a file that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+struct IndexedFile {
     stat: Stat,
     digest: String,
     read_at: i64,
@@ -60,71 +60,74 @@ struct Known {
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Index {
-    files: HashMap<PathBuf, Known>,
+    files: HashMap<PathBuf, IndexedFile>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredIndex {
     version: u32,
-    files: Vec<StoredKnown>,
+    files: Vec<StoredIndexEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredKnown {
+struct StoredIndexEntry {
     #[serde(with = "path_text")]
     path: PathBuf,
     #[serde(flatten)]
-    known: Known,
+    file: IndexedFile,
 }
 
 impl Index {
     pub(super) fn load(path: &Path) -> Self {
         let stored = fs::read(path).ok();
-        let stored = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
-        let files = stored.filter(|it| it.version == VERSION);
-        let files = files.into_iter().flat_map(|it| it.files);
+        let stored = stored
+            .and_then(|bytes| serde_json::from_slice::<StoredIndex>(&bytes).ok())
+            .filter(|stored| stored.version == VERSION);
+        let files = stored.into_iter().flat_map(|stored| stored.files);
         Self {
-            files: files.map(|it| (it.path, it.known)).collect(),
+            files: files.map(|it| (it.path, it.file)).collect(),
         }
     }
 
     pub(super) fn save(&self, path: &Path) -> std::io::Result<()> {
-        let files = self.files.iter().map(|(path, known)| StoredKnown {
+        let files = self.files.iter().map(|(path, file)| StoredIndexEntry {
             path: path.clone(),
-            known: known.clone(),
+            file: file.clone(),
         });
-        let stored = Stored {
+        let stored = StoredIndex {
             version: VERSION,
             files: files.collect(),
         };
-        write_whole(path, &serde_json::to_vec(&stored)?, Sync::No)
+        write_file(path, &serde_json::to_vec(&stored)?, Sync::No)
     }
 
     /// Returns the digest of a file whose stat is unchanged.
     pub(super) fn digest(&self, path: &Path, stat: &Stat) -> Option<&str> {
-        let known = self.files.get(path)?;
-        let is_settled = known.stat.changed.saturating_add(RACY_NANOS) < known.read_at;
-        (known.stat == *stat && is_settled).then_some(&known.digest)
+        let file = self.files.get(path)?;
+        let is_settled = file.stat.changed.saturating_add(RACY_NANOS) < file.read_at;
+        (file.stat == *stat && is_settled).then_some(&file.digest)
     }
 
     /// Copies an entry from an older index.
-    pub(super) fn carry(&mut self, path: &Path, older: &Self) {
-        if let Some(known) = older.files.get(path) {
-            self.files.insert(path.to_owned(), known.clone());
+    pub(super) fn copy(&mut self, path: &Path, older: &Self) {
+        if let Some(file) = older.files.get(path) {
+            self.files.insert(path.to_owned(), file.clone());
         }
     }
 
-    pub(super) fn learn(&mut self, path: &Path, stat: Stat, digest: String, read_at: i64) {
-        let known = Known {
-            stat,
-            digest,
-            read_at,
-        };
-        self.files.insert(path.to_owned(), known);
+    pub(super) fn insert(&mut self, path: &Path, stat: Stat, digest: String, read_at: i64) {
+        self.files.insert(
+            path.to_owned(),
+            IndexedFile {
+                stat,
+                digest,
+                read_at,
+            },
+        );
     }
 
     /// Removes the files whose content is no longer stored.
-    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
-        self.files.retain(|_, known| is_kept(&known.digest));
+    pub(super) fn retain(&mut self, is_stored: impl Fn(&str) -> bool) {
+        self.files.retain(|_, file| is_stored(&file.digest));
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Sync, digest_of, entries, write_whole};
-use super::restore::Step;
-use super::retention::rooms_of;
+use super::blobs::{Sync, digest_of, entries, write_file};
+use super::restore::RestoreStep;
+use super::retention::workspaces_directory;
+use super::workspace_store::StoredRoot;
 use super::{CheckpointError, lock, path_text};
 
 const VERSION: u32 = 1;
@@ -26,20 +27,14 @@ pub(super) struct Intent {
 pub(super) struct RootSteps {
     #[serde(with = "path_text")]
     pub(super) root: PathBuf,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<RestoreStep>,
 }
 
 /// A restore of one root, as earlier versions recorded it in the directory of the root.
 #[derive(Deserialize)]
-struct OneRoot {
+struct SingleRootIntent {
     version: u32,
-    steps: Vec<Step>,
-}
-
-#[derive(Deserialize)]
-struct NamedRoot {
-    #[serde(with = "path_text")]
-    root: PathBuf,
+    steps: Vec<RestoreStep>,
 }
 
 /// The records of restores in progress.
@@ -57,7 +52,7 @@ impl Intents {
             directory: store.join("restores"),
             changing: Mutex::default(),
         };
-        intents.adopt_single_roots(store)?;
+        intents.adopt_single_root_intents(store)?;
         Ok(intents)
     }
 
@@ -68,11 +63,10 @@ impl Intents {
             version: VERSION,
             roots,
         };
-        let bytes = serde_json::to_vec(&intent).map_err(io::Error::from);
-        let bytes = bytes.map_err(CheckpointError::io("write", &self.directory))?;
+        let failed = CheckpointError::io("write", &self.directory);
+        let bytes = serde_json::to_vec(&intent).map_err(|error| failed(error.into()))?;
         let path = self.directory.join(format!("{}.json", digest_of(&bytes)));
-        let written = write_whole(&path, &bytes, Sync::Yes);
-        written.map_err(CheckpointError::io("write", &path))?;
+        write_file(&path, &bytes, Sync::Yes).map_err(CheckpointError::io("write", &path))?;
         Ok(path)
     }
 
@@ -81,9 +75,9 @@ impl Intents {
     }
 
     /// Returns the restores that were begun and not finished.
-    pub(super) fn open_ones(&self) -> Result<Vec<(PathBuf, Intent)>, CheckpointError> {
+    pub(super) fn unfinished(&self) -> Result<Vec<(PathBuf, Intent)>, CheckpointError> {
         let failed = CheckpointError::io("read", &self.directory);
-        let mut open = Vec::new();
+        let mut unfinished = Vec::new();
         for entry in entries(&self.directory).map_err(&failed)? {
             let path = entry.path();
             // A record that is being written has a different extension.
@@ -92,27 +86,27 @@ impl Intents {
                 .is_some_and(|extension| extension == "json")
             {
                 match fs::read(&path) {
-                    Ok(bytes) => open.push((path.clone(), read(&bytes, &path)?)),
+                    Ok(bytes) => unfinished.push((path.clone(), read(&bytes, &path)?)),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(CheckpointError::io("read", &path)(error)),
                 }
             }
         }
-        Ok(open)
+        Ok(unfinished)
     }
 
     /// Finishes the unfinished restores of one root; their other roots are not changed.
     pub(super) fn finish_root(
         &self,
         root: &Path,
-        finish: impl Fn(Vec<Step>),
+        finish: impl Fn(Vec<RestoreStep>),
     ) -> Result<(), CheckpointError> {
         let _changing = lock(&self.changing);
-        for (path, mut intent) in self.open_ones()? {
-            let Some(at) = intent.roots.iter().position(|it| it.root == root) else {
+        for (path, mut intent) in self.unfinished()? {
+            let Some(index) = intent.roots.iter().position(|it| it.root == root) else {
                 continue;
             };
-            finish(intent.roots.remove(at).steps);
+            finish(intent.roots.remove(index).steps);
             if !intent.roots.is_empty() {
                 self.begin(intent.roots)?;
             }
@@ -122,24 +116,24 @@ impl Intents {
     }
 
     /// Moves the records of earlier versions to this directory.
-    fn adopt_single_roots(&self, store: &Path) -> io::Result<()> {
-        for room in entries(&rooms_of(store))? {
-            let path = room.path().join("restoring.json");
+    fn adopt_single_root_intents(&self, store: &Path) -> io::Result<()> {
+        for workspace in entries(&workspaces_directory(store))? {
+            let path = workspace.path().join("restoring.json");
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            let one: OneRoot = serde_json::from_slice(&bytes)?;
-            if one.version != VERSION {
+            let intent: SingleRootIntent = serde_json::from_slice(&bytes)?;
+            if intent.version != VERSION {
                 let message = format!("{} has an unknown version", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
-            let named: NamedRoot =
-                serde_json::from_slice(&fs::read(room.path().join("root.json"))?)?;
+            let StoredRoot { root, .. } =
+                serde_json::from_slice(&fs::read(workspace.path().join("root.json"))?)?;
             let roots = vec![RootSteps {
-                root: named.root,
-                steps: one.steps,
+                root,
+                steps: intent.steps,
             }];
             self.begin(roots).map_err(io::Error::other)?;
             fs::remove_file(&path)?;

@@ -40,7 +40,8 @@ pub(super) enum Entry {
         target: PathBuf,
     },
     /// A file that is too large to store, or an entry of another type. Changes are detected and cannot be undone.
-    Unkept {
+    #[serde(rename = "unkept")]
+    NotStored {
         size: u64,
         modified: i64,
     },
@@ -54,8 +55,8 @@ impl Entry {
     }
 
     /// Returns whether the entry can be restored from stored content.
-    pub(super) fn is_kept(&self) -> bool {
-        !matches!(self, Self::Unkept { .. } | Self::Unseen)
+    pub(super) fn is_restorable(&self) -> bool {
+        !matches!(self, Self::NotStored { .. } | Self::Unseen)
     }
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Manifest {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredManifest {
     version: u32,
     entries: Vec<StoredEntry>,
 }
@@ -85,7 +86,7 @@ impl Manifest {
             path: path.clone(),
             entry: entry.clone(),
         });
-        serde_json::to_vec(&Stored {
+        serde_json::to_vec(&StoredManifest {
             version: VERSION,
             entries: entries.collect(),
         })
@@ -93,7 +94,7 @@ impl Manifest {
 
     /// Parses a manifest; `None` if it is invalid or has another version.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let stored: Stored = serde_json::from_slice(bytes).ok()?;
+        let stored: StoredManifest = serde_json::from_slice(bytes).ok()?;
         (stored.version == VERSION).then(|| {
             let entries = stored.entries.into_iter();
             Self {
@@ -115,7 +116,7 @@ impl Manifest {
     }
 
     /// Returns the paths at which two states differ.
-    pub(super) fn differing<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a PathBuf> {
+    pub(super) fn differences<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a PathBuf> {
         let paths = self.entries.keys().chain(other.entries.keys());
         let differ = |path: &&PathBuf| self.get(path) != other.get(path);
         paths.filter(differ).collect()
@@ -127,37 +128,5 @@ impl Manifest {
             Entry::File { digest, size, .. } => Some((digest.as_str(), *size)),
             _ => None,
         })
-    }
-}
-
-/// Differences between two checkpoints; paths are relative to the root.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
-    /// Present only in the second.
-    pub added: Vec<PathBuf>,
-    /// Present in both with different entries.
-    pub changed: Vec<PathBuf>,
-    /// Present only in the first.
-    pub removed: Vec<PathBuf>,
-}
-
-impl Changes {
-    pub(super) fn between(a: &Manifest, b: &Manifest) -> Self {
-        let mut changes = Self::default();
-        for path in a.differing(b) {
-            let list = match (a.get(path), b.get(path)) {
-                (None, _) => &mut changes.added,
-                (_, None) => &mut changes.removed,
-                _ => &mut changes.changed,
-            };
-            list.push(path.clone());
-        }
-        changes
-    }
-
-    /// Returns whether there are no differences.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }

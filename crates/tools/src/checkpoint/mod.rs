@@ -5,24 +5,24 @@
 //!
 //! Everything here blocks on disk I/O: call it from a blocking thread.
 
+mod attribution;
 mod blobs;
+mod call_records;
+mod checkpointed_work;
 mod error;
-mod guard;
 mod index;
 mod intent;
 mod manifest;
-mod own;
 mod path_text;
 mod restore;
 mod retention;
-mod room;
 mod scan;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod undo;
 #[cfg(test)]
 mod undo_tests;
+mod workspace_store;
 
 use std::collections::HashMap;
 use std::io;
@@ -30,21 +30,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+pub(crate) use attribution::OwnWrite;
+pub use call_records::{CheckpointedCall, CheckpointedTurn};
+pub use checkpointed_work::CheckpointedWork;
+pub(crate) use checkpointed_work::begin_call;
 pub use error::CheckpointError;
-pub use guard::ChangingFiles;
-pub(crate) use guard::changing_now;
-pub use manifest::{Changes, CheckpointId};
-pub(crate) use own::OwnWrite;
+pub use manifest::CheckpointId;
 pub use restore::Restored;
-pub use turns::{Changing, ChangingTurn};
 pub use undo::{CutOffCalls, UndoneTurn};
 
 use blobs::digest_of;
+use call_records::{ActiveWork, CoveredPeriod};
 use intent::{Intent, Intents, RootSteps};
 use manifest::Manifest;
-use restore::{Plan, Step};
-use room::Room;
-use turns::{Active, Known};
+use restore::{RestorePlan, RestoreStep};
+use workspace_store::WorkspaceStore;
 
 use crate::environments::Environments;
 use crate::lock::lock;
@@ -78,34 +78,32 @@ impl Default for CheckpointLimits {
 /// The store of checkpoints. A cheap handle: all clones share the same store.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
-    shared: Arc<Shared>,
+    shared: Arc<CheckpointStore>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct CheckpointStore {
     directory: PathBuf,
     limits: CheckpointLimits,
     intents: Intents,
     /// One entry for each root that is in use.
-    rooms: Mutex<HashMap<PathBuf, Arc<Mutex<Room>>>>,
+    workspaces: Mutex<HashMap<PathBuf, Arc<Mutex<WorkspaceStore>>>>,
     /// Write-locked by retention, read-locked by all other operations. Acquired before all other locks, and only once per operation.
     sweep: RwLock<()>,
     /// Approximate size of the store in bytes; computed on first use.
     stored: Mutex<Option<u64>>,
     /// Calls and restores in progress.
-    active: Mutex<Vec<Active>>,
+    active: Mutex<Vec<ActiveWork>>,
     next_active: AtomicU64,
     /// Notified when a call or restore ends.
     ended: Condvar,
     /// Held while the record of a turn is changed.
     records: Mutex<()>,
-    known: Mutex<Known>,
+    covered: Mutex<CoveredPeriod>,
 }
 
 /// An operation in the store: nothing is removed meanwhile. Do not nest: a waiting retention run would block the second lock.
-struct Entered<'a> {
-    _sweep: RwLockReadGuard<'a, ()>,
-}
+type Entered<'a> = RwLockReadGuard<'a, ()>;
 
 impl Checkpoints {
     /// Opens a store and creates it if it does not exist. Only one process may have it open.
@@ -115,21 +113,21 @@ impl Checkpoints {
         let directory = directory.into();
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&directory)?;
-        let known = Mutex::new(Self::open_known(&directory)?);
+        let covered = Mutex::new(CoveredPeriod::open(&directory)?);
         let intents = Intents::open(&directory)?;
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(CheckpointStore {
                 directory,
                 limits,
                 intents,
-                rooms: Mutex::default(),
+                workspaces: Mutex::default(),
                 sweep: RwLock::default(),
                 stored: Mutex::default(),
                 active: Mutex::default(),
                 next_active: AtomicU64::default(),
                 ended: Condvar::new(),
                 records: Mutex::default(),
-                known,
+                covered,
             }),
         })
     }
@@ -144,41 +142,16 @@ impl Checkpoints {
         entered: &Entered<'_>,
         at: &ResolvedWorkspace,
     ) -> Result<CheckpointId, CheckpointError> {
-        let room = self.room(entered, at.root_path());
-        let mut room = lock(&room);
-        self.finish(&room, at)?;
+        let workspace = self.workspace(entered, at.root_path());
+        let mut workspace = lock(&workspace);
+        self.finish(&workspace, at)?;
         let mut written = 0;
-        let taken = room.take(at, &self.shared.limits, &mut written);
+        let taken = workspace.take(at, &self.shared.limits, &mut written);
         // A failed attempt may have written content too.
         if let Some(stored) = &mut *lock(&self.shared.stored) {
             *stored += written;
         }
         taken
-    }
-
-    /// Returns the differences between two checkpoints of a workspace.
-    pub fn changes(
-        &self,
-        root: &Path,
-        a: &CheckpointId,
-        b: &CheckpointId,
-    ) -> Result<Changes, CheckpointError> {
-        let (a, b) = self.manifests(&self.enter(), root, a, b)?;
-        Ok(Changes::between(&a, &b))
-    }
-
-    /// Restores a workspace from one state to another. Only the differences between the two are touched; if something else changed any of them since
-    /// the first state, nothing is touched.
-    pub fn restore(
-        &self,
-        at: &ResolvedWorkspace,
-        from: &CheckpointId,
-        to: &CheckpointId,
-    ) -> Result<Restored, CheckpointError> {
-        let _working = self.work_alone(&[at.root_path()])?;
-        let entered = self.enter();
-        let (from, to) = self.manifests(&entered, at.root_path(), from, to)?;
-        self.restore_all(&entered, vec![(at, restore::steps(&from, &to))])
     }
 
     fn manifests(
@@ -188,58 +161,59 @@ impl Checkpoints {
         a: &CheckpointId,
         b: &CheckpointId,
     ) -> Result<(Manifest, Manifest), CheckpointError> {
-        let room = self.room(entered, root);
-        let room = lock(&room);
-        Ok((room.manifest(a)?, room.manifest(b)?))
+        let workspace = self.workspace(entered, root);
+        let workspace = lock(&workspace);
+        Ok((workspace.manifest(a)?, workspace.manifest(b)?))
     }
 
-    /// Returns the paths of these steps that something else changed.
-    fn foreign(
+    /// Returns the paths of these steps that another program changed.
+    fn external_edits(
         &self,
         entered: &Entered<'_>,
         at: &ResolvedWorkspace,
-        steps: &[Step],
+        steps: &[RestoreStep],
     ) -> Result<Vec<PathBuf>, CheckpointError> {
-        let room = self.room(entered, at.root_path());
-        let room = lock(&room);
-        self.finish(&room, at)?;
-        let plan = Plan::of(steps.to_vec());
-        Ok(room.hand(at, &self.shared.limits).foreign(&plan.steps))
+        let workspace = self.workspace(entered, at.root_path());
+        let workspace = lock(&workspace);
+        self.finish(&workspace, at)?;
+        let plan = RestorePlan::new(steps.to_vec());
+        let context = workspace.restore_context(at, &self.shared.limits);
+        Ok(context.external_edits(&plan.steps))
     }
 
-    /// Restores all workspaces, which are ordered by root, or none. Nothing is touched if a path was changed by something else.
+    /// Restores all workspaces, which are ordered by root, or none. Nothing is touched if another program changed one of the paths.
     fn restore_all(
         &self,
         entered: &Entered<'_>,
-        plans: Vec<(&ResolvedWorkspace, Vec<Step>)>,
+        plans: Vec<(&ResolvedWorkspace, Vec<RestoreStep>)>,
     ) -> Result<Restored, CheckpointError> {
         if let Some((at, _)) = plans.iter().find(|(at, _)| !at.policy().write) {
             let id = at.id().to_owned();
             return Err(CheckpointError::ReadOnly { id });
         }
-        let rooms = self.rooms(entered, plans.iter().map(|(at, _)| at.root_path()));
-        let rooms: Vec<_> = rooms.iter().map(|room| lock(room)).collect();
-        let mut hands = Vec::new();
-        let mut foreign = Vec::new();
+        let workspaces = self.workspaces(entered, plans.iter().map(|(at, _)| at.root_path()));
+        let workspaces: Vec<_> = workspaces.iter().map(|it| lock(it)).collect();
+        let mut restores = Vec::new();
+        let mut edited = Vec::new();
         let mut left = Vec::new();
-        for (room, (at, steps)) in rooms.iter().zip(plans) {
-            self.finish(room, at)?;
-            let plan = Plan::of(steps);
-            let hand = room.hand(at, &self.shared.limits);
-            foreign.extend(hand.foreign(&plan.steps));
-            hand.check_content(&plan.steps)?;
+        for (workspace, (at, steps)) in workspaces.iter().zip(plans) {
+            self.finish(workspace, at)?;
+            let plan = RestorePlan::new(steps);
+            let context = workspace.restore_context(at, &self.shared.limits);
+            edited.extend(context.external_edits(&plan.steps));
+            context.check_content(&plan.steps)?;
             left.extend(plan.left);
-            hands.push((hand, plan.steps));
+            restores.push((context, plan.steps));
         }
-        if !foreign.is_empty() {
-            return Err(CheckpointError::ForeignEdits { paths: foreign });
+        if !edited.is_empty() {
+            return Err(CheckpointError::ExternalEdits { paths: edited });
         }
-        let roots = hands.iter().map(|(hand, steps)| RootSteps {
-            root: hand.at.root_path().to_owned(),
+        let roots = restores.iter().map(|(context, steps)| RootSteps {
+            root: context.at.root_path().to_owned(),
             steps: steps.clone(),
         });
         let intent = self.shared.intents.begin(roots.collect())?;
-        let restored = restore::apply_all(&hands);
+        let restored = restore::apply_all(&restores);
         self.shared.intents.end(&intent)?;
         let mut restored = restored?;
         restored.left.extend(left);
@@ -248,51 +222,54 @@ impl Checkpoints {
     }
 
     /// Finishes the restores of a workspace that a killed process left unfinished. Paths that were changed since are not touched.
-    fn finish(&self, room: &Room, at: &ResolvedWorkspace) -> Result<(), CheckpointError> {
+    fn finish(
+        &self,
+        workspace: &WorkspaceStore,
+        at: &ResolvedWorkspace,
+    ) -> Result<(), CheckpointError> {
         let root = at.root_path();
         self.shared.intents.finish_root(root, |steps| {
-            let hand = room.hand(at, &self.shared.limits);
-            log_finished(&[root], restore::apply_all(&[(hand, steps)]));
+            let context = workspace.restore_context(at, &self.shared.limits);
+            log_finished(&[root], restore::apply_all(&[(context, steps)]));
         })
     }
 
     /// Finishes the restores that a killed process left unfinished, each in all of its roots. A restore that cannot be finished is rolled back. If no
     /// environment has one of its roots, the restore is logged and stays unfinished until one does.
     pub fn finish_restores(&self, environments: &Environments) {
-        let open = match self.shared.intents.open_ones() {
-            Ok(open) => open,
+        let unfinished = match self.shared.intents.unfinished() {
+            Ok(unfinished) => unfinished,
             Err(error) => {
                 return tracing::warn!(%error, "interrupted restores of files are not finished");
             }
         };
-        for (path, intent) in open {
+        for (path, intent) in unfinished {
             let finished = self.finish_intent(environments, intent);
-            let ended = finished.and_then(|()| {
-                let ended = self.shared.intents.end(&path);
-                ended.map_err(|error| error.to_string())
-            });
-            if let Err(error) = ended {
+            if let Err(error) = finished.and_then(|()| self.shared.intents.end(&path)) {
                 tracing::warn!(%error, "an interrupted restore of files is not finished");
             }
         }
     }
 
-    fn finish_intent(&self, environments: &Environments, intent: Intent) -> Result<(), String> {
-        let mut workspaces = Vec::new();
+    fn finish_intent(
+        &self,
+        environments: &Environments,
+        intent: Intent,
+    ) -> Result<(), CheckpointError> {
+        let mut resolved = Vec::new();
         for RootSteps { root, .. } in &intent.roots {
-            let at = undo::resolved(environments, root, &[]);
-            workspaces.push(at.map_err(|error| error.to_string())?);
+            resolved.push(undo::resolve_root(environments, root, None)?);
         }
         let entered = self.enter();
         let roots: Vec<&Path> = intent.roots.iter().map(|it| it.root.as_path()).collect();
-        let rooms = self.rooms(&entered, roots.iter().copied());
-        let rooms: Vec<_> = rooms.iter().map(|room| lock(room)).collect();
-        let steps = intent.roots.iter().map(|it| it.steps.clone());
-        let hands = rooms.iter().zip(&workspaces).zip(steps);
-        let hands: Vec<_> = hands
-            .map(|((room, at), steps)| (room.hand(at, &self.shared.limits), steps))
-            .collect();
-        log_finished(&roots, restore::apply_all(&hands));
+        let workspaces = self.workspaces(&entered, roots.iter().copied());
+        let workspaces: Vec<_> = workspaces.iter().map(|it| lock(it)).collect();
+        let mut restores = Vec::new();
+        for ((workspace, at), root) in workspaces.iter().zip(&resolved).zip(&intent.roots) {
+            let context = workspace.restore_context(at, &self.shared.limits);
+            restores.push((context, root.steps.clone()));
+        }
+        log_finished(&roots, restore::apply_all(&restores));
         Ok(())
     }
 
@@ -304,33 +281,31 @@ impl Checkpoints {
 
     fn enter(&self) -> Entered<'_> {
         let sweep = self.shared.sweep.read();
-        Entered {
-            _sweep: sweep.unwrap_or_else(PoisonError::into_inner),
-        }
+        sweep.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn room(&self, _entered: &Entered<'_>, root: &Path) -> Arc<Mutex<Room>> {
-        let mut rooms = lock(&self.shared.rooms);
-        let room = rooms.entry(root.to_owned()).or_insert_with(|| {
-            let room = Room::open(self.room_path(root), root);
-            Arc::new(Mutex::new(room))
+    fn workspace(&self, _entered: &Entered<'_>, root: &Path) -> Arc<Mutex<WorkspaceStore>> {
+        let mut workspaces = lock(&self.shared.workspaces);
+        let workspace = workspaces.entry(root.to_owned()).or_insert_with(|| {
+            let workspace = WorkspaceStore::open(self.workspace_directory(root), root);
+            Arc::new(Mutex::new(workspace))
         });
-        Arc::clone(room)
+        Arc::clone(workspace)
     }
 
-    fn rooms<'a>(
+    fn workspaces<'a>(
         &self,
         entered: &Entered<'_>,
         roots: impl Iterator<Item = &'a Path>,
-    ) -> Vec<Arc<Mutex<Room>>> {
-        roots.map(|root| self.room(entered, root)).collect()
+    ) -> Vec<Arc<Mutex<WorkspaceStore>>> {
+        roots.map(|root| self.workspace(entered, root)).collect()
     }
 
     /// Returns the directory of a root, named by a digest of its path.
-    fn room_path(&self, root: &Path) -> PathBuf {
+    fn workspace_directory(&self, root: &Path) -> PathBuf {
         let name = digest_of(root.as_os_str().as_encoded_bytes());
-        let rooms = retention::rooms_of(&self.shared.directory);
-        rooms.join(name.get(..32).unwrap_or(&name))
+        let workspaces = retention::workspaces_directory(&self.shared.directory);
+        workspaces.join(name.get(..32).unwrap_or(&name))
     }
 }
 

@@ -8,15 +8,15 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
 
 pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&encoded(path))
+    serializer.serialize_str(&encode(path))
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let text = String::deserialize(deserializer)?;
-    decoded(&text).ok_or_else(|| D::Error::custom("no path"))
+    decode(&text).ok_or_else(|| D::Error::custom("not a path"))
 }
 
-fn encoded(path: &Path) -> String {
+fn encode(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         text.push_str(&chunk.valid().replace('%', "%25"));
@@ -27,7 +27,7 @@ fn encoded(path: &Path) -> String {
     text
 }
 
-fn decoded(text: &str) -> Option<PathBuf> {
+fn decode(text: &str) -> Option<PathBuf> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_path_comes_back() {
+    fn every_path_survives_encoding() {
         for bytes in [
             &b"a/b"[..],
             b"",
@@ -54,9 +54,9 @@ mod tests {
             b"new\nline",
         ] {
             let path = PathBuf::from(OsString::from_vec(bytes.to_vec()));
-            assert_eq!(decoded(&encoded(&path)), Some(path));
+            assert_eq!(decode(&encode(&path)), Some(path));
         }
-        assert_eq!(decoded("%4"), None);
-        assert_eq!(decoded("%zz"), None);
+        assert_eq!(decode("%4"), None);
+        assert_eq!(decode("%zz"), None);
     }
 }

@@ -13,9 +13,9 @@ use rustix::fs::symlinkat;
 use serde::{Deserialize, Serialize};
 
 use super::blobs::Blobs;
-use super::manifest::{Entry, Manifest};
+use super::manifest::Entry;
 use super::path_text;
-use super::scan::{Now, look};
+use super::scan::{CurrentEntry, current_entry};
 use super::{CheckpointError, CheckpointLimits};
 use crate::workspace::{ResolvedWorkspace, TEMPORARY_PREFIX, lock_name, write_new};
 
@@ -30,7 +30,7 @@ pub struct Restored {
 
 /// A step that restores one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct RestoreStep {
     #[serde(with = "path_text")]
     pub(super) path: PathBuf,
     /// The entry after the turn.
@@ -39,12 +39,12 @@ pub(super) struct Step {
     pub(super) to: Option<Entry>,
 }
 
-impl Step {
+impl RestoreStep {
     /// Returns whether the stored content suffices for the step.
     fn is_possible(&self) -> bool {
         match (&self.from, &self.to) {
             (Some(Entry::Unseen), None) => false,
-            (_, to) => to.as_ref().is_none_or(Entry::is_kept),
+            (_, to) => to.as_ref().is_none_or(Entry::is_restorable),
         }
     }
 
@@ -57,7 +57,7 @@ impl Step {
     }
 
     /// Returns whether the current entry must be removed before the new one can be created.
-    fn goes_first(&self) -> bool {
+    fn is_removed_first(&self) -> bool {
         let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
         self.from
             .as_ref()
@@ -66,35 +66,24 @@ impl Step {
     }
 
     /// Returns whether this is a possible state before, during or after this step.
-    fn may_find(&self, now: &Now) -> bool {
-        now.is(self.from.as_ref())
-            || now.is(self.to.as_ref())
-            || (self.goes_first() && *now == Now::Nothing)
+    fn accepts(&self, current: &CurrentEntry) -> bool {
+        current.is(self.from.as_ref())
+            || current.is(self.to.as_ref())
+            || (self.is_removed_first() && *current == CurrentEntry::Absent)
     }
-}
-
-/// Returns the steps from one state to another.
-pub(super) fn steps(from: &Manifest, to: &Manifest) -> Vec<Step> {
-    let differing = from.differing(to).into_iter();
-    let step = |path: &PathBuf| Step {
-        path: path.clone(),
-        from: from.get(path),
-        to: to.get(path),
-    };
-    differing.map(step).collect()
 }
 
 /// Executable steps, ordered by path, and the paths that cannot be restored.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
+pub(super) struct RestorePlan {
+    pub(super) steps: Vec<RestoreStep>,
     pub(super) left: Vec<PathBuf>,
 }
 
-impl Plan {
-    pub(super) fn of(mut steps: Vec<Step>) -> Self {
+impl RestorePlan {
+    pub(super) fn new(mut steps: Vec<RestoreStep>) -> Self {
         steps.sort_by(|a, b| a.path.cmp(&b.path));
-        let (steps, left): (Vec<_>, Vec<_>) = steps.into_iter().partition(Step::is_possible);
+        let (steps, left): (Vec<_>, Vec<_>) = steps.into_iter().partition(RestoreStep::is_possible);
         Self {
             steps,
             left: left.into_iter().map(|step| step.path).collect(),
@@ -103,93 +92,91 @@ impl Plan {
 }
 
 /// Executes the steps in one root.
-pub(super) struct Hand<'a> {
+pub(super) struct RestoreContext<'a> {
     pub(super) at: &'a ResolvedWorkspace,
     pub(super) limits: &'a CheckpointLimits,
     pub(super) blobs: &'a Blobs,
 }
 
-impl Hand<'_> {
+impl RestoreContext<'_> {
     /// Returns the paths that are in neither the state after the turn nor the state before it.
-    pub(super) fn foreign(&self, steps: &[Step]) -> Vec<PathBuf> {
-        let by_path: BTreeMap<&Path, &Step> =
+    pub(super) fn external_edits(&self, steps: &[RestoreStep]) -> Vec<PathBuf> {
+        let by_path: BTreeMap<&Path, &RestoreStep> =
             steps.iter().map(|it| (it.path.as_path(), it)).collect();
-        let mut foreign = Vec::new();
+        let mut edits = Vec::new();
         for step in steps {
-            match self.now(&step.path) {
-                Some(now) if step.may_find(&now) => {
-                    self.find_blocking(step, &now, &by_path, &mut foreign);
+            match self.current(&step.path) {
+                Some(current) if step.accepts(&current) => {
+                    self.find_obstacles(step, &current, &by_path, &mut edits);
                 }
-                _ => foreign.push(step.path.clone()),
+                _ => edits.push(step.path.clone()),
             }
         }
-        foreign.sort();
-        foreign.dedup();
-        foreign
+        edits.sort();
+        edits.dedup();
+        edits
     }
 
     /// Collects paths of other programs that block a step.
-    fn find_blocking(
+    fn find_obstacles(
         &self,
-        step: &Step,
-        now: &Now,
-        steps: &BTreeMap<&Path, &Step>,
-        foreign: &mut Vec<PathBuf>,
+        step: &RestoreStep,
+        current: &CurrentEntry,
+        steps: &BTreeMap<&Path, &RestoreStep>,
+        edits: &mut Vec<PathBuf>,
     ) {
-        if step.to.is_none() || now.is(step.to.as_ref()) {
+        if step.to.is_none() || current.is(step.to.as_ref()) {
             return;
         }
         for above in step.path.ancestors().skip(1) {
             if above.as_os_str().is_empty() {
                 break;
             }
-            let there = self.now(above);
-            let is_fine = match &there {
-                Some(Now::Nothing) => true,
-                Some(Now::There(entry)) => entry.is_directory(),
+            let is_passable = match self.current(above) {
+                Some(CurrentEntry::Absent) => true,
+                Some(CurrentEntry::Present(entry)) => entry.is_directory(),
                 None => false,
             };
-            let becomes = steps.get(above).and_then(|step| step.to.as_ref());
-            if !is_fine && !becomes.is_some_and(Entry::is_directory) {
-                foreign.push(above.to_owned());
+            let planned = steps.get(above).and_then(|step| step.to.as_ref());
+            if !is_passable && !planned.is_some_and(Entry::is_directory) {
+                edits.push(above.to_owned());
             }
         }
-        let Now::There(Entry::Directory { .. }) = now else {
-            return;
-        };
-        if step.goes_first() {
-            self.find_others_in(&step.path, steps, foreign);
+        if matches!(current, CurrentEntry::Present(entry) if entry.is_directory())
+            && step.is_removed_first()
+        {
+            self.find_external_entries(&step.path, steps, edits);
         }
     }
 
     /// Collects entries that no step removes from a directory that becomes a file.
-    fn find_others_in(
+    fn find_external_entries(
         &self,
         path: &Path,
-        steps: &BTreeMap<&Path, &Step>,
-        foreign: &mut Vec<PathBuf>,
+        steps: &BTreeMap<&Path, &RestoreStep>,
+        edits: &mut Vec<PathBuf>,
     ) {
         let entries = self.directory(path).and_then(|directory| {
             let directory = directory.ok_or(io::ErrorKind::NotFound)?;
             directory.entries()?.collect::<io::Result<Vec<_>>>()
         });
         let Ok(entries) = entries else {
-            foreign.push(path.to_owned());
+            edits.push(path.to_owned());
             return;
         };
         for entry in entries {
             let below = path.join(entry.file_name());
-            let goes = steps.get(below.as_path()).is_some_and(|it| it.to.is_none());
-            if !goes {
-                foreign.push(below);
+            let step = steps.get(below.as_path());
+            if !step.is_some_and(|step| step.to.is_none()) {
+                edits.push(below);
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.find_others_in(&below, steps, foreign);
+                self.find_external_entries(&below, steps, edits);
             }
         }
     }
 
     /// Verifies that all content is available before any path is touched.
-    pub(super) fn check_content(&self, steps: &[Step]) -> Result<(), CheckpointError> {
+    pub(super) fn check_content(&self, steps: &[RestoreStep]) -> Result<(), CheckpointError> {
         for step in steps {
             if let Some(Entry::File { digest, .. }) = &step.to {
                 self.blobs.get(digest)?;
@@ -198,24 +185,23 @@ impl Hand<'_> {
         Ok(())
     }
 
-    /// Executes the steps. Paths that something else changed meanwhile are not touched.
-    pub(super) fn apply(&self, plan: Plan) -> Result<Restored, CheckpointError> {
-        let Plan { steps, left } = plan;
+    /// Executes the steps. Paths that another program changed meanwhile are not touched.
+    pub(super) fn apply(&self, plan: RestorePlan) -> Result<Restored, CheckpointError> {
+        let RestorePlan { steps, left } = plan;
         let mut restored = Restored {
             left,
             ..Restored::default()
         };
         // Deeper paths come later in the order and are removed first.
-        for step in steps.iter().rev().filter(|step| step.goes_first()) {
+        for step in steps.iter().rev().filter(|step| step.is_removed_first()) {
             let removed = self.remove(step);
-            if !removed.map_err(partly("remove", step))? {
+            if !removed.map_err(incomplete("remove", step))? {
                 restored.left.push(step.path.clone());
             }
         }
         for (number, step) in steps.iter().enumerate() {
             let Some(to) = &step.to else { continue };
-            let made = self.make(step, to, &format!("{TEMPORARY_PREFIX}restore-{number}"))?;
-            if !made {
+            if !self.create(step, to, &format!("{TEMPORARY_PREFIX}restore-{number}"))? {
                 restored.left.push(step.path.clone());
             }
         }
@@ -223,29 +209,31 @@ impl Hand<'_> {
         for step in steps.iter().rev() {
             if let Some(Entry::Directory { mode }) = step.to {
                 self.set_mode(&step.path, mode)
-                    .map_err(partly("set the mode of", step))?;
+                    .map_err(incomplete("set the mode of", step))?;
             }
         }
         restored.left.sort();
         restored.left.dedup();
-        let done = steps.into_iter().map(|step| step.path);
-        let done = done.filter(|path| restored.left.binary_search(path).is_err());
-        restored.changed = done.collect();
+        let paths = steps.into_iter().map(|step| step.path);
+        restored.changed = paths
+            .filter(|path| restored.left.binary_search(path).is_err())
+            .collect();
         Ok(restored)
     }
 
     /// Reverses steps. Returns whether each path is again in the state after the turn.
-    fn roll_back(&self, steps: &[Step]) -> Result<bool, CheckpointError> {
-        self.apply(Plan::of(steps.iter().map(Step::reversed).collect()))?;
-        let is_back = |step: &Step| {
-            let now = self.now(&step.path);
-            now.is_some_and(|now| now.is(step.from.as_ref()))
-        };
-        Ok(steps.iter().all(is_back))
+    fn roll_back(&self, steps: &[RestoreStep]) -> Result<bool, CheckpointError> {
+        self.apply(RestorePlan::new(
+            steps.iter().map(RestoreStep::reversed).collect(),
+        ))?;
+        Ok(steps.iter().all(|step| {
+            let current = self.current(&step.path);
+            current.is_some_and(|current| current.is(step.from.as_ref()))
+        }))
     }
 
     /// Removes the current entry of a step. Returns whether it is gone.
-    fn remove(&self, step: &Step) -> io::Result<bool> {
+    fn remove(&self, step: &RestoreStep) -> io::Result<bool> {
         let Some(name) = step.path.file_name() else {
             return Ok(false);
         };
@@ -253,14 +241,14 @@ impl Hand<'_> {
             return Ok(true);
         };
         let _changing = lock_name(&parent, name)?;
-        match self.look(&parent, name, &step.path) {
-            Some(Now::Nothing) => return Ok(true),
-            Some(now) if now.is(step.from.as_ref()) => {}
+        match self.entry_in(&parent, name, &step.path) {
+            Some(CurrentEntry::Absent) => return Ok(true),
+            Some(current) if current.is(step.from.as_ref()) => {}
             // It may already have the state to restore.
-            Some(now) => return Ok(now.is(step.to.as_ref())),
+            Some(current) => return Ok(current.is(step.to.as_ref())),
             None => return Ok(false),
         }
-        act()?;
+        before_change()?;
         if !step.from.as_ref().is_some_and(Entry::is_directory) {
             parent.remove_file(name)?;
             return Ok(true);
@@ -274,24 +262,29 @@ impl Hand<'_> {
     }
 
     /// Creates the entry to restore. Returns whether it now exists.
-    fn make(&self, step: &Step, to: &Entry, temporary: &str) -> Result<bool, CheckpointError> {
-        let failed = partly("write", step);
+    fn create(
+        &self,
+        step: &RestoreStep,
+        to: &Entry,
+        temporary: &str,
+    ) -> Result<bool, CheckpointError> {
+        let failed = incomplete("write", step);
         let Some(name) = step.path.file_name() else {
             return Ok(false);
         };
-        let Some(parent) = self.made_parent(&step.path).map_err(&failed)? else {
+        let Some(parent) = self.create_parent(&step.path).map_err(&failed)? else {
             return Ok(false);
         };
         let _changing = lock_name(&parent, name).map_err(&failed)?;
         // A killed process may have left it.
         let _ = parent.remove_file(temporary);
-        match self.look(&parent, name, &step.path) {
-            Some(now) if now.is(Some(to)) => return Ok(true),
-            Some(Now::Nothing) if step.goes_first() => {}
-            Some(now) if !step.goes_first() && step.may_find(&now) => {}
+        match self.entry_in(&parent, name, &step.path) {
+            Some(current) if current.is(Some(to)) => return Ok(true),
+            Some(CurrentEntry::Absent) if step.is_removed_first() => {}
+            Some(current) if !step.is_removed_first() && step.accepts(&current) => {}
             _ => return Ok(false),
         }
-        act().map_err(&failed)?;
+        before_change().map_err(&failed)?;
         match to {
             Entry::Directory { .. } => parent.create_dir(name).map_err(&failed)?,
             Entry::Link { target } => {
@@ -308,7 +301,7 @@ impl Hand<'_> {
                     .inspect_err(|_| drop(parent.remove_file(temporary)))
                     .map_err(&failed)?;
             }
-            Entry::Unkept { .. } | Entry::Unseen => return Ok(false),
+            Entry::NotStored { .. } | Entry::Unseen => return Ok(false),
         }
         Ok(true)
     }
@@ -316,7 +309,7 @@ impl Hand<'_> {
     fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
         match self.directory(path)? {
             Some(directory) => {
-                act()?;
+                before_change()?;
                 directory.set_permissions(".", Permissions::from_mode(mode))
             }
             None => Ok(()),
@@ -324,17 +317,17 @@ impl Hand<'_> {
     }
 
     /// Returns the current state of a path; `None` if it cannot be determined or is outside the scanned files.
-    fn now(&self, path: &Path) -> Option<Now> {
+    fn current(&self, path: &Path) -> Option<CurrentEntry> {
         let name = path.file_name()?;
         match self.parent(path) {
-            Ok(Some(parent)) => self.look(&parent, name, path),
-            Ok(None) => Some(Now::Nothing),
+            Ok(Some(parent)) => self.entry_in(&parent, name, path),
+            Ok(None) => Some(CurrentEntry::Absent),
             Err(_) => None,
         }
     }
 
-    fn look(&self, parent: &Dir, name: &OsStr, path: &Path) -> Option<Now> {
-        look(self.at, parent, name, path, self.limits.file_bytes)
+    fn entry_in(&self, parent: &Dir, name: &OsStr, path: &Path) -> Option<CurrentEntry> {
+        current_entry(self.at, parent, name, path, self.limits.file_bytes)
     }
 
     fn parent(&self, path: &Path) -> io::Result<Option<Dir>> {
@@ -356,8 +349,8 @@ impl Hand<'_> {
         Ok(Some(here))
     }
 
-    /// Opens the directory of a path and creates missing parts; `None` if something else is in the way.
-    fn made_parent(&self, path: &Path) -> io::Result<Option<Dir>> {
+    /// Opens the directory of a path and creates missing parts; `None` if another entry is in the way.
+    fn create_parent(&self, path: &Path) -> io::Result<Option<Dir>> {
         let mut here = self.at.root().try_clone()?;
         for name in path.parent().unwrap_or(Path::new("")) {
             match here.create_dir(name) {
@@ -383,10 +376,12 @@ impl Hand<'_> {
 }
 
 /// Executes the steps in all roots, or in none: after a failure the completed steps are reversed.
-pub(super) fn apply_all(roots: &[(Hand<'_>, Vec<Step>)]) -> Result<Restored, CheckpointError> {
+pub(super) fn apply_all(
+    roots: &[(RestoreContext<'_>, Vec<RestoreStep>)],
+) -> Result<Restored, CheckpointError> {
     let mut restored = Restored::default();
-    for (hand, steps) in roots {
-        match hand.apply(Plan::of(steps.clone())) {
+    for (context, steps) in roots {
+        match context.apply(RestorePlan::new(steps.clone())) {
             Ok(more) => {
                 restored.changed.extend(more.changed);
                 restored.left.extend(more.left);
@@ -397,21 +392,24 @@ pub(super) fn apply_all(roots: &[(Hand<'_>, Vec<Step>)]) -> Result<Restored, Che
     Ok(restored)
 }
 
-fn roll_back_all(roots: &[(Hand<'_>, Vec<Step>)], error: CheckpointError) -> CheckpointError {
-    let mut is_back = true;
-    for (hand, steps) in roots {
-        is_back &= hand.roll_back(steps).unwrap_or_else(|error| {
-            let root = hand.at.root_path().display();
+fn roll_back_all(
+    roots: &[(RestoreContext<'_>, Vec<RestoreStep>)],
+    error: CheckpointError,
+) -> CheckpointError {
+    let mut is_rolled_back = true;
+    for (context, steps) in roots {
+        is_rolled_back &= context.roll_back(steps).unwrap_or_else(|error| {
+            let root = context.at.root_path().display();
             tracing::warn!(%root, %error, "a restore that failed could not be rolled back");
             false
         });
     }
     match error {
-        CheckpointError::Partly {
+        CheckpointError::Incomplete {
             doing,
             path,
             source,
-        } if is_back => CheckpointError::RolledBack {
+        } if is_rolled_back => CheckpointError::RolledBack {
             doing,
             path,
             source,
@@ -421,13 +419,13 @@ fn roll_back_all(roots: &[(Hand<'_>, Vec<Step>)], error: CheckpointError) -> Che
 }
 
 fn rename(parent: &Dir, temporary: &str, name: &OsStr) -> io::Result<()> {
-    act()?;
+    before_change()?;
     parent.rename(temporary, parent, name)
 }
 
-fn partly(doing: &'static str, step: &Step) -> impl Fn(io::Error) -> CheckpointError {
+fn incomplete(doing: &'static str, step: &RestoreStep) -> impl Fn(io::Error) -> CheckpointError {
     let path = step.path.clone();
-    move |source| CheckpointError::Partly {
+    move |source| CheckpointError::Incomplete {
         doing,
         path: path.clone(),
         source,
@@ -439,8 +437,8 @@ fn partly(doing: &'static str, step: &Step) -> impl Fn(io::Error) -> CheckpointE
     not(test),
     expect(clippy::unnecessary_wraps, reason = "tests return errors")
 )]
-fn act() -> io::Result<()> {
+fn before_change() -> io::Result<()> {
     #[cfg(test)]
-    super::tests::act()?;
+    super::tests::before_change()?;
     Ok(())
 }

@@ -13,15 +13,15 @@ use super::blobs::{Blobs, digest_of};
 use super::index::{Index, Stat, now};
 use super::manifest::{Entry, Manifest};
 use super::{CheckpointError, CheckpointLimits};
-use crate::workspace::{FileError, Ignored, MAX_DEPTH, ResolvedWorkspace, TEMPORARY_PREFIX};
+use crate::workspace::{FileError, IgnoreRules, MAX_DEPTH, ResolvedWorkspace, TEMPORARY_PREFIX};
 
 /// A directory that is never edited by hand, whatever a `.gitignore` specifies.
-const MADE_BY_TOOLS: &str = "node_modules";
+const GENERATED_DIRECTORY: &str = "node_modules";
 /// Marks a directory whose contents can be regenerated.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 /// The bits of a mode that are recorded.
-const MODE: u32 = 0o777;
+const MODE_BITS: u32 = 0o777;
 
 /// The fraction of the size limit that is read before the total size is measured. If few files are new, one pass suffices.
 const READ_UNMEASURED: u64 = 32;
@@ -31,31 +31,25 @@ pub(super) struct Scan<'a> {
     limits: &'a CheckpointLimits,
     blobs: &'a Blobs,
     older: &'a Index,
-    found: Found,
-    ignored: Ignored,
+    manifest: Manifest,
+    index: Index,
+    ignored: IgnoreRules,
     entries: u64,
     bytes: u64,
     /// Bytes read, and bytes of new content.
     read: u64,
     written: u64,
-    purpose: Purpose,
+    mode: ScanMode,
 }
 
-/// The purpose of a scan.
+/// The mode of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Keep,
-    /// Like `Keep`, for a workspace whose size was already checked.
-    KeepMeasured,
+enum ScanMode {
+    Store,
+    /// Like `Store`, for a workspace whose size was already checked.
+    StoreMeasured,
     /// Only measures the size; no file is read.
     Measure,
-}
-
-/// The result of a scan.
-#[derive(Default)]
-pub(super) struct Found {
-    pub(super) manifest: Manifest,
-    pub(super) index: Index,
 }
 
 impl<'a> Scan<'a> {
@@ -70,34 +64,34 @@ impl<'a> Scan<'a> {
             limits,
             blobs,
             older,
-            found: Found::default(),
-            ignored: Ignored::default(),
+            manifest: Manifest::default(),
+            index: Index::default(),
+            ignored: IgnoreRules::default(),
             entries: 0,
             bytes: 0,
             read: 0,
             written: 0,
-            purpose: Purpose::Keep,
+            mode: ScanMode::Store,
         }
     }
 
     /// Takes a checkpoint. Adds the bytes written to `written`, even on failure.
-    pub(super) fn run(mut self, written: &mut u64) -> Result<Found, CheckpointError> {
-        let looked = self.look_at_all();
+    pub(super) fn run(mut self, written: &mut u64) -> Result<(Manifest, Index), CheckpointError> {
+        let scanned = self.scan_root();
         *written += self.written;
-        looked.map(|()| self.found)
+        scanned.map(|()| (self.manifest, self.index))
     }
 
     /// Rejects a workspace that is too large before much of it is read.
     fn measure(&self) -> Result<(), CheckpointError> {
-        let mut measuring = Self::new(self.at, self.limits, self.blobs, self.older);
-        measuring.purpose = Purpose::Measure;
-        measuring.look_at_all()
+        let mut scan = Self::new(self.at, self.limits, self.blobs, self.older);
+        scan.mode = ScanMode::Measure;
+        scan.scan_root()
     }
 
-    fn look_at_all(&mut self) -> Result<(), CheckpointError> {
-        let root = self.at.root().try_clone();
-        let failed = CheckpointError::io("look at", self.at.root_path());
-        let root = root.map_err(&failed)?;
+    fn scan_root(&mut self) -> Result<(), CheckpointError> {
+        let failed = CheckpointError::io("scan", self.at.root_path());
+        let root = self.at.root().try_clone().map_err(&failed)?;
         let entries = root.entries().map_err(&failed)?;
         self.directory(&root, entries, &mut PathBuf::new(), 0)
     }
@@ -118,7 +112,7 @@ impl<'a> Scan<'a> {
                 // Entries that are not listed would count as removed.
                 Err(error) => {
                     let directory = self.at.root_path().join(&*path);
-                    return Err(CheckpointError::io("look at", &directory)(error));
+                    return Err(CheckpointError::io("scan", &directory)(error));
                 }
             };
             let name = entry.file_name();
@@ -128,7 +122,7 @@ impl<'a> Scan<'a> {
             self.entries += 1;
             self.check("files", self.entries, self.limits.files)?;
             path.push(&name);
-            let looked = match entry.metadata() {
+            let scanned = match entry.metadata() {
                 Ok(metadata) => self.entry(directory, &name, path, &metadata, depth),
                 Err(error) => {
                     self.unreadable(path, &error);
@@ -136,7 +130,7 @@ impl<'a> Scan<'a> {
                 }
             };
             path.pop();
-            looked?;
+            scanned?;
         }
         if entered {
             self.ignored.leave();
@@ -164,10 +158,8 @@ impl<'a> Scan<'a> {
         depth: usize,
     ) -> Result<(), CheckpointError> {
         let is_directory = metadata.is_dir();
-        let is_own = name.eq_ignore_ascii_case(".git");
-        let is_made = is_directory && name == MADE_BY_TOOLS;
-        if is_own
-            || is_made
+        if name.eq_ignore_ascii_case(".git")
+            || (is_directory && name == GENERATED_DIRECTORY)
             || self.at.hidden().is_hidden(metadata)
             || self.ignored.covers(path, is_directory)
         {
@@ -182,7 +174,7 @@ impl<'a> Scan<'a> {
         } else if metadata.is_file() {
             return self.file(parent, name, path, metadata);
         } else {
-            self.put(path, unkept(metadata));
+            self.put(path, not_stored(metadata));
         }
         Ok(())
     }
@@ -194,8 +186,7 @@ impl<'a> Scan<'a> {
         path: &mut PathBuf,
         depth: usize,
     ) -> Result<(), CheckpointError> {
-        let opened = parent.open_dir_nofollow(name);
-        let opened = opened.and_then(|child| {
+        let opened = parent.open_dir_nofollow(name).and_then(|child| {
             // Checked on the open directory, because the name may refer to something else by now.
             let metadata = child.dir_metadata()?;
             let entries = child.entries()?;
@@ -212,7 +203,7 @@ impl<'a> Scan<'a> {
             self.put(path, Entry::Unseen);
             return Ok(());
         }
-        let mode = metadata.mode() & MODE;
+        let mode = metadata.mode() & MODE_BITS;
         self.put(path, Entry::Directory { mode });
         self.directory(&child, entries, path, depth + 1)
     }
@@ -224,27 +215,27 @@ impl<'a> Scan<'a> {
         path: &Path,
         metadata: &Metadata,
     ) -> Result<(), CheckpointError> {
-        let stat = Stat::of(metadata);
+        let stat = Stat::new(metadata);
         if stat.size > self.limits.file_bytes {
-            self.put(path, unkept(metadata));
+            self.put(path, not_stored(metadata));
             return Ok(());
         }
         self.bytes += stat.size;
         self.check("bytes", self.bytes, self.limits.total_bytes)?;
-        if self.purpose == Purpose::Measure {
+        if self.mode == ScanMode::Measure {
             return Ok(());
         }
-        let (mode, size) = (metadata.mode() & MODE, stat.size);
+        let (mode, size) = (metadata.mode() & MODE_BITS, stat.size);
         if let Some(digest) = self.older.digest(path, &stat) {
             let digest = digest.to_owned();
-            self.found.index.carry(path, self.older);
+            self.index.copy(path, self.older);
             self.put(path, Entry::File { mode, size, digest });
             return Ok(());
         }
         self.read += stat.size;
-        if self.purpose == Purpose::Keep && self.read > self.limits.total_bytes / READ_UNMEASURED {
+        if self.mode == ScanMode::Store && self.read > self.limits.total_bytes / READ_UNMEASURED {
             self.measure()?;
-            self.purpose = Purpose::KeepMeasured;
+            self.mode = ScanMode::StoreMeasured;
         }
         let read_at = now();
         let (metadata, bytes) = match read(self.at, parent, name, path, self.limits.file_bytes) {
@@ -256,31 +247,28 @@ impl<'a> Scan<'a> {
             }
         };
         let Some(bytes) = bytes else {
-            self.put(path, unkept(&metadata));
+            self.put(path, not_stored(&metadata));
             return Ok(());
         };
         let digest = digest_of(&bytes);
-        if self.blobs.put(&digest, &bytes)? == super::blobs::Put::Written {
-            self.written += bytes.len() as u64;
-        }
-        let (mode, size) = (metadata.mode() & MODE, bytes.len() as u64);
+        self.written += self.blobs.put(&digest, &bytes)?;
+        let (mode, size) = (metadata.mode() & MODE_BITS, bytes.len() as u64);
         // A file that changed while it was read is read again by the next scan.
         if parent
             .symlink_metadata(name)
-            .is_ok_and(|now| Stat::of(&now) == Stat::of(&metadata))
+            .is_ok_and(|now| Stat::new(&now) == Stat::new(&metadata))
         {
-            let index = &mut self.found.index;
-            index.learn(path, Stat::of(&metadata), digest.clone(), read_at);
+            self.index
+                .insert(path, Stat::new(&metadata), digest.clone(), read_at);
         }
         self.put(path, Entry::File { mode, size, digest });
         Ok(())
     }
 
     fn put(&mut self, path: &Path, entry: Entry) {
-        if self.purpose == Purpose::Measure {
-            return;
+        if self.mode != ScanMode::Measure {
+            self.manifest.entries.insert(path.to_owned(), entry);
         }
-        self.found.manifest.entries.insert(path.to_owned(), entry);
     }
 
     /// Records an unreadable entry as unknown, unless it was removed meanwhile.
@@ -291,9 +279,9 @@ impl<'a> Scan<'a> {
     }
 }
 
-fn unkept(metadata: &Metadata) -> Entry {
-    let Stat { size, modified, .. } = Stat::of(metadata);
-    Entry::Unkept { size, modified }
+fn not_stored(metadata: &Metadata) -> Entry {
+    let Stat { size, modified, .. } = Stat::new(metadata);
+    Entry::NotStored { size, modified }
 }
 
 /// Reads a regular file; no bytes if it exceeds the limit.
@@ -306,8 +294,9 @@ fn read(
 ) -> Result<(Metadata, Option<Vec<u8>>), FileError> {
     let opened = at.open_in(parent, Path::new(name), path)?;
     let metadata = opened.metadata.clone();
-    let bytes = opened.bytes(limit);
-    let bytes = bytes.map_err(|source| at.failure("read", path, source))?;
+    let bytes = opened
+        .bytes(limit)
+        .map_err(|source| at.failure("read", path, source))?;
     Ok((metadata, bytes))
 }
 
@@ -335,23 +324,23 @@ fn is_cache(directory: &Dir) -> bool {
 }
 
 /// Returns the current state of a path, if it can be determined.
-pub(super) fn look(
+pub(super) fn current_entry(
     at: &ResolvedWorkspace,
     parent: &Dir,
     name: &OsStr,
     path: &Path,
     limit: u64,
-) -> Option<Now> {
+) -> Option<CurrentEntry> {
     let metadata = match parent.symlink_metadata(name) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Now::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(CurrentEntry::Absent),
         Err(_) => return None,
     };
     if at.hidden().is_hidden(&metadata) || name.eq_ignore_ascii_case(".git") {
         return None;
     }
     let entry = if metadata.is_dir() {
-        let mode = metadata.mode() & MODE;
+        let mode = metadata.mode() & MODE_BITS;
         Entry::Directory { mode }
     } else if metadata.is_symlink() {
         let target = link_target(parent, name).ok()?;
@@ -360,30 +349,30 @@ pub(super) fn look(
         let (metadata, bytes) = read(at, parent, name, path, limit).ok()?;
         let bytes = bytes?;
         Entry::File {
-            mode: metadata.mode() & MODE,
+            mode: metadata.mode() & MODE_BITS,
             size: bytes.len() as u64,
             digest: digest_of(&bytes),
         }
     } else {
-        unkept(&metadata)
+        not_stored(&metadata)
     };
-    Some(Now::There(entry))
+    Some(CurrentEntry::Present(entry))
 }
 
 /// The current state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Now {
-    Nothing,
-    There(Entry),
+pub(super) enum CurrentEntry {
+    Absent,
+    Present(Entry),
 }
 
-impl Now {
+impl CurrentEntry {
     /// Returns whether this matches the recorded entry. The modes of directories are not compared.
     pub(super) fn is(&self, recorded: Option<&Entry>) -> bool {
         match (self, recorded) {
-            (Self::Nothing, None) => true,
-            (Self::There(now), Some(Entry::Directory { .. })) => now.is_directory(),
-            (Self::There(now), Some(recorded)) => now == recorded,
+            (Self::Absent, None) => true,
+            (Self::Present(entry), Some(Entry::Directory { .. })) => entry.is_directory(),
+            (Self::Present(entry), Some(recorded)) => entry == recorded,
             _ => false,
         }
     }

@@ -20,8 +20,8 @@ thread_local! {
     pub(super) static ACTIONS_BEFORE_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Simulates a kill before the action that exceeds the count: nothing is cleaned up.
-pub(super) fn act() -> io::Result<()> {
+/// Simulates a kill before the action that exceeds the count; no cleanup code runs.
+pub(super) fn before_change() -> io::Result<()> {
     match ACTIONS_LEFT.get() {
         Some(0) => panic!("killed"),
         left => ACTIONS_LEFT.set(left.map(|left| left - 1)),
@@ -35,13 +35,13 @@ pub(super) fn act() -> io::Result<()> {
 }
 
 /// A workspace with a separate store.
-struct Place {
+struct TestWorkspace {
     directory: TempDir,
     limits: CheckpointLimits,
     store: Checkpoints,
 }
 
-impl Place {
+impl TestWorkspace {
     fn new() -> Self {
         Self::with(CheckpointLimits::default())
     }
@@ -87,7 +87,45 @@ impl Place {
     }
 
     fn restore(&self, from: &CheckpointId, to: &CheckpointId) -> Result<Restored, CheckpointError> {
-        self.store.restore(&self.at(), from, to)
+        self.restore_at(&self.at(), from, to)
+    }
+
+    /// Restores the differences between two checkpoints.
+    fn restore_at(
+        &self,
+        at: &ResolvedWorkspace,
+        from: &CheckpointId,
+        to: &CheckpointId,
+    ) -> Result<Restored, CheckpointError> {
+        let entered = self.store.enter();
+        let (from, to) = self.store.manifests(&entered, at.root_path(), from, to)?;
+        let steps = from.differences(&to).into_iter().map(|path| RestoreStep {
+            path: path.clone(),
+            from: from.get(path),
+            to: to.get(path),
+        });
+        self.store
+            .restore_all(&entered, vec![(at, steps.collect())])
+    }
+
+    /// Returns the paths at which two checkpoints differ.
+    fn differences(&self, a: &CheckpointId, b: &CheckpointId) -> Vec<PathBuf> {
+        let manifests = self
+            .store
+            .manifests(&self.store.enter(), &self.root(), a, b);
+        let (a, b) = manifests.unwrap();
+        a.differences(&b).into_iter().cloned().collect()
+    }
+
+    /// Removes everything that none of these checkpoints needs. Returns the number of retained checkpoints.
+    fn retain(&self, checkpoints: &[CheckpointId]) -> usize {
+        let groups: Vec<_> = checkpoints
+            .iter()
+            .map(|id| vec![(self.root(), id.clone())])
+            .collect();
+        let locked = self.store.lock_for_removal();
+        let limit = self.limits.stored_bytes;
+        self.store.retain_newest(&locked, &groups, limit).unwrap()
     }
 
     fn write(&self, path: &str, content: &str) {
@@ -100,11 +138,11 @@ impl Place {
         fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    fn foreign(&self, from: &CheckpointId, to: &CheckpointId) -> Vec<String> {
+    fn external_edits(&self, from: &CheckpointId, to: &CheckpointId) -> Vec<String> {
         let before = self.tree();
         let refused = self.restore(from, to).unwrap_err();
         assert_eq!(self.tree(), before, "a refusal changes nothing");
-        let CheckpointError::ForeignEdits { paths } = refused else {
+        let CheckpointError::ExternalEdits { paths } = refused else {
             panic!("{refused}")
         };
         let paths = paths.iter().map(|path| path.display().to_string());
@@ -112,30 +150,30 @@ impl Place {
     }
 
     /// Returns whether this content is in the store.
-    fn keeps(&self, content: &str) -> bool {
+    fn stores(&self, content: &str) -> bool {
         let digest = digest_of(content.as_bytes());
-        let content = self.store.room_path(&self.root()).join("content");
+        let content = self.store.workspace_directory(&self.root()).join("content");
         content.join(&digest[..2]).join(&digest).exists()
     }
 
-    fn tree(&self) -> Tree {
-        let mut tree = Tree::new();
-        gather(&self.root(), Path::new(""), &mut tree);
+    fn tree(&self) -> FileTree {
+        let mut tree = FileTree::new();
+        read_tree(&self.root(), Path::new(""), &mut tree);
         tree
     }
 }
 
 /// Entries by path: a file with its mode, a link with its target, or a directory.
-pub(super) type Tree = BTreeMap<PathBuf, (char, u32, Vec<u8>)>;
+pub(super) type FileTree = BTreeMap<PathBuf, (char, u32, Vec<u8>)>;
 
-pub(super) fn gather(root: &Path, below: &Path, tree: &mut Tree) {
+pub(super) fn read_tree(root: &Path, below: &Path, tree: &mut FileTree) {
     for entry in fs::read_dir(root.join(below)).unwrap() {
         let entry = entry.unwrap();
         let path = below.join(entry.file_name());
         let metadata = entry.metadata().unwrap();
         let mode = metadata.permissions().mode() & 0o777;
         let found = if metadata.is_dir() {
-            gather(root, &path, tree);
+            read_tree(root, &path, tree);
             ('d', mode, Vec::new())
         } else if metadata.is_symlink() {
             let target = fs::read_link(entry.path()).unwrap();
@@ -150,80 +188,81 @@ pub(super) fn gather(root: &Path, below: &Path, tree: &mut Tree) {
 }
 
 #[test]
-fn equal_states_have_the_same_name_and_only_what_is_new_is_kept() {
-    let place = Place::new();
-    place.write("a", "one");
-    place.write("b/c", "one");
-    let first = place.take();
-    assert_eq!(place.take(), first);
-    place.write("a", "two");
-    let second = place.take();
+fn equal_states_have_the_same_id() {
+    let workspace = TestWorkspace::new();
+    workspace.write("a", "one");
+    workspace.write("b/c", "one");
+    let first = workspace.take();
+    assert_eq!(workspace.take(), first);
+    workspace.write("a", "two");
+    let second = workspace.take();
     assert_ne!(second, first);
-    place.write("a", "one");
-    assert_eq!(place.take(), first);
-    let changes = place.store.changes(&place.root(), &first, &second).unwrap();
-    assert_eq!(changes.changed, [PathBuf::from("a")]);
-    assert!(changes.added.is_empty() && changes.removed.is_empty());
+    workspace.write("a", "one");
+    assert_eq!(workspace.take(), first);
+    assert_eq!(workspace.differences(&first, &second), [PathBuf::from("a")]);
 }
 
 #[test]
-fn a_file_that_changes_within_a_tick_of_the_clock_is_seen() {
-    let place = Place::new();
+fn changes_within_one_clock_tick_are_detected() {
+    let workspace = TestWorkspace::new();
     let mut seen = Vec::new();
     for content in ["aaaa", "bbbb", "cccc", "dddd"] {
-        place.write("f", content);
-        seen.push(place.take());
+        workspace.write("f", content);
+        seen.push(workspace.take());
     }
     seen.dedup();
     assert_eq!(seen.len(), 4);
 }
 
 #[test]
-fn what_was_read_long_ago_is_not_read_again() {
-    let mut place = Place::new();
-    place.write("f", "secret");
-    let first = place.take();
+fn unchanged_file_is_not_read_again() {
+    let mut workspace = TestWorkspace::new();
+    workspace.write("f", "secret");
+    let first = workspace.take();
     // The file was changed long before it was read, so its stat is trusted from now on, even by the next process.
-    let index = place.store.room_path(&place.root()).join("index.json");
+    let index = workspace
+        .store
+        .workspace_directory(&workspace.root())
+        .join("index.json");
     let text = fs::read_to_string(&index).unwrap();
     let mut stored: serde_json::Value = serde_json::from_str(&text).unwrap();
     let read_at = stored["files"][0]["read_at"].as_u64().unwrap();
     stored["files"][0]["read_at"] = (read_at + 10_000_000_000).into();
     stored["files"][0]["digest"] = "0".repeat(64).into();
     fs::write(&index, stored.to_string()).unwrap();
-    place.reopen();
-    let second = place.take();
-    assert_ne!(second, first, "the digest is the remembered one");
+    workspace.reopen();
+    let second = workspace.take();
+    assert_ne!(second, first, "the digest comes from the index");
 }
 
 #[test]
-fn everything_that_a_turn_can_do_to_files_is_undone() {
-    let place = scene();
-    let (before, tree) = (place.take(), place.tree());
-    disturb(&place);
-    let after = place.take();
-    assert_ne!(place.tree(), tree);
-    let restored = place.restore(&after, &before).unwrap();
+fn every_kind_of_change_is_undone() {
+    let workspace = populated();
+    let (before, tree) = (workspace.take(), workspace.tree());
+    change_everything(&workspace);
+    let after = workspace.take();
+    assert_ne!(workspace.tree(), tree);
+    let restored = workspace.restore(&after, &before).unwrap();
     assert!(restored.left.is_empty(), "{restored:?}");
-    assert_eq!(place.tree(), tree);
-    assert_eq!(place.take(), before);
+    assert_eq!(workspace.tree(), tree);
+    assert_eq!(workspace.take(), before);
     // Repeating the restore changes nothing.
-    place.restore(&after, &before).unwrap();
-    assert_eq!(place.tree(), tree);
+    workspace.restore(&after, &before).unwrap();
+    assert_eq!(workspace.tree(), tree);
     // And in the other direction.
-    place.restore(&before, &after).unwrap();
-    assert_eq!(place.take(), after);
+    workspace.restore(&before, &after).unwrap();
+    assert_eq!(workspace.take(), after);
 }
 
 /// A workspace with one entry of each type.
-fn scene() -> Place {
-    let place = Place::new();
-    let root = place.root();
-    place.write("text", "before");
-    place.write("gone", "to be deleted");
-    place.write("becomes_directory", "a file");
-    place.write("becomes_file/deep/er", "in a directory");
-    place.write("script", "#!/bin/sh");
+fn populated() -> TestWorkspace {
+    let workspace = TestWorkspace::new();
+    let root = workspace.root();
+    workspace.write("text", "before");
+    workspace.write("gone", "to be deleted");
+    workspace.write("becomes_directory", "a file");
+    workspace.write("becomes_file/deep/er", "in a directory");
+    workspace.write("script", "#!/bin/sh");
     fs::set_permissions(root.join("script"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(root.join("binary"), [0, 159, 146, 150, 255]).unwrap();
     fs::write(root.join(OsStr::from_bytes(b"na\xffme")), "odd").unwrap();
@@ -231,17 +270,17 @@ fn scene() -> Place {
     symlink("text", root.join("link")).unwrap();
     symlink("/etc/passwd", root.join("link_out")).unwrap();
     symlink("empty", root.join("link_to_directory")).unwrap();
-    place
+    workspace
 }
 
-fn disturb(place: &Place) {
-    let root = place.root();
-    place.write("text", "after");
+fn change_everything(workspace: &TestWorkspace) {
+    let root = workspace.root();
+    workspace.write("text", "after");
     fs::remove_file(root.join("gone")).unwrap();
     fs::remove_file(root.join("becomes_directory")).unwrap();
-    place.write("becomes_directory/x/y", "now deep");
+    workspace.write("becomes_directory/x/y", "now deep");
     fs::remove_dir_all(root.join("becomes_file")).unwrap();
-    place.write("becomes_file", "now flat");
+    workspace.write("becomes_file", "now flat");
     fs::set_permissions(root.join("script"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(root.join("binary"), [1, 0, 255]).unwrap();
     fs::remove_file(root.join(OsStr::from_bytes(b"na\xffme"))).unwrap();
@@ -249,182 +288,191 @@ fn disturb(place: &Place) {
     fs::remove_file(root.join("link")).unwrap();
     symlink("elsewhere", root.join("link")).unwrap();
     fs::remove_file(root.join("link_out")).unwrap();
-    place.write("link_out", "a file where a link was");
+    workspace.write("link_out", "a file where a link was");
     fs::remove_file(root.join("link_to_directory")).unwrap();
-    place.write("link_to_directory/f", "a directory where a link was");
-    place.write("new/one", "added");
+    workspace.write("link_to_directory/f", "a directory where a link was");
+    workspace.write("new/one", "added");
 }
 
 #[test]
-fn a_restore_that_is_killed_anywhere_is_finished_at_the_next_open() {
+fn killed_restore_is_finished_by_the_next_process() {
     for actions in 0.. {
-        let mut place = scene();
-        let (before, tree) = (place.take(), place.tree());
-        disturb(&place);
-        let after = place.take();
+        let mut workspace = populated();
+        let (before, tree) = (workspace.take(), workspace.tree());
+        change_everything(&workspace);
+        let after = workspace.take();
         ACTIONS_LEFT.set(Some(actions));
-        let killed = catch_unwind(AssertUnwindSafe(|| place.restore(&after, &before)));
+        let killed = catch_unwind(AssertUnwindSafe(|| workspace.restore(&after, &before)));
         ACTIONS_LEFT.set(None);
         if let Ok(restored) = killed {
             restored.unwrap();
-            assert!(actions > 20, "every action was an end");
-            assert_eq!(place.tree(), tree);
+            assert!(actions > 20, "every action was interrupted once");
+            assert_eq!(workspace.tree(), tree);
             return;
         }
-        place.reopen();
-        let environments = Environments::with_default(place.environment());
-        place.store.finish_restores(&environments);
-        assert_eq!(place.tree(), tree, "killed before action {actions}");
-        assert_eq!(place.take(), before);
+        workspace.reopen();
+        let environments = Environments::with_default(workspace.environment());
+        workspace.store.finish_restores(&environments);
+        assert_eq!(workspace.tree(), tree, "killed before action {actions}");
+        assert_eq!(workspace.take(), before);
     }
 }
 
 #[test]
-fn a_kill_leaves_alone_what_somebody_writes_before_the_next_open() {
-    let mut place = Place::new();
-    place.write("a", "1");
-    place.write("b", "1");
-    let before = place.take();
-    place.write("a", "2");
-    place.write("b", "2");
-    let after = place.take();
+fn edit_after_a_killed_restore_is_preserved() {
+    let mut workspace = TestWorkspace::new();
+    workspace.write("a", "1");
+    workspace.write("b", "1");
+    let before = workspace.take();
+    workspace.write("a", "2");
+    workspace.write("b", "2");
+    let after = workspace.take();
     ACTIONS_LEFT.set(Some(0));
-    let killed = catch_unwind(AssertUnwindSafe(|| place.restore(&after, &before)));
+    let killed = catch_unwind(AssertUnwindSafe(|| workspace.restore(&after, &before)));
     ACTIONS_LEFT.set(None);
     assert!(killed.is_err());
-    place.write("b", "theirs");
-    place.reopen();
-    place.take();
+    workspace.write("b", "theirs");
+    workspace.reopen();
+    workspace.take();
     assert_eq!(
-        (place.read("a"), place.read("b")),
+        (workspace.read("a"), workspace.read("b")),
         ("1".to_owned(), "theirs".to_owned())
     );
 }
 
 #[test]
-fn edits_of_others_are_refused_by_name() {
-    let place = Place::new();
+fn external_edits_are_refused_with_their_paths() {
+    let workspace = TestWorkspace::new();
     for name in ["a", "b", "c", "same"] {
-        place.write(name, "before");
+        workspace.write(name, "before");
     }
-    let before = place.take();
-    place.write("a", "after");
-    fs::remove_file(place.root().join("b")).unwrap();
-    place.write("c", "after");
-    place.write("d/new", "after");
-    let after = place.take();
+    let before = workspace.take();
+    workspace.write("a", "after");
+    fs::remove_file(workspace.root().join("b")).unwrap();
+    workspace.write("c", "after");
+    workspace.write("d/new", "after");
+    let after = workspace.take();
     // Files that the turn did not touch do not matter.
-    place.write("same", "theirs");
-    place.write("other", "theirs");
-    place.write("a", "theirs");
-    assert_eq!(place.foreign(&after, &before), ["a"]);
-    place.write("b", "theirs");
-    fs::remove_file(place.root().join("d/new")).unwrap();
-    place.write("d/new/x", "theirs");
-    assert_eq!(place.foreign(&after, &before), ["a", "b", "d/new"]);
-    place.write("a", "after");
-    fs::remove_dir_all(place.root().join("d/new")).unwrap();
+    workspace.write("same", "theirs");
+    workspace.write("other", "theirs");
+    workspace.write("a", "theirs");
+    assert_eq!(workspace.external_edits(&after, &before), ["a"]);
+    workspace.write("b", "theirs");
+    fs::remove_file(workspace.root().join("d/new")).unwrap();
+    workspace.write("d/new/x", "theirs");
+    assert_eq!(
+        workspace.external_edits(&after, &before),
+        ["a", "b", "d/new"]
+    );
+    workspace.write("a", "after");
+    fs::remove_dir_all(workspace.root().join("d/new")).unwrap();
     // A user who has already reverted the change causes no conflict.
-    place.write("b", "before");
-    place.restore(&after, &before).unwrap();
-    assert_eq!(place.read("a"), "before");
-    assert_eq!(place.read("same"), "theirs");
-    assert_eq!(place.read("other"), "theirs");
-    assert!(!place.root().join("d").exists());
+    workspace.write("b", "before");
+    workspace.restore(&after, &before).unwrap();
+    assert_eq!(workspace.read("a"), "before");
+    assert_eq!(workspace.read("same"), "theirs");
+    assert_eq!(workspace.read("other"), "theirs");
+    assert!(!workspace.root().join("d").exists());
 }
 
 #[test]
-fn a_mode_that_somebody_changed_is_an_edit() {
-    let place = Place::new();
-    place.write("f", "before");
-    let before = place.take();
-    place.write("f", "after");
-    let after = place.take();
-    let path = place.root().join("f");
+fn mode_change_is_an_external_edit() {
+    let workspace = TestWorkspace::new();
+    workspace.write("f", "before");
+    let before = workspace.take();
+    workspace.write("f", "after");
+    let after = workspace.take();
+    let path = workspace.root().join("f");
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(place.foreign(&after, &before), ["f"]);
+    assert_eq!(workspace.external_edits(&after, &before), ["f"]);
 }
 
 #[test]
-fn a_directory_with_files_of_others_stays() {
-    let place = Place::new();
-    let before = place.take();
-    place.write("made/ours", "x");
-    let after = place.take();
-    place.write("made/theirs", "y");
-    let restored = place.restore(&after, &before).unwrap();
+fn directory_with_external_files_is_not_removed() {
+    let workspace = TestWorkspace::new();
+    let before = workspace.take();
+    workspace.write("made/ours", "x");
+    let after = workspace.take();
+    workspace.write("made/theirs", "y");
+    let restored = workspace.restore(&after, &before).unwrap();
     assert_eq!(restored.left, [PathBuf::from("made")]);
     assert_eq!(restored.changed, [PathBuf::from("made/ours")]);
-    assert_eq!(place.read("made/theirs"), "y");
-    assert!(!place.root().join("made/ours").exists());
+    assert_eq!(workspace.read("made/theirs"), "y");
+    assert!(!workspace.root().join("made/ours").exists());
 }
 
 #[test]
-fn a_directory_that_is_to_be_a_file_again_must_hold_nothing_of_others() {
-    let place = Place::new();
-    place.write("x", "a file");
-    let before = place.take();
-    fs::remove_file(place.root().join("x")).unwrap();
-    place.write("x/ours", "1");
-    let after = place.take();
-    place.write("x/sub/theirs", "2");
-    assert_eq!(place.foreign(&after, &before), ["x/sub"]);
-    fs::remove_dir_all(place.root().join("x/sub")).unwrap();
-    place.restore(&after, &before).unwrap();
-    assert_eq!(place.read("x"), "a file");
+fn directory_with_external_files_is_not_replaced_by_a_file() {
+    let workspace = TestWorkspace::new();
+    workspace.write("x", "a file");
+    let before = workspace.take();
+    fs::remove_file(workspace.root().join("x")).unwrap();
+    workspace.write("x/ours", "1");
+    let after = workspace.take();
+    workspace.write("x/sub/theirs", "2");
+    assert_eq!(workspace.external_edits(&after, &before), ["x/sub"]);
+    fs::remove_dir_all(workspace.root().join("x/sub")).unwrap();
+    workspace.restore(&after, &before).unwrap();
+    assert_eq!(workspace.read("x"), "a file");
 }
 
 #[test]
-fn a_link_that_was_put_in_the_place_of_a_directory_is_not_followed() {
-    let place = Place::new();
-    let outside = place.directory.path().join("outside");
+fn link_in_place_of_a_directory_is_not_followed() {
+    let workspace = TestWorkspace::new();
+    let outside = workspace.directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     for name in ["changed", "deleted", "added"] {
         fs::write(outside.join(name), "outside").unwrap();
     }
     fs::remove_file(outside.join("deleted")).unwrap();
-    place.write("d/changed", "before");
-    place.write("d/deleted", "before");
-    let before = place.take();
-    place.write("d/changed", "outside");
-    fs::remove_file(place.root().join("d/deleted")).unwrap();
-    place.write("d/added", "outside");
-    let after = place.take();
-    fs::remove_dir_all(place.root().join("d")).unwrap();
-    symlink(&outside, place.root().join("d")).unwrap();
-    let foreign = place.foreign(&after, &before);
-    assert!(foreign.contains(&"d/changed".to_owned()), "{foreign:?}");
-    assert!(foreign.contains(&"d".to_owned()), "{foreign:?}");
+    workspace.write("d/changed", "before");
+    workspace.write("d/deleted", "before");
+    let before = workspace.take();
+    workspace.write("d/changed", "outside");
+    fs::remove_file(workspace.root().join("d/deleted")).unwrap();
+    workspace.write("d/added", "outside");
+    let after = workspace.take();
+    fs::remove_dir_all(workspace.root().join("d")).unwrap();
+    symlink(&outside, workspace.root().join("d")).unwrap();
+    let external_edits = workspace.external_edits(&after, &before);
+    assert!(
+        external_edits.contains(&"d/changed".to_owned()),
+        "{external_edits:?}"
+    );
+    assert!(
+        external_edits.contains(&"d".to_owned()),
+        "{external_edits:?}"
+    );
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 2);
 }
 
 #[test]
-fn what_is_too_large_is_noticed_and_left() {
-    let place = Place::with(CheckpointLimits {
+fn change_of_a_large_file_is_reported_and_not_restored() {
+    let workspace = TestWorkspace::with(CheckpointLimits {
         file_bytes: 100,
         ..CheckpointLimits::default()
     });
     let (small, large) = ("s".repeat(100), "l".repeat(101));
-    place.write("grows", &small);
-    place.write("shrinks", &large);
-    place.write("large", &large);
-    place.write("other", "before");
-    let before = place.take();
-    place.write("grows", &large);
-    place.write("shrinks", &small);
-    place.write("large", &"m".repeat(200));
-    place.write("other", "after");
-    let after = place.take();
-    let restored = place.restore(&after, &before).unwrap();
+    workspace.write("grows", &small);
+    workspace.write("shrinks", &large);
+    workspace.write("large", &large);
+    workspace.write("other", "before");
+    let before = workspace.take();
+    workspace.write("grows", &large);
+    workspace.write("shrinks", &small);
+    workspace.write("large", &"m".repeat(200));
+    workspace.write("other", "after");
+    let after = workspace.take();
+    let restored = workspace.restore(&after, &before).unwrap();
     let left = ["large", "shrinks"].map(PathBuf::from);
     assert_eq!(restored.left, left);
-    assert_eq!(place.read("grows"), small);
-    assert_eq!(place.read("shrinks"), small);
-    assert_eq!(place.read("other"), "before");
+    assert_eq!(workspace.read("grows"), small);
+    assert_eq!(workspace.read("shrinks"), small);
+    assert_eq!(workspace.read("other"), "before");
 }
 
 #[test]
-fn a_workspace_that_is_too_large_has_no_checkpoints() {
+fn too_large_workspace_has_no_checkpoints() {
     for (limits, what) in [
         (
             CheckpointLimits {
@@ -441,135 +489,140 @@ fn a_workspace_that_is_too_large_has_no_checkpoints() {
             "bytes",
         ),
     ] {
-        let place = Place::with(limits);
+        let workspace = TestWorkspace::with(limits);
         for name in ["a", "b", "c"] {
-            place.write(name, "x");
+            workspace.write(name, "x");
         }
-        place.take();
-        place.write("d", "x");
-        let error = place.store.take(&place.at()).unwrap_err();
-        let is_told = matches!(&error, CheckpointError::TooLarge { what: it, .. } if *it == what);
-        assert!(is_told, "{error}");
+        workspace.take();
+        workspace.write("d", "x");
+        let error = workspace.store.take(&workspace.at()).unwrap_err();
+        assert!(
+            matches!(&error, CheckpointError::TooLarge { what: it, .. } if *it == what),
+            "{error}"
+        );
     }
 }
 
 #[test]
-fn a_workspace_that_is_too_large_is_not_read_and_what_was_written_counts() {
-    let place = Place::with(CheckpointLimits {
+fn too_large_workspace_is_not_read_completely() {
+    let workspace = TestWorkspace::with(CheckpointLimits {
         total_bytes: 3_200,
         ..CheckpointLimits::default()
     });
-    place.store.prune().unwrap();
+    workspace.store.prune().unwrap();
     for number in 0..33 {
-        place.write(&format!("f{number}"), &format!("{number:0100}"));
+        workspace.write(&format!("f{number}"), &format!("{number:0100}"));
     }
-    place.store.take(&place.at()).unwrap_err();
-    let stored = retention::bytes_in(place.store.directory()).unwrap();
+    workspace.store.take(&workspace.at()).unwrap_err();
+    let stored = retention::bytes_in(workspace.store.directory()).unwrap();
     assert!(stored <= 100, "{stored}");
-    assert_eq!(*lock(&place.store.shared.stored), Some(stored));
+    assert_eq!(*lock(&workspace.store.shared.stored), Some(stored));
     // A workspace that fits is read completely.
-    fs::remove_file(place.root().join("f0")).unwrap();
-    place.take();
-    assert!(place.keeps(&format!("{:0100}", 32)));
+    fs::remove_file(workspace.root().join("f0")).unwrap();
+    workspace.take();
+    assert!(workspace.stores(&format!("{:0100}", 32)));
 }
 
 #[test]
-fn nothing_is_kept_after_a_call_before_which_nothing_was() {
-    let place = Place::with(CheckpointLimits {
+fn call_without_a_first_checkpoint_has_no_last_one() {
+    let workspace = TestWorkspace::with(CheckpointLimits {
         files: 1,
         ..CheckpointLimits::default()
     });
-    place.write("a", "1");
-    place.write("b", "1");
-    let turn = ChangingTurn {
+    workspace.write("a", "1");
+    workspace.write("b", "1");
+    let turn = CheckpointedTurn {
         session_id: windlass_core::typed_id::SessionId::new(),
         turn_id: windlass_core::typed_id::TurnId::new(),
     };
-    let changing = place.store.begin(Arc::new(place.at()), turn).unwrap();
-    fs::remove_file(place.root().join("b")).unwrap();
-    let before = retention::bytes_in(place.store.directory()).unwrap();
-    changing.end();
-    let after = retention::bytes_in(place.store.directory()).unwrap();
+    let call = workspace
+        .store
+        .begin(Arc::new(workspace.at()), turn)
+        .unwrap();
+    fs::remove_file(workspace.root().join("b")).unwrap();
+    let before = retention::bytes_in(workspace.store.directory()).unwrap();
+    call.end();
+    let after = retention::bytes_in(workspace.store.directory()).unwrap();
     assert_eq!(after, before);
 }
 
 #[test]
-fn what_is_ignored_is_neither_kept_nor_removed() {
-    let place = Place::new();
-    place.write("node_modules/x", "made");
-    place.write(
+fn ignored_files_are_neither_stored_nor_removed() {
+    let workspace = TestWorkspace::new();
+    workspace.write("node_modules/x", "made");
+    workspace.write(
         "target/CACHEDIR.TAG",
         "Signature: 8a477f597d28d172789f06886806bc55\n",
     );
-    place.write("target/out", "made");
-    place.write(".git/config", "made");
-    place.write("keys", "the user's own");
-    place.write("build/out", "1");
-    place.write(".gitignore", "keys\nbuild/\n");
-    place.write("src", "1");
-    let before = place.take();
+    workspace.write("target/out", "made");
+    workspace.write(".git/config", "made");
+    workspace.write("keys", "the user's own");
+    workspace.write("build/out", "1");
+    workspace.write(".gitignore", "keys\nbuild/\n");
+    workspace.write("src", "1");
+    let before = workspace.take();
     // Without the rules, all ignored files are visible and look new.
-    fs::remove_file(place.root().join(".gitignore")).unwrap();
-    place.write("src", "2");
-    let after = place.take();
-    let restored = place.restore(&after, &before).unwrap();
-    assert_eq!(place.read("keys"), "the user's own");
-    assert_eq!(place.read("build/out"), "1");
-    assert_eq!(place.read("src"), "1");
-    assert_eq!(place.read(".gitignore"), "keys\nbuild/\n");
+    fs::remove_file(workspace.root().join(".gitignore")).unwrap();
+    workspace.write("src", "2");
+    let after = workspace.take();
+    let restored = workspace.restore(&after, &before).unwrap();
+    assert_eq!(workspace.read("keys"), "the user's own");
+    assert_eq!(workspace.read("build/out"), "1");
+    assert_eq!(workspace.read("src"), "1");
+    assert_eq!(workspace.read(".gitignore"), "keys\nbuild/\n");
     let left = ["build", "build/out", "keys"].map(PathBuf::from);
     assert_eq!(restored.left, left);
     for path in ["node_modules/x", "target/out", ".git/config"] {
-        assert_eq!(place.read(path), "made");
+        assert_eq!(workspace.read(path), "made");
     }
-    assert!(!place.keeps("made"));
+    assert!(!workspace.stores("made"));
 }
 
 #[test]
-fn what_the_host_hides_is_neither_kept_nor_removed() {
-    let place = Place::new();
-    place.write("data/tokens", "hidden");
-    place.write("f", "before");
-    let environments = Environments::with_default(place.environment());
-    environments.hide(place.root().join("data"));
-    let before = place
+fn hidden_files_are_neither_stored_nor_removed() {
+    let workspace = TestWorkspace::new();
+    workspace.write("data/tokens", "hidden");
+    workspace.write("f", "before");
+    let environments = Environments::with_default(workspace.environment());
+    environments.hide(workspace.root().join("data"));
+    let before = workspace
         .store
         .take(&environments.resolve(None).unwrap())
         .unwrap();
-    assert!(!place.keeps("hidden"));
+    assert!(!workspace.stores("hidden"));
     // A host that hides nothing any more treats the file as new.
-    place.write("f", "after");
-    let after = place.take();
-    assert!(place.keeps("hidden"));
+    workspace.write("f", "after");
+    let after = workspace.take();
+    assert!(workspace.stores("hidden"));
     let at = environments.resolve(None).unwrap();
-    let restored = place.store.restore(&at, &after, &before).unwrap();
-    assert_eq!(place.read("data/tokens"), "hidden");
-    assert_eq!(place.read("f"), "before");
+    let restored = workspace.restore_at(&at, &after, &before).unwrap();
+    assert_eq!(workspace.read("data/tokens"), "hidden");
+    assert_eq!(workspace.read("f"), "before");
     assert_eq!(restored.left, ["data", "data/tokens"].map(PathBuf::from));
 }
 
 #[test]
-fn what_is_ignored_from_now_on_is_no_edit_of_others() {
-    let place = Place::new();
-    place.write("build/out", "1");
-    let before = place.take();
-    place.write(".gitignore", "build/");
-    let after = place.take();
-    place.restore(&after, &before).unwrap();
-    assert_eq!(place.read("build/out"), "1");
-    assert!(!place.root().join(".gitignore").exists());
+fn newly_ignored_file_is_no_external_edit() {
+    let workspace = TestWorkspace::new();
+    workspace.write("build/out", "1");
+    let before = workspace.take();
+    workspace.write(".gitignore", "build/");
+    let after = workspace.take();
+    workspace.restore(&after, &before).unwrap();
+    assert_eq!(workspace.read("build/out"), "1");
+    assert!(!workspace.root().join(".gitignore").exists());
     // A program that then changes the file causes a conflict, because the author is unknown.
-    place.write(".gitignore", "build/");
-    place.write("build/out", "2");
-    assert_eq!(place.foreign(&after, &before), ["build/out"]);
+    workspace.write(".gitignore", "build/");
+    workspace.write("build/out", "2");
+    assert_eq!(workspace.external_edits(&after, &before), ["build/out"]);
 }
 
 #[test]
-fn pipes_are_not_waited_for() {
-    let place = Place::new();
-    place.write("was_file", "x");
+fn pipes_do_not_block_a_scan() {
+    let workspace = TestWorkspace::new();
+    workspace.write("was_file", "x");
     let fifo = |name: &str| {
-        let path = place.root().join(name);
+        let path = workspace.root().join(name);
         rustix::fs::mknodat(
             rustix::fs::CWD,
             &path,
@@ -580,118 +633,117 @@ fn pipes_are_not_waited_for() {
         .unwrap();
     };
     fifo("stays");
-    let before = place.take();
+    let before = workspace.take();
     fifo("made");
-    fs::remove_file(place.root().join("was_file")).unwrap();
+    fs::remove_file(workspace.root().join("was_file")).unwrap();
     fifo("was_file");
-    let after = place.take();
-    let restored = place.restore(&after, &before).unwrap();
+    let after = workspace.take();
+    let restored = workspace.restore(&after, &before).unwrap();
     assert!(restored.left.is_empty());
-    assert_eq!(place.read("was_file"), "x");
-    assert!(!place.root().join("made").exists());
-    assert!(place.root().join("stays").exists());
+    assert_eq!(workspace.read("was_file"), "x");
+    assert!(!workspace.root().join("made").exists());
+    assert!(workspace.root().join("stays").exists());
 }
 
 #[test]
-fn twenty_thousand_files_are_kept_and_brought_back() {
-    let place = Place::new();
+fn twenty_thousand_files_are_restored() {
+    let workspace = TestWorkspace::new();
     for directory in 0..200 {
-        let path = place.root().join(format!("d{directory}"));
+        let path = workspace.root().join(format!("d{directory}"));
         fs::create_dir(&path).unwrap();
         for file in 0..100 {
             fs::write(path.join(format!("f{file}")), format!("{}", file % 7)).unwrap();
         }
     }
-    let before = place.take();
-    fs::remove_dir_all(place.root().join("d7")).unwrap();
-    place.write("d8/f1", "changed");
-    let after = place.take();
-    let restored = place.restore(&after, &before).unwrap();
+    let before = workspace.take();
+    fs::remove_dir_all(workspace.root().join("d7")).unwrap();
+    workspace.write("d8/f1", "changed");
+    let after = workspace.take();
+    let restored = workspace.restore(&after, &before).unwrap();
     assert_eq!(restored.changed.len(), 102);
-    assert_eq!(place.take(), before);
+    assert_eq!(workspace.take(), before);
 }
 
 #[test]
-fn nothing_is_touched_when_what_was_kept_is_damaged_or_gone() {
-    let place = Place::new();
-    place.write("a", "before");
-    place.write("z", "before too");
-    let before = place.take();
-    place.write("a", "after");
-    place.write("z", "after");
-    let after = place.take();
+fn damaged_or_missing_content_prevents_a_restore() {
+    let workspace = TestWorkspace::new();
+    workspace.write("a", "before");
+    workspace.write("z", "before too");
+    let before = workspace.take();
+    workspace.write("a", "after");
+    workspace.write("z", "after");
+    let after = workspace.take();
     let digest = digest_of(b"before too");
-    let room = place.store.room_path(&place.root());
-    let blob = room.join("content").join(&digest[..2]).join(&digest);
+    let directory = workspace.store.workspace_directory(&workspace.root());
+    let blob = directory.join("content").join(&digest[..2]).join(&digest);
     fs::write(&blob, "before tou").unwrap();
-    let damaged = place.restore(&after, &before).unwrap_err();
+    let damaged = workspace.restore(&after, &before).unwrap_err();
     assert!(
         matches!(damaged, CheckpointError::Damaged { .. }),
         "{damaged}"
     );
     fs::remove_file(&blob).unwrap();
-    let gone = place.restore(&after, &before).unwrap_err();
+    let gone = workspace.restore(&after, &before).unwrap_err();
     assert!(matches!(gone, CheckpointError::Gone { .. }), "{gone}");
-    assert_eq!(place.read("a"), "after");
+    assert_eq!(workspace.read("a"), "after");
 }
 
 #[test]
-fn a_read_only_environment_is_not_restored() {
-    let place = Place::new();
-    let id = place.take();
+fn read_only_environment_is_not_restored() {
+    let workspace = TestWorkspace::new();
+    let id = workspace.take();
     let policy = Policy::read_only();
-    let environment = place.environment();
+    let environment = workspace.environment();
     let at = ResolvedWorkspace::open(&environment, Path::new(""), policy, Hidden::default());
-    let refused = place.store.restore(&at.unwrap(), &id, &id).unwrap_err();
+    let refused = workspace.restore_at(&at.unwrap(), &id, &id).unwrap_err();
     assert!(matches!(refused, CheckpointError::ReadOnly { .. }));
 }
 
 #[test]
-fn what_no_kept_checkpoint_needs_is_removed() {
-    let place = Place::new();
-    let root = place.root();
-    place.write("shared", "in all of them");
+fn unneeded_content_is_removed() {
+    let workspace = TestWorkspace::new();
+    workspace.write("shared", "in all of them");
     let mut taken = Vec::new();
     for content in ["one", "two", "three"] {
-        place.write("f", content);
-        taken.push((root.clone(), place.take()));
+        workspace.write("f", content);
+        taken.push(workspace.take());
     }
-    assert_eq!(place.store.keep(&taken[1..]).unwrap(), 2);
-    let gone = place.restore(&taken[2].1, &taken[0].1).unwrap_err();
+    assert_eq!(workspace.retain(&taken[1..]), 2);
+    let gone = workspace.restore(&taken[2], &taken[0]).unwrap_err();
     assert!(matches!(gone, CheckpointError::Gone { .. }), "{gone}");
-    place.restore(&taken[2].1, &taken[1].1).unwrap();
-    assert_eq!(place.read("f"), "two");
+    workspace.restore(&taken[2], &taken[1]).unwrap();
+    assert_eq!(workspace.read("f"), "two");
     // Removed content can be stored again although the file's stat is known.
-    place.write("f", "one");
-    assert_eq!(place.take(), taken[0].1);
-    place.restore(&taken[0].1, &taken[1].1).unwrap();
-    place.restore(&taken[1].1, &taken[0].1).unwrap();
-    assert_eq!(place.read("f"), "one");
-    assert_eq!(place.store.keep(&[]).unwrap(), 0);
-    assert_eq!(retention::bytes_in(place.store.directory()).unwrap(), 0);
+    workspace.write("f", "one");
+    assert_eq!(workspace.take(), taken[0]);
+    workspace.restore(&taken[0], &taken[1]).unwrap();
+    workspace.restore(&taken[1], &taken[0]).unwrap();
+    assert_eq!(workspace.read("f"), "one");
+    assert_eq!(workspace.retain(&[]), 0);
+    assert_eq!(retention::bytes_in(workspace.store.directory()).unwrap(), 0);
 }
 
 #[test]
-fn the_oldest_go_first_when_there_is_too_much() {
-    let place = Place::with(CheckpointLimits {
+fn oldest_checkpoints_are_removed_first() {
+    let workspace = TestWorkspace::with(CheckpointLimits {
         stored_bytes: 25_000,
         ..CheckpointLimits::default()
     });
     let mut taken = Vec::new();
     for content in ["a", "b", "c", "d"] {
-        place.write("f", &content.repeat(10_000));
-        taken.push((place.root(), place.take()));
+        workspace.write("f", &content.repeat(10_000));
+        taken.push(workspace.take());
     }
-    assert_eq!(place.store.keep(&taken).unwrap(), 2);
-    let stored = retention::bytes_in(place.store.directory()).unwrap();
+    assert_eq!(workspace.retain(&taken), 2);
+    let stored = retention::bytes_in(workspace.store.directory()).unwrap();
     assert!(stored <= 25_000, "{stored}");
-    place.restore(&taken[3].1, &taken[2].1).unwrap();
-    assert_eq!(place.read("f"), "c".repeat(10_000));
+    workspace.restore(&taken[3], &taken[2]).unwrap();
+    assert_eq!(workspace.read("f"), "c".repeat(10_000));
 }
 
 /// One change of a tree, which may be impossible to apply.
 #[derive(Debug, Clone)]
-enum Op {
+enum TreeChange {
     Write(PathBuf, u8, u32),
     Directory(PathBuf),
     Link(PathBuf, PathBuf),
@@ -699,21 +751,21 @@ enum Op {
     Rename(PathBuf, PathBuf),
 }
 
-fn apply(root: &Path, op: &Op) {
+fn apply(root: &Path, op: &TreeChange) {
     let _ = match op {
-        Op::Write(path, content, mode) => {
+        TreeChange::Write(path, content, mode) => {
             fs::write(root.join(path), [*content; 3]).and_then(|()| {
                 // A link to a directory could lead anywhere; only files have these modes.
                 fs::set_permissions(root.join(path), fs::Permissions::from_mode(*mode))
             })
         }
-        Op::Directory(path) => fs::create_dir_all(root.join(path)),
-        Op::Link(path, target) => symlink(target, root.join(path)),
-        Op::Remove(path) => match fs::symlink_metadata(root.join(path)) {
+        TreeChange::Directory(path) => fs::create_dir_all(root.join(path)),
+        TreeChange::Link(path, target) => symlink(target, root.join(path)),
+        TreeChange::Remove(path) => match fs::symlink_metadata(root.join(path)) {
             Ok(there) if there.is_dir() => fs::remove_dir_all(root.join(path)),
             _ => fs::remove_file(root.join(path)),
         },
-        Op::Rename(from, to) => fs::rename(root.join(from), root.join(to)),
+        TreeChange::Rename(from, to) => fs::rename(root.join(from), root.join(to)),
     };
 }
 
@@ -725,14 +777,14 @@ fn path() -> impl Strategy<Value = PathBuf> {
     })
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+fn changes() -> impl Strategy<Value = Vec<TreeChange>> {
     let mode = prop::sample::select(vec![0o644, 0o755, 0o600]);
     let op = prop_oneof![
-        4 => (path(), 0..3_u8, mode).prop_map(|(path, content, mode)| Op::Write(path, content, mode)),
-        3 => path().prop_map(Op::Directory),
-        1 => (path(), path()).prop_map(|(path, target)| Op::Link(path, target)),
-        2 => path().prop_map(Op::Remove),
-        1 => (path(), path()).prop_map(|(from, to)| Op::Rename(from, to)),
+        4 => (path(), 0..3_u8, mode).prop_map(|(path, content, mode)| TreeChange::Write(path, content, mode)),
+        3 => path().prop_map(TreeChange::Directory),
+        1 => (path(), path()).prop_map(|(path, target)| TreeChange::Link(path, target)),
+        2 => path().prop_map(TreeChange::Remove),
+        1 => (path(), path()).prop_map(|(from, to)| TreeChange::Rename(from, to)),
     ];
     prop::collection::vec(op, 0..24)
 }
@@ -741,25 +793,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_restore_gives_back_exactly_the_old_tree(first in ops(), second in ops(), actions in 0..40_usize) {
-        let mut place = Place::new();
-        first.iter().for_each(|op| apply(&place.root(), op));
-        let (before, tree) = (place.take(), place.tree());
-        second.iter().for_each(|op| apply(&place.root(), op));
-        let (after, later) = (place.take(), place.tree());
-        let changes = place.store.changes(&place.root(), &before, &after).unwrap();
-        prop_assert_eq!(changes.is_empty(), tree == later);
+    fn killed_and_repeated_restore_gives_the_old_tree(first in changes(), second in changes(), actions in 0..40_usize) {
+        let mut workspace = TestWorkspace::new();
+        first.iter().for_each(|op| apply(&workspace.root(), op));
+        let (before, tree) = (workspace.take(), workspace.tree());
+        second.iter().for_each(|op| apply(&workspace.root(), op));
+        let (after, later) = (workspace.take(), workspace.tree());
+        prop_assert_eq!(workspace.differences(&before, &after).is_empty(), tree == later);
         // The first attempt is killed after some number of actions.
         ACTIONS_LEFT.set(Some(actions));
-        let killed = catch_unwind(AssertUnwindSafe(|| place.restore(&after, &before)));
+        let killed = catch_unwind(AssertUnwindSafe(|| workspace.restore(&after, &before)));
         ACTIONS_LEFT.set(None);
         if let Ok(restored) = killed {
             prop_assert!(restored.unwrap().left.is_empty());
         }
-        place.reopen();
-        place.store.finish_restores(&Environments::with_default(place.environment()));
-        prop_assert_eq!(place.tree(), tree);
-        prop_assert_eq!(place.restore(&before, &after).unwrap().left, Vec::<PathBuf>::new());
-        prop_assert_eq!(place.tree(), later);
+        workspace.reopen();
+        workspace.store.finish_restores(&Environments::with_default(workspace.environment()));
+        prop_assert_eq!(workspace.tree(), tree);
+        prop_assert_eq!(workspace.restore(&before, &after).unwrap().left, Vec::<PathBuf>::new());
+        prop_assert_eq!(workspace.tree(), later);
     }
 }

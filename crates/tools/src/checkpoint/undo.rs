@@ -1,15 +1,16 @@
 //! Undo of the file changes of turns.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::path::{Path, PathBuf};
 
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::TurnId;
 
+use super::attribution::{Attribution, attribute};
+use super::call_records::{Before, CallRecord};
 use super::manifest::Entry;
-use super::own::{self, Whose};
-use super::restore::Step;
-use super::turns::{Before, CallRecord};
+use super::restore::RestoreStep;
 use super::{CheckpointError, CheckpointId, Checkpoints, Entered, Restored, lock};
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
@@ -34,22 +35,22 @@ pub enum CutOffCalls {
 }
 
 /// The entry at a path before the first call that changed it, and after the last.
-struct Net {
+struct NetChange {
     before: Option<Entry>,
     after: Option<Entry>,
 }
 
 /// The steps that undo the calls of one workspace.
-struct WayBack {
-    steps: Vec<Step>,
-    /// Paths that something else changed during or between the calls.
-    foreign: Vec<PathBuf>,
+struct UndoPlan {
+    steps: Vec<RestoreStep>,
+    /// Paths that another program changed during or between the calls.
+    external_edits: Vec<PathBuf>,
     /// Paths that differ since calls that were cut off.
     cut_off: Vec<PathBuf>,
 }
 
 impl Checkpoints {
-    /// Restores the files to their state before the given turns, which are in order. All or nothing: if something else changed the same files, even
+    /// Restores the files to their state before the given turns, which are in order. All or nothing: if another program changed the same files, even
     /// in between, nothing is touched. Idempotent.
     pub fn undo(
         &self,
@@ -65,35 +66,36 @@ impl Checkpoints {
         }
         let mut workspaces = Vec::new();
         for (root, calls) in &by_root {
-            workspaces.push(resolved(environments, root, calls)?);
+            let id = calls.last().map(|call| call.environment.as_str());
+            workspaces.push(resolve_root(environments, root, id)?);
         }
         let roots: Vec<&Path> = by_root.keys().map(PathBuf::as_path).collect();
-        let _working = self.work_alone(&roots)?;
+        let _work = self.register_alone(&roots)?;
         // Prevents removal of content that the plan needs.
         let entered = self.enter();
         let mut plans = Vec::new();
-        let mut foreign = Vec::new();
+        let mut edited = Vec::new();
         let mut cut_off = Vec::new();
         for at in &workspaces {
             // A call may have ended during the wait, so the record is read again.
             let mut calls = Vec::new();
             for turn in turns {
-                let of_turn = self.calls_of(*turn)?.into_iter();
-                let of_turn = of_turn.filter(|call| call.root == at.root_path());
-                calls.extend(CallRecord::merged(of_turn));
+                let mut calls_of_turn = self.calls_of(*turn)?;
+                calls_of_turn.retain(|call| call.root == at.root_path());
+                calls.extend(CallRecord::merged(calls_of_turn));
             }
-            let back = self.way_back(&entered, at, &calls)?;
-            plans.push((at, back.steps));
-            foreign.extend(back.foreign);
-            cut_off.extend(back.cut_off);
+            let plan = self.undo_plan(&entered, at, &calls)?;
+            plans.push((at, plan.steps));
+            edited.extend(plan.external_edits);
+            cut_off.extend(plan.cut_off);
         }
         for (at, steps) in &plans {
-            foreign.extend(self.foreign(&entered, at, steps)?);
+            edited.extend(self.external_edits(&entered, at, steps)?);
         }
-        if !foreign.is_empty() {
-            foreign.sort();
-            foreign.dedup();
-            return Err(CheckpointError::ForeignEdits { paths: foreign });
+        if !edited.is_empty() {
+            edited.sort();
+            edited.dedup();
+            return Err(CheckpointError::ExternalEdits { paths: edited });
         }
         if cut_off_calls == CutOffCalls::Refuse && !cut_off.is_empty() {
             cut_off.sort();
@@ -104,32 +106,29 @@ impl Checkpoints {
     }
 
     fn calls_of(&self, turn: UndoneTurn) -> Result<Vec<CallRecord>, CheckpointError> {
-        let known = *lock(&self.shared.known);
+        let covered = *lock(&self.shared.covered);
         let record = self.record(turn.turn_id)?;
-        match record {
-            // Applies even if there is a record: an earlier record of the same turn may have been removed between two of its calls.
-            _ if turn.began < known.since.max(known.removed_until) => {
-                Err(CheckpointError::NotKnown)
-            }
-            None => Ok(Vec::new()),
-            Some(record) => Ok(record.calls),
+        // Applies even if there is a record: an earlier record of the same turn may have been removed between two of its calls.
+        if turn.began < covered.since.max(covered.removed_until) {
+            return Err(CheckpointError::NotRecorded);
         }
+        Ok(record.map_or_else(Vec::new, |record| record.calls))
     }
 
     /// Computes the steps that undo the calls of one workspace.
-    fn way_back(
+    fn undo_plan(
         &self,
         entered: &Entered<'_>,
         at: &ResolvedWorkspace,
         calls: &[CallRecord],
-    ) -> Result<WayBack, CheckpointError> {
-        let mut net: BTreeMap<PathBuf, Net> = BTreeMap::new();
-        let mut foreign = Vec::new();
+    ) -> Result<UndoPlan, CheckpointError> {
+        let mut changes: BTreeMap<PathBuf, NetChange> = BTreeMap::new();
+        let mut external_edits = Vec::new();
         let mut cut_off = Vec::new();
-        for (place, call) in calls.iter().enumerate() {
+        for (index, call) in calls.iter().enumerate() {
             let before = before(call)?;
             // The changes of a call without an end last until the next recorded state, or until now.
-            let after = match (&call.after, calls.get(place + 1)) {
+            let after = match (&call.after, calls.get(index + 1)) {
                 (Some(after), _) => after.clone(),
                 (None, Some(next)) => self::before(next)?.clone(),
                 (None, None) => self.take_in(entered, at)?,
@@ -138,47 +137,47 @@ impl Checkpoints {
                 continue;
             }
             let (before, after) = self.manifests(entered, at.root_path(), before, &after)?;
-            for path in before.differing(&after) {
-                let whose = match (&call.own, call.is_shared) {
-                    _ if call.after.is_none() => Whose::Nobodys,
-                    (_, false) => Whose::Its,
-                    (None, true) => Whose::Nobodys,
-                    (Some(own), true) => {
-                        let (before, after) = (before.get(path), after.get(path));
-                        own::whose(own, path, before.as_ref(), after.as_ref())
-                    }
+            for path in before.differences(&after) {
+                let (old, new) = (before.get(path), after.get(path));
+                let attribution = match (&call.own, call.is_shared) {
+                    _ if call.after.is_none() => Attribution::Unknown,
+                    (_, false) => Attribution::Own,
+                    (None, true) => Attribution::Unknown,
+                    (Some(own), true) => attribute(own, path, old.as_ref(), new.as_ref()),
                 };
-                if matches!(whose, Whose::Others) {
-                    continue;
+                match attribution {
+                    Attribution::Other => continue,
+                    Attribution::Unknown => external_edits.push(path.clone()),
+                    Attribution::Own if call.is_cut_off => cut_off.push(path.clone()),
+                    Attribution::Own => {}
                 }
-                if matches!(whose, Whose::Nobodys) {
-                    foreign.push(path.clone());
-                } else if call.is_cut_off {
-                    cut_off.push(path.clone());
+                match changes.entry(path.clone()) {
+                    Vacant(change) => {
+                        let (before, after) = (old, new);
+                        change.insert(NetChange { before, after });
+                    }
+                    Occupied(mut change) => {
+                        let change = change.get_mut();
+                        if change.after != old {
+                            external_edits.push(path.clone());
+                        }
+                        change.after = new;
+                    }
                 }
-                let is_new = !net.contains_key(path);
-                let net = net.entry(path.clone()).or_insert_with(|| Net {
-                    before: before.get(path),
-                    after: None,
-                });
-                if !is_new && net.after != before.get(path) {
-                    foreign.push(path.clone());
-                }
-                net.after = after.get(path);
             }
         }
         // Paths that are back in their initial state are not touched, whatever changed them.
-        net.retain(|_, net| net.before != net.after);
-        foreign.retain(|path| net.contains_key(path));
-        cut_off.retain(|path| net.contains_key(path));
-        let steps = net.into_iter().map(|(path, net)| Step {
+        changes.retain(|_, change| change.before != change.after);
+        external_edits.retain(|path| changes.contains_key(path));
+        cut_off.retain(|path| changes.contains_key(path));
+        let steps = changes.into_iter().map(|(path, change)| RestoreStep {
             path,
-            from: net.after,
-            to: net.before,
+            from: change.after,
+            to: change.before,
         });
-        Ok(WayBack {
+        Ok(UndoPlan {
             steps: steps.collect(),
-            foreign,
+            external_edits,
             cut_off,
         })
     }
@@ -186,28 +185,27 @@ impl Checkpoints {
 
 fn before(call: &CallRecord) -> Result<&CheckpointId, CheckpointError> {
     match &call.before {
-        Before::Kept(id) => Ok(id),
-        Before::NotKept(why) => Err(CheckpointError::NotKept { why: why.clone() }),
+        Before::Taken(id) => Ok(id),
+        Before::NotTaken(why) => Err(CheckpointError::NotTaken { why: why.clone() }),
     }
 }
 
-/// Opens the workspace of calls, through the environment of the calls or another one that now has this root.
-pub(super) fn resolved(
+/// Opens the workspace with this root, preferably through the environment with this ID, otherwise through another one that now has the root.
+pub(super) fn resolve_root(
     environments: &Environments,
     root: &Path,
-    calls: &[CallRecord],
+    id: Option<&str>,
 ) -> Result<ResolvedWorkspace, CheckpointError> {
-    let named = calls.last().map(|call| call.environment.clone());
     let moved = || CheckpointError::Moved {
-        id: named.clone().unwrap_or_default(),
+        id: id.unwrap_or_default().to_owned(),
         root: root.to_owned(),
     };
-    let mut there = environments.list();
-    there.retain(|environment| environment.root() == root);
-    let same = there
+    let mut candidates = environments.list();
+    candidates.retain(|environment| environment.root() == root);
+    let environment = candidates
         .iter()
-        .find(|it| Some(it.id()) == named.as_deref())
-        .or(there.first());
-    let turn = TurnEnvironment::new(same.ok_or_else(moved)?.id(), "");
+        .find(|it| Some(it.id()) == id)
+        .or(candidates.first());
+    let turn = TurnEnvironment::new(environment.ok_or_else(moved)?.id(), "");
     environments.resolve(Some(&turn)).map_err(|_| moved())
 }

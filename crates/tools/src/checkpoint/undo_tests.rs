@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{SessionId, TurnId};
 
-use super::tests::{ACTIONS_BEFORE_FAILURE, ACTIONS_LEFT, Tree, gather};
+use super::tests::{ACTIONS_BEFORE_FAILURE, ACTIONS_LEFT, FileTree, read_tree};
 use super::*;
 use crate::environments::{Environment, Policy};
 
@@ -19,8 +19,8 @@ struct TwoRoots {
     environments: Environments,
     store: Checkpoints,
     turn: UndoneTurn,
-    before: [Tree; 2],
-    after: [Tree; 2],
+    before: [FileTree; 2],
+    after: [FileTree; 2],
 }
 
 impl TwoRoots {
@@ -47,20 +47,20 @@ impl TwoRoots {
             directory,
         };
         roots.before = roots.trees();
-        let turn = ChangingTurn {
+        let turn = CheckpointedTurn {
             session_id: SessionId::new(),
             turn_id: roots.turn.turn_id,
         };
         for name in ["one", "two"] {
             let at = TurnEnvironment::new(name, "");
             let at = Arc::new(roots.environments.resolve(Some(&at)).unwrap());
-            let changing = roots.store.begin(at, turn).unwrap();
+            let call = roots.store.begin(at, turn).unwrap();
             let root = roots.root(name);
             fs::write(root.join("changed"), "after").unwrap();
             fs::remove_file(root.join("removed")).unwrap();
             fs::create_dir(root.join("added")).unwrap();
             fs::write(root.join("added/file"), "after").unwrap();
-            changing.end();
+            call.end();
         }
         roots.after = roots.trees();
         roots
@@ -70,10 +70,10 @@ impl TwoRoots {
         self.directory.path().join(name)
     }
 
-    fn trees(&self) -> [Tree; 2] {
+    fn trees(&self) -> [FileTree; 2] {
         ["one", "two"].map(|name| {
-            let mut tree = Tree::new();
-            gather(&self.root(name), Path::new(""), &mut tree);
+            let mut tree = FileTree::new();
+            read_tree(&self.root(name), Path::new(""), &mut tree);
             tree
         })
     }
@@ -96,7 +96,7 @@ fn open(directory: &Path) -> Checkpoints {
 }
 
 #[test]
-fn an_undo_that_fails_anywhere_changes_no_root() {
+fn failed_undo_changes_no_root() {
     for actions in 0.. {
         let roots = TwoRoots::new();
         ACTIONS_BEFORE_FAILURE.set(Some(actions));
@@ -117,7 +117,7 @@ fn an_undo_that_fails_anywhere_changes_no_root() {
 }
 
 #[test]
-fn an_undo_that_is_killed_anywhere_is_finished_in_all_roots() {
+fn killed_undo_is_finished_in_all_roots() {
     for actions in 0.. {
         let mut roots = TwoRoots::new();
         ACTIONS_LEFT.set(Some(actions));
@@ -140,18 +140,18 @@ fn an_undo_that_is_killed_anywhere_is_finished_in_all_roots() {
 }
 
 #[test]
-fn restores_that_an_earlier_version_began_are_finished() {
+fn restore_begun_by_an_earlier_version_is_finished() {
     let mut roots = TwoRoots::new();
     ACTIONS_LEFT.set(Some(0));
     let killed = catch_unwind(AssertUnwindSafe(|| roots.undo()));
     ACTIONS_LEFT.set(None);
     killed.unwrap_err();
-    for (path, intent) in roots.store.shared.intents.open_ones().unwrap() {
+    for (path, intent) in roots.store.shared.intents.unfinished().unwrap() {
         fs::remove_file(path).unwrap();
         for RootSteps { root, steps } in intent.roots {
             let record = serde_json::json!({ "version": 1, "steps": steps });
-            let room = roots.store.room_path(&root);
-            fs::write(room.join("restoring.json"), record.to_string()).unwrap();
+            let directory = roots.store.workspace_directory(&root);
+            fs::write(directory.join("restoring.json"), record.to_string()).unwrap();
         }
     }
     roots.restart();
@@ -159,7 +159,7 @@ fn restores_that_an_earlier_version_began_are_finished() {
 }
 
 #[test]
-fn a_root_without_an_environment_is_finished_when_it_has_one() {
+fn undo_is_finished_once_every_root_has_an_environment() {
     let mut roots = TwoRoots::new();
     ACTIONS_LEFT.set(Some(0));
     let killed = catch_unwind(AssertUnwindSafe(|| roots.undo()));
@@ -169,11 +169,7 @@ fn a_root_without_an_environment_is_finished_when_it_has_one() {
     let one = Environment::new("one", roots.root("one"), Policy::default()).unwrap();
     roots.environments = Environments::with_default(one);
     roots.restart();
-    assert_eq!(
-        roots.trees(),
-        roots.after,
-        "nothing is done in one root alone"
-    );
+    assert_eq!(roots.trees(), roots.after, "no root is restored alone");
     roots.environments = all;
     roots.restart();
     assert_eq!(roots.trees(), roots.before);

@@ -10,7 +10,7 @@ pub enum EnvironmentError {
     #[error(
         "environment_not_found: the turn names no environment and the host has no default; start the turn with one"
     )]
-    NoneNamed,
+    NoDefault,
     /// The environment does not exist, or was removed.
     #[error(
         "environment_not_found: there is no environment `{id}`; it was removed or never registered"
@@ -32,7 +32,7 @@ pub enum EnvironmentError {
     },
     /// The working directory is outside the root.
     #[error(
-        "cwd_outside_root: {} lies outside of the root of environment `{id}`; choose a directory inside of it",
+        "cwd_outside_root: {} is outside the root of environment `{id}`; choose a directory inside it",
         cwd.display()
     )]
     CwdOutsideRoot {
@@ -42,8 +42,8 @@ pub enum EnvironmentError {
     },
     /// The working directory is hidden by the host.
     #[error(
-        "cwd_outside_root: {} lies where the program that runs these tools keeps its own data or keys, which are out of their \
-         reach; give environment `{id}` another directory",
+        "cwd_outside_root: {} contains the host program's own data or keys, which tools cannot access; give environment `{id}` \
+         another directory",
         path.display()
     )]
     Hidden {
@@ -70,7 +70,7 @@ impl EnvironmentError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NoneNamed | Self::NotFound { .. } => "environment_not_found",
+            Self::NoDefault | Self::NotFound { .. } => "environment_not_found",
             Self::CwdOutsideRoot { .. } | Self::Hidden { .. } => "cwd_outside_root",
             Self::RootNotFound { .. } | Self::CwdNotFound { .. } => "cwd_not_found",
         }

@@ -72,13 +72,13 @@ impl Environments {
 
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<Environment>> {
-        self.look(|registry| registry.by_id.get(id).cloned())
+        self.read(|registry| registry.by_id.get(id).cloned())
     }
 
     /// Returns all environments, ordered by ID.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Environment>> {
-        self.look(|registry| registry.by_id.values().cloned().collect())
+        self.read(|registry| registry.by_id.values().cloned().collect())
     }
 
     /// Hides a file or directory of the host from all tools, in all current and future environments: file tools refuse it under any name, and
@@ -104,18 +104,18 @@ impl Environments {
     }
 
     /// Enables checkpoints of changes by calls, so that they can be undone. The store must be hidden.
-    pub fn keep_checkpoints(&self, checkpoints: Checkpoints) {
+    pub fn enable_checkpoints(&self, checkpoints: Checkpoints) {
         self.change(|registry| registry.checkpoints = Some(checkpoints));
     }
 
     /// Returns the store of checkpoints, if enabled.
     #[must_use]
     pub fn checkpoints(&self) -> Option<Checkpoints> {
-        self.look(|registry| registry.checkpoints.clone())
+        self.read(|registry| registry.checkpoints.clone())
     }
 
     /// Enables storage of outputs that are too long to show, so that a model can read them. The store must be hidden.
-    pub fn keep_outputs(&self, outputs: Outputs) {
+    pub fn enable_outputs(&self, outputs: Outputs) {
         self.change(|registry| {
             registry.outputs = Some(outputs);
             registry.outputs_revision += 1;
@@ -124,13 +124,13 @@ impl Environments {
 
     /// Returns a number that identifies the current output store.
     pub(crate) fn outputs_revision(&self) -> u64 {
-        self.look(|registry| registry.outputs_revision)
+        self.read(|registry| registry.outputs_revision)
     }
 
     /// Returns the store of long outputs, if enabled.
     #[must_use]
     pub fn outputs(&self) -> Option<Outputs> {
-        self.look(|registry| registry.outputs.clone())
+        self.read(|registry| registry.outputs.clone())
     }
 
     /// Sets the names of repository skills that are not offered to a model from now on.
@@ -141,12 +141,12 @@ impl Environments {
     /// Returns the names of repository skills that are not offered to a model.
     #[must_use]
     pub fn skills_off(&self) -> Arc<BTreeSet<String>> {
-        self.look(|registry| Arc::clone(&registry.skills_off))
+        self.read(|registry| Arc::clone(&registry.skills_off))
     }
 
     /// Determines which paths are hidden at this moment.
     pub(crate) fn hidden(&self) -> Hidden {
-        let paths = self.look(|registry| registry.hidden.clone());
+        let paths = self.read(|registry| registry.hidden.clone());
         paths.look()
     }
 
@@ -160,8 +160,8 @@ impl Environments {
         let id = match turn {
             Some(turn) => turn.environment_id.clone(),
             None => self
-                .look(|registry| registry.default.clone())
-                .ok_or(EnvironmentError::NoneNamed)?,
+                .read(|registry| registry.default.clone())
+                .ok_or(EnvironmentError::NoDefault)?,
         };
         let environment = self.get(&id).ok_or(EnvironmentError::NotFound { id })?;
         let cwd = turn.map_or(Path::new(""), |turn| turn.cwd.as_path());
@@ -176,7 +176,7 @@ impl Environments {
         turn: Option<&TurnEnvironment>,
     ) -> Result<Option<(String, Policy)>, EnvironmentError> {
         let named = turn.map(|turn| turn.environment_id.clone());
-        let Some(id) = named.or_else(|| self.look(|registry| registry.default.clone())) else {
+        let Some(id) = named.or_else(|| self.read(|registry| registry.default.clone())) else {
             return Ok(None);
         };
         match self.get(&id) {
@@ -185,7 +185,7 @@ impl Environments {
         }
     }
 
-    fn look<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
         read(&self.shared.read().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -7,7 +7,7 @@ use similar::{Algorithm, TextDiff};
 /// Maximum size of the shown diff.
 const MAX_DIFF_BYTES: usize = 16 * 1024;
 /// Time to search for the shortest diff; after that a longer one is used.
-const PATIENCE: Duration = Duration::from_millis(200);
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The diff between two texts, truncated at a line if it is too long, with the number of lines added and removed.
 pub(super) struct Diff {
@@ -21,7 +21,7 @@ impl Diff {
     pub(super) fn between(path: &str, before: &str, after: &str) -> Self {
         let diff = TextDiff::configure()
             .algorithm(Algorithm::Myers)
-            .timeout(PATIENCE)
+            .timeout(DIFF_TIMEOUT)
             .diff_lines(before, after);
         let (mut added, mut removed) = (0, 0);
         for op in diff.ops() {
@@ -54,7 +54,7 @@ impl Diff {
     }
 
     pub(super) fn remark(&self) -> Option<String> {
-        let cut = || "the diff is cut; the change itself is whole".to_owned();
+        let cut = || "the diff is truncated; the change itself is complete".to_owned();
         self.is_cut.then(cut)
     }
 }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use windlass_core::tools::{SideEffectClass, ToolHints, ToolShape};
 
 use super::diff::Diff;
-use crate::tool::{Call, FileTool, changes, object, with_remarks};
+use crate::tool::{FileCall, FileTool, changing_hints, object, with_remarks};
 use crate::workspace::{FileError, MAX_CHANGED_BYTES, ResolvedWorkspace};
 
-pub(super) struct Edit;
+pub(super) struct EditTool;
 
 #[derive(Deserialize)]
 pub(super) struct Args {
@@ -19,7 +19,7 @@ pub(super) struct Args {
     replace_all: bool,
 }
 
-impl FileTool for Edit {
+impl FileTool for EditTool {
     type Args = Args;
     const NAME: &'static str = "edit";
     const DESCRIPTION: &'static str = "Replace a piece of a text file. `old_string` must occur exactly once, or \
@@ -38,18 +38,18 @@ impl FileTool for Edit {
     }
     /// Not repeated automatically: a repeated edit could match its own replacement.
     fn hints() -> ToolHints {
-        changes(SideEffectClass::AtMostOnce)
+        changing_hints(SideEffectClass::AtMostOnce)
             .with_destructive(true)
             .with_shape(ToolShape::FileChange)
     }
-    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &FileCall) -> Result<Value, FileError> {
         let mut replacements = 0;
         let written = at.edit_text(&at.inside(&args.path)?, |text| {
-            let (edited, count) = replaced(text, &args)?;
+            let (edited, count) = replace(text, &args)?;
             replacements = count;
             Ok(edited)
         })?;
-        call.note(&written);
+        call.record_write(&written);
         let path = at.shown(&written.path);
         let before = written.before.unwrap_or_default();
         let diff = Diff::between(&path, &call.masked(&before), &call.masked(&written.after));
@@ -65,7 +65,7 @@ impl FileTool for Edit {
 }
 
 /// Returns the text with its matches replaced, and the number of matches.
-fn replaced(text: &str, args: &Args) -> Result<(String, usize), FileError> {
+fn replace(text: &str, args: &Args) -> Result<(String, usize), FileError> {
     let Args {
         path,
         old_string: old,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replacement_that_would_fill_the_memory_is_refused_before_it_is_made() {
+    fn too_large_replacement_is_refused_before_it_is_built() {
         let args = Args {
             path: "a".to_owned(),
             old_string: "x".to_owned(),
@@ -143,7 +143,7 @@ mod tests {
             replace_all: true,
         };
         // The result would have 16 TiB.
-        let refused = replaced(&"x".repeat(1 << 24), &args);
+        let refused = replace(&"x".repeat(1 << 24), &args);
         let Err(FileError::TooLarge { bytes, .. }) = refused else {
             panic!("{:?}", refused.map(|(text, _)| text.len()));
         };

@@ -17,7 +17,7 @@ use windlass_core::traits::SecretPlaces;
 use super::glob::matcher;
 use crate::outputs::SessionOutputs;
 use crate::secrets;
-use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
+use crate::tool::{FileCall, FileTool, object, read_only_hints, truncate_line, with_remarks};
 use crate::workspace::{FileError, OpenFile, ResolvedWorkspace, is_binary};
 use pattern::Pattern;
 
@@ -31,7 +31,7 @@ const MAX_SHOWN_BYTES: usize = 40 * 1024;
 /// Larger files are not searched.
 const MAX_SEARCHED_BYTES: u64 = 8 * 1024 * 1024;
 
-pub(super) struct Grep;
+pub(super) struct GrepTool;
 
 #[derive(Deserialize)]
 pub(super) struct Args {
@@ -47,60 +47,60 @@ pub(super) struct Args {
     include_ignored: bool,
 }
 
-impl FileTool for Grep {
+impl FileTool for GrepTool {
     type Args = Args;
     const NAME: &'static str = "grep";
     const DESCRIPTION: &'static str = "Search text files for lines that match a regular expression, ordered by path and line. \
-                                       What .gitignore names is left out.";
+                                       Files that .gitignore excludes are omitted.";
 
     fn schema() -> Value {
         object(
             json!({
                 "pattern": { "type": "string", "minLength": 1, "description": "The regular expression, in Rust's syntax" },
-                "path": { "type": "string", "description": "The file or directory to search, or an `output:…` that a result names; the working directory unless said otherwise" },
+                "path": { "type": "string", "description": "The file or directory to search, or an `output:…` path from a result; default: the working directory" },
                 "glob": { "type": "string", "minLength": 1, "description": "Which files to search, such as *.rs" },
                 "ignore_case": { "type": "boolean", "description": "Whether upper and lower case are the same" },
                 "context": { "type": "integer", "minimum": 0, "maximum": MAX_CONTEXT, "description": "How many lines around a match to show" },
-                "limit": { "type": "integer", "minimum": 1, "maximum": MAX_SHOWN, "description": "How many matches to show; 100 unless said otherwise" },
-                "include_ignored": { "type": "boolean", "description": "Whether to search what .gitignore names too" }
+                "limit": { "type": "integer", "minimum": 1, "maximum": MAX_SHOWN, "description": "How many matches to show; default: 100" },
+                "include_ignored": { "type": "boolean", "description": "Whether to include files that .gitignore excludes" }
             }),
             &["pattern"],
         )
     }
     fn hints() -> ToolHints {
-        reads()
+        read_only_hints()
     }
-    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &FileCall) -> Result<Value, FileError> {
         let search = Search::new(&args, call.places.clone())?;
-        let mut found = Found::default();
+        let mut results = SearchResults::default();
         let path = args.path.as_deref().unwrap_or(".");
         if let Some(output) = SessionOutputs::find(call.outputs.as_ref(), path) {
             let limit = call.outputs.as_ref().map_or(0, SessionOutputs::max_bytes);
-            let _ = found.add(search.output(path, output?, limit)?, &search);
-            return Ok(found.report(None));
+            let _ = results.add(search.output(path, output?, limit)?, &search);
+            return Ok(results.report(None));
         }
         let start = at.canonical(&at.inside(path)?)?;
         let remark = match at.open_file(&start) {
             Ok(file) => {
-                if search.wants(&start, &start) {
-                    let _ = found.add(search.file(|| at.shown(&start), Ok(file)), &search);
+                if search.includes(&start, &start) {
+                    let _ = results.add(search.file(|| at.shown(&start), Ok(file)), &search);
                 }
                 None
             }
             Err(FileError::IsDirectory { .. }) => {
-                let tree = tree::Tree {
+                let tree = tree::TreeSearch {
                     at,
                     start: &start,
                     include_ignored: args.include_ignored,
                     cancelled: &call.cancelled,
                 };
-                let end = tree.search(&search, &mut found)?;
+                let end = tree.search(&search, &mut results)?;
                 // If the search stops early, the limits of the walk do not matter.
-                end.remark().filter(|_| !found.is_cut)
+                end.remark().filter(|_| !results.is_cut)
             }
             Err(error) => return Err(error),
         };
-        Ok(found.report(remark))
+        Ok(results.report(remark))
     }
 }
 
@@ -115,23 +115,23 @@ struct Search {
 }
 
 /// The result of searching a file.
-enum Searched {
+enum SearchedFile {
     /// The file is unreadable or not text.
-    LeftOut,
+    Skipped,
     TooLarge,
-    Text(Hits),
+    Text(FileMatches),
 }
 
 /// The first matching lines of a file: as many as would be shown if there were no other files.
 #[derive(Default)]
-struct Hits {
-    shown: Vec<Hit>,
+struct FileMatches {
+    shown: Vec<Match>,
     bytes: usize,
     has_more: bool,
 }
 
-struct Hit {
-    shown: Value,
+struct Match {
+    value: Value,
     bytes: usize,
 }
 
@@ -148,7 +148,7 @@ impl Search {
     }
 
     /// Returns whether a file matches the filter, by its path below the start.
-    fn wants(&self, path: &Path, start: &Path) -> bool {
+    fn includes(&self, path: &Path, start: &Path) -> bool {
         let below = path.strip_prefix(start).unwrap_or(path);
         self.glob.as_ref().is_none_or(|glob| glob.is_match(below))
     }
@@ -157,33 +157,31 @@ impl Search {
         &self,
         shown: impl FnOnce() -> String,
         opened: Result<OpenFile, FileError>,
-    ) -> Searched {
+    ) -> SearchedFile {
         match opened.map(|file| file.bytes(MAX_SEARCHED_BYTES)) {
             Ok(Ok(Some(bytes))) if !is_binary(&bytes) => {
-                Searched::Text(self.text(shown, &String::from_utf8_lossy(&bytes)))
+                SearchedFile::Text(self.text(shown, &String::from_utf8_lossy(&bytes)))
             }
-            Ok(Ok(None)) => Searched::TooLarge,
-            Ok(Ok(Some(_)) | Err(_)) | Err(_) => Searched::LeftOut,
+            Ok(Ok(None)) => SearchedFile::TooLarge,
+            Ok(Ok(Some(_)) | Err(_)) | Err(_) => SearchedFile::Skipped,
         }
     }
 
     /// Searches a stored output.
-    fn output(&self, path: &str, output: OpenFile, limit: u64) -> Result<Searched, FileError> {
-        let bytes = output.bytes(limit);
-        let bytes = bytes.map_err(|error| FileError::io("read", path.to_owned(), error))?;
-        Ok(match bytes {
-            Some(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                Searched::Text(self.text(|| path.to_owned(), &text))
-            }
-            None => Searched::TooLarge,
-        })
+    fn output(&self, path: &str, output: OpenFile, limit: u64) -> Result<SearchedFile, FileError> {
+        let bytes = output
+            .bytes(limit)
+            .map_err(|error| FileError::io("read", path.to_owned(), error))?;
+        Ok(bytes.map_or(SearchedFile::TooLarge, |bytes| {
+            let text = String::from_utf8_lossy(&bytes);
+            SearchedFile::Text(self.text(|| path.to_owned(), &text))
+        }))
     }
 
-    fn text(&self, shown: impl FnOnce() -> String, text: &str) -> Hits {
-        let mut hits = Hits::default();
-        if !self.pattern.may_be_in(text) {
-            return hits;
+    fn text(&self, shown: impl FnOnce() -> String, text: &str) -> FileMatches {
+        let mut matches = FileMatches::default();
+        if !self.pattern.may_match(text) {
+            return matches;
         }
         let path = shown();
         // Masks secrets before lines are truncated and split, because half of a secret would not be recognized. The search uses the masked text.
@@ -193,43 +191,43 @@ impl Search {
         // A file may have as many lines as bytes, so only the context lines are buffered.
         let mut before = VecDeque::with_capacity(self.context + 1);
         while let Some((index, (searched, line))) = lines.next() {
-            if self.pattern.is_in_line(searched) {
-                if self.is_full(hits.shown.len(), hits.bytes) {
-                    hits.has_more = true;
+            if self.pattern.matches_line(searched) {
+                if self.is_full(matches.shown.len(), matches.bytes) {
+                    matches.has_more = true;
                     break;
                 }
                 let after = lines.clone().take(self.context).map(|(_, (_, line))| line);
-                let hit = self.hit(&path, (index, line), &before, after);
-                hits.bytes += hit.bytes;
-                hits.shown.push(hit);
+                let found = self.match_at(&path, (index, line), &before, after);
+                matches.bytes += found.bytes;
+                matches.shown.push(found);
             }
             before.push_back(line);
             if before.len() > self.context {
                 before.pop_front();
             }
         }
-        hits
+        matches
     }
 
-    fn hit<'a>(
+    fn match_at<'a>(
         &self,
         path: &str,
         (index, line): (usize, &str),
         before: &VecDeque<&'a str>,
         after: impl Iterator<Item = &'a str>,
-    ) -> Hit {
+    ) -> Match {
         let mut bytes = path.len();
         let mut cut = |line: &str| {
-            let line = cut_line(line, MAX_LINE_CHARS);
+            let line = truncate_line(line, MAX_LINE_CHARS);
             bytes += line.len();
             line
         };
-        let mut shown = json!({ "path": path, "line": index + 1, "text": cut(line) });
+        let mut value = json!({ "path": path, "line": index + 1, "text": cut(line) });
         if self.context > 0 {
-            shown["before"] = before.iter().map(|line| cut(line)).collect();
-            shown["after"] = after.map(cut).collect();
+            value["before"] = before.iter().map(|line| cut(line)).collect();
+            value["after"] = after.map(cut).collect();
         }
-        Hit { shown, bytes }
+        Match { value, bytes }
     }
 
     fn is_full(&self, count: usize, bytes: usize) -> bool {
@@ -239,35 +237,35 @@ impl Search {
 
 /// The results of all files, in order.
 #[derive(Default)]
-struct Found {
-    matches: Vec<Value>,
+struct SearchResults {
+    shown: Vec<Value>,
     bytes: usize,
     searched: usize,
     too_large: usize,
     is_cut: bool,
 }
 
-impl Found {
+impl SearchResults {
     /// Adds the next file; breaks when the limit is reached.
-    fn add(&mut self, file: Searched, search: &Search) -> ControlFlow<()> {
-        let hits = match file {
-            Searched::LeftOut => return ControlFlow::Continue(()),
-            Searched::TooLarge => {
+    fn add(&mut self, file: SearchedFile, search: &Search) -> ControlFlow<()> {
+        let matches = match file {
+            SearchedFile::Skipped => return ControlFlow::Continue(()),
+            SearchedFile::TooLarge => {
                 self.too_large += 1;
                 return ControlFlow::Continue(());
             }
-            Searched::Text(hits) => hits,
+            SearchedFile::Text(matches) => matches,
         };
         self.searched += 1;
-        for hit in hits.shown {
-            if search.is_full(self.matches.len(), self.bytes) {
+        for found in matches.shown {
+            if search.is_full(self.shown.len(), self.bytes) {
                 self.is_cut = true;
                 return ControlFlow::Break(());
             }
-            self.bytes += hit.bytes;
-            self.matches.push(hit.shown);
+            self.bytes += found.bytes;
+            self.shown.push(found.value);
         }
-        if hits.has_more {
+        if matches.has_more {
             self.is_cut = true;
             return ControlFlow::Break(());
         }
@@ -276,14 +274,14 @@ impl Found {
 
     fn report(self, remark: Option<String>) -> Value {
         let remarks = remark.into_iter().chain(self.remarks()).collect();
-        let result = json!({ "files_searched": self.searched, "matches": self.matches });
+        let result = json!({ "files_searched": self.searched, "matches": self.shown });
         with_remarks(result, remarks)
     }
 
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.is_cut {
-            let count = self.matches.len();
+            let count = self.shown.len();
             remarks.push(format!(
                 "only the first {count} matches are shown; there are more"
             ));

@@ -4,34 +4,34 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::tools::ToolHints;
 
-use crate::tool::{Call, FileTool, object, reads, with_remarks};
+use crate::tool::{FileCall, FileTool, object, read_only_hints, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace, is_temporary};
 
 /// Maximum number of entries shown.
 const MAX_SHOWN: usize = 500;
 
-pub(super) struct List;
+pub(super) struct ListTool;
 
 #[derive(Deserialize)]
 pub(super) struct Args {
     path: Option<String>,
 }
 
-impl FileTool for List {
+impl FileTool for ListTool {
     type Args = Args;
     const NAME: &'static str = "list";
     const DESCRIPTION: &'static str = "List a directory: names, kinds and sizes, ordered by name.";
 
     fn schema() -> Value {
         object(
-            json!({ "path": { "type": "string", "description": "The directory; the working directory unless said otherwise" } }),
+            json!({ "path": { "type": "string", "description": "The directory; default: the working directory" } }),
             &[],
         )
     }
     fn hints() -> ToolHints {
-        reads()
+        read_only_hints()
     }
-    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, _call: &FileCall) -> Result<Value, FileError> {
         let path = at.inside(args.path.as_deref().unwrap_or("."))?;
         let directory = at.open_directory(&at.canonical(&path)?)?;
         let failure = |source| at.failure("list", &path, source);
@@ -57,13 +57,14 @@ impl FileTool for List {
                     return None;
                 }
                 let kind = metadata.file_type();
-                Some(match () {
-                    () if kind.is_dir() => json!({ "name": name, "kind": "directory" }),
-                    () if kind.is_symlink() => json!({ "name": name, "kind": "link" }),
-                    () if kind.is_file() => {
-                        json!({ "name": name, "kind": "file", "bytes": metadata.len() })
-                    }
-                    () => json!({ "name": name, "kind": "other" }),
+                Some(if kind.is_file() {
+                    json!({ "name": name, "kind": "file", "bytes": metadata.len() })
+                } else if kind.is_dir() {
+                    json!({ "name": name, "kind": "directory" })
+                } else if kind.is_symlink() {
+                    json!({ "name": name, "kind": "link" })
+                } else {
+                    json!({ "name": name, "kind": "other" })
                 })
             });
         let shown: Vec<_> = shown.collect();
@@ -74,9 +75,7 @@ impl FileTool for List {
             ));
         }
         if unreadable > 0 {
-            remarks.push(format!(
-                "{unreadable} names that are not UTF-8 are left out"
-            ));
+            remarks.push(format!("{unreadable} names that are not UTF-8 are omitted"));
         }
         let result = json!({ "path": at.shown(&path), "entry_count": count, "entries": shown });
         Ok(with_remarks(result, remarks))

@@ -15,7 +15,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
-use crate::tool::boxed;
+use crate::tool::file_tool;
 
 /// The capability `files`: tools for the files of the turn's environment.
 #[derive(Debug, Clone)]
@@ -33,12 +33,12 @@ impl FilesCapability {
     fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
         let (at, looks, changes) = (&self.environments, ToolPolicy::Auto, approval.policy());
         vec![
-            boxed::<read::Read>(at, looks),
-            boxed::<write::Write>(at, changes),
-            boxed::<edit::Edit>(at, changes),
-            boxed::<list::List>(at, looks),
-            boxed::<glob::Glob>(at, looks),
-            boxed::<grep::Grep>(at, looks),
+            file_tool::<read::ReadTool>(at, looks),
+            file_tool::<write::WriteTool>(at, changes),
+            file_tool::<edit::EditTool>(at, changes),
+            file_tool::<list::ListTool>(at, looks),
+            file_tool::<glob::GlobTool>(at, looks),
+            file_tool::<grep::GrepTool>(at, looks),
         ]
     }
 }
@@ -70,7 +70,7 @@ impl Capability for FilesCapability {
         };
         let forgetting = tokio::task::spawn_blocking(move || outputs.forget(session_id));
         if let Ok(Err(error)) = forgetting.await {
-            tracing::warn!(%error, "outputs of a removed session are still kept");
+            tracing::warn!(%error, "the outputs of a removed session were not deleted");
         }
     }
     fn system_prompt_addition(&self) -> Option<&str> {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use windlass_core::tools::ToolHints;
 
 use crate::outputs::SessionOutputs;
-use crate::secrets::Masked;
-use crate::tool::{Call, FileTool, object, reads, with_remarks};
+use crate::secrets::MaskingReader;
+use crate::tool::{FileCall, FileTool, object, read_only_hints, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
 
 const DEFAULT_LINES: usize = 1000;
@@ -23,7 +23,7 @@ const MAX_SCANNED_BYTES: u64 = 64 * 1024 * 1024;
 /// Number of bytes examined to distinguish text from binary data before anything is shown.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-pub(super) struct Read;
+pub(super) struct ReadTool;
 
 #[derive(Deserialize)]
 pub(super) struct Args {
@@ -32,25 +32,25 @@ pub(super) struct Args {
     lines: Option<usize>,
 }
 
-impl FileTool for Read {
+impl FileTool for ReadTool {
     type Args = Args;
     const NAME: &'static str = "read";
-    const DESCRIPTION: &'static str = "Read a text file, or some lines of it. Long files are cut, and a remark says how to go on.";
+    const DESCRIPTION: &'static str = "Read a text file, or some lines of it. Long files are truncated, and a remark states how to continue.";
 
     fn schema() -> Value {
         object(
             json!({
-                "path": { "type": "string", "minLength": 1, "description": "The file, or an `output:…` that a result names" },
-                "start_line": { "type": "integer", "minimum": 1, "description": "The first line to show; 1 unless said otherwise" },
-                "lines": { "type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "How many lines to show; 1000 unless said otherwise" }
+                "path": { "type": "string", "minLength": 1, "description": "The file, or an `output:…` path from a result" },
+                "start_line": { "type": "integer", "minimum": 1, "description": "The first line to show; default: 1" },
+                "lines": { "type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "How many lines to show; default: 1000" }
             }),
             &["path"],
         )
     }
     fn hints() -> ToolHints {
-        reads()
+        read_only_hints()
     }
-    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &FileCall) -> Result<Value, FileError> {
         let output = SessionOutputs::find(call.outputs.as_ref(), &args.path);
         let is_output = output.is_some();
         let (opened, path, shown) = match output {
@@ -69,10 +69,10 @@ impl FileTool for Read {
         if !is_output && is_binary(source.fill_buf().map_err(failure)?) {
             return Err(FileError::Binary { path: shown, bytes });
         }
-        let mut source = Masked::new(source, call.places.as_deref());
+        let mut source = MaskingReader::new(source, call.places.as_deref());
         let first = args.start_line.unwrap_or(1).max(1);
         let wanted = args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES);
-        let mut lines = Lines::new(first, wanted);
+        let mut lines = LineSelection::new(first, wanted);
         lines.scan(&mut source).map_err(failure)?;
         let is_whole = bytes <= MAX_SCANNED_BYTES;
         Ok(lines.into_result(shown, bytes, is_whole))
@@ -80,29 +80,29 @@ impl FileTool for Read {
 }
 
 /// Selected lines, collected while the whole file is read.
-struct Lines {
+struct LineSelection {
     first: usize,
     wanted: usize,
     /// Number of lines that have begun.
     seen: usize,
     at_line_start: bool,
     /// Number of bytes collected of the current line.
-    kept_of_line: usize,
-    kept: Vec<u8>,
+    line_bytes: usize,
+    content: Vec<u8>,
     last: usize,
     long_lines: usize,
     is_full: bool,
 }
 
-impl Lines {
+impl LineSelection {
     fn new(first: usize, wanted: usize) -> Self {
         Self {
             first,
             wanted,
             seen: 0,
             at_line_start: true,
-            kept_of_line: 0,
-            kept: Vec::new(),
+            line_bytes: 0,
+            content: Vec::new(),
             last: 0,
             long_lines: 0,
             is_full: false,
@@ -127,10 +127,10 @@ impl Lines {
     fn take(&mut self, piece: &[u8]) {
         if self.at_line_start {
             self.seen += 1;
-            self.kept_of_line = 0;
+            self.line_bytes = 0;
             let is_wanted = self.seen >= self.first && self.seen - self.first < self.wanted;
             if is_wanted && !self.is_full {
-                self.is_full = self.kept.len() >= MAX_SHOWN_BYTES;
+                self.is_full = self.content.len() >= MAX_SHOWN_BYTES;
                 if !self.is_full {
                     self.last = self.seen;
                 }
@@ -138,26 +138,26 @@ impl Lines {
         }
         let ends = piece.ends_with(b"\n");
         if self.last == self.seen {
-            self.keep(piece, ends);
+            self.append(piece, ends);
         }
         self.at_line_start = ends;
     }
 
-    fn keep(&mut self, piece: &[u8], ends: bool) {
+    fn append(&mut self, piece: &[u8], ends: bool) {
         let text = if ends {
             &piece[..piece.len() - 1]
         } else {
             piece
         };
-        let room = MAX_LINE_BYTES - self.kept_of_line;
-        if text.len() > room && room > 0 {
+        let left = MAX_LINE_BYTES - self.line_bytes;
+        if text.len() > left && left > 0 {
             self.long_lines += 1;
         }
-        let taken = text.len().min(room);
-        self.kept.extend_from_slice(&text[..taken]);
-        self.kept_of_line += taken;
+        let taken = text.len().min(left);
+        self.content.extend_from_slice(&text[..taken]);
+        self.line_bytes += taken;
         if ends {
-            self.kept.push(b'\n');
+            self.content.push(b'\n');
         }
     }
 
@@ -165,7 +165,7 @@ impl Lines {
         let mut remarks = Vec::new();
         if !is_whole {
             remarks.push(format!(
-                "the file is large and only its first {MAX_SCANNED_BYTES} bytes were gone through"
+                "the file is large; only its first {MAX_SCANNED_BYTES} bytes were read"
             ));
         }
         if self.last == 0 && self.seen > 0 {
@@ -176,22 +176,22 @@ impl Lines {
         } else if self.last < self.seen {
             let next = self.last + 1;
             remarks.push(format!(
-                "lines {} to {} of {} are shown; go on with `start_line` {next}",
+                "lines {} to {} of {} are shown; continue with `start_line` {next}",
                 self.first, self.last, self.seen
             ));
         }
         if self.long_lines > 0 {
             let count = self.long_lines;
             remarks.push(format!(
-                "{count} lines are longer than {MAX_LINE_BYTES} bytes and cut"
+                "{count} lines are longer than {MAX_LINE_BYTES} bytes and are truncated"
             ));
         }
-        let content = match String::from_utf8(self.kept) {
+        let content = match String::from_utf8(self.content) {
             Ok(content) => content,
             Err(error) => {
                 let is_cut_character = self.long_lines > 0;
                 if !is_cut_character {
-                    remarks.push("the file is not UTF-8; odd bytes are shown as �, and it cannot be edited here".to_owned());
+                    remarks.push("the file is not UTF-8; invalid bytes are shown as �, and it cannot be edited here".to_owned());
                 }
                 String::from_utf8_lossy(error.as_bytes()).into_owned()
             }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use windlass_core::tools::{SideEffectClass, ToolHints, ToolShape};
 
 use super::diff::Diff;
-use crate::tool::{Call, FileTool, changes, object, with_remarks};
+use crate::tool::{FileCall, FileTool, changing_hints, object, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace};
 
-pub(super) struct Write;
+pub(super) struct WriteTool;
 
 #[derive(Deserialize)]
 pub(super) struct Args {
@@ -16,29 +16,29 @@ pub(super) struct Args {
     content: String,
 }
 
-impl FileTool for Write {
+impl FileTool for WriteTool {
     type Args = Args;
     const NAME: &'static str = "write";
-    const DESCRIPTION: &'static str = "Write a text file. Makes the file and its directories where they are missing, and \
-                                       replaces the whole file where there is one; change a part with `edit`.";
+    const DESCRIPTION: &'static str = "Write a text file. Creates the file and its directories if they are missing, and \
+                                       replaces the whole file if it exists; change a part with `edit`.";
 
     fn schema() -> Value {
         object(
             json!({
                 "path": { "type": "string", "minLength": 1, "description": "The file" },
-                "content": { "type": "string", "description": "Everything that the file is to hold" }
+                "content": { "type": "string", "description": "The complete new content of the file" }
             }),
             &["path", "content"],
         )
     }
     fn hints() -> ToolHints {
-        changes(SideEffectClass::Idempotent)
+        changing_hints(SideEffectClass::Idempotent)
             .with_destructive(true)
             .with_shape(ToolShape::FileChange)
     }
-    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &FileCall) -> Result<Value, FileError> {
         let written = at.write_text(&at.inside(&args.path)?, args.content)?;
-        call.note(&written);
+        call.record_write(&written);
         let path = at.shown(&written.path);
         let result =
             json!({ "path": path, "bytes": written.after.len(), "created": written.is_new });

@@ -19,26 +19,26 @@ const MAX_BLOB: usize = 64 * 1024;
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 #[derive(Default)]
-struct Answer {
+struct ToolAnswer {
     text: String,
     images: Vec<ToolResultImage>,
     is_cut: bool,
 }
 
 /// Converts the server's answer to the result of the call.
-pub(super) fn of(result: CallToolResult) -> ToolExecutionResult {
-    let mut answer = Answer::default();
+pub(super) fn tool_result(result: CallToolResult) -> ToolExecutionResult {
+    let mut answer = ToolAnswer::default();
     for block in result.content {
         answer.take(block);
     }
-    // Servers repeat the structured content as text for clients that do not read structures.
-    let structure = result
-        .structured_content
-        .filter(|value| answer.text.is_empty() && !value.is_null());
-    if let Some(structure) = structure {
-        answer.structure(&structure);
+    // Servers repeat the structured content as text for clients without support for structures.
+    if let Some(value) = result.structured_content
+        && answer.text.is_empty()
+        && !value.is_null()
+    {
+        answer.push_structure(&value);
     }
-    let Answer {
+    let ToolAnswer {
         mut text,
         images,
         is_cut,
@@ -48,43 +48,41 @@ pub(super) fn of(result: CallToolResult) -> ToolExecutionResult {
     }
     if result.is_error == Some(true) {
         return ToolExecutionResult::tool_error(if text.is_empty() {
-            "the tool failed and did not say why".to_owned()
+            "the tool failed without a reason".to_owned()
         } else {
             text
         });
     }
-    let value = json!(text);
-    if images.is_empty() {
-        ToolExecutionResult::success(value)
-    } else {
-        ToolExecutionResult::success_with_images(value, images)
+    match images[..] {
+        [] => ToolExecutionResult::success(json!(text)),
+        _ => ToolExecutionResult::success_with_images(json!(text), images),
     }
 }
 
-impl Answer {
+impl ToolAnswer {
     fn take(&mut self, block: ContentBlock) {
         match block {
-            ContentBlock::Text(part) => self.say(&lines(&part.text)),
-            ContentBlock::Image(part) => self.show(part.data, &part.mime_type),
+            ContentBlock::Text(part) => self.push_text(&lines(&part.text)),
+            ContentBlock::Image(part) => self.push_image(part.data, &part.mime_type),
             ContentBlock::Audio(part) => {
                 let (kind, bytes) = (one_line(&part.mime_type), part.data.len());
-                self.say(&format!(
+                self.push_text(&format!(
                     "[sound of type {kind}, {bytes} bytes as base64, not shown]"
                 ));
             }
             ContentBlock::ResourceLink(link) => {
                 let (name, uri) = (one_line(&link.name), one_line(&link.uri));
-                self.say(&format!("[resource {name}: {uri}]"));
+                self.push_text(&format!("[resource {name}: {uri}]"));
             }
             ContentBlock::Resource(part) => self.resource(part.resource),
-            _ => self.say("[something that this client does not know, not shown]"),
+            _ => self.push_text("[content of an unknown type, not shown]"),
         }
     }
 
     fn resource(&mut self, resource: ResourceContents) {
         match resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
-                self.say(&format!("[resource {}]\n{}", one_line(&uri), lines(&text)));
+                self.push_text(&format!("[resource {}]\n{}", one_line(&uri), lines(&text)));
             }
             ResourceContents::BlobResourceContents {
                 uri,
@@ -95,63 +93,65 @@ impl Answer {
                 let kind = mime_type.unwrap_or_default();
                 let uri = one_line(&uri);
                 if IMAGES.contains(&kind.as_str()) {
-                    self.say(&format!("[resource {uri}]"));
-                    return self.show(blob, &kind);
+                    self.push_text(&format!("[resource {uri}]"));
+                    return self.push_image(blob, &kind);
                 }
                 let kind = one_line(&kind);
                 if blob.len() <= MAX_BLOB && STANDARD.decode(&blob).is_ok() {
-                    self.say(&format!(
+                    self.push_text(&format!(
                         "[resource {uri} of type {kind}, as base64]\n{blob}"
                     ))
                 } else {
-                    self.say(&format!(
+                    self.push_text(&format!(
                         "[resource {uri} of type {kind}, {} bytes as base64, not shown]",
                         blob.len()
                     ))
                 }
             }
-            _ => self.say("[a resource that this client does not know, not shown]"),
+            _ => self.push_text("[a resource of an unknown type, not shown]"),
         }
     }
 
-    fn show(&mut self, base64: String, kind: &str) {
-        let why = match () {
-            () if !IMAGES.contains(&kind) => "no model reads its type",
-            () if self.images.len() >= MAX_IMAGES => "there are too many",
-            () if base64.len() > MAX_IMAGE => "it is too large",
-            () if STANDARD.decode(&base64).is_err() => "it is no base64",
-            () => {
-                let media_type = kind.to_owned();
-                return self.images.push(ToolResultImage { base64, media_type });
-            }
+    fn push_image(&mut self, base64: String, kind: &str) {
+        let why = if !IMAGES.contains(&kind) {
+            "models do not support its type"
+        } else if self.images.len() >= MAX_IMAGES {
+            "there are too many"
+        } else if base64.len() > MAX_IMAGE {
+            "it is too large"
+        } else if STANDARD.decode(&base64).is_err() {
+            "it is not base64"
+        } else {
+            let media_type = kind.to_owned();
+            return self.images.push(ToolResultImage { base64, media_type });
         };
-        self.say(&format!(
+        self.push_text(&format!(
             "[an image of type {} is left out: {why}]",
             one_line(kind)
         ));
     }
 
-    fn structure(&mut self, value: &Value) {
+    fn push_structure(&mut self, value: &Value) {
         if is_shallow(value) && json_bytes(value) <= MAX_TEXT {
-            self.say(&lines(&value.to_string()))
+            self.push_text(&lines(&value.to_string()))
         } else {
-            self.say("[a structure is left out: it is too large]")
+            self.push_text("[a structure is left out: it is too large]")
         }
     }
 
-    fn say(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         if self.is_cut {
             return;
         }
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let mut room = MAX_TEXT.saturating_sub(self.text.len()).min(text.len());
-        while !text.is_char_boundary(room) {
-            room -= 1;
+        let mut end = MAX_TEXT.saturating_sub(self.text.len()).min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
         }
-        self.text.push_str(&text[..room]);
-        self.is_cut = room < text.len();
+        self.text.push_str(&text[..end]);
+        self.is_cut = end < text.len();
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn answer(result: Value) -> ToolExecutionResult {
-        of(serde_json::from_value(result).unwrap())
+        tool_result(serde_json::from_value(result).unwrap())
     }
 
     fn text_of(result: ToolExecutionResult) -> String {
@@ -175,20 +175,20 @@ mod tests {
     }
 
     #[test]
-    fn text_is_joined_cleaned_and_cut() {
-        let said = text_of(answer(json!({"content": [
+    fn text_is_joined_escaped_and_truncated() {
+        let text = text_of(answer(json!({"content": [
             {"type": "text", "text": "a\u{1b}[2J"},
             {"type": "text", "text": "b"}
         ]})));
-        assert!(!said.contains('\u{1b}') && said.ends_with("\nb"), "{said}");
-        let said = text_of(answer(
+        assert!(!text.contains('\u{1b}') && text.ends_with("\nb"), "{text}");
+        let text = text_of(answer(
             json!({"content": [{"type": "text", "text": "ä".repeat(MAX_TEXT)}]}),
         ));
-        assert!(said.len() < MAX_TEXT + 100 && said.contains("left out"));
+        assert!(text.len() < MAX_TEXT + 100 && text.contains("left out"));
     }
 
     #[test]
-    fn images_are_kept_and_what_is_none_is_told() {
+    fn images_are_returned_and_unusable_ones_are_reported() {
         let image =
             |data: &str, kind: &str| json!({"type": "image", "data": data, "mimeType": kind});
         let shown = answer(json!({"content": [
@@ -199,26 +199,26 @@ mod tests {
             panic!("{shown:?}")
         };
         assert_eq!(images.len(), 1);
-        let said = result.as_str().unwrap();
+        let text = result.as_str().unwrap();
         assert!(
-            said.contains("no base64") && said.contains("its type") && said.contains("too large")
+            text.contains("not base64") && text.contains("its type") && text.contains("too large")
         );
     }
 
     #[test]
     fn resources_and_failures_become_text() {
-        let said = text_of(answer(json!({"isError": true, "content": [
+        let text = text_of(answer(json!({"isError": true, "content": [
             {"type": "resource", "resource": {"uri": "file:///a", "text": "hello"}},
             {"type": "resource", "resource": {"uri": "file:///b", "blob": "A".repeat(MAX_BLOB + 4)}},
             {"type": "resource_link", "uri": "file:///c", "name": "c"}
         ]})));
         assert!(
-            said.contains("hello") && said.contains("not shown") && said.contains("file:///c"),
-            "{said}"
+            text.contains("hello") && text.contains("not shown") && text.contains("file:///c"),
+            "{text}"
         );
-        let said = text_of(answer(
+        let text = text_of(answer(
             json!({"content": [], "structuredContent": {"a": 1}}),
         ));
-        assert_eq!(said, r#"{"a":1}"#);
+        assert_eq!(text, r#"{"a":1}"#);
     }
 }

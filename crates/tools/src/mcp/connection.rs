@@ -1,6 +1,6 @@
 //! A connection to one server.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,18 +10,16 @@ use rmcp::model::{
     ClientRequest, JsonObject, ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestId,
     ServerResult,
 };
-use rmcp::service::{
-    ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError,
-};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use rmcp::transport::IntoTransport;
 use rmcp::{RoleClient, serve_client};
 use windlass_core::bounds::lines;
 use windlass_core::traits::ToolContext;
 use windlass_process::Output;
 
-use super::definition::Offered;
-use super::flood::Flood;
-use super::handler::Handler;
+use super::definition::OfferedTool;
+use super::handler::NotificationHandler;
+use super::rate_limit::RateLimit;
 use crate::lock::lock;
 
 /// Maximum number of tools of a server.
@@ -33,7 +31,7 @@ const MAX_REMARKS: usize = 8;
 /// Maximum number of bytes shown of a server's error message.
 const MAX_ERROR: usize = 4 * 1024;
 /// How long to wait for the remaining stderr output of a program that ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const STDERR_WAIT: Duration = Duration::from_secs(1);
 /// Minimum interval between progress reports of a call.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 /// Maximum number of progress reports of a call.
@@ -41,78 +39,80 @@ const MAX_PROGRESS: usize = 400;
 
 /// The tools of a server.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Listed {
-    pub(super) tools: Vec<Offered>,
+pub(super) struct ToolList {
+    pub(super) tools: Vec<OfferedTool>,
     /// Tools that were omitted, with the reasons.
     pub(super) remarks: Vec<String>,
 }
 
-struct Kept {
+struct CachedList {
     /// The tools of the server, or the error of listing them.
-    listed: Result<Arc<Listed>, String>,
+    listed: Result<Arc<ToolList>, String>,
     at: Instant,
     /// Value of the change counter when the list was requested.
     changes: u64,
 }
 
 /// A connection to one server.
-pub(super) struct Connection {
+pub(super) struct McpConnection {
     peer: Peer<RoleClient>,
-    service: Mutex<Option<RunningService<RoleClient, Arc<Handler>>>>,
-    handler: Arc<Handler>,
-    flood: Arc<Flood>,
-    complaints: Option<Arc<Output>>,
-    list: tokio::sync::Mutex<Option<Kept>>,
+    service: Mutex<Option<RunningService<RoleClient, Arc<NotificationHandler>>>>,
+    handler: Arc<NotificationHandler>,
+    rate_limit: Arc<RateLimit>,
+    stderr: Option<Arc<Output>>,
+    list: tokio::sync::Mutex<Option<CachedList>>,
 }
 
 /// Time limits of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Times {
+pub(super) struct CallTimeouts {
     /// Maximum time without a message from the server.
     pub(super) silence: Duration,
     /// Maximum total time, whatever the server sends.
     pub(super) total: Duration,
 }
 
-impl Connection {
+impl McpConnection {
     /// Initializes the protocol with a server.
-    pub(super) async fn greet<T, E, A>(
+    pub(super) async fn initialize<T, E, A>(
         transport: T,
         client_name: &str,
-        flood: Arc<Flood>,
-        complaints: Option<Arc<Output>>,
+        rate_limit: Arc<RateLimit>,
+        stderr: Option<Arc<Output>>,
     ) -> Result<Self, String>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let handler = Arc::new(Handler::new(client_name));
+        let handler = Arc::new(NotificationHandler::new(client_name));
         let service = match serve_client(Arc::clone(&handler), transport).await {
             Ok(service) => service,
             Err(error) => {
-                let why = flood.over().unwrap_or_else(|| why(&error));
-                return Err(with_complaints(&why, complaints.as_deref()).await);
+                let why = rate_limit
+                    .end_reason()
+                    .unwrap_or_else(|| clean(&format!("it could not be initialized: {error}")));
+                return Err(with_stderr(&why, stderr.as_deref()).await);
             }
         };
         Ok(Self {
             peer: service.peer().clone(),
             service: Mutex::new(Some(service)),
             handler,
-            flood,
-            complaints,
+            rate_limit,
+            stderr,
             list: tokio::sync::Mutex::new(None),
         })
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        !self.peer.is_transport_closed() && self.flood.over().is_none()
+        !self.peer.is_transport_closed() && self.rate_limit.end_reason().is_none()
     }
 
     /// Returns why the connection ended.
     pub(super) async fn end(&self) -> String {
-        let why = self.flood.over();
+        let why = self.rate_limit.end_reason();
         let why = why.unwrap_or_else(|| "the connection is closed".to_owned());
-        with_complaints(&why, self.complaints.as_deref()).await
+        with_stderr(&why, self.stderr.as_deref()).await
     }
 
     /// Closes the connection and waits until the server's program is gone.
@@ -127,39 +127,39 @@ impl Connection {
     /// share one request, and an error is cached as long as a list. An unchanged list is the same `Arc`.
     pub(super) async fn listed(
         &self,
-        kept_for: Duration,
+        cache_time: Duration,
         timeout: Duration,
-    ) -> Result<Arc<Listed>, String> {
+    ) -> Result<Arc<ToolList>, String> {
         let began = Instant::now();
-        let late = || {
+        let timed_out = || {
             format!(
                 "it did not list its tools within {} ms",
                 timeout.as_millis()
             )
         };
         let locked = tokio::time::timeout(timeout, self.list.lock()).await;
-        let mut list = locked.map_err(|_| late())?;
+        let mut list = locked.map_err(|_| timed_out())?;
         let changes = self.handler.changes.load(Ordering::Acquire);
-        if let Some(kept) = &*list
-            && kept.changes == changes
-            && (kept.at.elapsed() < kept_for || kept.at >= began)
+        if let Some(cached) = &*list
+            && cached.changes == changes
+            && (cached.at.elapsed() < cache_time || cached.at >= began)
         {
-            return kept.listed.clone();
+            return cached.listed.clone();
         }
-        let before = list.take().and_then(|kept| kept.listed.ok());
-        let asked = tokio::time::timeout(timeout.saturating_sub(began.elapsed()), async {
+        let before = list.take().and_then(|cached| cached.listed.ok());
+        let request = tokio::time::timeout(timeout.saturating_sub(began.elapsed()), async {
             tokio::select! {
                 biased;
-                listed = self.ask_for_list() => listed,
-                () = self.flood.ended() => Err(self.end().await),
+                listed = self.request_list() => listed,
+                () = self.rate_limit.ended() => Err(self.end().await),
             }
         });
-        let listed = asked.await.unwrap_or_else(|_| Err(late()));
+        let listed = request.await.unwrap_or_else(|_| Err(timed_out()));
         let listed = listed.map(|listed| match before {
             Some(before) if *before == listed => before,
             _ => Arc::new(listed),
         });
-        *list = Some(Kept {
+        *list = Some(CachedList {
             listed: listed.clone(),
             at: Instant::now(),
             changes,
@@ -167,23 +167,21 @@ impl Connection {
         listed
     }
 
-    async fn ask_for_list(&self) -> Result<Listed, String> {
-        let mut listed = Listed::default();
+    async fn request_list(&self) -> Result<ToolList, String> {
+        let mut listed = ToolList::default();
         let mut cursor = None;
-        let mut digests = HashMap::new();
+        let mut names = HashSet::new();
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ListToolsRequest {
                 params: Some(params),
                 ..ListToolsRequest::default()
             };
-            let asked = self
-                .peer
-                .send_request(ClientRequest::ListToolsRequest(request));
-            let page = match asked.await {
+            let request = ClientRequest::ListToolsRequest(request);
+            let page = match self.peer.send_request(request).await {
                 Ok(ServerResult::ListToolsResult(page)) => page,
-                Ok(_) => return Err("its list of tools cannot be read".to_owned()),
-                Err(error) => return Err(self.told(error).await),
+                Ok(_) => return Err("its list of tools is invalid".to_owned()),
+                Err(error) => return Err(self.message_of(error).await),
             };
             for raw in &page.tools {
                 if listed.tools.len() >= MAX_TOOLS {
@@ -192,8 +190,8 @@ impl Connection {
                     listed.remarks.push(remark);
                     return Ok(listed);
                 }
-                let remark = match Offered::of(raw) {
-                    Ok(tool) if digests.insert(tool.tool.clone(), ()).is_some() => {
+                let remark = match OfferedTool::new(raw) {
+                    Ok(tool) if !names.insert(tool.tool.clone()) => {
                         format!(
                             "tool `{}` is left out the second time: it is listed twice",
                             tool.tool
@@ -225,7 +223,7 @@ impl Connection {
         &self,
         tool: &str,
         arguments: JsonObject,
-        times: Times,
+        times: CallTimeouts,
         context: &ToolContext,
         shown_as: &str,
     ) -> Result<CallToolResult, String> {
@@ -238,7 +236,7 @@ impl Connection {
         let sent = self.peer.send_request_with_option(request, options).await;
         let handle: RequestHandle<RoleClient> = match sent {
             Ok(handle) => handle,
-            Err(error) => return Err(self.told(error).await),
+            Err(error) => return Err(self.message_of(error).await),
         };
         let mut open = OpenCall {
             connection: self,
@@ -248,17 +246,17 @@ impl Connection {
         let mut progress = self.handler.listen(handle.progress_token.clone());
         let answer = handle.await_response();
         tokio::pin!(answer);
-        let mut told = 0;
+        let mut reports = 0;
         let mut next = Instant::now();
         let answer = loop {
             tokio::select! {
                 biased;
                 answer = &mut answer => break answer,
                 // Over HTTP, the call would otherwise wait until its time limit.
-                () = self.flood.ended() => break Err(ServiceError::TransportClosed),
+                () = self.rate_limit.ended() => break Err(ServiceError::TransportClosed),
                 Some(remark) = progress.recv() => {
-                    if told < MAX_PROGRESS && Instant::now() >= next {
-                        told += 1;
+                    if reports < MAX_PROGRESS && Instant::now() >= next {
+                        reports += 1;
                         next = Instant::now() + PROGRESS_PAUSE;
                         context.emit_progress(shown_as, &remark).await;
                     }
@@ -269,23 +267,24 @@ impl Connection {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => Ok(result),
             Ok(_) => Err(
-                "its answer cannot be read, or asks for something that is not offered".to_owned(),
+                "its answer is invalid, or requests a feature that this client does not offer"
+                    .to_owned(),
             ),
             Err(ServiceError::Timeout { timeout }) => Err(format!(
-                "it neither answered nor told of progress within {} ms, and was told to stop; what it has done is unknown",
+                "it neither answered nor reported progress within {} ms, and was asked to stop; the outcome is unknown",
                 timeout.as_millis()
             )),
-            Err(error) => Err(self.told(error).await),
+            Err(error) => Err(self.message_of(error).await),
         }
     }
 
-    async fn told(&self, error: ServiceError) -> String {
+    async fn message_of(&self, error: ServiceError) -> String {
         match error {
             ServiceError::McpError(error) => {
                 clean(&format!("error {}: {}", error.code.0, error.message))
             }
             ServiceError::TransportClosed => self.end().await,
-            _ if self.flood.over().is_some() => self.end().await,
+            _ if self.rate_limit.end_reason().is_some() => self.end().await,
             error => clean(&error.to_string()),
         }
     }
@@ -293,7 +292,7 @@ impl Connection {
 
 /// A call in progress.
 struct OpenCall<'a> {
-    connection: &'a Connection,
+    connection: &'a McpConnection,
     /// `None` once the answer has arrived.
     id: Option<RequestId>,
     token: ProgressToken,
@@ -308,14 +307,10 @@ impl Drop for OpenCall<'_> {
         };
         let peer = self.connection.peer.clone();
         executor.spawn(async move {
-            let told = CancelledNotificationParam::new(Some(id), None);
-            let _ = peer.notify_cancelled(told).await;
+            let cancelled = CancelledNotificationParam::new(Some(id), None);
+            let _ = peer.notify_cancelled(cancelled).await;
         });
     }
-}
-
-fn why(error: &ClientInitializeError) -> String {
-    clean(&format!("it cannot be greeted: {error}"))
 }
 
 /// Returns a server's error message, truncated and escaped.
@@ -327,18 +322,21 @@ pub(super) fn clean(text: &str) -> String {
     }
 }
 
-async fn with_complaints(why: &str, complaints: Option<&Output>) -> String {
-    let Some(complaints) = complaints else {
+async fn with_stderr(why: &str, stderr: Option<&Output>) -> String {
+    let Some(stderr) = stderr else {
         return why.to_owned();
     };
     // The last stderr output arrives when the program has ended.
-    let _ = tokio::time::timeout(LAST_WORDS, complaints.closed()).await;
-    match complaints.text().0.trim() {
+    let _ = tokio::time::timeout(STDERR_WAIT, stderr.closed()).await;
+    match stderr.text().0.trim() {
         "" => why.to_owned(),
-        said => {
-            let mut last: Vec<_> = said.lines().rev().take(5).collect();
+        text => {
+            let mut last: Vec<_> = text.lines().rev().take(5).collect();
             last.reverse();
-            clean(&format!("{why}; it said: {}", last.join(" | ")))
+            clean(&format!(
+                "{why}; its stderr ends with: {}",
+                last.join(" | ")
+            ))
         }
     }
 }

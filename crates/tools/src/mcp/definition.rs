@@ -25,21 +25,21 @@ const MAX_SCHEMA: usize = 64 * 1024;
 
 /// A tool that a server offers.
 #[derive(Debug, PartialEq)]
-pub(super) struct Offered {
+pub(super) struct OfferedTool {
     /// The server's name of the tool.
     pub(super) tool: String,
     /// Digest of the definition as the server sent it.
     pub(super) digest: String,
     pub(super) bytes: usize,
     /// Whether the server declares the tool as read-only.
-    says_read_only: bool,
+    declares_read_only: bool,
     description: String,
     parameters: Value,
 }
 
-impl Offered {
+impl OfferedTool {
     /// Validates a tool definition; returns the reason if it is refused.
-    pub(super) fn of(raw: &RawTool) -> Result<Self, String> {
+    pub(super) fn new(raw: &RawTool) -> Result<Self, String> {
         let name = raw.name.as_ref();
         let shown: String = one_line(name).chars().take(80).collect();
         let refused = |why: &str| format!("tool `{shown}` is left out: {why}");
@@ -47,7 +47,7 @@ impl Offered {
             return Err(refused("its name is empty or too long"));
         }
         if one_line(name) != name {
-            return Err(refused("its name has letters that nobody can see"));
+            return Err(refused("its name contains invisible characters"));
         }
         let schema = Value::Object((*raw.input_schema).clone());
         // Checked before the schema is traversed, because it may be nested to any depth.
@@ -59,19 +59,20 @@ impl Offered {
         }
         let description = raw.description.as_deref().unwrap_or_default();
         let digest = Digest128::of_json(&(name, description, &schema)).to_string();
-        let parameters = cleaned(schema).ok_or_else(|| {
-            refused("its schema names properties with letters that nobody can see, or refers to other places")
+        let parameters = escape_texts(schema).ok_or_else(|| {
+            refused("its schema has property names with invisible characters, or references outside the schema")
         })?;
-        let parameters = as_object(parameters).ok_or_else(|| refused("it takes no object"))?;
-        let description = shortened(&lines(description));
+        let parameters =
+            require_object(parameters).ok_or_else(|| refused("its arguments are not an object"))?;
+        let description = truncate(&lines(description));
         Ok(Self {
             tool: name.to_owned(),
             bytes: description.len() + json_bytes(&parameters) + name.len(),
             digest,
-            says_read_only: raw
+            declares_read_only: raw
                 .annotations
                 .as_ref()
-                .is_some_and(|says| says.read_only_hint == Some(true)),
+                .is_some_and(|annotations| annotations.read_only_hint == Some(true)),
             description,
             parameters,
         })
@@ -79,7 +80,7 @@ impl Offered {
 
     /// Returns the definition for the model and the runtime. The server's hints are ignored, except read-only if the operator trusts it: such calls
     /// take no checkpoints and need not wait for others.
-    pub(super) fn discovered(
+    pub(super) fn to_discovered(
         &self,
         name: &str,
         server: &ScopedMcpServer,
@@ -92,7 +93,7 @@ impl Offered {
             .with_timeout_ms(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
             .with_capability_id("mcp")
             .with_capability_name("MCP");
-        let only_reads = server.trust_read_only && self.says_read_only;
+        let only_reads = server.trust_read_only && self.declares_read_only;
         if server.transport_type == McpTransportType::Stdio && !only_reads {
             // A local server's program works in the root of the environment, like a command.
             hints = hints.with_concurrency_class(CHANGES);
@@ -122,7 +123,7 @@ impl Offered {
     }
 }
 
-fn shortened(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(MAX_DESCRIPTION) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -131,11 +132,11 @@ fn shortened(text: &str) -> String {
 
 /// Escapes invisible characters in all texts. Returns `None` if a property's name contains any, because it cannot be changed, or if a reference leads
 /// outside the schema.
-fn cleaned(value: Value) -> Option<Value> {
+fn escape_texts(value: Value) -> Option<Value> {
     Some(match value {
         Value::String(text) => Value::String(lines(&text).into_owned()),
         Value::Array(values) => {
-            let values: Option<Vec<_>> = values.into_iter().map(cleaned).collect();
+            let values: Option<Vec<_>> = values.into_iter().map(escape_texts).collect();
             Value::Array(values?)
         }
         Value::Object(object) => {
@@ -148,7 +149,7 @@ fn cleaned(value: Value) -> Option<Value> {
                 if one_line(&name) != name || leads_out {
                     return None;
                 }
-                clean.insert(name, cleaned(value)?);
+                clean.insert(name, escape_texts(value)?);
             }
             Value::Object(clean)
         }
@@ -157,7 +158,7 @@ fn cleaned(value: Value) -> Option<Value> {
 }
 
 /// Requires a schema of type object, because arguments are always an object.
-fn as_object(mut schema: Value) -> Option<Value> {
+fn require_object(mut schema: Value) -> Option<Value> {
     match schema.get("type") {
         None => schema["type"] = json!("object"),
         Some(kind) if kind == "object" => {}
@@ -170,12 +171,12 @@ fn as_object(mut schema: Value) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn offered(raw: Value) -> Result<Offered, String> {
-        Offered::of(&serde_json::from_value(raw).unwrap())
+    fn offered(raw: Value) -> Result<OfferedTool, String> {
+        OfferedTool::new(&serde_json::from_value(raw).unwrap())
     }
 
     #[test]
-    fn what_a_server_says_is_cleaned_and_cut() {
+    fn descriptions_are_escaped_and_truncated() {
         let long = "x".repeat(10_000);
         let tool = offered(json!({
             "name": "t",
@@ -190,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_refused_with_a_reason() {
+    fn invalid_definition_is_refused_with_a_reason() {
         let mut deep = json!({});
         for _ in 0..100 {
             deep = json!({ "properties": { "p": deep } });
         }
         for (raw, why) in [
             (json!({"name": "", "inputSchema": {}}), "empty"),
-            (json!({"name": "a\nb", "inputSchema": {}}), "see"),
+            (json!({"name": "a\nb", "inputSchema": {}}), "invisible"),
             (json!({"name": "a", "inputSchema": deep}), "deep"),
             (
                 json!({"name": "a", "inputSchema": {"description": "x".repeat(MAX_SCHEMA)}}),
@@ -205,24 +206,24 @@ mod tests {
             ),
             (
                 json!({"name": "a", "inputSchema": {"properties": {"a\u{200b}": {}}}}),
-                "see",
+                "invisible",
             ),
             (
                 json!({"name": "a", "inputSchema": {"$ref": "http://127.0.0.1/"}}),
-                "refers",
+                "outside",
             ),
             (
                 json!({"name": "a", "inputSchema": {"type": "string"}}),
                 "object",
             ),
         ] {
-            let told = offered(raw).unwrap_err();
-            assert!(told.contains(why), "{told}");
+            let refused = offered(raw).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
         }
     }
 
     #[test]
-    fn tools_of_a_lazy_server_are_found_by_a_search() {
+    fn tools_of_a_lazy_server_are_deferred() {
         for (tool_discovery, deferrable) in [
             (McpToolDiscovery::Eager, DeferrablePolicy::Automatic),
             (McpToolDiscovery::Lazy, DeferrablePolicy::Always),
@@ -232,19 +233,19 @@ mod tests {
                 ..ScopedMcpServer::default()
             };
             let tool = offered(json!({"name": "t", "inputSchema": {}})).unwrap();
-            let tool = tool.discovered("s", &server, Duration::ZERO);
+            let tool = tool.to_discovered("s", &server, Duration::ZERO);
             assert_eq!(tool.definition.deferrable(), deferrable);
         }
     }
 
     #[test]
-    fn hints_of_a_server_count_for_nothing() {
+    fn hints_of_a_server_are_ignored() {
         let tool = offered(json!({
             "name": "t", "inputSchema": {},
             "annotations": {"readOnlyHint": true, "idempotentHint": true, "destructiveHint": false}
         }));
         let server = ScopedMcpServer::default();
-        let tool = tool.unwrap().discovered("s", &server, Duration::ZERO);
+        let tool = tool.unwrap().to_discovered("s", &server, Duration::ZERO);
         let hints = tool.definition.hints();
         assert_eq!(hints.side_effects(), SideEffectClass::AtMostOnce);
         assert_eq!((hints.readonly, hints.idempotent), (None, None));

@@ -18,7 +18,7 @@ use crate::lock::lock;
 const MAX_REMARK: usize = 500;
 
 /// Handles notifications of a server: changes of its tool list, and the progress of calls. Requests of the server are refused.
-pub(super) struct Handler {
+pub(super) struct NotificationHandler {
     name: String,
     /// Number of notified changes of the tool list.
     pub(super) changes: AtomicU64,
@@ -26,7 +26,7 @@ pub(super) struct Handler {
     listeners: Mutex<HashMap<ProgressToken, mpsc::Sender<String>>>,
 }
 
-impl Handler {
+impl NotificationHandler {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -37,9 +37,9 @@ impl Handler {
 
     /// Returns the progress messages of a call. A slow receiver misses some of them.
     pub(super) fn listen(&self, token: ProgressToken) -> mpsc::Receiver<String> {
-        let (send, told) = mpsc::channel(4);
-        lock(&self.listeners).insert(token, send);
-        told
+        let (sender, receiver) = mpsc::channel(4);
+        lock(&self.listeners).insert(token, sender);
+        receiver
     }
 
     pub(super) fn forget(&self, token: &ProgressToken) {
@@ -47,7 +47,7 @@ impl Handler {
     }
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for NotificationHandler {
     fn get_info(&self) -> ClientConfig {
         let version = env!("CARGO_PKG_VERSION");
         let me = Implementation::new(self.name.clone(), version);
@@ -56,12 +56,12 @@ impl ClientHandler for Handler {
 
     async fn on_progress(
         &self,
-        told: ProgressNotificationParam,
+        progress: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
         let listeners = lock(&self.listeners);
-        if let Some(listener) = listeners.get(&told.progress_token) {
-            let _ = listener.try_send(remark(&told));
+        if let Some(listener) = listeners.get(&progress.progress_token) {
+            let _ = listener.try_send(remark(&progress));
         }
     }
 
@@ -70,15 +70,15 @@ impl ClientHandler for Handler {
     }
 }
 
-fn remark(told: &ProgressNotificationParam) -> String {
-    let far = match told.total {
-        Some(total) => format!("{} of {total}", told.progress),
-        None => told.progress.to_string(),
+fn remark(progress: &ProgressNotificationParam) -> String {
+    let position = match progress.total {
+        Some(total) => format!("{} of {total}", progress.progress),
+        None => progress.progress.to_string(),
     };
-    let message = told.message.as_deref().unwrap_or_default();
+    let message = progress.message.as_deref().unwrap_or_default();
     let message: String = one_line(message).chars().take(MAX_REMARK).collect();
     match message.as_str() {
-        "" => far,
-        message => format!("{far}: {message}"),
+        "" => position,
+        message => format!("{position}: {message}"),
     }
 }

@@ -22,7 +22,7 @@ use windlass_core::egress::{
 use windlass_core::mcp::{McpScope, ScopedMcpServer};
 use windlass_core::network_access::NetworkAccessList;
 
-use super::flood::Flood;
+use super::rate_limit::RateLimit;
 use super::stdio::MAX_MESSAGE;
 use crate::lock::lock;
 
@@ -32,82 +32,82 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest of these pauses, and the duration after which a stream no longer counts as a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// First and longest pause before the rest of an interrupted stream is requested; short, because a call may be waiting for it.
-const FIRST_PAUSE_OF_REST: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE_OF_REST: Duration = Duration::from_secs(4);
+const FIRST_RESUME_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_RESUME_PAUSE: Duration = Duration::from_secs(4);
 
-type Failed = StreamableHttpError<EgressError>;
-type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
+type TransportError = StreamableHttpError<EgressError>;
+type SseEvents = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
 
 /// Sends the requests of one connection.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct EgressClient {
     egress: Arc<dyn EgressService>,
     network_access: Option<NetworkAccessList>,
-    flood: Arc<Flood>,
+    rate_limit: Arc<RateLimit>,
     /// How long to wait for the start of an answer.
     silence: Duration,
-    pace: Arc<Mutex<Paces>>,
+    pace: Arc<Mutex<StreamPacing>>,
 }
 
 /// Pacing of streams: of new ones, and of resumed ones.
 #[derive(Default)]
-struct Paces {
-    streams: Pace,
-    rests: PaceOfRests,
+struct StreamPacing {
+    streams: NewStreamPacing,
+    resumed: ResumePacing,
 }
 
 /// The kind of a stream.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum StreamOrigin {
     /// A new stream for the server's notifications.
-    Whole,
+    New,
     /// The rest of an interrupted stream.
-    Rest,
+    Resumed,
 }
 
-impl Paces {
-    fn wait(&mut self, asked: Asked, now: Instant) -> Duration {
-        match asked {
-            Asked::Whole => self.streams.wait(now),
-            Asked::Rest => self.rests.wait(),
+impl StreamPacing {
+    fn wait(&mut self, origin: StreamOrigin, now: Instant) -> Duration {
+        match origin {
+            StreamOrigin::New => self.streams.wait(now),
+            StreamOrigin::Resumed => self.resumed.wait(),
         }
     }
 
     /// Records that a stream delivered an event, so that opening it was not in vain.
-    fn heard(&mut self, asked: Asked) {
-        match asked {
-            Asked::Whole => self.streams.heard(),
-            Asked::Rest => self.rests = PaceOfRests::default(),
+    fn event_received(&mut self, origin: StreamOrigin) {
+        match origin {
+            StreamOrigin::New => self.streams.event_received(),
+            StreamOrigin::Resumed => self.resumed = ResumePacing::default(),
         }
     }
 }
 
 /// Pause before the rest of a stream is requested. Each caller waits independently: one call does not wait for another's.
 #[derive(Default)]
-struct PaceOfRests {
+struct ResumePacing {
     /// Number of requests since one delivered an event.
-    in_vain: u32,
+    without_event: u32,
 }
 
-impl PaceOfRests {
+impl ResumePacing {
     fn wait(&mut self) -> Duration {
-        let wait = match self.in_vain {
-            0 => FIRST_PAUSE_OF_REST,
+        let wait = match self.without_event {
+            0 => FIRST_RESUME_PAUSE,
             more => FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(more - 1)),
         };
-        self.in_vain = self.in_vain.saturating_add(1);
-        wait.min(LONGEST_PAUSE_OF_REST)
+        self.without_event = self.without_event.saturating_add(1);
+        wait.min(LONGEST_RESUME_PAUSE)
     }
 }
 
 /// Pacing of new streams: a server that ends each stream at once would otherwise keep the client busy.
 #[derive(Default)]
-struct Pace {
+struct NewStreamPacing {
     /// When the newest stream was scheduled, and the pause after it.
     last: Option<(Instant, Duration)>,
 }
 
-impl Pace {
+impl NewStreamPacing {
     /// Returns how long to wait from now on.
     fn wait(&mut self, now: Instant) -> Duration {
         let (at, pause) = match self.last {
@@ -125,7 +125,7 @@ impl Pace {
     }
 
     /// Resets the pause.
-    fn heard(&mut self) {
+    fn event_received(&mut self) {
         self.last = self.last.map(|(at, _)| (at, FIRST_PAUSE));
     }
 }
@@ -135,10 +135,10 @@ pub(super) fn transport(
     egress: &Arc<dyn EgressService>,
     server: &ScopedMcpServer,
     scope: &McpScope,
-    flood: &Arc<Flood>,
+    rate_limit: &Arc<RateLimit>,
     silence: Duration,
-) -> Result<StreamableHttpClientTransport<Client>, String> {
-    let url = server.url.clone().ok_or("it names no `url`")?;
+) -> Result<StreamableHttpClientTransport<EgressClient>, String> {
+    let url = server.url.clone().ok_or("its `url` is missing")?;
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {
         let wrong = || format!("its header `{}` cannot be sent", one_line(name));
@@ -146,10 +146,10 @@ pub(super) fn transport(
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         headers.insert(name, value);
     }
-    let client = Client {
+    let client = EgressClient {
         egress: Arc::clone(egress),
         network_access: scope.network_access.clone(),
-        flood: Arc::clone(flood),
+        rate_limit: Arc::clone(rate_limit),
         silence,
         pace: Arc::default(),
     };
@@ -160,22 +160,22 @@ pub(super) fn transport(
 }
 
 /// The parts of a request besides its method and address.
-struct Parts {
+struct RequestParts {
     session_id: Option<Arc<str>>,
     auth: Option<String>,
     headers: HashMap<HeaderName, HeaderValue>,
     body: Vec<u8>,
 }
 
-impl Client {
+impl EgressClient {
     async fn send(
         &self,
         method: &str,
         uri: &str,
         more: &[(&str, &str)],
-        parts: Parts,
-    ) -> Result<EgressStreamResponse, Failed> {
-        if let Some(why) = self.flood.over() {
+        parts: RequestParts,
+    ) -> Result<EgressStreamResponse, TransportError> {
+        if let Some(why) = self.rate_limit.end_reason() {
             return Err(unexpected(why));
         }
         let mut headers = BTreeMap::from([(
@@ -207,33 +207,33 @@ impl Client {
         sent.map_err(StreamableHttpError::Client)
     }
 
-    fn events(&self, body: EgressBody) -> Events {
-        Box::pin(EventStream::new(body, Arc::clone(&self.flood)))
+    fn events(&self, body: EgressBody) -> SseEvents {
+        Box::pin(EventStream::new(body, Arc::clone(&self.rate_limit)))
     }
 
     /// Reads the events of a stream that the client opened.
-    fn events_asked_for(&self, body: EgressBody, asked: Asked) -> Events {
-        let mut stream = EventStream::new(body, Arc::clone(&self.flood));
-        stream.pace = Some((Arc::clone(&self.pace), asked));
+    fn paced_events(&self, body: EgressBody, origin: StreamOrigin) -> SseEvents {
+        let mut stream = EventStream::new(body, Arc::clone(&self.rate_limit));
+        stream.pace = Some((Arc::clone(&self.pace), origin));
         Box::pin(stream)
     }
 
-    async fn whole(&self, mut body: EgressBody) -> Result<Vec<u8>, Failed> {
-        let mut whole = Vec::new();
+    async fn read_body(&self, mut body: EgressBody) -> Result<Vec<u8>, TransportError> {
+        let mut bytes = Vec::new();
         loop {
             let piece = tokio::select! {
                 biased;
-                () = self.flood.ended() => {
-                    return Err(unexpected(self.flood.over().unwrap_or_default()));
+                () = self.rate_limit.ended() => {
+                    return Err(unexpected(self.rate_limit.end_reason().unwrap_or_default()));
                 }
                 piece = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)) => piece,
             };
             match piece {
-                None => return Ok(whole),
+                None => return Ok(bytes),
                 Some(Err(error)) => return Err(StreamableHttpError::Client(error)),
                 Some(Ok(piece)) => {
-                    whole.extend_from_slice(&piece);
-                    if whole.len() > MAX_MESSAGE || !self.flood.admits_bytes(piece.len()) {
+                    bytes.extend_from_slice(&piece);
+                    if bytes.len() > MAX_MESSAGE || !self.rate_limit.take_bytes(piece.len()) {
                         return Err(unexpected("its answer is too long"));
                     }
                 }
@@ -242,7 +242,7 @@ impl Client {
     }
 }
 
-fn unexpected(why: impl Into<String>) -> Failed {
+fn unexpected(why: impl Into<String>) -> TransportError {
     StreamableHttpError::UnexpectedServerResponse(why.into().into())
 }
 
@@ -252,11 +252,11 @@ fn header<'a>(response: &'a EgressStreamResponse, name: &str) -> Option<&'a str>
     found.map(|(_, value)| value.as_str())
 }
 
-fn is_of(response: &EgressStreamResponse, kind: &str) -> bool {
+fn has_content_type(response: &EgressStreamResponse, kind: &str) -> bool {
     header(response, "content-type").is_some_and(|it| it.trim_start().starts_with(kind))
 }
 
-impl StreamableHttpClient for Client {
+impl StreamableHttpClient for EgressClient {
     type Error = EgressError;
 
     async fn post_message(
@@ -266,10 +266,10 @@ impl StreamableHttpClient for Client {
         session_id: Option<Arc<str>>,
         auth: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, TransportError> {
         let has_session = session_id.is_some();
         let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
-        let parts = Parts {
+        let parts = RequestParts {
             session_id,
             auth,
             headers,
@@ -283,29 +283,29 @@ impl StreamableHttpClient for Client {
             404 if has_session => return Err(StreamableHttpError::SessionExpired),
             200..300 => {}
             status => {
-                let is_json = is_of(&response, "application/json");
-                let body = self.whole(response.body).await.unwrap_or_default();
+                let is_json = has_content_type(&response, "application/json");
+                let body = self.read_body(response.body).await.unwrap_or_default();
                 if is_json
                     && !matches!(status, 401 | 403)
                     && let Some(message @ ServerJsonRpcMessage::Error(_)) = read(&body)
                 {
                     return Ok(StreamableHttpPostResponse::Json(message, session));
                 }
-                return Err(refused(status));
+                return Err(status_error(status));
             }
         }
-        if is_of(&response, "text/event-stream") {
+        if has_content_type(&response, "text/event-stream") {
             let events = self.events(response.body);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
-        let is_json = is_of(&response, "application/json");
-        let body = self.whole(response.body).await?;
+        let is_json = has_content_type(&response, "application/json");
+        let body = self.read_body(response.body).await?;
         match read(&body) {
-            Some(message) if is_json && self.flood.admits(0) => {
+            Some(message) if is_json && self.rate_limit.take_message(0) => {
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             _ if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
-            _ => Err(unexpected("it answers with something that is no message")),
+            _ => Err(unexpected("its answer is not a valid message")),
         }
     }
 
@@ -315,8 +315,8 @@ impl StreamableHttpClient for Client {
         session_id: Arc<str>,
         auth: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failed> {
-        let parts = Parts {
+    ) -> Result<(), TransportError> {
+        let parts = RequestParts {
             session_id: Some(session_id),
             auth,
             headers,
@@ -325,7 +325,7 @@ impl StreamableHttpClient for Client {
         let response = self.send("DELETE", &uri, &[], parts).await?;
         match response.status {
             200..300 | 404 | 405 => Ok(()),
-            status => Err(refused(status)),
+            status => Err(status_error(status)),
         }
     }
 
@@ -336,8 +336,8 @@ impl StreamableHttpClient for Client {
         last_event_id: Option<String>,
         auth: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Events, Failed> {
-        let parts = Parts {
+    ) -> Result<SseEvents, TransportError> {
+        let parts = RequestParts {
             session_id,
             auth,
             headers,
@@ -345,32 +345,34 @@ impl StreamableHttpClient for Client {
         };
         let last = last_event_id.as_deref().map(|id| ("last-event-id", id));
         let more: Vec<_> = last.into_iter().collect();
-        let asked = if more.is_empty() {
-            Asked::Whole
+        let origin = if more.is_empty() {
+            StreamOrigin::New
         } else {
-            Asked::Rest
+            StreamOrigin::Resumed
         };
-        let wait = lock(&self.pace).wait(asked, Instant::now());
+        let wait = lock(&self.pace).wait(origin, Instant::now());
         tokio::time::sleep(wait).await;
         let response = self.send("GET", &uri, &more, parts).await?;
         match response.status {
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            200..300 if is_of(&response, "text/event-stream") => {
-                Ok(self.events_asked_for(response.body, asked))
+            200..300 if has_content_type(&response, "text/event-stream") => {
+                Ok(self.paced_events(response.body, origin))
             }
             200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            status => Err(refused(status)),
+            status => Err(status_error(status)),
         }
     }
 }
 
 /// Returns the error for a status. Redirects are not followed: the address is the one in the configuration.
-fn refused(status: u16) -> Failed {
+fn status_error(status: u16) -> TransportError {
     unexpected(match status {
         300..=399 => {
-            format!("it redirects (HTTP {status}), which is not followed; configure where it is")
+            format!(
+                "it redirects (HTTP {status}), which is not followed; configure its final address"
+            )
         }
-        401 | 403 => format!("it wants a login (HTTP {status}); give it a header"),
+        401 | 403 => format!("it requires authentication (HTTP {status}); configure a header"),
         status => format!("HTTP {status}"),
     })
 }
@@ -386,9 +388,9 @@ fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
 /// The events of a stream, with limits for each event and for all of them. Each byte is examined once, however it is split.
 struct EventStream {
     body: EgressBody,
-    flood: Arc<Flood>,
+    rate_limit: Arc<RateLimit>,
     /// Pacing to notify when an event arrives.
-    pace: Option<(Arc<Mutex<Paces>>, Asked)>,
+    pace: Option<(Arc<Mutex<StreamPacing>>, StreamOrigin)>,
     /// Ready when the connection has ended.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The current incomplete line.
@@ -403,16 +405,16 @@ struct EventStream {
 /// The connection ended while a stream of events was read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Over(String);
+struct StreamEnded(String);
 
 impl EventStream {
-    fn new(body: EgressBody, flood: Arc<Flood>) -> Self {
-        let listened = Arc::clone(&flood);
+    fn new(body: EgressBody, rate_limit: Arc<RateLimit>) -> Self {
+        let limit = Arc::clone(&rate_limit);
         Self {
             body,
-            flood,
+            rate_limit,
             pace: None,
-            ended: Box::pin(async move { listened.ended().await }),
+            ended: Box::pin(async move { limit.ended().await }),
             line: Vec::new(),
             event: Sse::default(),
             event_bytes: 0,
@@ -423,13 +425,13 @@ impl EventStream {
 
     /// Processes a piece of the stream. Returns whether it is within the limits.
     fn take(&mut self, piece: &[u8]) -> bool {
-        if !self.flood.admits_bytes(piece.len()) {
+        if !self.rate_limit.take_bytes(piece.len()) {
             return false;
         }
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             self.event_bytes += part.len();
             if self.event_bytes > MAX_MESSAGE {
-                self.flood.end("it sent a message that is too long");
+                self.rate_limit.end("it sent a message that is too long");
                 return false;
             }
             self.line.extend_from_slice(part);
@@ -448,12 +450,12 @@ impl EventStream {
             self.event_bytes = 0;
             let event = std::mem::take(&mut self.event);
             if event != Sse::default() {
-                let says_something = event.data.as_ref().is_some_and(|data| !data.is_empty());
-                if let (Some((pace, asked)), true) = (&self.pace, says_something) {
-                    lock(pace).heard(*asked);
+                let has_data = event.data.as_ref().is_some_and(|data| !data.is_empty());
+                if let (Some((pace, origin)), true) = (&self.pace, has_data) {
+                    lock(pace).event_received(*origin);
                 }
                 self.ready.push_back(event);
-                return self.flood.admits(0);
+                return self.rate_limit.take_message(0);
             }
             return true;
         }
@@ -490,12 +492,16 @@ impl Stream for EventStream {
             let failed = match self.body.as_mut().poll_next(cx) {
                 Poll::Pending => match self.ended.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(()) => Over(self.flood.over().unwrap_or_default()),
+                    Poll::Ready(()) => {
+                        StreamEnded(self.rate_limit.end_reason().unwrap_or_default())
+                    }
                 },
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Ok(piece))) if self.take(&piece) => continue,
-                Poll::Ready(Some(Ok(_))) => Over(self.flood.over().unwrap_or_default()),
-                Poll::Ready(Some(Err(error))) => Over(error.to_string()),
+                Poll::Ready(Some(Ok(_))) => {
+                    StreamEnded(self.rate_limit.end_reason().unwrap_or_default())
+                }
+                Poll::Ready(Some(Err(error))) => StreamEnded(error.to_string()),
             };
             self.is_over = true;
             return Poll::Ready(Some(Err(SseError::Body(Box::new(failed)))));
@@ -508,14 +514,14 @@ mod tests {
     use super::*;
 
     fn events_of(pieces: &[&str]) -> Vec<Sse> {
-        struct Nothing;
-        impl Stream for Nothing {
+        struct EmptyStream;
+        impl Stream for EmptyStream {
             type Item = windlass_core::egress::EgressResult<Vec<u8>>;
             fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
                 Poll::Ready(None)
             }
         }
-        let mut stream = EventStream::new(Box::pin(Nothing), Arc::new(Flood::new()));
+        let mut stream = EventStream::new(Box::pin(EmptyStream), Arc::new(RateLimit::new()));
         for piece in pieces {
             assert!(stream.take(piece.as_bytes()));
         }
@@ -523,9 +529,9 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_end_at_once_are_asked_for_less_and_less() {
+    fn streams_that_end_at_once_are_opened_with_growing_pauses() {
         let mut now = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = NewStreamPacing::default();
         let mut waits = Vec::new();
         for _ in 0..9 {
             let wait = pace.wait(now);
@@ -542,34 +548,34 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_say_something_are_asked_for_again_soon_and_rests_wait_for_no_other() {
+    fn events_reset_pauses_and_resumed_streams_do_not_wait_for_new_ones() {
         let mut now = Instant::now();
-        let mut paces = Paces::default();
+        let mut paces = StreamPacing::default();
         for _ in 0..9 {
-            now += paces.wait(Asked::Whole, now);
+            now += paces.wait(StreamOrigin::New, now);
         }
         // The longest pause of new streams does not apply to resumed ones.
-        let rests: Vec<_> = (0..6)
-            .map(|_| paces.wait(Asked::Rest, now).as_millis())
+        let resumed: Vec<_> = (0..6)
+            .map(|_| paces.wait(StreamOrigin::Resumed, now).as_millis())
             .collect();
-        assert_eq!(rests, [100, 1_000, 2_000, 4_000, 4_000, 4_000]);
-        paces.heard(Asked::Rest);
-        assert_eq!(paces.wait(Asked::Rest, now), FIRST_PAUSE_OF_REST);
-        assert_eq!(paces.wait(Asked::Whole, now), LONGEST_PAUSE);
+        assert_eq!(resumed, [100, 1_000, 2_000, 4_000, 4_000, 4_000]);
+        paces.event_received(StreamOrigin::Resumed);
+        assert_eq!(paces.wait(StreamOrigin::Resumed, now), FIRST_RESUME_PAUSE);
+        assert_eq!(paces.wait(StreamOrigin::New, now), LONGEST_PAUSE);
         now += LONGEST_PAUSE;
-        paces.heard(Asked::Whole);
+        paces.event_received(StreamOrigin::New);
         // A server that sends an event each time is paced too.
         for _ in 0..3 {
-            assert_eq!(paces.wait(Asked::Whole, now), FIRST_PAUSE);
+            assert_eq!(paces.wait(StreamOrigin::New, now), FIRST_PAUSE);
             now += FIRST_PAUSE;
-            paces.heard(Asked::Whole);
+            paces.event_received(StreamOrigin::New);
         }
     }
 
     #[test]
-    fn events_are_read_however_they_are_cut() {
-        let whole = ": hello\nid: 7\nevent: message\ndata: a\ndata:b\r\n\r\n\ndata: c\nretry: 5\n\ndata: unfinished\n";
-        let expected = events_of(&[whole]);
+    fn events_are_parsed_however_they_are_split() {
+        let stream = ": hello\nid: 7\nevent: message\ndata: a\ndata:b\r\n\r\n\ndata: c\nretry: 5\n\ndata: unfinished\n";
+        let expected = events_of(&[stream]);
         assert_eq!(expected.len(), 2);
         assert_eq!(expected[0].data.as_deref(), Some("a\nb"));
         assert_eq!(expected[0].id.as_deref(), Some("7"));
@@ -577,8 +583,8 @@ mod tests {
             (expected[1].data.as_deref(), expected[1].retry),
             (Some("c"), Some(5))
         );
-        for cut in 0..whole.len() {
-            assert_eq!(events_of(&[&whole[..cut], &whole[cut..]]), expected);
+        for cut in 0..stream.len() {
+            assert_eq!(events_of(&[&stream[..cut], &stream[cut..]]), expected);
         }
     }
 }

@@ -8,7 +8,7 @@ use windlass_core::traits::SECRET_MASK;
 const MIN_BYTES: usize = 8;
 
 /// Returns the probable keys in the configuration of a server, each with the name of its setting.
-pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
+pub(super) fn keys_of(server: &ScopedMcpServer) -> Vec<(String, String)> {
     let mut keys = Vec::new();
     for (name, value) in &server.headers {
         if is_cookie(name) {
@@ -35,8 +35,8 @@ pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
 }
 
 /// Masks the keys in a text that is stored in a file: a later reader has no configuration to mask them with.
-pub(super) fn hide(server: &ScopedMcpServer, text: &mut String) {
-    for (name, key) in of(server) {
+pub(super) fn mask(server: &ScopedMcpServer, text: &mut String) {
+    for (name, key) in keys_of(server) {
         if text.contains(&key) {
             *text = text.replace(&key, &format!("{SECRET_MASK}{name}]"));
         }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_and_plain_words_are_not() {
+    fn keys_are_found_and_other_values_are_not() {
         let pairs = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter();
             pairs.map(|(a, b)| ((*a).into(), (*b).into())).collect()
@@ -88,7 +88,7 @@ mod tests {
             ]),
             ..ScopedMcpServer::default()
         };
-        let mut found = of(&server);
+        let mut found = keys_of(&server);
         found.sort();
         let expected = [
             ("A_TOKEN", "12345678"),

@@ -7,12 +7,12 @@
 mod answer;
 mod connection;
 mod definition;
-mod flood;
 mod handler;
 mod http;
 mod keys;
 mod names;
 mod pool;
+mod rate_limit;
 mod servers;
 mod settings;
 mod stdio;
@@ -32,11 +32,11 @@ use windlass_core::mcp::{
 };
 use windlass_core::tools::Tool;
 
-use self::connection::Listed;
-use self::definition::Offered;
+use self::connection::ToolList;
+use self::definition::OfferedTool;
 use self::pool::Pool;
 use self::tool::McpTool;
-use self::tool_cache::{Answered, ToolCache};
+use self::tool_cache::{AnswersKey, ToolCache};
 pub use names::may_be_tool_of;
 pub use servers::{McpServersError, servers_from_json};
 pub use settings::McpSettings;
@@ -45,7 +45,7 @@ use crate::environments::Environments;
 use crate::shell::ShellSettings;
 
 /// The answer of each server, by name.
-type Answers = BTreeMap<String, (ScopedMcpServer, Result<Arc<Listed>, String>)>;
+type Answers = BTreeMap<String, (ScopedMcpServer, Result<Arc<ToolList>, String>)>;
 
 /// Maximum size of all definitions of a turn in bytes.
 const MAX_DEFINITIONS: usize = 1024 * 1024;
@@ -90,7 +90,7 @@ impl McpClient {
     }
 
     async fn tools_of(&self, servers: ScopedMcpServers, scope: &McpScope) -> Arc<DiscoveredTools> {
-        let mut asked = JoinSet::new();
+        let mut requests = JoinSet::new();
         let mut failures = Vec::new();
         let mut prefixes = BTreeMap::new();
         for (name, server) in servers {
@@ -107,35 +107,32 @@ impl McpClient {
             }
             prefixes.insert(prefix, name.clone());
             let (pool, scope) = (Arc::clone(&self.pool), scope.clone());
-            asked.spawn(async move {
+            requests.spawn(async move {
                 let offered = pool.offered(&name, &server, &scope).await;
                 (name, server, offered)
             });
         }
         let mut answers = BTreeMap::new();
-        while let Some(joined) = asked.join_next().await {
+        while let Some(joined) = requests.join_next().await {
             if let Ok((name, server, offered)) = joined {
                 answers.insert(name, (server, offered));
             }
         }
-        let is_whole = failures.is_empty();
-        let answered = Answered::of(&answers).filter(|_| is_whole);
-        if let Some(made) = answered
-            .as_ref()
-            .and_then(|answered| self.cache.get(answered))
-        {
-            return made;
+        let is_complete = failures.is_empty();
+        let key = AnswersKey::new(&answers).filter(|_| is_complete);
+        if let Some(cached) = key.as_ref().and_then(|key| self.cache.get(key)) {
+            return cached;
         }
-        let found = Arc::new(self.found_in(answers, failures));
-        if let Some(answered) = answered {
-            self.cache.keep(answered, &found);
+        let tools = Arc::new(self.collect_tools(answers, failures));
+        if let Some(key) = key {
+            self.cache.insert(key, &tools);
         }
-        found
+        tools
     }
 
-    fn found_in(&self, answers: Answers, mut failures: Vec<McpFailure>) -> DiscoveredTools {
+    fn collect_tools(&self, answers: Answers, mut failures: Vec<McpFailure>) -> DiscoveredTools {
         // Ordered by name, so that the same servers give the same list.
-        let mut found = Found::default();
+        let mut found = ToolCollector::default();
         for (name, (server, offered)) in answers {
             match offered {
                 Err(reason) => found.missing(&name, reason),
@@ -145,7 +142,7 @@ impl McpClient {
                     }
                     for tool in &listed.tools {
                         let timeout = self.pool.settings.longest_call(&server, &tool.tool);
-                        found.add(&name, tool, tool.discovered(&name, &server, timeout));
+                        found.add(&name, tool, tool.to_discovered(&name, &server, timeout));
                     }
                 }
             }
@@ -156,10 +153,10 @@ impl McpClient {
 }
 
 /// Masks the servers' keys in their definitions. Unlike the journal, other receivers do not mask them.
-fn without_keys(found: &DiscoveredTools, servers: &ScopedMcpServers) -> DiscoveredTools {
+fn with_masked_keys(found: &DiscoveredTools, servers: &ScopedMcpServers) -> DiscoveredTools {
     let mut text = serde_json::to_string(found).unwrap_or_default();
     for server in servers.values() {
-        keys::hide(server, &mut text);
+        keys::mask(server, &mut text);
     }
     serde_json::from_str(&text).unwrap_or_default()
 }
@@ -208,7 +205,7 @@ impl McpConnector for McpClient {
                 && (reach == McpReach::All || self.pool.is_connected(name, server, scope))
         });
         let found = self.tools_of(servers.clone(), scope).await;
-        without_keys(&found, &servers)
+        with_masked_keys(&found, &servers)
     }
 
     fn tool(
@@ -231,7 +228,7 @@ impl McpConnector for McpClient {
     fn secrets(&self, servers: &ScopedMcpServers) -> Vec<(String, String)> {
         let merged = self.merged(servers);
         let secrets = merged.iter().flat_map(|(name, server)| {
-            let secrets = keys::of(server).into_iter();
+            let secrets = keys::keys_of(server).into_iter();
             secrets.map(move |(place, value)| (format!("{name}_{place}"), value))
         });
         secrets.collect()
@@ -242,15 +239,15 @@ impl McpConnector for McpClient {
     }
 }
 
-/// The tools found so far, within the limits of a turn.
+/// Collects tools within the limits of a turn.
 #[derive(Default)]
-struct Found {
+struct ToolCollector {
     tools: Vec<DiscoveredTool>,
     failures: Vec<McpFailure>,
     bytes: usize,
 }
 
-impl Found {
+impl ToolCollector {
     fn missing(&mut self, server: &str, reason: String) {
         self.failures.push(McpFailure {
             server: server.to_owned(),
@@ -258,13 +255,13 @@ impl Found {
         });
     }
 
-    fn add(&mut self, server: &str, offered: &Offered, tool: DiscoveredTool) {
+    fn add(&mut self, server: &str, offered: &OfferedTool, tool: DiscoveredTool) {
         let name = tool.definition.name();
         let mut earlier = self.tools.iter();
         if let Some(other) = earlier.find(|other| other.definition.name() == name) {
             let (mine, other) = (&offered.tool, other.tool.clone());
             let reason = format!(
-                "tool `{mine}` is left out: as `{name}` it would be mistaken for `{other}`"
+                "tool `{mine}` is left out: its name `{name}` is the same as that of `{other}`"
             );
             return self.missing(server, reason);
         }

@@ -24,38 +24,38 @@ fn prefix(server: &str) -> String {
 pub(super) fn tool_name(server: &str, tool: &str) -> String {
     let prefix = prefix(server);
     let part: String = tool.chars().map(allowed).collect();
-    format!("{prefix}{}", cut(&part, tool, MAX_NAME - prefix.len()))
+    format!("{prefix}{}", shorten(&part, tool, MAX_NAME - prefix.len()))
 }
 
 /// Returns the server's part of its tools' names. It contains no two consecutive underscores and none at its ends, so that the first two underscores
 /// after it terminate it, whatever the tool's name is.
 pub(super) fn server_part(server: &str) -> String {
     let mut part = String::new();
-    for letter in server.chars().map(allowed) {
-        if letter != '_' || !part.ends_with('_') {
-            part.push(letter);
+    for c in server.chars().map(allowed) {
+        if c != '_' || !part.ends_with('_') {
+            part.push(c);
         }
     }
     let part = part.trim_matches('_');
     match part {
         "" => "server".to_owned(),
-        part => cut(part, server, MAX_SERVER),
+        part => shorten(part, server, MAX_SERVER),
     }
 }
 
 /// Truncates a long name and appends a digest of the full name, so that it stays unique.
-fn cut(part: &str, whole: &str, max: usize) -> String {
+fn shorten(part: &str, whole: &str, max: usize) -> String {
     if part.len() <= max {
         return part.to_owned();
     }
     let digest = Digest128::of(whole.as_bytes()).to_string();
-    let kept = part[..max - DIGITS - 1].trim_end_matches('_');
-    format!("{kept}_{}", &digest[..DIGITS])
+    let prefix = part[..max - DIGITS - 1].trim_end_matches('_');
+    format!("{prefix}_{}", &digest[..DIGITS])
 }
 
-fn allowed(letter: char) -> char {
-    match letter {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => letter,
+fn allowed(c: char) -> char {
+    match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => c,
         _ => '_',
     }
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_server_and_tool() {
+    fn names_contain_server_and_tool() {
         for (server, tool, name) in [
             ("files", "read_file", "mcp__files__read_file"),
             ("my files!", "read file", "mcp__my_files__read_file"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_stay_apart() {
+    fn long_names_stay_distinct() {
         let (one, two) = ("x".repeat(80) + "1", "x".repeat(80) + "2");
         assert_ne!(tool_name("s", &one), tool_name("s", &two));
         assert_ne!(server_part(&one), server_part(&two));
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_one_that_providers_take(server in ".{0,90}", tool in ".{1,90}") {
+        fn every_name_is_valid_for_providers(server in ".{0,90}", tool in ".{1,90}") {
             let name = tool_name(&server, &tool);
             prop_assert!(name.len() <= MAX_NAME);
             prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)));

@@ -11,8 +11,8 @@ use windlass_core::egress::EgressService;
 use windlass_core::mcp::{McpAuthMode, McpScope, McpTransportType, ScopedMcpServer};
 use windlass_core::traits::ToolContext;
 
-use super::connection::{Connection, Listed};
-use super::flood::{Attempt, Flood};
+use super::connection::{McpConnection, ToolList};
+use super::rate_limit::{ConnectAttempt, RateLimit};
 use super::settings::McpSettings;
 use super::{http, keys, stdio};
 use crate::environments::Environments;
@@ -23,11 +23,11 @@ use crate::shell::ShellSettings;
 /// Maximum pause before a failed server is retried.
 const MAX_BACK_OFF: Duration = Duration::from_secs(60);
 /// A call waits for a pause up to this length; a longer pause is an error.
-const WAITED_FOR: Duration = Duration::from_secs(3);
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(3);
 /// Uptime after which the end of a server does not count as a failed start.
-const STEADY: Duration = Duration::from_secs(60);
+const STABLE_UPTIME: Duration = Duration::from_secs(60);
 /// Interval between searches for idle servers.
-const SWEEP: Duration = Duration::from_secs(30);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The connected servers.
 pub(super) struct Pool {
@@ -35,13 +35,13 @@ pub(super) struct Pool {
     shell: ShellSettings,
     egress: Arc<dyn EgressService>,
     pub(super) settings: McpSettings,
-    places: Mutex<HashMap<Digest128, Arc<Place>>>,
+    slots: Mutex<HashMap<Digest128, Arc<ConnectionSlot>>>,
     is_sweeping: AtomicBool,
     is_closed: watch::Sender<bool>,
 }
 
 /// The shared connection of all callers with the same key.
-struct Place {
+struct ConnectionSlot {
     /// Name of the server in the configuration.
     server: String,
     state: tokio::sync::Mutex<State>,
@@ -50,16 +50,16 @@ struct Place {
 
 #[derive(Default)]
 struct State {
-    connection: Option<(Arc<Connection>, Instant)>,
+    connection: Option<(Arc<McpConnection>, Instant)>,
     /// Number of consecutive failures; `failed` is the time and reason of the last one.
     failures: u32,
     failed: Option<(Instant, String)>,
 }
 
 /// Why there is no connection.
-enum Unreached {
+enum ConnectFailure {
     /// No attempt was made.
-    Waits(String),
+    NotAttempted(String),
     /// The attempt failed.
     Failed(String),
 }
@@ -80,17 +80,17 @@ impl Pool {
             return text;
         }
         if let Some(server) = server {
-            keys::hide(server, &mut text);
+            keys::mask(server, &mut text);
         }
         let (session_id, places) = (context.session_id, context.secret_places.clone());
-        let keeping = tokio::task::spawn_blocking(move || {
+        let stored = tokio::task::spawn_blocking(move || {
             // Masked before it is truncated: half of a secret would not be recognized.
             let masked = secrets::masked(places.as_deref(), text.as_bytes());
             let text = String::from_utf8_lossy(&masked).into_owned();
             outputs.shortened(session_id, text, max_bytes)
         });
-        let lost = |_| "the answer is too long, and could not be kept".to_owned();
-        keeping.await.unwrap_or_else(lost)
+        let lost = |_| "the answer is too long, and could not be stored".to_owned();
+        stored.await.unwrap_or_else(lost)
     }
 
     pub(super) fn new(
@@ -104,7 +104,7 @@ impl Pool {
             shell,
             egress,
             settings,
-            places: Mutex::default(),
+            slots: Mutex::default(),
             is_sweeping: AtomicBool::new(false),
             is_closed: watch::Sender::new(false),
         }
@@ -116,18 +116,20 @@ impl Pool {
         name: &str,
         server: &ScopedMcpServer,
         scope: &McpScope,
-    ) -> Result<Arc<Listed>, String> {
+    ) -> Result<Arc<ToolList>, String> {
         let connection = self.connection(name, server, scope).await?;
         self.listed(&connection, server).await
     }
 
     pub(super) async fn listed(
         &self,
-        connection: &Connection,
+        connection: &McpConnection,
         server: &ScopedMcpServer,
-    ) -> Result<Arc<Listed>, String> {
+    ) -> Result<Arc<ToolList>, String> {
         let timeout = self.settings.start_timeout_of(server);
-        connection.listed(self.settings.list_kept, timeout).await
+        connection
+            .listed(self.settings.list_cache_time, timeout)
+            .await
     }
 
     /// Returns the connection to a server. A lost connection is reopened, with growing pauses.
@@ -136,10 +138,10 @@ impl Pool {
         name: &str,
         server: &ScopedMcpServer,
         scope: &McpScope,
-    ) -> Result<Arc<Connection>, String> {
-        let place = self.place(name, server, scope)?;
+    ) -> Result<Arc<McpConnection>, String> {
+        let slot = self.slot(name, server, scope)?;
         let began = Instant::now();
-        let mut state = place.state.lock().await;
+        let mut state = slot.state.lock().await;
         // Callers that waited for the same attempt share its result.
         if let Some((at, why)) = &state.failed
             && state.connection.is_none()
@@ -154,40 +156,42 @@ impl Pool {
             let (since, why) = (*since, connection.end().await);
             state.connection = None;
             // A server that ran for a long time is restarted at once.
-            if since.elapsed() >= STEADY {
+            if since.elapsed() >= STABLE_UPTIME {
                 (state.failures, state.failed) = (0, None);
             } else {
-                state.note(why);
+                state.record_failure(why);
             }
         }
-        let reaching = async {
-            self.wait_for_turn(&state).await.map_err(Unreached::Waits)?;
+        let connecting = async {
+            self.wait_for_retry(&state)
+                .await
+                .map_err(ConnectFailure::NotAttempted)?;
             let timeout = self.settings.start_timeout_of(server);
-            let reached = tokio::time::timeout(timeout, self.reach(server, scope)).await;
-            let late = || {
+            let connected = tokio::time::timeout(timeout, self.connect(server, scope)).await;
+            let timed_out = || {
                 Err(format!(
                     "it did not start within {} ms",
                     timeout.as_millis()
                 ))
             };
-            reached
-                .unwrap_or_else(|_| late())
-                .map_err(Unreached::Failed)
+            connected
+                .unwrap_or_else(|_| timed_out())
+                .map_err(ConnectFailure::Failed)
         };
-        let reached = tokio::select! {
+        let connected = tokio::select! {
             biased;
-            () = self.closed() => Err(Unreached::Waits("the host is shutting down".to_owned())),
-            reached = reaching => reached,
+            () = self.closed() => Err(ConnectFailure::NotAttempted("the host is shutting down".to_owned())),
+            connected = connecting => connected,
         };
-        match reached {
+        match connected {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some((Arc::clone(&connection), Instant::now()));
                 Ok(connection)
             }
-            Err(Unreached::Waits(why)) => Err(why),
-            Err(Unreached::Failed(why)) => {
-                state.note(why.clone());
+            Err(ConnectFailure::NotAttempted(why)) => Err(why),
+            Err(ConnectFailure::Failed(why)) => {
+                state.record_failure(why.clone());
                 Err(why)
             }
         }
@@ -199,7 +203,7 @@ impl Pool {
         let _ = self.is_closed.subscribe().wait_for(|closed| *closed).await;
     }
 
-    async fn wait_for_turn(&self, state: &State) -> Result<(), String> {
+    async fn wait_for_retry(&self, state: &State) -> Result<(), String> {
         let Some((at, why)) = &state.failed else {
             return Ok(());
         };
@@ -210,88 +214,86 @@ impl Pool {
             .saturating_mul(doubled)
             .min(MAX_BACK_OFF);
         let left = pause.saturating_sub(at.elapsed());
-        if left > WAITED_FOR {
+        if left > MAX_RETRY_WAIT {
             let (failures, seconds) = (state.failures, left.as_secs());
             return Err(format!(
-                "it failed {failures} times in a row and is tried again in {seconds} s; the last time: {why}"
+                "it failed {failures} times in a row and is retried in {seconds} s; the last error: {why}"
             ));
         }
         tokio::time::sleep(left).await;
         Ok(())
     }
 
-    async fn reach(
+    async fn connect(
         &self,
         server: &ScopedMcpServer,
         scope: &McpScope,
-    ) -> Result<Connection, String> {
+    ) -> Result<McpConnection, String> {
         if server.auth_mode != McpAuthMode::None {
             return Err(
-                "it wants a login (`auth_mode`), which is not supported; give it a header"
+                "it requires authentication (`auth_mode`), which is not supported; configure a header"
                     .to_owned(),
             );
         }
-        let flood = Arc::new(Flood::new());
-        let attempt = Attempt::new(&flood);
+        let rate_limit = Arc::new(RateLimit::new());
+        let attempt = ConnectAttempt::new(&rate_limit);
         let client = &self.settings.client_name;
         let connection = match server.transport_type {
             McpTransportType::Stdio => {
                 let (environments, shell) = (&self.environments, &self.shell);
-                let started = stdio::start(environments, shell, server, scope, &flood).await?;
-                let complaints = Some(started.complaints);
-                Connection::greet(started.pipes, client, flood, complaints).await?
+                let started = stdio::start(environments, shell, server, scope, &rate_limit).await?;
+                let stderr = Some(started.stderr);
+                McpConnection::initialize(started.pipes, client, rate_limit, stderr).await?
             }
             McpTransportType::Http => {
                 let silence = self.settings.longest_silence(server);
-                let transport = http::transport(&self.egress, server, scope, &flood, silence)?;
-                Connection::greet(transport, client, flood, None).await?
+                let transport = http::transport(&self.egress, server, scope, &rate_limit, silence)?;
+                McpConnection::initialize(transport, client, rate_limit, None).await?
             }
         };
         attempt.succeeded();
         Ok(connection)
     }
 
-    fn place(
+    fn slot(
         self: &Arc<Self>,
         name: &str,
         server: &ScopedMcpServer,
         scope: &McpScope,
-    ) -> Result<Arc<Place>, String> {
+    ) -> Result<Arc<ConnectionSlot>, String> {
         let key = key(name, server, scope);
-        let mut places = lock(&self.places);
-        if let Some(place) = places.get(&key) {
-            place.touch();
-            return Ok(Arc::clone(place));
+        let mut slots = lock(&self.slots);
+        if let Some(slot) = slots.get(&key) {
+            slot.mark_used();
+            return Ok(Arc::clone(slot));
         }
-        if places.len() >= self.settings.max_connections {
-            let unused = places.iter().filter(|(_, place)| place.is_unused());
-            let oldest = unused.min_by_key(|(_, place)| place.last_use());
+        if slots.len() >= self.settings.max_connections {
+            let unused = slots.iter().filter(|(_, slot)| slot.is_unused());
+            let oldest = unused.min_by_key(|(_, slot)| slot.last_use());
             let Some(oldest) = oldest.map(|(key, _)| *key) else {
                 let most = self.settings.max_connections;
-                return Err(format!(
-                    "{most} servers are in use already, and no more may be"
-                ));
+                return Err(format!("{most} servers are in use, which is the limit"));
             };
-            places.remove(&oldest);
+            slots.remove(&oldest);
         }
-        let place = Arc::new(Place {
+        let slot = Arc::new(ConnectionSlot {
             server: name.to_owned(),
             state: tokio::sync::Mutex::default(),
             used: Mutex::new(Instant::now()),
         });
-        places.insert(key, Arc::clone(&place));
-        drop(places);
+        slots.insert(key, Arc::clone(&slot));
+        drop(slots);
         if !self.is_sweeping.swap(true, Ordering::SeqCst) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
-        Ok(place)
+        Ok(slot)
     }
 
     /// Returns the names of the currently connected servers.
     pub(super) fn connected(&self) -> BTreeSet<String> {
-        let places = lock(&self.places);
-        let alive = places.values().filter(|place| place.is_alive());
-        alive.map(|place| place.server.clone()).collect()
+        let slots = lock(&self.slots);
+        let alive = slots.values().filter(|slot| slot.is_alive());
+        alive.map(|slot| slot.server.clone()).collect()
     }
 
     /// Returns whether a server is connected, so that a request does not need to start it.
@@ -301,26 +303,25 @@ impl Pool {
         server: &ScopedMcpServer,
         scope: &McpScope,
     ) -> bool {
-        let places = lock(&self.places);
-        let place = places.get(&key(name, server, scope));
-        place.is_some_and(|place| place.is_alive())
+        let slots = lock(&self.slots);
+        let slot = slots.get(&key(name, server, scope));
+        slot.is_some_and(|slot| slot.is_alive())
     }
 
     /// Closes servers that have been unused for the idle time.
-    fn let_idle_go(&self) {
+    fn close_idle(&self) {
         let idle = self.settings.idle;
-        lock(&self.places)
-            .retain(|_, place| !place.is_unused() || place.last_use().elapsed() < idle);
+        lock(&self.slots).retain(|_, slot| !slot.is_unused() || slot.last_use().elapsed() < idle);
     }
 
     /// Closes all connections and waits until their programs are gone.
     pub(super) async fn close(&self) {
         self.is_closed.send_replace(true);
-        let places: Vec<_> = lock(&self.places).drain().map(|(_, place)| place).collect();
+        let slots: Vec<_> = lock(&self.slots).drain().map(|(_, slot)| slot).collect();
         let mut closing = tokio::task::JoinSet::new();
-        for place in places {
+        for slot in slots {
             closing.spawn(async move {
-                let mut state = place.state.lock().await;
+                let mut state = slot.state.lock().await;
                 if let Some((connection, _)) = state.connection.take() {
                     connection.close().await;
                 }
@@ -330,8 +331,8 @@ impl Pool {
     }
 }
 
-impl Place {
-    fn touch(&self) {
+impl ConnectionSlot {
+    fn mark_used(&self) {
         *lock(&self.used) = Instant::now();
     }
 
@@ -360,7 +361,7 @@ impl Place {
 }
 
 impl State {
-    fn note(&mut self, why: String) {
+    fn record_failure(&mut self, why: String) {
         self.failures = self.failures.saturating_add(1);
         self.failed = Some((Instant::now(), why));
     }
@@ -368,17 +369,17 @@ impl State {
 
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(pool) = pool.upgrade() else { return };
-        pool.let_idle_go();
+        pool.close_idle();
     }
 }
 
 /// Returns the key of a shared connection: the same server, owner, and environment or network rules.
 fn key(name: &str, server: &ScopedMcpServer, scope: &McpScope) -> Digest128 {
-    let place = match server.transport_type {
+    let part = match server.transport_type {
         McpTransportType::Stdio => serde_json::to_value(&scope.environment),
         McpTransportType::Http => serde_json::to_value(&scope.network_access),
     };
-    Digest128::of_json(&(name, server, &scope.owner, place.unwrap_or_default()))
+    Digest128::of_json(&(name, server, &scope.owner, part.unwrap_or_default()))
 }

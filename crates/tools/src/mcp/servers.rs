@@ -10,7 +10,7 @@ use windlass_core::mcp::{McpApproval, McpTransportType, ScopedMcpServer, ScopedM
 #[derive(Debug, thiserror::Error)]
 pub enum McpServersError {
     /// The table `mcpServers` is missing.
-    #[error("`mcpServers` is missing, or is no table")]
+    #[error("`mcpServers` is missing or not a table")]
     Missing,
     /// One of the servers is invalid.
     #[error("MCP server `{server}`: {reason}")]
@@ -24,7 +24,7 @@ pub enum McpServersError {
 /// A server in the file format.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct ServerEntry {
     #[serde(rename = "type", alias = "transport")]
     kind: Option<String>,
     command: Option<String>,
@@ -50,22 +50,22 @@ pub fn servers_from_json(json: &Value) -> Result<ScopedMcpServers, McpServersErr
     let servers = json.get("mcpServers").and_then(Value::as_object);
     let servers = servers.ok_or(McpServersError::Missing)?;
     let mut read = ScopedMcpServers::new();
-    for (name, written) in servers {
+    for (name, entry) in servers {
         let failed = |reason: String| McpServersError::Server {
             server: name.clone(),
             reason,
         };
-        let written = Written::deserialize(written).map_err(|error| failed(error.to_string()))?;
-        if written.disabled {
+        let entry = ServerEntry::deserialize(entry).map_err(|error| failed(error.to_string()))?;
+        if entry.disabled {
             continue;
         }
-        read.insert(name.clone(), server(written).map_err(failed)?);
+        read.insert(name.clone(), server(entry).map_err(failed)?);
     }
     Ok(read)
 }
 
-fn server(written: Written) -> Result<ScopedMcpServer, String> {
-    let transport_type = match (written.kind.as_deref(), &written.command, &written.url) {
+fn server(entry: ServerEntry) -> Result<ScopedMcpServer, String> {
+    let transport_type = match (entry.kind.as_deref(), &entry.command, &entry.url) {
         (_, Some(_), Some(_)) => return Err("it has both `command` and `url`".to_owned()),
         (None | Some("stdio"), Some(_), None) => McpTransportType::Stdio,
         (None | Some("http" | "streamable-http" | "streamableHttp"), None, Some(_)) => {
@@ -75,17 +75,19 @@ fn server(written: Written) -> Result<ScopedMcpServer, String> {
             return Err("the transport `sse` is not supported; use `http`".to_owned());
         }
         (None, None, None) => return Err("it has neither `command` nor `url`".to_owned()),
-        (Some(kind), ..) => return Err(format!("`type` {kind:?} does not fit the rest of it")),
+        (Some(kind), ..) => {
+            return Err(format!("`type` {kind:?} does not match its other settings"));
+        }
     };
     Ok(ScopedMcpServer {
         transport_type,
-        url: written.url,
-        headers: written.headers,
-        command: written.command,
-        args: written.args,
-        env: written.env,
+        url: entry.url,
+        headers: entry.headers,
+        command: entry.command,
+        args: entry.args,
+        env: entry.env,
         approval: McpApproval::Ask,
-        timeout_ms: written.timeout,
+        timeout_ms: entry.timeout,
         ..ScopedMcpServer::default()
     })
 }
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_as_people_have_them() {
+    fn servers_in_the_common_format_are_parsed() {
         let servers = servers_from_json(&json!({"mcpServers": {
             "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b"}},
             "far": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}},
@@ -112,17 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_its_name() {
-        for (written, word) in [
+    fn invalid_server_is_refused_with_its_name() {
+        for (entry, word) in [
             (json!({"command": "x", "url": "y"}), "both"),
             (json!({}), "neither"),
             (json!({"type": "sse", "url": "y"}), "sse"),
-            (json!({"type": "http", "command": "y"}), "does not fit"),
+            (json!({"type": "http", "command": "y"}), "does not match"),
             (json!({"command": "x", "comand": 1}), "comand"),
         ] {
-            let read = servers_from_json(&json!({"mcpServers": {"odd": written}}));
-            let told = read.unwrap_err().to_string();
-            assert!(told.contains("`odd`") && told.contains(word), "{told}");
+            let read = servers_from_json(&json!({"mcpServers": {"odd": entry}}));
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains("`odd`") && error.contains(word), "{error}");
         }
         assert!(servers_from_json(&json!({})).is_err());
     }

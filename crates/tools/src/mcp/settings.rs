@@ -17,7 +17,7 @@ pub struct McpSettings {
     /// Maximum total time of a call.
     pub max_call: Duration,
     /// How long a list of tools is cached.
-    pub list_kept: Duration,
+    pub list_cache_time: Duration,
     /// How long an unused server stays connected.
     pub idle: Duration,
     /// Maximum number of connected servers.
@@ -34,7 +34,7 @@ impl Default for McpSettings {
             start_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(60),
             max_call: Duration::from_secs(3600),
-            list_kept: Duration::from_secs(30),
+            list_cache_time: Duration::from_secs(30),
             idle: Duration::from_secs(600),
             max_connections: 64,
             back_off: Duration::from_millis(500),

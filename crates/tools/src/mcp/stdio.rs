@@ -14,30 +14,30 @@ use windlass_process::{
     Lines, Output, Running, ShutdownSequence, Stderr, Stdin, StdinWriter, Stdout,
 };
 
-use super::flood::Flood;
+use super::rate_limit::RateLimit;
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
 
 /// Maximum size of a message: the largest image and some text.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 /// How long a server may take to exit before it is killed.
-const GRACE: Duration = Duration::from_secs(3);
+const EXIT_GRACE: Duration = Duration::from_secs(3);
 /// Retained size of its stderr output.
-const COMPLAINTS: usize = 8 * 1024;
+const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 /// The pipes of a server's program.
 pub(super) struct Pipes {
     stdin_writer: Arc<StdinWriter>,
     lines: Lines,
     running: Running,
-    flood: Arc<Flood>,
+    rate_limit: Arc<RateLimit>,
 }
 
 /// A running server program.
-pub(super) struct Started {
+pub(super) struct StartedServer {
     pub(super) pipes: Pipes,
     /// Its stderr output.
-    pub(super) complaints: Arc<Output>,
+    pub(super) stderr: Arc<Output>,
 }
 
 /// Starts the program of a server in the environment and sandbox of the turn's commands.
@@ -46,20 +46,20 @@ pub(super) async fn start(
     shell: &ShellSettings,
     server: &ScopedMcpServer,
     scope: &McpScope,
-    flood: &Arc<Flood>,
-) -> Result<Started, String> {
-    let command = server.command.clone().ok_or("it names no `command`")?;
+    rate_limit: &Arc<RateLimit>,
+) -> Result<StartedServer, String> {
+    let command = server.command.clone().ok_or("its `command` is missing")?;
     let (environments, shell) = (environments.clone(), shell.clone());
     let (server, turn) = (server.clone(), scope.environment.clone());
-    let complaints = Arc::new(Output::new(COMPLAINTS, 0));
-    let kept = Arc::clone(&complaints);
-    let made = tokio::task::spawn_blocking(move || {
-        let mut place = shell.sandbox_of(&environments, turn.as_ref(), None)?;
+    let stderr = Arc::new(Output::new(MAX_STDERR_BYTES, 0));
+    let captured = Arc::clone(&stderr);
+    let program = tokio::task::spawn_blocking(move || {
+        let mut sandbox = shell.sandbox_of(&environments, turn.as_ref(), None)?;
         if let Some(home) = &shell.home {
             let path = shell.variables.get("PATH").map_or("", String::as_str);
-            home.open_program(&mut place.bounds, path, Path::new(&command));
+            home.open_program(&mut sandbox.bounds, path, Path::new(&command));
         }
-        let mut program = place.program(command, Arc::clone(&kept));
+        let mut program = sandbox.program(command, Arc::clone(&captured));
         program.variables = shell.variables_in(&program.sandbox.bounds);
         let own = server.env.into_iter();
         program
@@ -68,24 +68,24 @@ pub(super) async fn start(
         program.arguments = server.args.into_iter().map(Into::into).collect();
         program.stdin = Stdin::Fed;
         program.stdout = Stdout::Read;
-        program.stderr = Stderr::Kept(kept);
-        program.shutdown = ShutdownSequence::all(GRACE);
+        program.stderr = Stderr::Captured(captured);
+        program.shutdown = ShutdownSequence::all(EXIT_GRACE);
         Ok::<_, crate::shell::SandboxDenied>(program)
     });
-    let program = made.await.map_err(|error| error.to_string())?;
+    let program = program.await.map_err(|error| error.to_string())?;
     let program = program.map_err(|refused| refused.to_string())?;
     let mut running = program.start().await.map_err(|error| error.to_string())?;
     let (Some(stdin_writer), Some(chunks)) = (running.stdin_writer(), running.chunks()) else {
         return Err("its program has no pipes".to_owned());
     };
-    Ok(Started {
+    Ok(StartedServer {
         pipes: Pipes {
             stdin_writer: Arc::new(stdin_writer),
             lines: chunks.lines(MAX_MESSAGE),
             running,
-            flood: Arc::clone(flood),
+            rate_limit: Arc::clone(rate_limit),
         },
-        complaints,
+        stderr,
     })
 }
 
@@ -109,15 +109,15 @@ impl Transport<RoleClient> for Pipes {
             let line = match self.lines.next().await {
                 Ok(Some(line)) => line,
                 Ok(None) => {
-                    self.flood.end("its program ended");
+                    self.rate_limit.end("its program ended");
                     return None;
                 }
                 Err(error) => {
-                    self.flood.end(error.to_string());
+                    self.rate_limit.end(error.to_string());
                     return None;
                 }
             };
-            if !self.flood.admits(line.len()) {
+            if !self.rate_limit.take_message(line.len()) {
                 return None;
             }
             // Many programs print a greeting; lines that are not messages are skipped.

@@ -9,9 +9,9 @@ use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints,
 use windlass_core::traits::ToolContext;
 
 use super::answer;
-use super::connection::Times;
+use super::connection::CallTimeouts;
 use super::pool::Pool;
-use crate::checkpoint::ChangingFiles;
+use crate::checkpoint::CheckpointedWork;
 use crate::tool::{CHANGES, no_session, turn_of};
 
 /// A tool of a server, as recorded.
@@ -35,63 +35,50 @@ impl McpTool {
             digest,
             definition,
         } = &self.recorded;
-        let server = self
-            .server
-            .as_ref()
-            .ok_or("it is not configured any more")?;
+        let server = self.server.as_ref().ok_or("it is no longer configured")?;
         let arguments = match arguments {
             Value::Object(arguments) => arguments,
             Value::Null => serde_json::Map::new(),
-            _ => return Err("its arguments are no object".to_owned()),
+            _ => return Err("its arguments are not an object".to_owned()),
         };
         let connection = self.pool.connection(name, server, &self.scope).await?;
         let listed = self.pool.listed(&connection, server).await?;
-        let now = listed.tools.iter().find(|offered| offered.tool == *tool);
-        match now {
-            None => {
-                return Err(format!(
-                    "it does not offer `{tool}` any more; nothing was called"
-                ));
-            }
-            // The current definition differs from the one that was approved and that the model read.
-            Some(now) if now.digest != *digest => {
-                return Err(format!(
-                    "it describes `{tool}` differently than when the turn began; nothing was called, and a new turn sees what it is now"
-                ));
-            }
-            Some(_) => {}
+        let Some(current) = listed.tools.iter().find(|offered| offered.tool == *tool) else {
+            return Err(format!("it no longer offers `{tool}`; nothing was called"));
+        };
+        // The current definition differs from the one that was approved and that the model read.
+        if current.digest != *digest {
+            return Err(format!(
+                "it describes `{tool}` differently than when the turn began; nothing was called, and a new turn uses the new definition"
+            ));
         }
         let settings = &self.pool.settings;
-        let times = Times {
+        let times = CallTimeouts {
             silence: settings.timeout_of(server, tool),
             total: settings.max_call_of(server, tool),
         };
         let shown = definition.name();
-        let changing = if self.may_change_files() {
-            Some(self.changing(context).await?)
-        } else {
-            None
-        };
+        let mut work = None;
+        if self.may_change_files() {
+            let (environments, environment) =
+                (&self.pool.environments, self.scope.environment.clone());
+            let turn = turn_of(context);
+            work = Some(CheckpointedWork::begin(environments, environment, turn).await?);
+        }
         let result = connection
             .call(tool, arguments, times, context, shown)
             .await;
         // A server's changes after the caller stopped waiting are not attributed to the call.
-        if let Some(changing) = changing {
-            changing.end().await;
+        if let Some(work) = work {
+            work.end().await;
         }
-        Ok(answer::of(result?))
+        Ok(answer::tool_result(result?))
     }
 
     /// Returns whether its calls must run one after the other.
     fn may_change_files(&self) -> bool {
         let class = &self.recorded.definition.hints().concurrency_class;
         class.as_deref() == Some(CHANGES)
-    }
-
-    /// Takes a checkpoint before a call.
-    async fn changing(&self, context: &ToolContext) -> Result<ChangingFiles, String> {
-        let environment = self.scope.environment.clone();
-        ChangingFiles::begin(&self.pool.environments, environment, turn_of(context)).await
     }
 }
 

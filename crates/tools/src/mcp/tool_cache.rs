@@ -9,55 +9,53 @@ use windlass_core::digest::Digest128;
 use windlass_core::mcp::DiscoveredTools;
 
 use super::Answers;
-use super::connection::Listed;
+use super::connection::ToolList;
 use crate::lock::lock;
 
 /// Maximum number of entries: about one for each set of servers in use.
-const MAX_KEPT: usize = 32;
+const MAX_ENTRIES: usize = 32;
 
 /// Cache key: the answers of all servers of a turn. It contains only a digest of their configuration, because that may contain keys.
-pub(super) struct Answered(Vec<(String, Digest128, Weak<Listed>)>);
+pub(super) struct AnswersKey(Vec<(String, Digest128, Weak<ToolList>)>);
 
-impl Answered {
+impl AnswersKey {
     /// Returns the key of the answers; `None` if one of them failed or there are none.
-    pub(super) fn of(answers: &Answers) -> Option<Self> {
-        let mut named = Vec::with_capacity(answers.len());
+    pub(super) fn new(answers: &Answers) -> Option<Self> {
+        let mut lists = Vec::with_capacity(answers.len());
         for (name, (server, listed)) in answers {
             let listed = Arc::downgrade(listed.as_ref().ok()?);
-            named.push((name.clone(), Digest128::of_json(server), listed));
+            lists.push((name.clone(), Digest128::of_json(server), listed));
         }
-        (!named.is_empty()).then_some(Self(named))
+        (!lists.is_empty()).then_some(Self(lists))
     }
 }
 
-impl PartialEq for Answered {
+impl PartialEq for AnswersKey {
     fn eq(&self, other: &Self) -> bool {
         let mut pairs = self.0.iter().zip(&other.0);
         self.0.len() == other.0.len()
-            && pairs.all(|((name, server, listed), (other, of_other, by_other))| {
-                name == other && server == of_other && Weak::ptr_eq(listed, by_other)
-            })
+            && pairs.all(|(a, b)| a.0 == b.0 && a.1 == b.1 && Weak::ptr_eq(&a.2, &b.2))
     }
 }
 
 /// Recently built tools.
 #[derive(Default)]
-pub(super) struct ToolCache(Mutex<VecDeque<(Answered, Arc<DiscoveredTools>)>>);
+pub(super) struct ToolCache(Mutex<VecDeque<(AnswersKey, Arc<DiscoveredTools>)>>);
 
 impl ToolCache {
-    pub(super) fn get(&self, answered: &Answered) -> Option<Arc<DiscoveredTools>> {
-        let mut kept = lock(&self.0);
-        let place = kept.iter().position(|(known, _)| known == answered)?;
-        let found = kept.remove(place)?;
-        let made = Arc::clone(&found.1);
-        kept.push_front(found);
-        Some(made)
+    pub(super) fn get(&self, key: &AnswersKey) -> Option<Arc<DiscoveredTools>> {
+        let mut entries = lock(&self.0);
+        let index = entries.iter().position(|(cached, _)| cached == key)?;
+        let entry = entries.remove(index)?;
+        let tools = Arc::clone(&entry.1);
+        entries.push_front(entry);
+        Some(tools)
     }
 
     /// Adds an entry and evicts the least recently used one.
-    pub(super) fn keep(&self, answered: Answered, made: &Arc<DiscoveredTools>) {
-        let mut kept = lock(&self.0);
-        kept.truncate(MAX_KEPT - 1);
-        kept.push_front((answered, Arc::clone(made)));
+    pub(super) fn insert(&self, key: AnswersKey, tools: &Arc<DiscoveredTools>) {
+        let mut entries = lock(&self.0);
+        entries.truncate(MAX_ENTRIES - 1);
+        entries.push_front((key, Arc::clone(tools)));
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 use windlass_process::WholeOutput;
 
-use super::{Outputs, Writing, shown};
+use super::{OpenOutputFile, Outputs, output_path};
 use crate::lock::lock;
 use crate::secrets;
 
@@ -22,16 +22,16 @@ pub(super) const MAX_END_BYTES: usize = 64 * 1024;
 /// The file is never cut inside a secret. Bytes that may be the beginning of one are held back. The gap between the beginning and the end of a long
 /// output includes the partial secrets on both sides.
 #[derive(Debug, Clone)]
-pub(crate) struct KeptOutput {
+pub(crate) struct StoredOutput {
     outputs: Outputs,
     session_id: SessionId,
     id: String,
-    places: Places,
+    places: OutputSecrets,
     /// Locked before `state`, and only by the writer, so that a slow disk does not block readers.
-    file: Arc<Mutex<Option<Writing>>>,
+    file: Arc<Mutex<Option<OpenOutputFile>>>,
     state: Arc<Mutex<State>>,
     /// Number of bytes received, for tasks that wait for more.
-    came: Arc<watch::Sender<u64>>,
+    received: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ struct State {
 
 /// The secrets of the session, for masking.
 #[derive(Clone)]
-struct Places(Option<Arc<dyn SecretPlaces>>);
+struct OutputSecrets(Option<Arc<dyn SecretPlaces>>);
 
-impl std::fmt::Debug for Places {
+impl std::fmt::Debug for OutputSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Places").field(&self.0.is_some()).finish()
     }
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Places {
 
 /// The current extent of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeptSoFar {
+pub(crate) struct OutputExtent {
     /// Number of bytes received.
     pub(crate) total: u64,
     /// Length of the prefix that is in the file.
@@ -68,7 +68,7 @@ pub(crate) struct KeptSoFar {
     pub(crate) end: Vec<u8>,
 }
 
-impl KeptOutput {
+impl StoredOutput {
     pub(super) fn new(
         outputs: Outputs,
         session_id: SessionId,
@@ -79,10 +79,10 @@ impl KeptOutput {
             outputs,
             session_id,
             id,
-            places: Places(places),
+            places: OutputSecrets(places),
             file: Arc::default(),
             state: Arc::default(),
-            came: Arc::default(),
+            received: Arc::default(),
         }
     }
 
@@ -99,15 +99,15 @@ impl KeptOutput {
     }
 
     /// Creates the file before the first write, for concurrent readers.
-    pub(crate) fn make(&self) -> std::io::Result<()> {
-        let file = self.outputs.make(self.session_id, &self.id)?;
+    pub(crate) fn create_file(&self) -> std::io::Result<()> {
+        let file = self.outputs.create_file(self.session_id, &self.id)?;
         *lock(&self.file) = Some(file);
         Ok(())
     }
 
-    pub(crate) fn so_far(&self) -> KeptSoFar {
+    pub(crate) fn extent(&self) -> OutputExtent {
         let state = lock(&self.state);
-        KeptSoFar {
+        OutputExtent {
             total: state.total,
             stored: state.stored,
             end: state.end.iter().copied().collect(),
@@ -115,14 +115,18 @@ impl KeptOutput {
     }
 
     /// Returns the number of bytes received.
-    pub(crate) fn came(&self) -> u64 {
-        *self.came.borrow()
+    pub(crate) fn received(&self) -> u64 {
+        *self.received.borrow()
     }
 
     /// Waits until more than `bytes` bytes were received.
-    pub(crate) async fn more_than(&self, bytes: u64) {
+    pub(crate) async fn received_more_than(&self, bytes: u64) {
         // `self` owns the sender, so the channel cannot be closed.
-        let _ = self.came.subscribe().wait_for(|came| *came > bytes).await;
+        let _ = self
+            .received
+            .subscribe()
+            .wait_for(|received| *received > bytes)
+            .await;
     }
 
     /// Returns a remark with the ID of the stored output, if anything is stored.
@@ -137,27 +141,26 @@ impl KeptOutput {
         let (stored, is_full, held) = {
             let state = lock(&self.state);
             let is_full = state.is_full || state.has_ended;
-            let held = if is_full {
-                Vec::new()
-            } else {
-                Vec::from_iter(state.end.iter().copied())
-            };
+            let mut held = Vec::new();
+            if !is_full {
+                held.extend(&state.end);
+            }
             (state.stored, is_full, held)
         };
         if file.is_none() && !is_full {
-            *file = self.outputs.make(self.session_id, &self.id).ok();
+            *file = self.outputs.create_file(self.session_id, &self.id).ok();
         }
-        let came = if held.is_empty() {
+        let received = if held.is_empty() {
             Cow::Borrowed(bytes)
         } else {
             Cow::Owned([&held, bytes].concat())
         };
-        let (fits, is_too_much) = self.fitting(&came, stored);
+        let (fits, exceeds_limit) = self.fitting_bytes(&received, stored);
         let is_written = !is_full
-            && file.as_mut().is_some_and(|writing| {
+            && file.as_mut().is_some_and(|open_file| {
                 fits == 0
-                    || (self.outputs.has_room(fits as u64)
-                        && writing.file.write_all(&came[..fits]).is_ok())
+                    || (self.outputs.reserve(fits as u64)
+                        && open_file.file.write_all(&received[..fits]).is_ok())
             });
         let written = if is_written { fits } else { 0 };
         let mut state = lock(&self.state);
@@ -166,25 +169,25 @@ impl KeptOutput {
         if !is_full {
             state.end.clear();
         }
-        state.end.extend(&came[written..]);
-        state.is_full = is_full || !is_written || is_too_much;
+        state.end.extend(&received[written..]);
+        state.is_full = is_full || !is_written || exceeds_limit;
         if state.is_full {
             let over = state.end.len().saturating_sub(MAX_END_BYTES);
             state.end.drain(..over);
         }
-        self.came.send_replace(state.total);
+        self.received.send_replace(state.total);
     }
 
-    /// Returns how many bytes of `came` fit into a file of `stored` bytes, and whether it is full then.
-    fn fitting(&self, came: &[u8], stored: u64) -> (usize, bool) {
+    /// Returns how many bytes of `received` fit into a file of `stored` bytes, and whether it is full then.
+    fn fitting_bytes(&self, received: &[u8], stored: u64) -> (usize, bool) {
         let limit = self.outputs.shared.limits.bytes_each;
-        let room = usize::try_from(limit.saturating_sub(stored)).unwrap_or(usize::MAX);
+        let left = usize::try_from(limit.saturating_sub(stored)).unwrap_or(usize::MAX);
         let Some(places) = self.places.0.as_deref() else {
-            return (came.len().min(room), came.len() > room);
+            return (received.len().min(left), received.len() > left);
         };
-        let settled = secrets::settled(places, came);
-        if settled > room {
-            (secrets::outside_before(places, came, room), true)
+        let settled = secrets::settled(places, received);
+        if settled > left {
+            (secrets::outside_before(places, received, left), true)
         } else {
             (settled, false)
         }
@@ -204,19 +207,17 @@ impl KeptOutput {
         };
         let mut last = Vec::new();
         if left_out > 0 {
-            let half = match self.places.0.as_deref() {
-                Some(places) => secrets::begun(places, &end),
-                None => 0,
-            };
-            end.drain(..half);
-            let left_out = left_out + half as u64;
+            let places = self.places.0.as_deref();
+            let partial = places.map_or(0, |places| secrets::partial_prefix(places, &end));
+            end.drain(..partial);
+            let left_out = left_out + partial as u64;
             last = format!("\n[… {left_out} bytes left out …]\n").into_bytes();
         }
         let is_whole = left_out == 0;
         last.extend_from_slice(&end);
         let is_written = match file.take() {
-            Some(mut writing) if !end.is_empty() => {
-                self.outputs.has_room(last.len() as u64) && writing.file.write_all(&last).is_ok()
+            Some(mut open_file) if !end.is_empty() => {
+                self.outputs.reserve(last.len() as u64) && open_file.file.write_all(&last).is_ok()
             }
             _ => false,
         };
@@ -229,26 +230,26 @@ impl KeptOutput {
 }
 
 fn remark(id: &str, stored: u64, total: u64) -> String {
-    let path = shown(id);
+    let path = output_path(id);
     if stored >= total {
-        format!("the whole is at `{path}`: look into it with `read` or `grep`")
+        format!("the complete output is at `{path}`: read it with `read` or `grep`")
     } else {
         format!(
-            "its first {stored} bytes and its end are at `{path}`: look into it with `read` or `grep`"
+            "its first {stored} bytes and its end are at `{path}`: read it with `read` or `grep`"
         )
     }
 }
 
 /// Writes a program's output to a stored output, which ends when this is dropped.
-pub(crate) struct Taker(pub(crate) KeptOutput);
+pub(crate) struct OutputSink(pub(crate) StoredOutput);
 
-impl WholeOutput for Taker {
+impl WholeOutput for OutputSink {
     fn take(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }
 }
 
-impl Drop for Taker {
+impl Drop for OutputSink {
     fn drop(&mut self) {
         self.0.end();
     }

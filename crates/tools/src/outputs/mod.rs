@@ -18,7 +18,7 @@ use cap_std::fs::File;
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
-pub(crate) use file::{KeptOutput, KeptSoFar, Taker};
+pub(crate) use file::{OutputExtent, OutputSink, StoredOutput};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
 use crate::lock::lock;
@@ -55,11 +55,11 @@ impl Default for OutputLimits {
 /// The store of outputs that are too long to show. A cheap handle.
 #[derive(Debug, Clone)]
 pub struct Outputs {
-    shared: Arc<Shared>,
+    shared: Arc<OutputStore>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct OutputStore {
     directory: PathBuf,
     limits: OutputLimits,
     state: Mutex<State>,
@@ -74,7 +74,7 @@ struct State {
 }
 
 /// A file of the store.
-struct Stored {
+struct StoredFile {
     path: PathBuf,
     bytes: u64,
     modified: SystemTime,
@@ -84,14 +84,14 @@ impl Outputs {
     /// Opens a store and creates its directory if missing. It must be hidden from tools, see [`Environments::hide`](crate::Environments::hide).
     pub fn open(directory: impl Into<PathBuf>, limits: OutputLimits) -> io::Result<Self> {
         let directory = directory.into();
-        make_private(&directory)?;
-        let stored = all_in(&directory)?;
+        create_private(&directory)?;
+        let stored = all_files(&directory)?;
         let state = State {
             bytes: stored.iter().map(|stored| stored.bytes).sum(),
             written: BTreeSet::new(),
         };
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(OutputStore {
                 directory,
                 limits,
                 state: Mutex::new(state),
@@ -102,7 +102,10 @@ impl Outputs {
     /// Removes all outputs of a session.
     pub fn forget(&self, session_id: SessionId) -> io::Result<()> {
         let directory = self.directory_of(session_id);
-        let bytes = of_session(&directory)?.iter().map(|it| it.bytes).sum();
+        let bytes = files_of_session(&directory)?
+            .iter()
+            .map(|it| it.bytes)
+            .sum();
         match fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -117,11 +120,11 @@ impl Outputs {
         &self,
         session_id: SessionId,
         places: Option<Arc<dyn SecretPlaces>>,
-    ) -> KeptOutput {
+    ) -> StoredOutput {
         // The end of a UUIDv7 is random, its beginning is the time.
         let id = uuid::Uuid::now_v7().simple().to_string();
         let id = id[id.len() - ID_CHARS..].to_owned();
-        KeptOutput::new(self.clone(), session_id, id, places)
+        StoredOutput::new(self.clone(), session_id, id, places)
     }
 
     /// Stores a text that is too long to show. Returns its beginning, its end and a reference to the stored text.
@@ -135,10 +138,10 @@ impl Outputs {
         if text.len() <= max_bytes {
             return text;
         }
-        let kept = self.begin(session_id, None);
-        kept.write(text.as_bytes());
-        kept.end();
-        let whole = kept.remark().unwrap_or_default();
+        let output = self.begin(session_id, None);
+        output.write(text.as_bytes());
+        output.end();
+        let remark = output.remark().unwrap_or_default();
         let (mut head, mut tail) = (max_bytes / 2, text.len() - max_bytes / 2);
         while !text.is_char_boundary(head) {
             head -= 1;
@@ -148,7 +151,7 @@ impl Outputs {
         }
         let left_out = tail - head;
         format!(
-            "{}\n[… {left_out} of {} bytes left out; {whole} …]\n{}",
+            "{}\n[… {left_out} of {} bytes left out; {remark} …]\n{}",
             &text[..head],
             text.len(),
             &text[tail..]
@@ -165,23 +168,23 @@ impl Outputs {
     }
 
     /// Creates the file of an output and removes old outputs of the session if it has too many.
-    fn make(&self, session_id: SessionId, id: &str) -> io::Result<Writing> {
+    fn create_file(&self, session_id: SessionId, id: &str) -> io::Result<OpenOutputFile> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let directory = self.directory_of(session_id);
-        make_private(&directory)?;
+        create_private(&directory)?;
         let mut state = lock(&self.shared.state);
-        let earlier = of_session(&directory)?;
+        let earlier = files_of_session(&directory)?;
         let outputs = earlier.iter().filter(|stored| !stored.is_record());
         let over = (outputs.count() + 1).saturating_sub(self.shared.limits.of_session);
         remove_oldest(&mut state, earlier, |removed, _| removed >= over);
         let path = directory.join(id);
         let mut options = fs::OpenOptions::new();
-        let made = options.append(true).create_new(true).mode(0o600);
-        let file = made.open(&path)?;
+        options.append(true).create_new(true).mode(0o600);
+        let file = options.open(&path)?;
         state.written.insert(path.clone());
         let outputs = self.clone();
-        Ok(Writing {
+        Ok(OpenOutputFile {
             file,
             outputs,
             path,
@@ -189,41 +192,41 @@ impl Outputs {
     }
 
     /// Returns whether `more` bytes may be written, after removing older outputs if necessary.
-    fn has_room(&self, more: u64) -> bool {
+    fn reserve(&self, more: u64) -> bool {
         let mut state = lock(&self.shared.state);
         let limit = self.shared.limits.bytes_all;
         if state.bytes.saturating_add(more) > limit {
-            let Ok(stored) = all_in(&self.shared.directory) else {
+            let Ok(stored) = all_files(&self.shared.directory) else {
                 return false;
             };
             state.bytes = stored.iter().map(|stored| stored.bytes).sum();
             // Frees more than needed, so that not every write scans all files.
-            let wanted = (limit - limit / 8).saturating_sub(more);
-            remove_oldest(&mut state, stored, |_, bytes| bytes <= wanted);
+            let target = (limit - limit / 8).saturating_sub(more);
+            remove_oldest(&mut state, stored, |_, bytes| bytes <= target);
         }
-        let has_room = state.bytes.saturating_add(more) <= limit;
-        if has_room {
+        let reserve = state.bytes.saturating_add(more) <= limit;
+        if reserve {
             state.bytes += more;
         }
-        has_room
+        reserve
     }
 }
 
 /// A file that is being written. It is not removed until this is dropped.
 #[derive(Debug)]
-struct Writing {
+struct OpenOutputFile {
     file: fs::File,
     outputs: Outputs,
     path: PathBuf,
 }
 
-impl Drop for Writing {
+impl Drop for OpenOutputFile {
     fn drop(&mut self) {
         lock(&self.outputs.shared.state).written.remove(&self.path);
     }
 }
 
-impl Stored {
+impl StoredFile {
     fn is_record(&self) -> bool {
         self.path.to_string_lossy().ends_with(RECORD)
     }
@@ -240,11 +243,10 @@ impl SessionOutputs {
     /// Opens the output that a path refers to; `None` if the path is not a reference to one.
     pub(crate) fn find(of: Option<&Self>, path: &str) -> Option<Result<OpenFile, FileError>> {
         let id = path.strip_prefix(PREFIX)?;
-        let found = of.and_then(|of| of.open(id));
-        let missing = || FileError::NoSuchOutput {
-            path: crate::tool::cut_line(path, 100),
-        };
-        Some(found.ok_or_else(missing))
+        let opened = of.and_then(|of| of.open(id));
+        Some(opened.ok_or_else(|| FileError::NoSuchOutput {
+            path: crate::tool::truncate_line(path, 100),
+        }))
     }
 
     fn open(&self, id: &str) -> Option<OpenFile> {
@@ -264,7 +266,7 @@ impl SessionOutputs {
 }
 
 /// Returns the reference to an output for the model.
-pub(crate) fn shown(id: &str) -> String {
+pub(crate) fn output_path(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
@@ -274,24 +276,26 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == ID_CHARS && text.bytes().all(is_digit)
 }
 
-fn make_private(directory: &Path) -> io::Result<()> {
-    let mut made = fs::DirBuilder::new();
-    made.recursive(true).mode(0o700).create(directory)
+fn create_private(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
 }
 
-fn all_in(directory: &Path) -> io::Result<Vec<Stored>> {
+fn all_files(directory: &Path) -> io::Result<Vec<StoredFile>> {
     let mut found = Vec::new();
     for session in fs::read_dir(directory)? {
         let session = session?;
         if session.file_type()?.is_dir() {
-            found.extend(of_session(&session.path())?);
+            found.extend(files_of_session(&session.path())?);
         }
     }
     Ok(found)
 }
 
 /// Lists the files of a session; empty if it has none.
-fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
+fn files_of_session(directory: &Path) -> io::Result<Vec<StoredFile>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -301,7 +305,7 @@ fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
         let entry = entry?;
         // Files that disappear meanwhile are skipped.
         if let Ok(metadata) = entry.metadata() {
-            found.push(Stored {
+            found.push(StoredFile {
                 path: entry.path(),
                 bytes: metadata.len(),
                 modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
@@ -314,19 +318,19 @@ fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
 /// Removes outputs with their records, oldest first, until the condition on the number removed and the bytes left is met.
 fn remove_oldest(
     state: &mut State,
-    mut stored: Vec<Stored>,
+    mut stored: Vec<StoredFile>,
     is_enough: impl Fn(usize, u64) -> bool,
 ) {
     stored.sort_by_key(|stored| stored.modified);
     let mut removed = 0;
-    for Stored { path, bytes, .. } in stored.iter().filter(|stored| !stored.is_record()) {
+    for StoredFile { path, bytes, .. } in stored.iter().filter(|stored| !stored.is_record()) {
         if is_enough(removed, state.bytes) {
             return;
         }
         if state.written.contains(path) || fs::remove_file(path).is_err() {
             continue;
         }
-        let _ = fs::remove_file(record::beside(path));
+        let _ = fs::remove_file(record::record_path(path));
         state.bytes = state.bytes.saturating_sub(*bytes);
         removed += 1;
     }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use windlass_core::typed_id::SessionId;
 
-use crate::tool::cut_line;
+use crate::tool::truncate_line;
 
-use super::{Outputs, RECORD, is_id, of_session};
+use super::{Outputs, RECORD, files_of_session, is_id};
 
 const VERSION: u32 = 1;
 /// Maximum size of a record in bytes.
@@ -47,7 +47,7 @@ pub(crate) struct CommandRecord {
 }
 
 impl CommandRecord {
-    pub(crate) fn begun() -> Self {
+    pub(crate) fn new() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self {
             version: VERSION,
@@ -58,9 +58,9 @@ impl CommandRecord {
     }
 
     /// Sets the end of the command and the remark about its network.
-    pub(crate) fn ended(&mut self, end: CommandEnd, network: Option<String>) {
+    pub(crate) fn set_end(&mut self, end: CommandEnd, network: Option<String>) {
         self.end = Some(end);
-        self.network = network.map(|network| cut_line(&network, MAX_NETWORK_CHARS));
+        self.network = network.map(|network| truncate_line(&network, MAX_NETWORK_CHARS));
     }
 }
 
@@ -74,7 +74,7 @@ impl Outputs {
     ) -> io::Result<()> {
         use std::io::Write;
 
-        let path = beside(&self.path_of(session_id, id));
+        let path = record_path(&self.path_of(session_id, id));
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(&serde_json::to_vec(record)?)?;
@@ -89,12 +89,12 @@ impl Outputs {
         if !is_id(id) {
             return None;
         }
-        let file = std::fs::File::open(beside(&self.path_of(session_id, id))).ok()?;
+        let file = std::fs::File::open(record_path(&self.path_of(session_id, id))).ok()?;
         let mut text = String::new();
         let read = file.take(MAX_BYTES).read_to_string(&mut text);
         let record = read.ok().and_then(|_| serde_json::from_str(&text).ok());
-        let known = record.filter(|record: &CommandRecord| record.version == VERSION);
-        Some(known.unwrap_or(CommandRecord {
+        let valid = record.filter(|record: &CommandRecord| record.version == VERSION);
+        Some(valid.unwrap_or(CommandRecord {
             version: VERSION,
             started: 0,
             end: Some(CommandEnd::Unknown),
@@ -107,7 +107,7 @@ impl Outputs {
         &self,
         session_id: SessionId,
     ) -> io::Result<Vec<(String, CommandRecord)>> {
-        let stored = of_session(&self.directory_of(session_id))?;
+        let stored = files_of_session(&self.directory_of(session_id))?;
         let names = stored
             .iter()
             .filter_map(|stored| stored.path.file_name()?.to_str());
@@ -122,13 +122,13 @@ impl Outputs {
     /// Removes the output and record of a command that did not start.
     pub(crate) fn forget_one(&self, session_id: SessionId, id: &str) {
         let path = self.path_of(session_id, id);
-        let _ = std::fs::remove_file(beside(&path));
+        let _ = std::fs::remove_file(record_path(&path));
         let _ = std::fs::remove_file(&path);
     }
 }
 
 /// Returns the path of an output's record.
-pub(super) fn beside(path: &Path) -> PathBuf {
+pub(super) fn record_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(RECORD);
     PathBuf::from(name)

@@ -9,7 +9,7 @@ const MAX_HEADERS: usize = 128;
 /// Maximum length of a host name.
 const MAX_HOST: usize = 255;
 /// Headers that belong to a connection rather than to a request; so do all headers with the prefix `proxy-`.
-const OF_CONNECTION: [&str; 7] = [
+const CONNECTION_HEADERS: [&str; 7] = [
     "connection",
     "content-length",
     "host",
@@ -21,14 +21,14 @@ const OF_CONNECTION: [&str; 7] = [
 
 /// A request of a command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ProxyRequest {
     /// The target, as a URL for the rules.
     pub(super) url: Url,
-    pub(super) how: How,
+    pub(super) kind: RequestKind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum RequestKind {
     /// A tunnel, whose content the proxy does not inspect.
     Tunnel,
     /// One request: this head is sent first, followed by `body` bytes.
@@ -37,12 +37,12 @@ pub(super) enum How {
 
 /// Why a request is refused: a status, and the text that the command receives.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct ProxyRefusal {
     pub(super) status: u16,
     pub(super) reason: String,
 }
 
-impl Refused {
+impl ProxyRefusal {
     pub(super) fn new(status: u16, reason: impl Into<String>) -> Self {
         Self {
             status,
@@ -56,68 +56,68 @@ impl Refused {
 }
 
 /// Parses the head of a request, without the empty line after it.
-pub(super) fn read(head: &[u8]) -> Result<Asked, Refused> {
-    let text = std::str::from_utf8(head).map_err(|_| Refused::bad("it is no text"))?;
+pub(super) fn parse(head: &[u8]) -> Result<ProxyRequest, ProxyRefusal> {
+    let text = std::str::from_utf8(head).map_err(|_| ProxyRefusal::bad("it is not text"))?;
     let mut lines = text.split("\r\n");
     if lines.clone().any(|line| line.contains(['\r', '\n', '\0'])) {
-        return Err(Refused::bad("a line ends in an unusual way"));
+        return Err(ProxyRefusal::bad("a line ends in an unusual way"));
     }
     let first: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, target, "HTTP/1.1" | "HTTP/1.0"] = first[..] else {
-        return Err(Refused::bad("its first line is not one of HTTP/1"));
+        return Err(ProxyRefusal::bad("its first line is not one of HTTP/1"));
     };
     if !is_token(method) || method.len() > 32 {
-        return Err(Refused::bad("its method is none"));
+        return Err(ProxyRefusal::bad("its method is invalid"));
     }
     let headers = lines.map(header).collect::<Result<Vec<_>, _>>()?;
     if headers.len() > MAX_HEADERS {
-        return Err(Refused::bad("it has too many headers"));
+        return Err(ProxyRefusal::bad("it has too many headers"));
     }
     let all = |name: &str| {
-        let found = headers.iter().filter(|(known, _)| known == name);
+        let found = headers.iter().filter(|(header, _)| header == name);
         found.map(|(_, value)| *value).collect::<Vec<_>>()
     };
     if all("host").len() > 1 {
-        return Err(Refused::bad("it names more than one host"));
+        return Err(ProxyRefusal::bad("it names more than one host"));
     }
     if !all("transfer-encoding").is_empty() {
-        return Err(Refused::new(
+        return Err(ProxyRefusal::new(
             411,
-            "a body must say its length (Content-Length); pieces are not passed on",
+            "a body needs a Content-Length; chunked bodies are not forwarded",
         ));
     }
     let body = match all("content-length")[..] {
         [] => 0,
         [length] => length_of(length)?,
-        _ => return Err(Refused::bad("it has more than one length")),
+        _ => return Err(ProxyRefusal::bad("it has more than one length")),
     };
     if method == "CONNECT" {
         let url = authority(target)?;
         return match body {
-            0 => Ok(Asked {
+            0 => Ok(ProxyRequest {
                 url,
-                how: How::Tunnel,
+                kind: RequestKind::Tunnel,
             }),
-            _ => Err(Refused::bad("a CONNECT has no body")),
+            _ => Err(ProxyRefusal::bad("a CONNECT has no body")),
         };
     }
-    let url = read_address(target).map_err(|error| Refused::bad(&error))?;
+    let url = read_address(target).map_err(|error| ProxyRefusal::bad(&error))?;
     if url.host_str().is_none_or(|host| host.len() > MAX_HOST) {
-        return Err(Refused::bad("its host is too long"));
+        return Err(ProxyRefusal::bad("its host is too long"));
     }
     if url.scheme() != "http" {
-        return Err(Refused::bad("pages with https are asked for by CONNECT"));
+        return Err(ProxyRefusal::bad("https pages are requested with CONNECT"));
     }
-    let head = rewritten(method, &url, &headers, body);
-    Ok(Asked {
+    let head = rewrite(method, &url, &headers, body);
+    Ok(ProxyRequest {
         url,
-        how: How::Request { head, body },
+        kind: RequestKind::Request { head, body },
     })
 }
 
 /// Parses a header; its name is converted to lower case.
-fn header(line: &str) -> Result<(String, &str), Refused> {
-    let bad = || Refused::bad("one of its headers is none");
+fn header(line: &str) -> Result<(String, &str), ProxyRefusal> {
+    let bad = || ProxyRefusal::bad("one of its headers is invalid");
     // Some parsers treat a line that begins with a blank as a continuation of the previous one.
     let (name, value) = line.split_once(':').ok_or_else(bad)?;
     let value = value.trim_matches([' ', '\t']);
@@ -129,19 +129,20 @@ fn header(line: &str) -> Result<(String, &str), Refused> {
 }
 
 fn is_token(word: &str) -> bool {
-    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !word.is_empty() && word.bytes().all(is_of_token)
+    let is_token_byte =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !word.is_empty() && word.bytes().all(is_token_byte)
 }
 
-fn length_of(text: &str) -> Result<u64, Refused> {
+fn length_of(text: &str) -> Result<u64, ProxyRefusal> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = is_number.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| Refused::bad("its length is no number"))
+    number.ok_or_else(|| ProxyRefusal::bad("its length is not a number"))
 }
 
 /// Parses the target of a tunnel: a host and a port, and nothing else.
-fn authority(target: &str) -> Result<Url, Refused> {
-    let bad = || Refused::bad("CONNECT wants a host and a port, such as `example.com:443`");
+fn authority(target: &str) -> Result<Url, ProxyRefusal> {
+    let bad = || ProxyRefusal::bad("CONNECT requires a host and a port, such as `example.com:443`");
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let (host, port) = target.rsplit_once(':').ok_or_else(bad)?;
     let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -152,7 +153,7 @@ fn authority(target: &str) -> Result<Url, Refused> {
 }
 
 /// Builds the request for the target server. The proxy sets host, length and `Connection` itself.
-fn rewritten(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> Vec<u8> {
+fn rewrite(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> Vec<u8> {
     let named: Vec<_> = headers
         .iter()
         .filter(|(name, _)| name == "connection")
@@ -163,7 +164,7 @@ fn rewritten(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> 
     let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
     let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
     for (name, value) in headers {
-        let is_ours = OF_CONNECTION.contains(&name.as_str()) || name.starts_with("proxy-");
+        let is_ours = CONNECTION_HEADERS.contains(&name.as_str()) || name.starts_with("proxy-");
         if !is_ours && !named.contains(name) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -180,20 +181,23 @@ fn rewritten(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> 
 mod tests {
     use super::*;
 
-    fn status(head: &str) -> Result<Asked, u16> {
-        read(head.as_bytes()).map_err(|refused| refused.status)
+    fn status(head: &str) -> Result<ProxyRequest, u16> {
+        parse(head.as_bytes()).map_err(|refusal| refusal.status)
     }
 
     #[test]
-    fn tunnels_lead_to_a_host_and_a_port() {
+    fn connect_target_is_a_host_and_a_port() {
         for (target, url) in [
             ("a.example:443", "https://a.example/"),
             ("A.Example:8443", "https://a.example:8443/"),
             ("[::1]:443", "https://[::1]/"),
             ("2130706433:443", "https://127.0.0.1/"),
         ] {
-            let asked = status(&format!("CONNECT {target} HTTP/1.1\r\nHost: x")).unwrap();
-            assert_eq!((asked.url.as_str(), asked.how), (url, How::Tunnel));
+            let request = status(&format!("CONNECT {target} HTTP/1.1\r\nHost: x")).unwrap();
+            assert_eq!(
+                (request.url.as_str(), request.kind),
+                (url, RequestKind::Tunnel)
+            );
         }
         for target in [
             "a.example",
@@ -208,18 +212,18 @@ mod tests {
             "a\\b:443",
             "::1:443",
         ] {
-            let told = status(&format!("CONNECT {target} HTTP/1.1"));
-            assert_eq!(told.unwrap_err(), 400, "{target}");
+            let refusal = status(&format!("CONNECT {target} HTTP/1.1"));
+            assert_eq!(refusal.unwrap_err(), 400, "{target}");
         }
     }
 
     #[test]
-    fn a_request_is_sent_on_in_our_own_words() {
-        let asked = status(
+    fn request_is_rewritten() {
+        let request = status(
             "POST http://a.example:8080/p?q=1#f HTTP/1.1\r\nHost: other.example\r\nX-Drop: 1\r\nAccept: */*\r\n\
              Connection: X-Drop, content-length\r\nProxy-Authorization: Basic eA==\r\nContent-Length: 3",
         );
-        let How::Request { head, body } = asked.unwrap().how else {
+        let RequestKind::Request { head, body } = request.unwrap().kind else {
             panic!("no request");
         };
         let head = String::from_utf8(head).unwrap();
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_request_is_refused() {
         for (head, expected) in [
             ("GET http://a.example/ HTTP/1.1\r\nHost: a\r\nHost: b", 400),
             ("GET http://a.example/ HTTP/1.1\r\nX: a\nHost: b", 400),

@@ -10,10 +10,10 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// Hosts that the operator opens for commands: `crates.io`, `*.example.com`, `git.example:9418`. A host without a port is opened on ports 80 and 443.
 #[derive(Debug, Clone, Default)]
-pub struct OpenHosts(Vec<Host>);
+pub struct OpenHosts(Vec<OpenHost>);
 
 #[derive(Debug, Clone)]
-struct Host {
+struct OpenHost {
     list: NetworkAccessList,
     has_port: bool,
 }
@@ -24,7 +24,7 @@ impl OpenHosts {
     /// # Errors
     /// If an entry is not a host, or would open all hosts.
     pub fn parse<S: AsRef<str>>(hosts: &[S]) -> Result<Self, InvalidWebRule> {
-        let hosts = hosts.iter().map(|host| Host::parse(host.as_ref()));
+        let hosts = hosts.iter().map(|host| OpenHost::parse(host.as_ref()));
         Ok(Self(hosts.collect::<Result<_, _>>()?))
     }
 
@@ -38,23 +38,23 @@ impl OpenHosts {
     }
 }
 
-impl Host {
+impl OpenHost {
     fn parse(pattern: &str) -> Result<Self, InvalidWebRule> {
-        let refused = |problem: &str| InvalidWebRule {
+        let refusal = |problem: &str| InvalidWebRule {
             pattern: pattern.to_owned(),
             problem: problem.to_owned(),
         };
         if pattern.contains('/') {
-            return Err(refused(
-                "commands go by hosts alone; write `example.com`, `*.example.com` or `example.com:8443`",
+            return Err(refusal(
+                "rules for commands contain only hosts; write `example.com`, `*.example.com` or `example.com:8443`",
             ));
         }
         if pattern == "*" || pattern.starts_with("*:") {
-            return Err(refused("it would open everything; name hosts"));
+            return Err(refusal("it would open all hosts; name hosts"));
         }
         let list = NetworkAccessList::allow_only([pattern]);
         list.validate()
-            .map_err(|error| refused(&error.to_string()))?;
+            .map_err(|error| refusal(&error.to_string()))?;
         let after_host = pattern.rsplit(']').next().unwrap_or_default();
         Ok(Self {
             list,
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_open_on_their_ports_alone() {
+    fn hosts_are_open_only_on_their_ports() {
         let hosts = [
             "a.example",
             "*.b.example",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_or_everything_is_refused() {
+    fn invalid_and_match_all_patterns_are_refused() {
         for pattern in [
             "",
             "*",

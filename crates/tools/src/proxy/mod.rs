@@ -1,10 +1,10 @@
 //! The network of commands in an environment whose policy filters it: one proxy of the host per call, which lets commands reach the hosts that the
 //! operator opens.
 
+mod connection_slots;
 mod head;
 mod hosts;
 mod limits;
-mod places;
 mod pump;
 mod refusals;
 mod serve;
@@ -24,7 +24,7 @@ pub use hosts::OpenHosts;
 pub use limits::ProxyLimits;
 
 use crate::web::WebEgress;
-use places::Places;
+use connection_slots::ConnectionSlots;
 use refusals::Refusals;
 use serve::Proxy;
 
@@ -38,7 +38,7 @@ pub struct ShellProxy {
     hosts: Arc<OpenHosts>,
     launcher: Launcher,
     limits: ProxyLimits,
-    places: Places,
+    slots: ConnectionSlots,
 }
 
 /// Default limit of open connections of all calls together; each needs two file descriptors of the host.
@@ -53,7 +53,7 @@ impl ShellProxy {
             hosts: Arc::new(hosts),
             launcher,
             limits: ProxyLimits::default(),
-            places: Places::new(OPEN_CONNECTIONS),
+            slots: ConnectionSlots::new(OPEN_CONNECTIONS),
         }
     }
 
@@ -61,7 +61,7 @@ impl ShellProxy {
     /// connections get a 503.
     #[must_use]
     pub fn with_open_connections(mut self, count: usize) -> Self {
-        self.places = Places::new(count);
+        self.slots = ConnectionSlots::new(count);
         self
     }
 
@@ -145,7 +145,7 @@ impl ShellProxy {
             self.egress.clone(),
             Arc::clone(&self.hosts),
             self.limits,
-            self.places.for_call(session_id),
+            self.slots.for_call(session_id),
             list,
             Arc::clone(&refusals),
         );
@@ -161,9 +161,9 @@ pub struct RunningProxy {
 }
 
 impl RunningProxy {
-    /// Returns the requests refused so far with the reasons; `None` if there were none.
+    /// Returns the refused requests with the reasons; `None` if there were none.
     #[must_use]
-    pub fn refused(&self) -> Option<String> {
+    pub fn refusals(&self) -> Option<String> {
         self.refusals.text()
     }
 }

@@ -6,40 +6,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Size of the copy buffer.
-const PIECE: usize = 16 * 1024;
+const BUFFER_SIZE: usize = 16 * 1024;
 
 /// Number of bytes that the call may still transfer.
 #[derive(Debug)]
-pub(super) struct Budget(AtomicU64);
+pub(super) struct ByteBudget(AtomicU64);
 
 /// Why copying stopped.
 #[derive(Debug)]
-pub(super) enum Stopped {
+pub(super) enum CopyError {
     /// The call's byte limit is exhausted.
-    Spent,
+    LimitReached,
     /// One side closed the connection.
-    Gone,
+    Closed,
 }
 
-impl From<io::Error> for Stopped {
+impl From<io::Error> for CopyError {
     fn from(_: io::Error) -> Self {
-        Self::Gone
+        Self::Closed
     }
 }
 
-impl Budget {
+impl ByteBudget {
     pub(super) fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
     /// Subtracts bytes from the limit, if enough are left.
-    pub(super) fn take(&self, bytes: usize) -> Result<(), Stopped> {
+    pub(super) fn take(&self, bytes: usize) -> Result<(), CopyError> {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let order = Ordering::Relaxed;
         let taken = self
             .0
             .fetch_update(order, order, |left| left.checked_sub(bytes));
-        taken.map(drop).map_err(|_| Stopped::Spent)
+        taken.map(drop).map_err(|_| CopyError::LimitReached)
     }
 }
 
@@ -47,19 +47,21 @@ impl Budget {
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     to: &mut (impl AsyncWrite + Unpin),
-    mut most: u64,
-    budget: &Budget,
-) -> Result<(), Stopped> {
-    let mut piece = vec![0; PIECE];
-    while most > 0 {
-        let room = usize::try_from(most).unwrap_or(PIECE).min(PIECE);
-        let read = from.read(&mut piece[..room]).await?;
+    mut max_bytes: u64,
+    budget: &ByteBudget,
+) -> Result<(), CopyError> {
+    let mut piece = vec![0; BUFFER_SIZE];
+    while max_bytes > 0 {
+        let left = usize::try_from(max_bytes)
+            .unwrap_or(BUFFER_SIZE)
+            .min(BUFFER_SIZE);
+        let read = from.read(&mut piece[..left]).await?;
         if read == 0 {
             break;
         }
         budget.take(read)?;
         to.write_all(&piece[..read]).await?;
-        most -= u64::try_from(read).unwrap_or(most);
+        max_bytes -= u64::try_from(read).unwrap_or(max_bytes);
     }
     Ok(())
 }

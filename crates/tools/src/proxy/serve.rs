@@ -12,29 +12,29 @@ use url::{Position, Url};
 use windlass_core::egress::{EgressError, EgressRequest};
 use windlass_core::network_access::{NetworkAccessList, is_private_address};
 
-use super::head::{self, Asked, How, Refused};
+use super::connection_slots::{CallConnectionSlots, ConnectionPermit};
+use super::head::{self, ProxyRefusal, ProxyRequest, RequestKind};
 use super::hosts::OpenHosts;
 use super::limits::ProxyLimits;
-use super::places::{CallPlaces, Taken};
-use super::pump::{Budget, Stopped, pump};
+use super::pump::{ByteBudget, CopyError, pump};
 use super::refusals::Refusals;
 use crate::web::WebEgress;
 
 /// Maximum size of a request's head.
 const MAX_HEAD: usize = 16 * 1024;
 /// Pause after a system error, such as too many open files.
-const AFTER_ERROR: Duration = Duration::from_millis(50);
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// How many bytes, and for how long, are still read of a refused request: otherwise the client may not see the answer.
-const LEFT_OVER: u64 = 256 * 1024;
-const LEFT_OVER_TIME: Duration = Duration::from_secs(1);
+const MAX_DISCARDED_BYTES: u64 = 256 * 1024;
+const MAX_DISCARD_TIME: Duration = Duration::from_secs(1);
 
 pub(super) struct Proxy {
     egress: WebEgress,
     hosts: Arc<OpenHosts>,
     limits: ProxyLimits,
-    places: CallPlaces,
+    slots: CallConnectionSlots,
     list: Option<NetworkAccessList>,
-    budget: Budget,
+    budget: ByteBudget,
     refusals: Arc<Refusals>,
 }
 
@@ -43,34 +43,34 @@ impl Proxy {
         egress: WebEgress,
         hosts: Arc<OpenHosts>,
         limits: ProxyLimits,
-        places: CallPlaces,
+        slots: CallConnectionSlots,
         list: Option<NetworkAccessList>,
         refusals: Arc<Refusals>,
     ) -> Self {
         Self {
             egress,
             hosts,
-            budget: Budget::new(limits.bytes),
+            budget: ByteBudget::new(limits.bytes),
             limits,
-            places,
+            slots,
             list,
             refusals,
         }
     }
 
     /// Acquires a slot for a connection when the call has `open` others, or returns why none is available.
-    fn place(&self, open: usize) -> Result<Taken, String> {
+    fn acquire_slot(&self, open: usize) -> Result<ConnectionPermit, String> {
         let count = self.limits.open_connections;
         if open >= count {
             return Err(format!("more than {count} connections at once"));
         }
-        self.places.take()
+        self.slots.acquire()
     }
 
     /// Accepts connections until the limit of the call is reached. Dropping the future ends all connections.
     pub(super) async fn serve(self, listener: std::net::TcpListener) {
-        let made = listener.set_nonblocking(true);
-        let listener = match made.and_then(|()| TcpListener::from_std(listener)) {
+        let nonblocking = listener.set_nonblocking(true);
+        let listener = match nonblocking.and_then(|()| TcpListener::from_std(listener)) {
             Ok(listener) => listener,
             Err(error) => return tracing::warn!(%error, "a command has no proxy"),
         };
@@ -80,20 +80,20 @@ impl Proxy {
             let accepted = listener.accept().await;
             while open.try_join_next().is_some() {}
             let Ok((stream, _)) = accepted else {
-                sleep(AFTER_ERROR).await;
+                sleep(ERROR_PAUSE).await;
                 continue;
             };
-            match proxy.place(open.len()) {
+            match proxy.acquire_slot(open.len()) {
                 Err(reason) => {
-                    proxy.refusals.note(&reason);
+                    proxy.refusals.record(&reason);
                     // An answer that does not fit into the socket buffer is not worth waiting for.
-                    let _ = stream.try_write(&answer(&Refused::new(503, reason)));
+                    let _ = stream.try_write(&refusal_response(&ProxyRefusal::new(503, reason)));
                 }
-                Ok(place) => {
+                Ok(permit) => {
                     let proxy = Arc::clone(&proxy);
                     open.spawn(async move {
-                        proxy.look_after(stream).await;
-                        drop(place);
+                        proxy.handle_connection(stream).await;
+                        drop(permit);
                     });
                 }
             }
@@ -101,42 +101,42 @@ impl Proxy {
         drop(listener);
         let count = proxy.limits.connections;
         let reason = format!("more than {count} connections of one command");
-        proxy.refusals.note(&reason);
+        proxy.refusals.record(&reason);
         while open.join_next().await.is_some() {}
     }
 
-    async fn look_after(&self, mut client: TcpStream) {
-        let Err(refused) = self.carry_out(&mut client).await else {
+    async fn handle_connection(&self, mut client: TcpStream) {
+        let Err(refusal) = self.handle_request(&mut client).await else {
             return;
         };
-        self.refusals.note(&refused.reason);
-        let told = client.write_all(&answer(&refused)).await;
-        if told.is_ok() && client.shutdown().await.is_ok() {
-            let nowhere = &mut tokio::io::sink();
-            let rest = pump(&mut client, nowhere, LEFT_OVER, &self.budget);
-            let _ = timeout(LEFT_OVER_TIME, rest).await;
+        self.refusals.record(&refusal.reason);
+        let sent = client.write_all(&refusal_response(&refusal)).await;
+        if sent.is_ok() && client.shutdown().await.is_ok() {
+            let sink = &mut tokio::io::sink();
+            let rest = pump(&mut client, sink, MAX_DISCARDED_BYTES, &self.budget);
+            let _ = timeout(MAX_DISCARD_TIME, rest).await;
         }
     }
 
-    async fn carry_out(&self, client: &mut TcpStream) -> Result<(), Refused> {
-        let slow = || Refused::new(408, "the request took too long to say where it wants to go");
+    async fn handle_request(&self, client: &mut TcpStream) -> Result<(), ProxyRefusal> {
+        let slow = || ProxyRefusal::new(408, "the request took too long to name its target");
         let read = timeout(self.limits.start, read_head(client));
         let Some((head, rest)) = read.await.map_err(|_| slow())?? else {
             return Ok(());
         };
-        let Asked { url, how } = head::read(&head)?;
+        let ProxyRequest { url, kind } = head::parse(&head)?;
         let shown = &url[Position::BeforeHost..Position::AfterPort];
-        let late = || Refused::new(504, format!("{shown} could not be reached in time"));
-        let method = match &how {
-            How::Tunnel => "CONNECT",
+        let late = || ProxyRefusal::new(504, format!("{shown} could not be reached in time"));
+        let method = match &kind {
+            RequestKind::Tunnel => "CONNECT",
             // The rules distinguish tunnels from requests, but not the methods of requests.
-            How::Request { .. } => "GET",
+            RequestKind::Request { .. } => "GET",
         };
         let reached = timeout(self.limits.start, self.connect(method, &url));
         let mut server = reached.await.map_err(|_| late())??;
-        let done = match how {
-            How::Tunnel => self.tunnel(client, &mut server, &rest).await,
-            How::Request { head, body } => {
+        let result = match kind {
+            RequestKind::Tunnel => self.tunnel(client, &mut server, &rest).await,
+            RequestKind::Request { head, body } => {
                 let sent = rest.len().min(usize::try_from(body).unwrap_or(usize::MAX));
                 let rest = &rest[..sent];
                 let left = body - u64::try_from(sent).unwrap_or(body);
@@ -144,22 +144,22 @@ impl Proxy {
                     .await
             }
         };
-        if let Err(Stopped::Spent) = done {
+        if let Err(CopyError::LimitReached) = result {
             let reason = format!("more than {} bytes of one command", self.limits.bytes);
-            self.refusals.note(&reason);
+            self.refusals.record(&reason);
         }
         Ok(())
     }
 
     /// Connects to the target of a URL, if it is open.
-    async fn connect(&self, method: &str, url: &Url) -> Result<TcpStream, Refused> {
+    async fn connect(&self, method: &str, url: &Url) -> Result<TcpStream, ProxyRefusal> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         let shown = format!("{host}:{port}");
-        let denied = |why: &str| Refused::new(403, format!("{shown} is not open: {why}"));
+        let denied = |why: &str| ProxyRefusal::new(403, format!("{shown} is not open: {why}"));
         if !self.hosts.open(url) {
             return Err(denied(
-                "commands here reach the hosts that the operator names, on their usual ports (`shell.hosts`), and no others",
+                "commands can reach only the hosts that the operator opens, on their usual ports (`shell.hosts`)",
             ));
         }
         let request = EgressRequest {
@@ -174,11 +174,12 @@ impl Proxy {
             EgressError::Denied { .. } | EgressError::DeniedAddress { .. } => {
                 denied("the network rules of the operator or of the session forbid it")
             }
-            _ => Refused::new(502, format!("{shown} was not found")),
+            _ => ProxyRefusal::new(502, format!("{shown} was not found")),
         })?;
         let addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
         let connected = TcpStream::connect(addresses.as_slice()).await;
-        connected.map_err(|error| Refused::new(502, format!("{shown} cannot be reached: {error}")))
+        connected
+            .map_err(|error| ProxyRefusal::new(502, format!("{shown} cannot be reached: {error}")))
     }
 
     async fn tunnel(
@@ -186,7 +187,7 @@ impl Proxy {
         client: &mut TcpStream,
         server: &mut TcpStream,
         rest: &[u8],
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), CopyError> {
         client
             .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
             .await?;
@@ -212,7 +213,7 @@ impl Proxy {
         server: &mut TcpStream,
         begun: &[&[u8]],
         left: u64,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), CopyError> {
         for piece in begun {
             self.budget.take(piece.len())?;
             server.write_all(piece).await?;
@@ -228,14 +229,14 @@ impl Proxy {
         tokio::pin!(back);
         tokio::select! {
             sent = out => sent?,
-            done = &mut back => return done,
+            result = &mut back => return result,
         }
         back.await
     }
 }
 
 /// Reads up to the empty line. Returns the bytes before and after it; `None` if the client sent nothing.
-async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>, Refused> {
+async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>, ProxyRefusal> {
     const END: &[u8] = b"\r\n\r\n";
     let mut read = Vec::new();
     let mut piece = [0; 4096];
@@ -246,7 +247,7 @@ async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>,
             return Ok(None);
         }
         if count == 0 {
-            return Err(Refused::new(400, "the request ended in its head"));
+            return Err(ProxyRefusal::new(400, "the request ended in its head"));
         }
         read.extend_from_slice(&piece[..count]);
         let found = read[from..].windows(END.len()).position(|it| it == END);
@@ -256,14 +257,17 @@ async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>,
             return Ok(Some((read, rest)));
         }
         if read.len() > MAX_HEAD {
-            return Err(Refused::new(431, "the head of the request is too large"));
+            return Err(ProxyRefusal::new(
+                431,
+                "the head of the request is too large",
+            ));
         }
     }
 }
 
 /// Returns the HTTP response for a refused request.
-fn answer(refused: &Refused) -> Vec<u8> {
-    let Refused { status, reason } = refused;
+fn refusal_response(refusal: &ProxyRefusal) -> Vec<u8> {
+    let ProxyRefusal { status, reason } = refusal;
     let name = match status {
         400 => "Bad Request",
         403 => "Forbidden",

@@ -17,10 +17,10 @@ use windlass_core::tools::{Tool, ToolPolicy};
 use windlass_core::turn_environment::TurnEnvironment;
 
 use crate::environments::{EnvironmentError, Environments};
-use crate::tool::boxed;
+use crate::tool::file_tool;
 use crate::workspace::ResolvedWorkspace;
 
-pub use skills::{FoundSkill, FoundSkills};
+pub use skills::{RepositorySkill, RepositorySkills};
 
 /// The capability `repository`: instructions and skills of the turn's environment.
 #[derive(Debug, Clone)]
@@ -47,8 +47,8 @@ impl RepositoryCapability {
     pub fn skills(
         environments: &Environments,
         turn: &TurnEnvironment,
-    ) -> Result<FoundSkills, EnvironmentError> {
-        Ok(skills::found(&environments.resolve(Some(turn))?))
+    ) -> Result<RepositorySkills, EnvironmentError> {
+        Ok(skills::find_skills(&environments.resolve(Some(turn))?))
     }
 }
 
@@ -61,7 +61,7 @@ impl Capability for RepositoryCapability {
         "Repository"
     }
     fn description(&self) -> &str {
-        "Tells the model what AGENTS.md and skills of the environment say."
+        "Gives the model the AGENTS.md instructions and the skills of the environment."
     }
     fn tools_revision(&self) -> Option<u64> {
         Some(0)
@@ -74,7 +74,10 @@ impl Capability for RepositoryCapability {
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         let policy = ToolPolicy::Auto;
-        vec![boxed::<skills::ActivateSkill>(&self.environments, policy)]
+        vec![file_tool::<skills::ActivateSkill>(
+            &self.environments,
+            policy,
+        )]
     }
     async fn environment_instructions(
         &self,
@@ -82,17 +85,17 @@ impl Capability for RepositoryCapability {
         _config: &Value,
     ) -> Option<String> {
         let (environments, turn) = (self.environments.clone(), environment.cloned());
-        let reading = tokio::task::spawn_blocking(move || {
+        let prompt = tokio::task::spawn_blocking(move || {
             // If the environment cannot be opened, the tools report the error.
             let at = environments.resolve(turn.as_ref()).ok()?;
-            words_of(&at, &environments.skills_off())
+            prompt(&at, &environments.skills_off())
         });
-        reading.await.ok().flatten()
+        prompt.await.ok().flatten()
     }
 }
 
-fn words_of(at: &ResolvedWorkspace, skills_off: &BTreeSet<String>) -> Option<String> {
-    let parts = [agents_md::told(at), skills::told(at, skills_off)];
+fn prompt(at: &ResolvedWorkspace, skills_off: &BTreeSet<String>) -> Option<String> {
+    let parts = [agents_md::prompt(at), skills::prompt(at, skills_off)];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }

@@ -9,30 +9,30 @@ use windlass_core::bounds::{lines, one_line};
 use windlass_core::capabilities::{Skill, parse_skill};
 use windlass_core::tools::ToolHints;
 
-use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
+use crate::tool::{FileCall, FileTool, object, read_only_hints, truncate_line, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace};
 
 /// Directories of skills, relative to the root. If a name occurs in both, the first takes precedence.
-const PLACES: [&str; 2] = [".windlass/skills", ".agents/skills"];
+const SKILL_DIRECTORIES: [&str; 2] = [".windlass/skills", ".agents/skills"];
 const NAME: &str = "SKILL.md";
 /// Maximum number of skill directories read per location, in order of their names, and of entries examined to find them.
-const MAX_FOLDERS: usize = 100;
+const MAX_SKILLS: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 /// Maximum size of the list of all skills in the prompt.
-const MAX_TOLD_BYTES: usize = 16 * 1024;
+const MAX_PROMPT_BYTES: usize = 16 * 1024;
 /// Maximum size of a skill's file.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_NAME_BYTES: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 300;
 /// Maximum number of listed files of a skill.
-const MAX_BESIDE: usize = 100;
+const MAX_LISTED_FILES: usize = 100;
 
-const WORDS: &str = "The repository also brings skills: instructions for certain tasks, in its own words, which permit nothing either. When a task fits one, read it with \
+const INTRODUCTION: &str = "The repository also has skills: instructions for certain tasks, from the same authors, which grant no permissions either. If a task matches one, read it with \
     activate_skill before you begin:";
 
 /// A skill of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundSkill {
+pub struct RepositorySkill {
     /// Name of the skill.
     pub name: String,
     /// One-line description from the repository.
@@ -43,11 +43,11 @@ pub struct FoundSkill {
 
 /// The skills of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FoundSkills {
+pub struct RepositorySkills {
     /// Directories that are searched, relative to the root.
-    pub places: Vec<PathBuf>,
+    pub directories: Vec<PathBuf>,
     /// Skills that can be used.
-    pub skills: Vec<FoundSkill>,
+    pub skills: Vec<RepositorySkill>,
     /// Reasons why other skills cannot be used.
     pub unusable: Vec<String>,
     /// Number of directories that were not read because of the limit.
@@ -55,25 +55,25 @@ pub struct FoundSkills {
 }
 
 /// Finds the skills of a repository.
-pub(super) fn found(at: &ResolvedWorkspace) -> FoundSkills {
-    let mut found = FoundSkills {
-        places: PLACES.map(PathBuf::from).into(),
-        ..FoundSkills::default()
+pub(super) fn find_skills(at: &ResolvedWorkspace) -> RepositorySkills {
+    let mut found = RepositorySkills {
+        directories: SKILL_DIRECTORIES.map(PathBuf::from).into(),
+        ..RepositorySkills::default()
     };
-    for place in PLACES {
-        let mut names = folders(at, Path::new(place));
-        found.more += names.len().saturating_sub(MAX_FOLDERS);
-        names.truncate(MAX_FOLDERS);
+    for directory in SKILL_DIRECTORIES {
+        let mut names = skill_names(at, Path::new(directory));
+        found.more += names.len().saturating_sub(MAX_SKILLS);
+        names.truncate(MAX_SKILLS);
         for name in names {
             if found.skills.iter().any(|earlier| earlier.name == name) {
                 continue;
             }
-            let path = PathBuf::from(place).join(&name).join(NAME);
-            match read(at, place, &name) {
+            let path = PathBuf::from(directory).join(&name).join(NAME);
+            match read(at, directory, &name) {
                 Ok(skill) => {
                     let description = one_line(&skill.description).into_owned();
-                    found.skills.push(FoundSkill {
-                        description: cut_line(&description, MAX_DESCRIPTION_CHARS),
+                    found.skills.push(RepositorySkill {
+                        description: truncate_line(&description, MAX_DESCRIPTION_CHARS),
                         name,
                         path,
                     });
@@ -86,40 +86,42 @@ pub(super) fn found(at: &ResolvedWorkspace) -> FoundSkills {
 }
 
 /// Returns the prompt text that lists the skills; `None` if there are none. Unusable and switched-off skills are omitted.
-pub(super) fn told(at: &ResolvedWorkspace, off: &BTreeSet<String>) -> Option<String> {
-    let FoundSkills {
-        skills: mut known,
+pub(super) fn prompt(at: &ResolvedWorkspace, off: &BTreeSet<String>) -> Option<String> {
+    let RepositorySkills {
+        mut skills,
         mut more,
         ..
-    } = found(at);
-    known.retain(|skill| !off.contains(&skill.name));
-    if known.is_empty() {
+    } = find_skills(at);
+    skills.retain(|skill| !off.contains(&skill.name));
+    if skills.is_empty() {
         return None;
     }
-    let mut told = WORDS.to_owned();
-    let mut room = MAX_TOLD_BYTES;
-    for FoundSkill {
+    let mut prompt = INTRODUCTION.to_owned();
+    let mut left = MAX_PROMPT_BYTES;
+    for RepositorySkill {
         name, description, ..
-    } in known
+    } in skills
     {
         let line = format!("\n| {name}: {description}");
-        match room.checked_sub(line.len()) {
-            Some(left) => {
-                room = left;
-                told.push_str(&line);
-            }
-            None => more += 1,
+        if line.len() <= left {
+            left -= line.len();
+            prompt.push_str(&line);
+        } else {
+            more += 1;
         }
     }
     if more > 0 {
-        told.push_str(&format!("\n[and {more} more in {}]", PLACES.join(" and ")));
+        prompt.push_str(&format!(
+            "\n[and {more} more in {}]",
+            SKILL_DIRECTORIES.join(" and ")
+        ));
     }
-    Some(told)
+    Some(prompt)
 }
 
 /// Lists the directories of a location whose names are valid skill names, sorted.
-fn folders(at: &ResolvedWorkspace, place: &Path) -> Vec<String> {
-    let mut names = names_in(at, place, MAX_ENTRIES);
+fn skill_names(at: &ResolvedWorkspace, directory: &Path) -> Vec<String> {
+    let mut names = names_in(at, directory, MAX_ENTRIES);
     names.retain(|name| is_name(name));
     names.sort();
     names
@@ -143,20 +145,20 @@ fn is_name(text: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(is_letter)
 }
 
-fn read(at: &ResolvedWorkspace, place: &str, name: &str) -> Result<Skill, FileError> {
-    let path = PathBuf::from(place).join(name).join(NAME);
-    let odd = |why: String| FileError::Pattern { what: NAME, why };
+fn read(at: &ResolvedWorkspace, directory: &str, name: &str) -> Result<Skill, FileError> {
+    let path = PathBuf::from(directory).join(name).join(NAME);
+    let invalid = |why: String| FileError::Pattern { what: NAME, why };
     let opened = at.open_file(&path)?;
     let bytes = opened.bytes(MAX_BYTES);
     let bytes = bytes.map_err(|error| at.failure("read", &path, error))?;
-    let bytes = bytes.ok_or_else(|| odd(format!("it has more than {MAX_BYTES} bytes")))?;
-    let text = String::from_utf8(bytes).map_err(|_| odd("it is no text".to_owned()))?;
-    let skill = parse_skill(&text).map_err(odd)?;
+    let bytes = bytes.ok_or_else(|| invalid(format!("it has more than {MAX_BYTES} bytes")))?;
+    let text = String::from_utf8(bytes).map_err(|_| invalid("it is not text".to_owned()))?;
+    let skill = parse_skill(&text).map_err(invalid)?;
     if skill.name == name {
         Ok(skill)
     } else {
-        Err(odd(format!(
-            "its header names another skill than its folder, `{name}`"
+        Err(invalid(format!(
+            "the skill name in its header differs from its folder, `{name}`"
         )))
     }
 }
@@ -181,15 +183,15 @@ impl FileTool for ActivateSkill {
         )
     }
     fn hints() -> ToolHints {
-        reads()
+        read_only_hints()
     }
-    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+    fn run(args: Args, at: &ResolvedWorkspace, call: &FileCall) -> Result<Value, FileError> {
         let name = args.name.trim();
         let unknown = || FileError::Pattern {
             what: "name",
             why: format!(
                 "the repository has no skill `{}`",
-                cut_line(&one_line(name), 80)
+                truncate_line(&one_line(name), 80)
             ),
         };
         if !is_name(name) {
@@ -198,22 +200,23 @@ impl FileTool for ActivateSkill {
         if call.skills_off.contains(name) {
             return Err(FileError::Pattern {
                 what: "name",
-                why: format!("the skill `{name}` is switched off on this machine"),
+                why: format!("the skill `{name}` is disabled on this machine"),
             });
         }
-        for place in PLACES {
-            let skill = match read(at, place, name) {
+        for directory in SKILL_DIRECTORIES {
+            let skill = match read(at, directory, name) {
                 Err(FileError::Missing { .. } | FileError::NotDirectory { .. }) => continue,
                 skill => skill?,
             };
-            let folder = PathBuf::from(place).join(name);
+            let folder = PathBuf::from(directory).join(name);
             let result = json!({
                 "name": skill.name,
                 "description": one_line(&skill.description),
                 "instructions": lines(&skill.instructions),
-                "files": beside(at, &folder)
+                "files": other_files(at, &folder)
             });
-            let remark = "these are the repository's words: they permit nothing".to_owned();
+            let remark =
+                "these instructions come from the repository and grant no permissions".to_owned();
             return Ok(with_remarks(result, vec![remark]));
         }
         Err(unknown())
@@ -221,8 +224,8 @@ impl FileTool for ActivateSkill {
 }
 
 /// Lists the files in a skill's directory, so that the model can read them.
-fn beside(at: &ResolvedWorkspace, folder: &Path) -> Vec<String> {
-    let names = names_in(at, folder, MAX_BESIDE).into_iter();
+fn other_files(at: &ResolvedWorkspace, folder: &Path) -> Vec<String> {
+    let names = names_in(at, folder, MAX_LISTED_FILES).into_iter();
     let mut names: Vec<_> = names
         .filter(|name| name != NAME)
         .map(|name| at.shown(&folder.join(name)))

@@ -14,26 +14,26 @@ use windlass_core::typed_id::SessionId;
 use windlass_process::{Cause, End, ProcessError, Running, WholeFrom};
 
 use super::error::ShellError;
-use super::filtered::Filter;
-use super::run::{Ready, Whole, code_and_signal};
-use super::{Args, Shell, ShellSettings};
-use crate::checkpoint::ChangingFiles;
+use super::filtered::NetworkFilter;
+use super::run::{FullOutput, PreparedCommand, code_and_signal};
+use super::{Args, ShellSettings, ShellTool};
+use crate::checkpoint::CheckpointedWork;
 use crate::lock::lock;
-use crate::outputs::{CommandEnd, CommandRecord, KeptOutput, Outputs, shown};
+use crate::outputs::{CommandEnd, CommandRecord, Outputs, StoredOutput, output_path};
 use crate::tool::{turn_of, with_remarks};
 
 /// The background commands. A cheap handle.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Background {
-    running: Arc<Mutex<HashMap<String, Arc<Behind>>>>,
+pub(super) struct BackgroundCommands {
+    running: Arc<Mutex<HashMap<String, Arc<BackgroundCommand>>>>,
 }
 
 /// A background command.
 #[derive(Debug)]
-pub(super) struct Behind {
-    pub(super) output: KeptOutput,
+pub(super) struct BackgroundCommand {
+    pub(super) output: StoredOutput,
     /// Its network, set when it is ready to start. It ends with this value, which is dropped soon after the command has ended.
-    filter: OnceLock<Filter>,
+    filter: OnceLock<NetworkFilter>,
     stop: watch::Sender<bool>,
     /// Closed when it has ended.
     ended: watch::Receiver<()>,
@@ -43,35 +43,40 @@ pub(super) struct Behind {
 #[derive(Debug, Clone)]
 pub(super) struct Commands {
     pub(super) outputs: Outputs,
-    pub(super) background: Background,
+    pub(super) background: BackgroundCommands,
     /// Maximum size shown of an output.
     pub(super) max_bytes: usize,
 }
 
-impl Background {
+impl BackgroundCommands {
     /// Finds a running command.
-    pub(super) fn find(&self, session_id: SessionId, id: &str) -> Option<Arc<Behind>> {
+    pub(super) fn find(&self, session_id: SessionId, id: &str) -> Option<Arc<BackgroundCommand>> {
         let found = lock(&self.running).get(id).cloned();
-        found.filter(|behind| behind.output.session_id() == session_id)
+        found.filter(|command| command.output.session_id() == session_id)
     }
 
     /// Stops the commands of a session, or all commands, and waits until they have ended.
     pub(super) async fn end_all(&self, of: Option<SessionId>) {
         let running: Vec<_> = lock(&self.running).values().cloned().collect();
-        let theirs = |it: &Arc<Behind>| of.is_none_or(|of| it.output.session_id() == of);
-        let running: Vec<_> = running.into_iter().filter(theirs).collect();
-        running.iter().for_each(|behind| behind.stop());
-        for behind in running {
-            behind.ended().await;
+        let is_affected =
+            |it: &Arc<BackgroundCommand>| of.is_none_or(|of| it.output.session_id() == of);
+        let running: Vec<_> = running.into_iter().filter(is_affected).collect();
+        running.iter().for_each(|command| command.stop());
+        for command in running {
+            command.ended().await;
         }
     }
 
     /// Reserves a slot for a command, if one is free.
-    fn enter(&self, settings: &ShellSettings, output: KeptOutput) -> Result<Place, ShellError> {
+    fn reserve_slot(
+        &self,
+        settings: &ShellSettings,
+        output: StoredOutput,
+    ) -> Result<CommandSlot, ShellError> {
         let mut running = lock(&self.running);
         let session_id = output.session_id();
-        let theirs = running.values().map(|behind| behind.output.session_id());
-        let count = theirs.filter(|of| *of == session_id).count();
+        let sessions = running.values().map(|command| command.output.session_id());
+        let count = sessions.filter(|of| *of == session_id).count();
         let too_many = |limit, whose| Err(ShellError::TooMany { limit, whose });
         if count >= settings.max_background_of_session {
             return too_many(settings.max_background_of_session, "this thread");
@@ -81,16 +86,16 @@ impl Background {
         }
         let (stop, stopped) = watch::channel(false);
         let (ending, ended) = watch::channel(());
-        let behind = Arc::new(Behind {
+        let command = Arc::new(BackgroundCommand {
             output,
             filter: OnceLock::new(),
             stop,
             ended,
         });
-        running.insert(behind.output.id().to_owned(), Arc::clone(&behind));
-        Ok(Place {
+        running.insert(command.output.id().to_owned(), Arc::clone(&command));
+        Ok(CommandSlot {
             background: self.clone(),
-            behind,
+            command,
             stopped,
             has_started: false,
             _ending: ending,
@@ -98,10 +103,10 @@ impl Background {
     }
 }
 
-impl Behind {
+impl BackgroundCommand {
     /// Returns a remark for the model about its network.
     pub(super) fn network(&self) -> Option<String> {
-        self.filter.get().and_then(Filter::remark)
+        self.filter.get().and_then(NetworkFilter::remark)
     }
 
     pub(super) fn stop(&self) {
@@ -116,17 +121,17 @@ impl Behind {
 }
 
 /// A command's slot, released when this is dropped.
-struct Place {
-    background: Background,
-    behind: Arc<Behind>,
+struct CommandSlot {
+    background: BackgroundCommands,
+    command: Arc<BackgroundCommand>,
     stopped: watch::Receiver<bool>,
     has_started: bool,
     _ending: watch::Sender<()>,
 }
 
-impl Drop for Place {
+impl Drop for CommandSlot {
     fn drop(&mut self) {
-        let output = self.behind.output.clone();
+        let output = self.command.output.clone();
         lock(&self.background.running).remove(output.id());
         if self.has_started {
             return;
@@ -142,9 +147,9 @@ impl Drop for Place {
     }
 }
 
-impl Shell {
+impl ShellTool {
     /// Starts a command and returns while it runs.
-    pub(super) async fn run_behind(
+    pub(super) async fn run_in_background(
         &self,
         args: Args,
         context: &ToolContext,
@@ -152,47 +157,49 @@ impl Shell {
         let outputs = self.environments.outputs();
         let outputs = outputs.ok_or(ShellError::NoBackground)?;
         let output = outputs.begin(context.session_id, context.secret_places.clone());
-        let place = self.background.enter(&self.settings, output.clone())?;
-        let whole = Whole {
+        let slot = self
+            .background
+            .reserve_slot(&self.settings, output.clone())?;
+        let whole = FullOutput {
             from: WholeFrom::Start,
             output: output.clone(),
         };
         let time = self.settings.background_time_for(args.timeout_ms);
         let ready = self.prepare(args, time, Some(whole), context).await?;
-        let Ready {
+        let PreparedCommand {
             program,
             filter,
             output: written,
             ..
         } = ready;
         let confinement = program.sandbox.confinement;
-        // This is the only place that sets it.
-        let _ = place.behind.filter.set(filter);
-        let made = output.clone();
-        let record = CommandRecord::begun();
+        // It is set only here.
+        let _ = slot.command.filter.set(filter);
+        let stored = output.clone();
+        let record = CommandRecord::new();
         // The task owns the slot: if the caller stops waiting, the created files are removed afterwards.
-        let making = tokio::task::spawn_blocking(move || {
-            let outputs = made.outputs();
-            let recorded = made
-                .make()
-                .and_then(|()| outputs.write_record(made.session_id(), made.id(), &record));
-            (place, record, recorded)
+        let create = tokio::task::spawn_blocking(move || {
+            let outputs = stored.outputs();
+            let recorded = stored
+                .create_file()
+                .and_then(|()| outputs.write_record(stored.session_id(), stored.id(), &record));
+            (slot, record, recorded)
         });
-        let (mut place, record, made) = making.await.map_err(|_| ShellError::Lost)?;
-        made.map_err(ShellError::io("keep the output of the command"))?;
+        let (mut slot, record, recorded) = create.await.map_err(|_| ShellError::Lost)?;
+        recorded.map_err(ShellError::io("store the output of the command"))?;
         let (environment, turn) = (context.environment.clone(), turn_of(context));
-        let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
-        let mut changing = changing.map_err(ShellError::NotKept)?;
-        changing.until(async move { written.closed().await });
+        let work = CheckpointedWork::begin(&self.environments, environment, turn).await;
+        let mut work = work.map_err(ShellError::NoCheckpoint)?;
+        work.until(async move { written.closed().await });
         let running = program.start().await?;
-        place.has_started = true;
+        slot.has_started = true;
         let id = output.id().to_owned();
-        let network = place.behind.network();
-        tokio::spawn(look_after(place, running, record, changing));
-        let begun = json!({
+        let network = slot.command.network();
+        tokio::spawn(supervise(slot, running, record, work));
+        let result = json!({
             "id": id,
             "status": "running",
-            "path": shown(&id),
+            "path": output_path(&id),
             "sandbox": confinement.name()
         });
         let remark = format!(
@@ -200,21 +207,24 @@ impl Shell {
             time.as_secs()
         );
         let remarks = [Some(remark), network];
-        Ok(with_remarks(begun, remarks.into_iter().flatten().collect()))
+        Ok(with_remarks(
+            result,
+            remarks.into_iter().flatten().collect(),
+        ))
     }
 }
 
 /// Waits for the end of a command and records it. Dropping the future stops the command.
-async fn look_after(
-    mut place: Place,
+async fn supervise(
+    mut slot: CommandSlot,
     mut running: Running,
     mut record: CommandRecord,
-    changing: ChangingFiles,
+    work: CheckpointedWork,
 ) {
     // A closed channel would mean that no stop can be requested any more, but the slot owns the sender.
     let is_stopped = tokio::select! {
         end = running.end() => Err(end),
-        _ = place.stopped.wait_for(|stop| *stop) => Ok(()),
+        _ = slot.stopped.wait_for(|stop| *stop) => Ok(()),
     };
     let end = match is_stopped {
         Err(end) => end,
@@ -223,8 +233,8 @@ async fn look_after(
             running.end().await
         }
     };
-    record.ended(end_of(end), place.behind.network());
-    let output = place.behind.output.clone();
+    record.set_end(end_of(end), slot.command.network());
+    let output = slot.command.output.clone();
     let recording = tokio::task::spawn_blocking(move || {
         output.end();
         output
@@ -233,10 +243,10 @@ async fn look_after(
     });
     // The session may be gone, and its directory with it.
     if let Ok(Err(error)) = recording.await {
-        tracing::debug!(%error, "the end of a command is not on record");
+        tracing::debug!(%error, "the end of a command was not recorded");
     }
-    changing.end().await;
-    drop(place);
+    work.end().await;
+    drop(slot);
 }
 
 fn end_of(end: Result<End, ProcessError>) -> CommandEnd {

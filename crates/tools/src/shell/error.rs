@@ -27,13 +27,13 @@ pub(super) enum ShellError {
     )]
     NoSandbox { id: String },
     #[error(
-        "no command runs in environment `{id}`: the host finds its own data by the link {}, which lies inside and which a \
-         command could replace; let the host name the data without that link (`--data`), or use another workspace",
+        "no command runs in environment `{id}`: the path of the host's data contains the link {}, which is inside the environment and which a \
+         command could replace; start the host with a data path without that link (`--data`), or use another workspace",
         link.display()
     )]
     LinkToHidden { id: String, link: PathBuf },
     #[error(
-        "the network of environment `{id}` is filtered, which needs bubblewrap; without a sandbox a command would have all of it"
+        "the network of environment `{id}` is filtered, which needs bubblewrap; without a sandbox a command would have full network access"
     )]
     Unfiltered { id: String },
     #[error(
@@ -42,7 +42,7 @@ pub(super) enum ShellError {
     )]
     NoProxy { id: String },
     #[error("{0}")]
-    NotKept(String),
+    NoCheckpoint(String),
     #[error("cannot start the command: {0}")]
     NoShell(#[source] ProcessError),
     #[error(transparent)]
@@ -59,18 +59,18 @@ pub(super) enum ShellError {
     #[error("the command could not be killed and still runs; its output so far:\n{output}")]
     Immortal { output: String },
     #[error(
-        "the host keeps no outputs, so no command runs in the background; run it without `background`"
+        "the host stores no outputs, so commands cannot run in the background; run it without `background`"
     )]
     NoBackground,
     #[error(
-        "{limit} commands of {whose} run in the background, which is as many as may; end one with shell_stop"
+        "{limit} commands of {whose} run in the background, which is the limit; end one with shell_stop"
     )]
     TooMany { limit: usize, whose: &'static str },
     #[error(
         "there is no command `{id}` in the background; shell_output without an `id` lists them"
     )]
     NoSuchCommand { id: String },
-    #[error("nobody looks after the command any more; what became of it is unknown")]
+    #[error("the command is no longer supervised; its outcome is unknown")]
     Lost,
 }
 

@@ -4,11 +4,11 @@ use windlass_core::traits::ToolContext;
 use windlass_process::{Confinement, Network, Program};
 
 use super::error::ShellError;
-use super::{Shell, ShellSettings};
+use super::{ShellSettings, ShellTool};
 
 /// The network of a command while it runs.
 #[derive(Debug, Default)]
-pub(super) struct Filter {
+pub(super) struct NetworkFilter {
     /// Dropping the proxy ends it.
     #[cfg(feature = "web")]
     proxy: Option<crate::proxy::RunningProxy>,
@@ -16,7 +16,7 @@ pub(super) struct Filter {
     is_closed: bool,
 }
 
-impl Filter {
+impl NetworkFilter {
     fn closed() -> Self {
         Self {
             #[cfg(feature = "web")]
@@ -28,32 +28,32 @@ impl Filter {
     /// Returns a remark for the model about the network of its command.
     pub(super) fn remark(&self) -> Option<String> {
         if self.is_closed {
-            let closed = "there is no network: that of this environment is filtered, and this machine's sandbox, landlock, can only close \
-                          it; who runs the host can install bubblewrap";
+            let closed = "there is no network: this environment's network is filtered, and this machine's sandbox, landlock, can only close \
+                          it; the operator can install bubblewrap";
             return Some(closed.to_owned());
         }
         #[cfg(feature = "web")]
         if let Some(proxy) = &self.proxy {
-            return proxy.refused();
+            return proxy.refusals();
         }
         None
     }
 }
 
-impl Shell {
+impl ShellTool {
     /// Sets up the proxy of a command, if its environment filters the network.
     pub(super) fn filter(
         &self,
         program: &mut Program,
         context: &ToolContext,
-    ) -> Result<Filter, ShellError> {
+    ) -> Result<NetworkFilter, ShellError> {
         if program.sandbox.bounds.network != Network::Filtered {
-            return Ok(Filter::default());
+            return Ok(NetworkFilter::default());
         }
         match program.sandbox.confinement {
             Confinement::Bubblewrap => self.proxied(&self.settings, program, context),
             // Landlock's rules allow no sockets, not even to a proxy.
-            Confinement::Landlock | Confinement::Unconfined => Ok(Filter::closed()),
+            Confinement::Landlock | Confinement::Unconfined => Ok(NetworkFilter::closed()),
         }
     }
 
@@ -63,14 +63,14 @@ impl Shell {
         settings: &ShellSettings,
         program: &mut Program,
         context: &ToolContext,
-    ) -> Result<Filter, ShellError> {
+    ) -> Result<NetworkFilter, ShellError> {
         let Some(proxy) = &settings.proxy else {
             return Err(self.no_proxy(context));
         };
         let made = proxy.for_call(context.session_id, context.network_access.clone());
         let (proxied, running) = made.map_err(ShellError::io("make a proxy"))?;
         program.proxied = Some(proxied);
-        Ok(Filter {
+        Ok(NetworkFilter {
             proxy: Some(running),
             is_closed: false,
         })
@@ -82,7 +82,7 @@ impl Shell {
         _settings: &ShellSettings,
         _program: &mut Program,
         context: &ToolContext,
-    ) -> Result<Filter, ShellError> {
+    ) -> Result<NetworkFilter, ShellError> {
         Err(self.no_proxy(context))
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use windlass_process::{Confinement, SandboxBounds};
 
-use super::home_programs::{of_path, of_program};
+use super::home_programs::{paths_of_path_variable, paths_of_program};
 
 /// Name of a repository's `.git` directory, or of a worktree's `.git` file.
 const GIT: &str = ".git";
@@ -19,7 +19,7 @@ const MAX_WORKTREE_FILE: u64 = 8 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum HomePathError {
     /// The path is outside the home, or is the home itself.
-    #[error("{} does not lie inside of the home directory {}", path.display(), home.display())]
+    #[error("{} is not inside the home directory {}", path.display(), home.display())]
     Outside {
         /// The path as given.
         path: PathBuf,
@@ -52,7 +52,7 @@ impl UserHome {
     /// Returns `None` if there is no such directory, or if it is `/`.
     #[must_use]
     pub fn new(path: &Path) -> Option<Self> {
-        let path = real_directory(path)?;
+        let path = canonical_directory(path)?;
         Some(Self {
             path,
             others: Vec::new(),
@@ -61,8 +61,8 @@ impl UserHome {
     }
 
     /// Hides a further home of the user, such as that of the account if `HOME` is another directory.
-    pub fn also(&mut self, path: &Path) {
-        let real = real_directory(path).filter(|real| *real != self.path);
+    pub fn hide_too(&mut self, path: &Path) {
+        let real = canonical_directory(path).filter(|real| *real != self.path);
         self.others.extend(real);
     }
 
@@ -93,7 +93,7 @@ impl UserHome {
 
     /// Opens the directories of a `PATH` that are in the home, with the libraries and toolchains that their programs need.
     pub fn open_programs(&mut self, path: &str) {
-        let found = of_path(&self.path, path).into_iter();
+        let found = paths_of_path_variable(&self.path, path).into_iter();
         self.opened
             .extend(found.map(|path| (path, HomeAccess::Read)));
     }
@@ -169,7 +169,7 @@ impl UserHome {
             .filter(|hidden| !self.path.starts_with(hidden))
             .cloned()
             .collect();
-        let needed = of_program(&self.path, &keys, path, program).into_iter();
+        let needed = paths_of_program(&self.path, &keys, path, program).into_iter();
         bounds.also_seen.extend(needed);
     }
 
@@ -205,7 +205,7 @@ impl UserHome {
     }
 }
 
-fn real_directory(path: &Path) -> Option<PathBuf> {
+fn canonical_directory(path: &Path) -> Option<PathBuf> {
     let real = path.is_absolute().then(|| path.canonicalize().ok())??;
     (real.is_dir() && real != Path::new("/")).then_some(real)
 }

@@ -35,7 +35,7 @@ const TOOLCHAINS: &[(&str, &[&str])] = &[
 const NEXT_TO_BIN: [&str; 4] = ["include", "lib", "lib64", "libexec"];
 
 /// Returns the parts of a home that programs in the directories of a `PATH` need, with links resolved.
-pub(super) fn of_path(home: &Path, path: &str) -> Vec<PathBuf> {
+pub(super) fn paths_of_path_variable(home: &Path, path: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let directories = std::env::split_paths(path).filter_map(|place| place.canonicalize().ok());
     for directory in directories {
@@ -63,7 +63,7 @@ pub(super) fn of_path(home: &Path, path: &str) -> Vec<PathBuf> {
 
 /// Returns the parts of a home that one program needs, given by path or looked up in a `PATH`; links resolved. In a directory that is hidden for
 /// keys, only the program itself is opened.
-pub(super) fn of_program(
+pub(super) fn paths_of_program(
     home: &Path,
     keys: &[PathBuf],
     path: &str,
@@ -80,8 +80,8 @@ pub(super) fn of_program(
     let real = found.canonicalize().ok();
     let mut needed = Vec::new();
     for program in [Some(found), real].into_iter().flatten() {
-        let around = around(home, &program).filter(|around| !is_key(around));
-        let needs = around.unwrap_or(program);
+        let directory = directory_of(home, &program).filter(|path| !is_key(path));
+        let needs = directory.unwrap_or(program);
         if inside(home, &needs).is_some() && !keys.contains(&needs) && !needed.contains(&needs) {
             needed.push(needs);
         }
@@ -96,7 +96,7 @@ fn inside<'a>(home: &Path, path: &'a Path) -> Option<&'a Path> {
 }
 
 /// Returns the directory that a program may need: its package, its tool's directory, the parent of `bin`, or its own directory.
-fn around(home: &Path, program: &Path) -> Option<PathBuf> {
+fn directory_of(home: &Path, program: &Path) -> Option<PathBuf> {
     let is_own = |path: &Path| {
         inside(home, path).is_some_and(|inside| {
             !SHARED_HOME_DIRECTORIES
@@ -132,8 +132,8 @@ mod tests {
     use super::*;
 
     fn home() -> (tempfile::TempDir, PathBuf) {
-        let kept = tempfile::tempdir().unwrap();
-        let home = kept.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap();
         for program in [
             ".cargo/bin/cargo",
             ".cargo/credentials.toml",
@@ -155,16 +155,16 @@ mod tests {
         }
         fs::create_dir_all(home.join(".local/bin")).unwrap();
         symlink("../share/agent/versions/1", home.join(".local/bin/agent")).unwrap();
-        (kept, home)
+        (directory, home)
     }
 
     #[test]
-    fn directories_of_path_are_opened_with_their_libraries_and_toolchains_alone() {
-        let (_kept, home) = home();
+    fn path_directories_are_opened_with_their_libraries_and_toolchains() {
+        let (_directory, home) = home();
         let check = |path: &str, expected: &[&str]| {
             let expected: Vec<_> = expected.iter().map(|path| home.join(path)).collect();
             let named = format!("/usr/bin::relative:{}", home.join(path).display());
-            assert_eq!(of_path(&home, &named), expected, "{path}");
+            assert_eq!(paths_of_path_variable(&home, &named), expected, "{path}");
         };
         check(".nvm/v22/bin", &[".nvm"]);
         check(".cargo/bin", &[".cargo/bin", ".rustup"]);
@@ -177,14 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_seen_with_what_it_needs_and_nothing_beside() {
-        let (_kept, home) = home();
+    fn program_is_opened_with_only_its_needs() {
+        let (_directory, home) = home();
         let at = |path: &str| home.join(path);
         let keys = [at(".claude"), at(".ssh")];
         let check = |path: &str, program: &Path, expected: &[&str]| {
             let expected: Vec<_> = expected.iter().map(|path| at(path)).collect();
             let path = at(path).display().to_string();
-            assert_eq!(of_program(&home, &keys, &path, program), expected, "{path}");
+            assert_eq!(
+                paths_of_program(&home, &keys, &path, program),
+                expected,
+                "{path}"
+            );
         };
         check(".nvm/v22/bin", Path::new("none"), &[]);
         check(".nvm/v22/bin", Path::new("node"), &[".nvm"]);

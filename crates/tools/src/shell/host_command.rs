@@ -21,7 +21,7 @@ const MAX_ERROR_BYTES: usize = 4 * 1024;
 /// The directory's contents may make it do anything. It runs in a sandbox in which it can change no file, has no network and sees no hidden path of
 /// the host; if there is no sandbox, it does not run. It has no input, and only the variables given here.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct HostCommand {
     /// Absolute path of the program.
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
@@ -35,7 +35,7 @@ pub struct Look {
 
 /// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LookOutput {
+pub struct HostCommandOutput {
     /// Its exit code; `None` if a signal ended it.
     pub exit_code: Option<i32>,
     /// Its complete stdout.
@@ -46,10 +46,10 @@ pub struct LookOutput {
 
 /// Why a program has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
+pub enum HostCommandError {
     /// No confinement works on this machine.
     #[error(
-        "no sandbox works on this machine or is allowed to, and {} does not run without one; install bubblewrap or use a Linux \
+        "no sandbox works on this machine or is allowed, and {} does not run without one; install bubblewrap or use a Linux \
          with landlock",
         program.display()
     )]
@@ -58,7 +58,7 @@ pub enum LookError {
         program: PathBuf,
     },
     /// The directory is hidden by the host.
-    #[error("{} is the host's own and not looked at", directory.display())]
+    #[error("{} belongs to the host program and is not read", directory.display())]
     Hidden {
         /// Directory that the program was to read.
         directory: PathBuf,
@@ -78,7 +78,7 @@ pub enum LookError {
         limit_ms: u128,
     },
     /// The output exceeds its limit.
-    #[error("{} said more than {limit} bytes", program.display())]
+    #[error("{} printed more than {limit} bytes", program.display())]
     TooMuch {
         program: PathBuf,
         /// The limit in bytes.
@@ -93,16 +93,16 @@ pub enum LookError {
     },
 }
 
-impl Look {
+impl HostCommand {
     /// Runs the program to its end; dropping the future stops it. `environments` provides the hidden paths, `settings` the methods of confinement and
     /// their limits.
     pub async fn run(
         self,
         environments: &Environments,
         settings: &ShellSettings,
-    ) -> Result<LookOutput, LookError> {
+    ) -> Result<HostCommandOutput, HostCommandError> {
         let (program, limit, time) = (self.program.clone(), self.max_output_bytes, self.time);
-        let not_run = |why: String| LookError::NotRun {
+        let not_run = |why: String| HostCommandError::NotRun {
             program: program.clone(),
             why,
         };
@@ -110,21 +110,23 @@ impl Look {
         let errors = Arc::new(Output::new(MAX_ERROR_BYTES, 0));
         let (registry, settings) = (environments.clone(), settings.clone());
         let to = (Arc::clone(&output), Arc::clone(&errors));
-        let ready = tokio::task::spawn_blocking(move || self.prepare(&registry, &settings, to));
-        let ready = ready.await.map_err(|error| not_run(error.to_string()))??;
-        let running = ready.start().await;
+        let prepared = tokio::task::spawn_blocking(move || self.prepare(&registry, &settings, to));
+        let prepared = prepared
+            .await
+            .map_err(|error| not_run(error.to_string()))??;
+        let running = prepared.start().await;
         let mut running = running.map_err(|error| not_run(error.to_string()))?;
         let end = running.end().await;
         let end = end.map_err(|error| not_run(error.to_string()))?;
         if end.cause == Cause::TimeOver {
             let limit_ms = time.as_millis();
-            return Err(LookError::TimedOut { program, limit_ms });
+            return Err(HostCommandError::TimedOut { program, limit_ms });
         }
         let (output, left_out) = output.text();
         if left_out.is_some() {
-            return Err(LookError::TooMuch { program, limit });
+            return Err(HostCommandError::TooMuch { program, limit });
         }
-        Ok(LookOutput {
+        Ok(HostCommandOutput {
             exit_code: end.status.and_then(|status| status.code()),
             output,
             errors: errors.text().0,
@@ -136,15 +138,15 @@ impl Look {
         environments: &Environments,
         settings: &ShellSettings,
         (output, errors): (Arc<Output>, Arc<Output>),
-    ) -> Result<Program, LookError> {
+    ) -> Result<Program, HostCommandError> {
         let ways = settings.ways.iter().copied();
         let mut ways = ways.filter(|way| *way != Confinement::Unconfined);
         let Some(confinement) = ways.find(|way| way.works_here()) else {
-            return Err(LookError::NoSandbox {
+            return Err(HostCommandError::NoSandbox {
                 program: self.program,
             });
         };
-        let directory = |source| LookError::Directory {
+        let directory = |source| HostCommandError::Directory {
             directory: self.directory.clone(),
             source,
         };
@@ -152,7 +154,7 @@ impl Look {
         let handle = open_to_look(&real).map_err(directory)?;
         let hidden = environments.hidden();
         if hidden.covers(&handle).map_err(directory)? {
-            return Err(LookError::Hidden {
+            return Err(HostCommandError::Hidden {
                 directory: self.directory,
             });
         }
@@ -184,7 +186,7 @@ impl Look {
         program.variables = variables
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        program.stderr = Stderr::Kept(errors);
+        program.stderr = Stderr::Captured(errors);
         program.time = Some(self.time);
         program.shutdown = settings.shutdown();
         Ok(program)

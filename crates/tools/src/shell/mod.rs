@@ -28,18 +28,18 @@ use windlass_core::typed_id::SessionId;
 
 pub use home::{HomeAccess, HomePathError, UserHome};
 pub use home_programs::SHARED_HOME_DIRECTORIES;
-pub use host_command::{Look, LookError, LookOutput};
+pub use host_command::{HostCommand, HostCommandError, HostCommandOutput};
 pub(crate) use run::code_and_signal;
 pub use sandbox::SandboxDenied;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
-use background::{Background, Commands};
-use output_tool::ShellOutput;
-use stop_tool::ShellStop;
+use background::{BackgroundCommands, Commands};
+use output_tool::ShellOutputTool;
+use stop_tool::ShellStopTool;
 
 use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
-use crate::tool::{SessionTool, changes, in_session, object, told};
+use crate::tool::{SessionTool, changing_hints, object, session_tool, tool_result};
 
 /// Name of the tool for the model.
 const NAME: &str = "shell";
@@ -49,7 +49,7 @@ const NAME: &str = "shell";
 pub struct ShellCapability {
     environments: Environments,
     settings: Arc<ShellSettings>,
-    background: Background,
+    background: BackgroundCommands,
 }
 
 impl ShellCapability {
@@ -59,12 +59,12 @@ impl ShellCapability {
         Self {
             environments,
             settings: Arc::new(settings),
-            background: Background::default(),
+            background: BackgroundCommands::default(),
         }
     }
 
     fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
-        let mut tools: Vec<Box<dyn Tool>> = vec![in_session(Shell {
+        let mut tools: Vec<Box<dyn Tool>> = vec![session_tool(ShellTool {
             environments: self.environments.clone(),
             settings: Arc::clone(&self.settings),
             background: self.background.clone(),
@@ -79,8 +79,8 @@ impl ShellCapability {
                 background: self.background.clone(),
                 max_bytes,
             };
-            tools.push(in_session(ShellOutput(commands.clone())));
-            tools.push(in_session(ShellStop(commands)));
+            tools.push(session_tool(ShellOutputTool(commands.clone())));
+            tools.push(session_tool(ShellStopTool(commands)));
         }
         tools
     }
@@ -115,22 +115,22 @@ impl Capability for ShellCapability {
     }
 }
 
-struct Shell {
+struct ShellTool {
     environments: Environments,
     settings: Arc<ShellSettings>,
-    background: Background,
+    background: BackgroundCommands,
     policy: ToolPolicy,
     description: String,
 }
 
 /// Returns the description of the tool, with the names of the available secrets.
 fn description(secrets: &[String]) -> String {
-    let base = "Run a shell command in the working directory and return its exit code and output. It has no input, may be confined to \
-                the environment, and what it leaves running in the background ends with it.";
+    let base = "Run a shell command in the working directory and return its exit code and output. It has no input and may be confined to \
+                the environment. Processes that it leaves running end with it.";
     match secrets {
         [] => base.to_owned(),
         names => format!(
-            "{base} Secrets are in these variables, where the operator gives them: {}; use them by name, their values are never shown.",
+            "{base} The operator may provide secrets in these variables: {}; use them by name, their values are never shown.",
             names.join(", ")
         ),
     }
@@ -147,7 +147,7 @@ struct Args {
 }
 
 #[async_trait]
-impl SessionTool for Shell {
+impl SessionTool for ShellTool {
     type Args = Args;
 
     fn name(&self) -> &str {
@@ -158,30 +158,27 @@ impl SessionTool for Shell {
     }
     fn schema(&self) -> Value {
         let has_background = self.environments.outputs().is_some();
-        let max = if has_background {
-            self.settings
-                .max_timeout
-                .max(self.settings.max_background_time)
-        } else {
-            self.settings.max_timeout
-        };
+        let mut max = self.settings.max_timeout;
+        if has_background {
+            max = max.max(self.settings.max_background_time);
+        }
         let max = u64::try_from(max.as_millis()).unwrap_or(u64::MAX);
         let mut properties = json!({
-            "command": { "type": "string", "minLength": 1, "description": "The command, as a shell takes it" },
-            "cwd": { "type": "string", "description": "The directory to run in; the working directory unless said otherwise" },
+            "command": { "type": "string", "minLength": 1, "description": "The command in shell syntax" },
+            "cwd": { "type": "string", "description": "The directory to run in; default: the working directory" },
             "timeout_ms": { "type": "integer", "minimum": 1, "maximum": max, "description": "How long it may take" }
         });
         if has_background {
             properties["background"] = json!({
                 "type": "boolean",
-                "description": "Whether to leave it running and return at once, such as for a server; shell_output shows what it prints, shell_stop ends it"
+                "description": "Whether to leave it running and return at once, such as for a server; shell_output shows its output, shell_stop ends it"
             });
         }
         object(properties, &["command"])
     }
     fn hints(&self) -> ToolHints {
         let longest = self.settings.longest_call().as_millis();
-        changes(SideEffectClass::AtMostOnce)
+        changing_hints(SideEffectClass::AtMostOnce)
             .with_destructive(true)
             .with_open_world(true)
             .with_long_running(true)
@@ -192,11 +189,10 @@ impl SessionTool for Shell {
         self.policy
     }
     async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
-        let done = if !args.background {
-            self.run(args, context).await
+        tool_result(if args.background {
+            self.run_in_background(args, context).await
         } else {
-            self.run_behind(args, context).await
-        };
-        told(done)
+            self.run(args, context).await
+        })
     }
 }

@@ -1,6 +1,5 @@
 //! `shell_output`: the output of a background command.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,14 +7,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::tools::{ToolExecutionResult, ToolHints};
-use windlass_core::traits::{SecretPlaces, ToolContext};
+use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
 
 use super::background::Commands;
 use super::error::ShellError;
-use super::slice::Printed;
-use crate::outputs::{CommandEnd, CommandRecord, SessionOutputs, shown};
-use crate::tool::{SessionTool, object, reads, told};
+use super::slice::CommandOutput;
+use crate::outputs::{CommandEnd, CommandRecord, SessionOutputs, output_path};
+use crate::tool::{SessionTool, object, read_only_hints, tool_result};
 
 const NAME: &str = "shell_output";
 /// Maximum time that a call waits for new output.
@@ -23,7 +22,7 @@ const MAX_WAIT_MS: u64 = 60_000;
 /// Maximum number of commands listed, newest first.
 const MAX_LISTED: usize = 50;
 
-pub(super) struct ShellOutput(pub(super) Commands);
+pub(super) struct ShellOutputTool(pub(super) Commands);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Args {
@@ -33,45 +32,47 @@ pub(super) struct Args {
 }
 
 #[async_trait]
-impl SessionTool for ShellOutput {
+impl SessionTool for ShellOutputTool {
     type Args = Args;
 
     fn name(&self) -> &str {
         NAME
     }
     fn description(&self) -> &str {
-        "Show what a command in the background has printed, and whether it still runs. Without an `id`, list the commands of this \
-         conversation. Without `after`, show the end of the output; with it, what came after that many bytes."
+        "Show the output of a background command, and whether it still runs. Without an `id`, list the commands of this \
+         conversation. Without `after`, show the end of the output; with it, the output after that many bytes."
     }
     fn schema(&self) -> Value {
         object(
             json!({
-                "id": { "type": "string", "description": "The command, as the call of shell named it" },
+                "id": { "type": "string", "description": "ID of the command from the result of shell" },
                 "after": { "type": "integer", "minimum": 0, "description": "The `next` of an earlier call" },
-                "wait_ms": { "type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "description": "How long to wait for something new or for its end" }
+                "wait_ms": { "type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "description": "How long to wait for new output or for its end" }
             }),
             &[],
         )
     }
     fn hints(&self) -> ToolHints {
-        reads().with_timeout_ms(MAX_WAIT_MS * 2)
+        read_only_hints().with_timeout_ms(MAX_WAIT_MS * 2)
     }
     async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
         let commands = self.0.clone();
-        let done = match args.id {
+        let result = match args.id {
             None => commands.list(context.session_id).await,
             Some(id) => {
                 let wait = Duration::from_millis(args.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
-                commands.show_news(context, &id, args.after, wait).await
+                commands
+                    .show_new_output(context, &id, args.after, wait)
+                    .await
             }
         };
-        told(done)
+        tool_result(result)
     }
 }
 
 impl Commands {
     /// Returns new output of a command as soon as there is some or the command has ended.
-    async fn show_news(
+    async fn show_new_output(
         &self,
         context: &ToolContext,
         id: &str,
@@ -81,14 +82,14 @@ impl Commands {
         let until = Instant::now() + wait;
         let mut seen = after;
         loop {
-            let came = self.wait(context.session_id, id, seen, until).await;
+            let received = self.wait(context.session_id, id, seen, until).await;
             let shown = self.show(context, id.to_owned(), after).await?;
             // New bytes may have to wait for those that follow.
-            let has_news = shown["output"] != "" || shown["status"] != "running";
-            if has_news || came.is_none() || Instant::now() >= until {
+            let has_new_output = shown["output"] != "" || shown["status"] != "running";
+            if has_new_output || received.is_none() || Instant::now() >= until {
                 return Ok(shown);
             }
-            seen = came;
+            seen = received;
         }
     }
 
@@ -100,16 +101,16 @@ impl Commands {
         seen: Option<u64>,
         until: Instant,
     ) -> Option<u64> {
-        let behind = self.background.find(session_id, id)?;
-        let seen = seen.unwrap_or_else(|| behind.output.came());
+        let command = self.background.find(session_id, id)?;
+        let seen = seen.unwrap_or_else(|| command.output.received());
         let waiting = async {
             tokio::select! {
-                () = behind.output.more_than(seen) => {}
-                () = behind.ended() => {}
+                () = command.output.received_more_than(seen) => {}
+                () = command.ended() => {}
             }
         };
         let _ = tokio::time::timeout_at(until, waiting).await;
-        Some(behind.output.came())
+        Some(command.output.received())
     }
 
     /// Returns the status of a command and its output.
@@ -120,15 +121,15 @@ impl Commands {
         after: Option<u64>,
     ) -> Result<Value, ShellError> {
         let session_id = context.session_id;
-        let places: Option<Arc<dyn SecretPlaces>> = context.secret_places.clone();
+        let places = context.secret_places.clone();
         // Looked up before the record is read, so that a command that ends meanwhile is reported as running and not as lost.
         let running = self.background.find(session_id, &id);
-        let so_far = running.as_ref().map(|behind| behind.output.so_far());
-        let network = running.as_ref().and_then(|behind| behind.network());
+        let extent = running.as_ref().map(|command| command.output.extent());
+        let network = running.as_ref().and_then(|command| command.network());
         let (outputs, max_bytes) = (self.outputs.clone(), self.max_bytes);
         let looking = tokio::task::spawn_blocking(move || {
             let missing = || ShellError::NoSuchCommand {
-                id: crate::tool::cut_line(&id, 40),
+                id: crate::tool::truncate_line(&id, 40),
             };
             let mut record = outputs.record(session_id, &id).ok_or_else(missing)?;
             record.network = record.network.or(network);
@@ -136,18 +137,18 @@ impl Commands {
                 outputs,
                 session_id,
             };
-            let opened = SessionOutputs::find(Some(&of), &shown(&id));
+            let opened = SessionOutputs::find(Some(&of), &output_path(&id));
             let opened = opened.and_then(Result::ok).ok_or_else(missing)?;
-            let mut printed = Printed {
+            let mut printed = CommandOutput {
                 bytes: opened.metadata.len(),
                 file: opened.file,
-                so_far: so_far.as_ref(),
+                extent: extent.as_ref(),
                 places: places.as_deref(),
             };
             let slice = printed.slice(after, max_bytes);
             let slice = slice.map_err(ShellError::io("read the output"))?;
-            let command = described(&id, &record, so_far.is_some());
-            Ok(slice.told(command, record.network))
+            let command = describe(&id, &record, extent.is_some());
+            Ok(slice.into_result(command, record.network))
         });
         looking.await.map_err(|_| ShellError::Lost)?
     }
@@ -158,24 +159,24 @@ impl Commands {
             let records = commands.outputs.records(session_id);
             let records = records.map_err(ShellError::io("look for commands"))?;
             let newest = &records[records.len().saturating_sub(MAX_LISTED)..];
-            let told = newest.iter().map(|(id, record)| {
+            let described = newest.iter().map(|(id, record)| {
                 let is_running = commands.background.find(session_id, id).is_some();
-                described(id, record, is_running)
+                describe(id, record, is_running)
             });
-            Ok(json!({ "commands": told.collect::<Vec<_>>() }))
+            Ok(json!({ "commands": described.collect::<Vec<_>>() }))
         });
         listing.await.map_err(|_| ShellError::Lost)?
     }
 }
 
 /// Returns the status of a command.
-fn described(id: &str, record: &CommandRecord, is_running: bool) -> Value {
-    let mut told = json!({ "id": id, "started": record.started, "path": shown(id) });
-    told["status"] = match (record.end, is_running) {
+fn describe(id: &str, record: &CommandRecord, is_running: bool) -> Value {
+    let mut status = json!({ "id": id, "started": record.started, "path": output_path(id) });
+    status["status"] = match (record.end, is_running) {
         (Some(CommandEnd::Exited { exit_code, signal }), _) => {
-            told["exit_code"] = json!(exit_code);
+            status["exit_code"] = json!(exit_code);
             if let Some(signal) = signal {
-                told["signal"] = json!(signal);
+                status["signal"] = json!(signal);
             }
             json!("exited")
         }
@@ -183,9 +184,10 @@ fn described(id: &str, record: &CommandRecord, is_running: bool) -> Value {
         (Some(CommandEnd::TimedOut), _) => json!("timed_out"),
         (None, true) => json!("running"),
         (None, false) | (Some(CommandEnd::Unknown), _) => {
-            told["remark"] = json!("it ended with the process that ran it; its outcome is unknown");
+            status["remark"] =
+                json!("it ended with the process that ran it; its outcome is unknown");
             json!("unknown")
         }
     };
-    told
+    status
 }

@@ -14,71 +14,74 @@ use windlass_process::{
 };
 
 use super::error::ShellError;
-use super::filtered::Filter;
+use super::filtered::NetworkFilter;
 use super::safe_cuts;
-use super::{Args, NAME, Shell, ShellSettings};
-use crate::checkpoint::ChangingFiles;
+use super::{Args, NAME, ShellSettings, ShellTool};
+use crate::checkpoint::CheckpointedWork;
 use crate::environments::Environments;
-use crate::outputs::{KeptOutput, Taker};
+use crate::outputs::{OutputSink, StoredOutput};
 use crate::tool::{turn_of, with_remarks};
 
 /// How long output is collected before it is shown.
 const SHOW_PAUSE: Duration = Duration::from_millis(50);
 
 /// A command that is ready to start, and its confinement.
-pub(super) struct Ready {
+pub(super) struct PreparedCommand {
     pub(super) program: Program,
     /// Its network, held while it runs.
-    pub(super) filter: Filter,
+    pub(super) filter: NetworkFilter,
     pub(super) output: Arc<Output>,
     time: Duration,
     /// Directories in which Landlock allows no new entries, because something hidden is below them.
-    closed: Vec<PathBuf>,
+    closed_directories: Vec<PathBuf>,
 }
 
 /// Stored output of a command, in addition to the shown part.
 #[derive(Clone)]
-pub(super) struct Whole {
+pub(super) struct FullOutput {
     pub(super) from: WholeFrom,
-    pub(super) output: KeptOutput,
+    pub(super) output: StoredOutput,
 }
 
-impl Shell {
+impl ShellTool {
     pub(super) async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ShellError> {
-        let whole = self.environments.outputs().map(|outputs| Whole {
+        let whole = self.environments.outputs().map(|outputs| FullOutput {
             from: WholeFrom::Cut,
             output: outputs.begin(context.session_id, context.secret_places.clone()),
         });
         let time = self.settings.time_for(args.timeout_ms);
         let ready = self.prepare(args, time, whole.clone(), context).await?;
-        let Ready {
+        let PreparedCommand {
             program,
             filter,
             output,
             time,
-            closed,
+            closed_directories,
         } = ready;
         let confinement = program.sandbox.confinement;
         let (environment, turn) = (context.environment.clone(), turn_of(context));
-        let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
-        let mut changing = changing.map_err(ShellError::NotKept)?;
+        let work = CheckpointedWork::begin(&self.environments, environment, turn).await;
+        let mut work = work.map_err(ShellError::NoCheckpoint)?;
         // The output is closed when all processes of the command have ended.
         let written = Arc::clone(&output);
-        changing.until(async move { written.closed().await });
+        work.until(async move { written.closed().await });
         // Output is shown from the start; an error is reported with the end.
         let run = async {
             let mut running = program.start().await?;
             running.end().await
         };
         let (end, ()) = tokio::join!(run, show(&output, context));
-        changing.end().await;
+        work.end().await;
         let whole = whole.and_then(|whole| whole.output.remark());
         let mut excerpt = output.excerpt();
         if let Some(places) = context.secret_places.as_deref() {
             safe_cuts::cut_at_gap(places, &mut excerpt);
         }
         let result = report(end?, &excerpt, whole, confinement, time)?;
-        Ok(with_more(with_closed(result, &closed), filter.remark()))
+        Ok(with_remark(
+            with_closed_directories(result, &closed_directories),
+            filter.remark(),
+        ))
     }
 
     /// Prepares a command.
@@ -86,9 +89,9 @@ impl Shell {
         &self,
         args: Args,
         time: Duration,
-        whole: Option<Whole>,
+        whole: Option<FullOutput>,
         context: &ToolContext,
-    ) -> Result<Ready, ShellError> {
+    ) -> Result<PreparedCommand, ShellError> {
         let (environments, settings) = (self.environments.clone(), Arc::clone(&self.settings));
         let turn = context.environment.clone();
         let ready = tokio::task::spawn_blocking(move || {
@@ -140,8 +143,8 @@ fn prepare(
     turn: Option<&TurnEnvironment>,
     args: &Args,
     time: Duration,
-    whole: Option<Whole>,
-) -> Result<Ready, ShellError> {
+    whole: Option<FullOutput>,
+) -> Result<PreparedCommand, ShellError> {
     if args.command.trim().is_empty() {
         return Err(ShellError::Blank);
     }
@@ -149,14 +152,14 @@ fn prepare(
         return Err(ShellError::Nul);
     }
     let sandbox = settings.sandbox(environments, turn, args.cwd.as_deref())?;
-    let closed = match sandbox.confinement {
+    let closed_directories = match sandbox.confinement {
         Confinement::Landlock => closed_by_landlock(&sandbox.bounds),
         Confinement::Bubblewrap | Confinement::Unconfined => Vec::new(),
     };
-    let (kept, shown) = (settings.max_output_bytes, settings.max_streamed_bytes);
-    let output = Output::new(kept, shown);
+    let (retained, streamed) = (settings.max_output_bytes, settings.max_streamed_bytes);
+    let output = Output::new(retained, streamed);
     let output = Arc::new(match whole {
-        Some(whole) => output.with_whole(whole.from, Taker(whole.output)),
+        Some(whole) => output.with_whole(whole.from, OutputSink(whole.output)),
         None => output,
     });
     let mut program = sandbox.program(&settings.shell, Arc::clone(&output));
@@ -164,12 +167,12 @@ fn prepare(
     program.variables = settings.variables_in(&program.sandbox.bounds);
     program.time = Some(time);
     program.shutdown = settings.shutdown();
-    Ok(Ready {
+    Ok(PreparedCommand {
         program,
-        filter: Filter::default(),
+        filter: NetworkFilter::default(),
         output,
         time,
-        closed,
+        closed_directories,
     })
 }
 
@@ -215,27 +218,27 @@ fn report(
 }
 
 /// Adds a remark to a failed command's result about directories in which Landlock forbids changes that users expect to work.
-fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
+fn with_closed_directories(result: Value, closed_directories: &[PathBuf]) -> Value {
     let output = result["output"].as_str().unwrap_or_default();
     let is_fine = result["exit_code"] == 0 && !output.contains("Permission denied");
-    let (Some(first), false) = (closed.first(), is_fine) else {
+    let (Some(first), false) = (closed_directories.first(), is_fine) else {
         return result;
     };
-    let others = match closed.len() - 1 {
+    let others = match closed_directories.len() - 1 {
         0 => String::new(),
         count => format!(" and {count} directories below"),
     };
-    let closed = format!(
-        "nothing can be made, renamed or removed directly in {}{others}, because files of the host lie further down and this \
-         machine's sandbox, landlock, can keep them apart in no other way; work in another directory. Who runs the host can \
-         keep its own files elsewhere (`--data`, `--config`), choose another workspace, or install bubblewrap",
+    let closed_directories = format!(
+        "no entries can be created, renamed or removed directly in {}{others}, because files of the host are below and this \
+         machine's sandbox, landlock, can protect them in no other way; work in another directory. The operator can \
+         move the host's files elsewhere (`--data`, `--config`), choose another workspace, or install bubblewrap",
         first.display()
     );
-    with_more(result, Some(closed))
+    with_remark(result, Some(closed_directories))
 }
 
 /// Appends a remark to a result.
-fn with_more(result: Value, remark: Option<String>) -> Value {
+fn with_remark(result: Value, remark: Option<String>) -> Value {
     let remarks = [result["remark"].as_str().map(str::to_owned), remark];
     with_remarks(result, remarks.into_iter().flatten().collect())
 }

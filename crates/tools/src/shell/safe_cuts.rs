@@ -5,10 +5,10 @@ use std::ops::Range;
 use windlass_core::traits::SecretPlaces;
 use windlass_process::Excerpt;
 
-use crate::secrets::{self, plain};
+use crate::secrets::{self, same_length_text};
 
 /// A piece of an output and its surroundings.
-pub(super) struct Piece<'a> {
+pub(super) struct OutputPiece<'a> {
     pub(super) bytes: &'a [u8],
     /// Whether unknown bytes came before it.
     pub(super) is_cut_before: bool,
@@ -18,31 +18,31 @@ pub(super) struct Piece<'a> {
 
 /// The part of a piece that may be shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct VisiblePart {
     pub(super) range: Range<usize>,
     /// Offset from which a secret may begin that is not complete yet.
     pub(super) settled: usize,
 }
 
-impl Piece<'_> {
+impl OutputPiece<'_> {
     /// Selects the part to show from an offset on: at most `max` bytes, unless a secret is longer than that.
     pub(super) fn shown(
         &self,
         places: Option<&dyn SecretPlaces>,
         start: usize,
         max: usize,
-    ) -> Shown {
-        let wanted = start.saturating_add(max);
+    ) -> VisiblePart {
+        let limit = start.saturating_add(max);
         let Some(places) = places else {
             let settled = self.bytes.len();
-            return Shown {
-                range: start..wanted.min(settled).max(start),
+            return VisiblePart {
+                range: start..limit.min(settled).max(start),
                 settled,
             };
         };
-        let text = plain(self.bytes);
+        let text = same_length_text(self.bytes);
         let begun = if self.is_cut_before {
-            secrets::begun(places, self.bytes)
+            secrets::partial_prefix(places, self.bytes)
         } else {
             0
         };
@@ -52,12 +52,12 @@ impl Piece<'_> {
             text.len()
         };
         let start = places.outside_from(&text, start.max(begun));
-        let wanted = wanted.min(settled);
-        let mut end = places.outside_before(&text, wanted);
-        if end <= start && wanted > start {
-            end = places.outside_from(&text, wanted);
+        let limit = limit.min(settled);
+        let mut end = places.outside_before(&text, limit);
+        if end <= start && limit > start {
+            end = places.outside_from(&text, limit);
         }
-        Shown {
+        VisiblePart {
             range: start..end.max(start),
             settled,
         }
@@ -71,6 +71,6 @@ pub(super) fn cut_at_gap(places: &dyn SecretPlaces, excerpt: &mut Excerpt) {
     }
     let head = secrets::settled(places, &excerpt.head);
     excerpt.head.truncate(head);
-    let tail = secrets::begun(places, &excerpt.tail);
+    let tail = secrets::partial_prefix(places, &excerpt.tail);
     excerpt.tail.drain(..tail);
 }

@@ -41,7 +41,7 @@ impl ShellSettings {
     ) -> Result<SandboxSpec, ShellError> {
         let at = environments.resolve(turn)?;
         let confinement = self.confinement_of(&at)?;
-        refuse_link_to_hidden(&at, confinement)?;
+        reject_link_to_hidden(&at, confinement)?;
         if (confinement, at.policy().network) == (Confinement::Unconfined, Network::Filtered) {
             let id = at.id().to_owned();
             return Err(ShellError::Unfiltered { id });
@@ -124,7 +124,7 @@ fn roots_inside(environments: &Environments, directory: &Path) -> Vec<PathBuf> {
 
 /// A sandbox can cover files and directories, but not a link by which the host finds its own data. A command that could replace such a link is
 /// refused, because it would control which data the host opens at its next start.
-fn refuse_link_to_hidden(
+fn reject_link_to_hidden(
     at: &ResolvedWorkspace,
     confinement: Confinement,
 ) -> Result<(), ShellError> {

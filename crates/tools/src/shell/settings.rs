@@ -152,15 +152,15 @@ impl ShellSettings {
     }
 
     /// Returns the time limit of a command.
-    pub(super) fn time_for(&self, asked_ms: Option<u64>) -> Duration {
-        let asked = asked_ms.map_or(self.timeout, Duration::from_millis);
-        asked.min(self.max_timeout)
+    pub(super) fn time_for(&self, requested_ms: Option<u64>) -> Duration {
+        let requested = requested_ms.map_or(self.timeout, Duration::from_millis);
+        requested.min(self.max_timeout)
     }
 
     /// Returns the time limit of a background command.
-    pub(super) fn background_time_for(&self, asked_ms: Option<u64>) -> Duration {
-        let asked = asked_ms.map_or(self.max_background_time, Duration::from_millis);
-        asked.min(self.max_background_time)
+    pub(super) fn background_time_for(&self, requested_ms: Option<u64>) -> Duration {
+        let requested = requested_ms.map_or(self.max_background_time, Duration::from_millis);
+        requested.min(self.max_background_time)
     }
 
     /// Returns the maximum time of a call including cleanup.

@@ -7,12 +7,12 @@ use windlass_core::tools::{SideEffectClass, ToolExecutionResult, ToolHints};
 use windlass_core::traits::ToolContext;
 
 use super::background::Commands;
-use crate::tool::{SessionTool, object, told};
+use crate::tool::{SessionTool, object, tool_result};
 
 const NAME: &str = "shell_stop";
 
 /// Needs no approval: it only stops commands that the same conversation started.
-pub(super) struct ShellStop(pub(super) Commands);
+pub(super) struct ShellStopTool(pub(super) Commands);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Args {
@@ -20,18 +20,18 @@ pub(super) struct Args {
 }
 
 #[async_trait]
-impl SessionTool for ShellStop {
+impl SessionTool for ShellStopTool {
     type Args = Args;
 
     fn name(&self) -> &str {
         NAME
     }
     fn description(&self) -> &str {
-        "End a command in the background, and show the end of its output. One that has ended is left as it is."
+        "Stop a background command and show the end of its output. A command that has ended is not affected."
     }
     fn schema(&self) -> Value {
         object(
-            json!({ "id": { "type": "string", "minLength": 1, "description": "The command, as the call of shell named it" } }),
+            json!({ "id": { "type": "string", "minLength": 1, "description": "ID of the command from the result of shell" } }),
             &["id"],
         )
     }
@@ -42,10 +42,10 @@ impl SessionTool for ShellStop {
             .with_side_effect_class(SideEffectClass::Idempotent)
     }
     async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
-        if let Some(behind) = self.0.background.find(context.session_id, &args.id) {
-            behind.stop();
-            behind.ended().await;
+        if let Some(command) = self.0.background.find(context.session_id, &args.id) {
+            command.stop();
+            command.ended().await;
         }
-        told(self.0.show(context, args.id, None).await)
+        tool_result(self.0.show(context, args.id, None).await)
     }
 }

@@ -9,33 +9,33 @@ const MAX_BYTES: usize = 8 * 1024;
 
 /// Parses an address that a model requests. It must be in the form in which it is sent, because rules about the argument are matched against its
 /// text.
-pub(super) fn read(text: &str) -> Result<Url, WebError> {
-    let url = checked(text, Url::parse)?;
-    let plain = plainest(&url)?;
-    if is_plain(text, &url) && plain == url {
+pub(super) fn parse_strict(text: &str) -> Result<Url, WebError> {
+    let url = parse_checked(text, Url::parse)?;
+    let normal = normalized(&url)?;
+    if is_normalized(text, &url) && normal == url {
         Ok(url)
     } else {
-        Err(WebError::Spelling(plain.to_string()))
+        Err(WebError::Spelling(normal.to_string()))
     }
 }
 
 /// Normalizes an address: removes a trailing dot of the host and unnecessary percent-encoding in the path. Servers treat both forms as equal.
-fn plainest(url: &Url) -> Result<Url, WebError> {
-    let mut plain = url.clone();
+fn normalized(url: &Url) -> Result<Url, WebError> {
+    let mut normal = url.clone();
     if let Some(host) = url.host_str().and_then(|host| host.strip_suffix('.')) {
-        let set = plain.set_host(Some(host));
+        let set = normal.set_host(Some(host));
         set.map_err(|error| WebError::Address(error.to_string()))?;
     }
     let mut pieces = url.path().split('%');
     let mut path = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let letter = piece
+        let c = piece
             .get(..2)
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let letter = letter.map(char::from);
-        match letter.filter(|it| it.is_ascii_alphanumeric() || "-._~".contains(*it)) {
-            Some(letter) => {
-                path.push(letter);
+        let c = c.map(char::from);
+        match c.filter(|it| it.is_ascii_alphanumeric() || "-._~".contains(*it)) {
+            Some(c) => {
+                path.push(c);
                 path.push_str(&piece[2..]);
             }
             None => {
@@ -45,18 +45,18 @@ fn plainest(url: &Url) -> Result<Url, WebError> {
         }
     }
     if path != url.path() {
-        plain.set_path(&path);
+        normal.set_path(&path);
     }
-    Ok(plain)
+    Ok(normal)
 }
 
 /// Parses an address that a program requests; no rule is matched against its text.
-pub(super) fn of_program(text: &str) -> Result<Url, WebError> {
-    checked(text, Url::parse)
+pub(super) fn parse(text: &str) -> Result<Url, WebError> {
+    parse_checked(text, Url::parse)
 }
 
 /// Returns whether scheme, host and port are in the form in which they are sent, and whether the path has no `.` or `..` to resolve.
-fn is_plain(text: &str, url: &Url) -> bool {
+fn is_normalized(text: &str, url: &Url) -> bool {
     let Some(rest) = text.strip_prefix(&url[..Position::BeforePath]) else {
         return false;
     };
@@ -72,10 +72,10 @@ fn is_plain(text: &str, url: &Url) -> bool {
 
 /// Parses the target of a redirect.
 pub(super) fn join(from: &Url, location: &str) -> Result<Url, WebError> {
-    checked(location, |location| from.join(location))
+    parse_checked(location, |location| from.join(location))
 }
 
-fn checked(
+fn parse_checked(
     text: &str,
     parse: impl FnOnce(&str) -> Result<Url, url::ParseError>,
 ) -> Result<Url, WebError> {
@@ -84,15 +84,12 @@ fn checked(
         return Err(refused("it is too long"));
     }
     // Parsers remove these characters silently, so the parsed address would differ from the one that a person reads.
-    if text
-        .chars()
-        .any(|letter| letter.is_control() || letter.is_whitespace())
-    {
-        return Err(refused("it holds blanks or control characters"));
+    if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(refused("it contains whitespace or control characters"));
     }
     let mut url = parse(text).map_err(|error| refused(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(refused("only http and https are read"));
+        return Err(refused("only http and https are supported"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(WebError::Credentials);
@@ -107,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_a_plain_address_of_the_web() {
+    fn only_http_addresses_are_accepted() {
         for (text, read_as) in [
             ("https://example.com", "https://example.com/"),
             ("http://example.com/a?b#c", "http://example.com/a?b"),
@@ -117,7 +114,7 @@ mod tests {
             ),
             ("http://[::1]/", "http://[::1]/"),
         ] {
-            assert_eq!(read(text).unwrap().as_str(), read_as);
+            assert_eq!(parse_strict(text).unwrap().as_str(), read_as);
         }
         for text in [
             "",
@@ -135,14 +132,14 @@ mod tests {
             "http://1.2.3.256/",
             "http://[::1%25lo]/",
         ] {
-            assert!(read(text).is_err(), "{text:?}");
+            assert!(parse_strict(text).is_err(), "{text:?}");
         }
-        assert!(read(&format!("http://a.example/{}", "a".repeat(9000))).is_err());
+        assert!(parse_strict(&format!("http://a.example/{}", "a".repeat(9000))).is_err());
     }
 
     #[test]
-    fn an_address_is_written_as_it_is_sent() {
-        for (text, plain) in [
+    fn address_must_be_in_its_normal_form() {
+        for (text, normal) in [
             ("HTTP://evil.example/", "http://evil.example/"),
             ("https://EVIL.example/", "https://evil.example/"),
             ("http:evil.example/", "http://evil.example/"),
@@ -167,16 +164,16 @@ mod tests {
                 "https://evil.example/a-b%2fc",
             ),
         ] {
-            let told = read(text).unwrap_err().to_string();
-            let hint = format!("write it as {plain}");
-            assert!(told.ends_with(&hint), "{text}: {told}");
-            assert!(read(plain).is_ok(), "{plain}");
+            let error = parse_strict(text).unwrap_err().to_string();
+            let hint = format!("write it as {normal}");
+            assert!(error.ends_with(&hint), "{text}: {error}");
+            assert!(parse_strict(normal).is_ok(), "{normal}");
         }
     }
 
     #[test]
-    fn a_refusal_of_credentials_does_not_repeat_them() {
-        let told = read("http://user:secret@example.com/").unwrap_err();
-        assert!(!told.to_string().contains("secret"), "{told}");
+    fn credentials_are_not_repeated_in_the_error() {
+        let error = parse_strict("http://user:secret@example.com/").unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
     }
 }

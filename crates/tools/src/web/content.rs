@@ -20,10 +20,10 @@ use crate::tool::with_remarks;
 const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
 /// A server's answer, as far as it was read.
-pub(super) struct Fetched {
+pub(super) struct FetchedPage {
     pub(super) url: Url,
     pub(super) status: u16,
-    kind: Kind,
+    kind: ContentKind,
     /// The content type in the server's header.
     content_type: String,
     charset: Option<String>,
@@ -33,34 +33,34 @@ pub(super) struct Fetched {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ContentKind {
     Html,
     Text,
     /// The server sent no content type.
     Unknown,
 }
 
-impl Fetched {
+impl FetchedPage {
     /// Checks the headers and refuses unsupported content before the body is read.
     pub(super) fn new(
         url: Url,
         status: u16,
         headers: &BTreeMap<String, String>,
     ) -> Result<Self, WebError> {
-        let said = headers.get("content-type").map_or("", String::as_str);
-        let mut parts = said.split(';').map(str::trim);
+        let header = headers.get("content-type").map_or("", String::as_str);
+        let mut parts = header.split(';').map(str::trim);
         let content_type = parts.next().unwrap_or_default().to_ascii_lowercase();
         let charset = parts.find_map(|part| {
             let (name, value) = part.split_once('=')?;
             let value = value.trim().trim_matches('"').to_ascii_lowercase();
             name.trim().eq_ignore_ascii_case("charset").then_some(value)
         });
-        let kind = kind_of(&content_type).ok_or_else(|| WebError::Kind {
+        let kind = kind_of(&content_type).ok_or_else(|| WebError::ContentType {
             url: url.to_string(),
             kind: clean(&content_type),
             status,
         })?;
-        let encoding = headers.get("content-encoding").map(|said| said.trim());
+        let encoding = headers.get("content-encoding").map(|header| header.trim());
         let encoding = encoding.unwrap_or("").to_ascii_lowercase();
         let is_gzip = match encoding.as_str() {
             "" | "identity" => false,
@@ -85,20 +85,21 @@ impl Fetched {
     }
 
     /// Decompresses the body, up to the maximum size of a body.
-    fn unpack(&mut self, max_bytes: usize) -> Result<(), WebError> {
+    fn decompress(&mut self, max_bytes: usize) -> Result<(), WebError> {
         if !self.is_gzip || self.body.is_empty() {
             return Ok(());
         }
-        let mut unpacked = Vec::new();
+        let mut decompressed = Vec::new();
         let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX);
-        let mut packed = MultiGzDecoder::new(self.body.as_slice()).take(limit.saturating_add(1));
+        let mut compressed =
+            MultiGzDecoder::new(self.body.as_slice()).take(limit.saturating_add(1));
         // A truncated body has no end, which is not an error.
-        if packed.read_to_end(&mut unpacked).is_err() && !self.is_cut {
+        if compressed.read_to_end(&mut decompressed).is_err() && !self.is_cut {
             return Err(WebError::Packed(self.url.to_string()));
         }
-        self.is_cut |= unpacked.len() > max_bytes;
-        unpacked.truncate(max_bytes);
-        self.body = unpacked;
+        self.is_cut |= decompressed.len() > max_bytes;
+        decompressed.truncate(max_bytes);
+        self.body = decompressed;
         Ok(())
     }
 
@@ -112,7 +113,7 @@ impl Fetched {
             Some("iso-8859-1" | "latin1" | "windows-1252" | "us-ascii") => latin(body).into(),
             Some(other) => {
                 remarks.push(format!(
-                    "letters of `{}` may be wrong: it was read as UTF-8",
+                    "characters may be wrong: `{}` is not supported, so the page was read as UTF-8",
                     clean(other)
                 ));
                 String::from_utf8_lossy(body)
@@ -129,48 +130,48 @@ impl Fetched {
     }
 }
 
-fn kind_of(content_type: &str) -> Option<Kind> {
+fn kind_of(content_type: &str) -> Option<ContentKind> {
     match content_type {
-        "" => Some(Kind::Unknown),
-        "text/html" | "application/xhtml+xml" => Some(Kind::Html),
+        "" => Some(ContentKind::Unknown),
+        "text/html" | "application/xhtml+xml" => Some(ContentKind::Html),
         "application/json"
         | "application/xml"
         | "application/javascript"
         | "application/x-ndjson"
         | "application/toml"
         | "application/yaml"
-        | "application/x-yaml" => Some(Kind::Text),
-        text if text.starts_with("text/") => Some(Kind::Text),
-        text if text.ends_with("+json") || text.ends_with("+xml") => Some(Kind::Text),
+        | "application/x-yaml" => Some(ContentKind::Text),
+        text if text.starts_with("text/") => Some(ContentKind::Text),
+        text if text.ends_with("+json") || text.ends_with("+xml") => Some(ContentKind::Text),
         _ => None,
     }
 }
 
 fn latin(bytes: &[u8]) -> String {
-    let letter = |byte: &u8| match byte {
+    let c = |byte: &u8| match byte {
         0x80..=0x9f => WINDOWS.chars().nth(usize::from(byte - 0x80)),
         byte => Some(char::from(*byte)),
     };
-    bytes.iter().filter_map(letter).collect()
+    bytes.iter().filter_map(c).collect()
 }
 
 /// Builds the result for a page.
 pub(super) fn shown(
-    mut fetched: Fetched,
+    mut fetched: FetchedPage,
     max_bytes: usize,
     settings: &WebSettings,
     places: Option<&dyn SecretPlaces>,
 ) -> Result<Value, WebError> {
-    fetched.unpack(settings.max_body_bytes)?;
+    fetched.decompress(settings.max_body_bytes)?;
     if fetched.body.contains(&0) {
         return Err(WebError::NotText(fetched.url.to_string()));
     }
     let mut remarks = Vec::new();
     let text = fetched.decode(&mut remarks);
     let is_html = match fetched.kind {
-        Kind::Html => true,
-        Kind::Text => false,
-        Kind::Unknown => text.trim_start().starts_with('<'),
+        ContentKind::Html => true,
+        ContentKind::Text => false,
+        ContentKind::Unknown => text.trim_start().starts_with('<'),
     };
     if fetched.is_cut {
         let read = fetched.body.len();
@@ -179,7 +180,7 @@ pub(super) fn shown(
     let (title, text) = if is_html {
         let page = html::to_text(&text, &fetched.url);
         if page.is_cut {
-            remarks.push("the end of the page is left out".to_owned());
+            remarks.push("the end of the page is omitted".to_owned());
         }
         (page.title, clean(&page.text))
     } else {
@@ -214,8 +215,8 @@ fn without_secrets(mut text: String, is_cut: bool, places: Option<&dyn SecretPla
 }
 
 /// Returns the last character boundary at or before an offset.
-pub(super) fn floor(text: &str, place: usize) -> usize {
-    let mut end = place.min(text.len());
+pub(super) fn floor(text: &str, offset: usize) -> usize {
+    let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -225,13 +226,13 @@ pub(super) fn floor(text: &str, place: usize) -> usize {
 /// Removes characters that move a cursor, change the writing direction or are invisible.
 fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
-    let kept = |letter: char| match letter {
-        '\n' | '\t' | '\u{FE00}'..='\u{FE0F}' => Some(letter),
+    let visible = |c: char| match c {
+        '\n' | '\t' | '\u{FE00}'..='\u{FE0F}' => Some(c),
         '\r' | '\u{2028}' | '\u{2029}' => Some('\n'),
-        letter if is_active(letter) => None,
-        letter => Some(letter),
+        c if is_active(c) => None,
+        c => Some(c),
     };
-    text.chars().filter_map(kept).collect()
+    text.chars().filter_map(visible).collect()
 }
 
 #[cfg(test)]
@@ -244,13 +245,13 @@ mod tests {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         let url = Url::parse("https://a.example/").unwrap();
-        let mut fetched = Fetched::new(url, 200, &headers)?;
+        let mut fetched = FetchedPage::new(url, 200, &headers)?;
         fetched.body = body.to_vec();
         shown(fetched, 100, &WebSettings::default(), None)
     }
 
     #[test]
-    fn letters_are_read_as_the_server_says_or_as_they_must_be() {
+    fn text_is_decoded_by_declared_or_detected_charset() {
         for (kind, body, text) in [
             ("text/plain; charset=utf-8", "ä€".as_bytes(), "ä€"),
             ("text/plain", "\u{feff}ä".as_bytes(), "ä"),
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn binary_content_is_refused() {
         for kind in [
             "image/png",
             "application/pdf",
@@ -281,17 +282,17 @@ mod tests {
         }
         let lie = page(&[("content-type", "text/html")], b"\x7fELF\0\0").unwrap_err();
         assert!(matches!(lie, WebError::NotText(_)), "{lie}");
-        let packed = [("content-type", "text/plain"), ("content-encoding", "br")];
+        let compressed = [("content-type", "text/plain"), ("content-encoding", "br")];
         assert!(matches!(
-            page(&packed, b"x"),
+            page(&compressed, b"x"),
             Err(WebError::Encoding { .. })
         ));
-        let packed = [("content-type", "text/plain"), ("content-encoding", "gzip")];
-        assert!(matches!(page(&packed, b"x"), Err(WebError::Packed(_))));
+        let compressed = [("content-type", "text/plain"), ("content-encoding", "gzip")];
+        assert!(matches!(page(&compressed, b"x"), Err(WebError::Packed(_))));
     }
 
     #[test]
-    fn nothing_unseen_is_left_and_a_cut_is_told() {
+    fn invisible_characters_are_removed_and_truncation_is_reported() {
         let body = "a\u{1b}[2Jb\u{202e}c\u{200b}\r\nd\u{0007}".as_bytes();
         let cleaned = page(&[("content-type", "text/plain")], body).unwrap();
         assert_eq!(cleaned["text"], "a[2Jbc\nd");

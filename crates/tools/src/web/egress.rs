@@ -25,7 +25,7 @@ use windlass_core::network_access::is_private_address;
 use super::rules::WebRules;
 
 /// Default timeout of a request.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of an answer that is read completely.
 const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -37,10 +37,10 @@ pub trait Resolver: Send + Sync {
 }
 
 /// The system's resolver.
-struct System;
+struct SystemResolver;
 
 #[async_trait]
-impl Resolver for System {
+impl Resolver for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let found = tokio::net::lookup_host((name, 0)).await?;
         Ok(found.map(|address| address.ip()).collect())
@@ -57,7 +57,7 @@ pub struct WebEgress {
     rules: Arc<WebRules>,
     resolver: Arc<dyn Resolver>,
     certificates: Vec<Certificate>,
-    usual_timeout: Duration,
+    default_timeout: Duration,
 }
 
 impl fmt::Debug for WebEgress {
@@ -74,9 +74,9 @@ impl WebEgress {
     pub fn new(rules: Arc<WebRules>) -> Self {
         Self {
             rules,
-            resolver: Arc::new(System),
+            resolver: Arc::new(SystemResolver),
             certificates: Vec::new(),
-            usual_timeout: USUAL_TIMEOUT,
+            default_timeout: DEFAULT_TIMEOUT,
         }
     }
 
@@ -89,8 +89,8 @@ impl WebEgress {
 
     /// Sets the timeout of requests that specify none; the default is one minute.
     #[must_use]
-    pub fn with_usual_timeout(mut self, timeout: Duration) -> Self {
-        self.usual_timeout = timeout;
+    pub fn with_default_timeout(mut self, timeout: Duration) -> Self {
+        self.default_timeout = timeout;
         self
     }
 
@@ -112,11 +112,15 @@ impl WebEgress {
         url: &Url,
     ) -> EgressResult<Vec<IpAddr>> {
         request.check()?;
-        self.judged(request, url).await
+        self.checked_addresses(request, url).await
     }
 
     /// Resolves the target of a request, and refuses it if any address is not allowed.
-    async fn judged(&self, request: &EgressRequest, url: &Url) -> EgressResult<Vec<IpAddr>> {
+    async fn checked_addresses(
+        &self,
+        request: &EgressRequest,
+        url: &Url,
+    ) -> EgressResult<Vec<IpAddr>> {
         let is_tunnel = request.is_tunnel();
         let denies_tunnel =
             |address: Option<IpAddr>| is_tunnel && self.rules.denies_part_of(url, address);
@@ -167,7 +171,7 @@ impl WebEgress {
             .redirect(Policy::none())
             .no_proxy()
             .pool_max_idle_per_host(0)
-            .dns_resolver(Arc::new(Pinned(addresses)))
+            .dns_resolver(Arc::new(PinnedResolver(addresses)))
             .build()
     }
 
@@ -182,7 +186,7 @@ impl WebEgress {
         }
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|error| failed(request, error.to_string()))?;
-        let addresses = self.judged(request, &url).await?;
+        let addresses = self.checked_addresses(request, &url).await?;
         // Loading the system's certificates blocks on disk I/O.
         let (own, of) = (self.clone(), url.clone());
         let client = tokio::task::spawn_blocking(move || own.client(&of, addresses)).await;
@@ -202,9 +206,9 @@ impl WebEgress {
 }
 
 /// A resolver that returns only the checked addresses.
-struct Pinned(Vec<IpAddr>);
+struct PinnedResolver(Vec<IpAddr>);
 
-impl Resolve for Pinned {
+impl Resolve for PinnedResolver {
     fn resolve(&self, _name: Name) -> Resolving {
         // Port 0 means the port of the URL.
         let addresses: Vec<_> = self.0.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
@@ -241,13 +245,13 @@ fn reason(error: &reqwest::Error) -> String {
 }
 
 /// A body that converts errors to those of the egress service.
-struct Body {
+struct ResponseBody {
     pieces: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     request: EgressRequest,
     limit: Duration,
 }
 
-impl Stream for Body {
+impl Stream for ResponseBody {
     type Item = EgressResult<Vec<u8>>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -281,7 +285,7 @@ impl EgressService for WebEgress {
     async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse> {
         let limit = request
             .timeout_ms
-            .map_or(self.usual_timeout, Duration::from_millis);
+            .map_or(self.default_timeout, Duration::from_millis);
         let answer = tokio::time::timeout(limit, self.answer(&request, limit)).await;
         let response = answer.unwrap_or_else(|_| {
             Err(EgressError::Timeout {
@@ -299,7 +303,7 @@ impl EgressService for WebEgress {
         Ok(EgressStreamResponse {
             status: response.status().as_u16(),
             headers,
-            body: Box::pin(Body {
+            body: Box::pin(ResponseBody {
                 pieces: Box::pin(response.bytes_stream()),
                 request,
                 limit,

@@ -10,14 +10,14 @@ use crate::environments::EnvironmentError;
 /// Why a page cannot be read. The model receives the message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WebError {
-    #[error("this is no address of a page: {0}")]
+    #[error("this is not an address of a page: {0}")]
     Address(String),
-    #[error("the address is not written as it would be sent; write it as {0}")]
+    #[error("the address is not in the form in which it is sent; write it as {0}")]
     Spelling(String),
-    #[error("the address holds a user name or a password; those are not sent")]
+    #[error("the address contains a user name or a password; those are not sent")]
     Credentials,
     #[error(
-        "environment `{environment}` has no network: its policy says so, and no page is read for it"
+        "the policy of environment `{environment}` allows no network, so no page is read for it"
     )]
     NoNetwork { environment: String },
     #[error(transparent)]
@@ -30,27 +30,27 @@ pub(super) enum WebError {
     Private { url: String, address: IpAddr },
     #[error(transparent)]
     Egress(EgressError),
-    #[error("{from} redirects to {to}, without encryption: that is not followed")]
+    #[error("{from} redirects to {to}, which is not encrypted and is not followed")]
     Downgrade { from: String, to: String },
-    #[error("{from} redirects to another host; ask for {to} by a call of its own")]
+    #[error("{from} redirects to another host; request {to} with a separate call")]
     OtherHost { from: String, to: String },
     #[error("more than {0} redirects: they are not followed any further")]
     Redirects(usize),
     #[error("the page took longer than {0} ms")]
     Timeout(u128),
     #[error("{url} is `{kind}` (status {status}); only text, HTML and JSON are read")]
-    Kind {
+    ContentType {
         url: String,
         kind: String,
         status: u16,
     },
-    #[error("{url} is compressed as `{encoding}`, which is not known here")]
+    #[error("{url} is compressed as `{encoding}`, which is not supported")]
     Encoding { url: String, encoding: String },
-    #[error("what {0} sent cannot be unpacked")]
+    #[error("the response of {0} cannot be decompressed")]
     Packed(String),
-    #[error("{0} says that it is text, and it is not")]
+    #[error("{0} is declared as text but is not text")]
     NotText(String),
-    #[error("{0} cannot be made into text: reading it failed inside of this host")]
+    #[error("{0} cannot be converted to text: an internal error occurred")]
     Broken(String),
 }
 

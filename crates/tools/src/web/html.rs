@@ -13,18 +13,18 @@ const MAX_LINK: usize = 500;
 
 /// A page as text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct HtmlText {
     pub(super) title: Option<String>,
     pub(super) text: String,
     pub(super) is_cut: bool,
 }
 
 /// Extracts the text of a page. Web links are written as `[text](address)`, headings and lists are marked.
-pub(super) fn to_text(html: &str, base: &Url) -> Page {
+pub(super) fn to_text(html: &str, base: &Url) -> HtmlText {
     let mut emitter = DefaultEmitter::default();
     // Scripts and similar elements contain text that is not HTML.
     emitter.naively_switch_states(true);
-    let mut writer = Writer::default();
+    let mut writer = TextWriter::default();
     let mut is_cut = false;
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
         match token {
@@ -49,7 +49,7 @@ pub(super) fn to_text(html: &str, base: &Url) -> Page {
     }
     let title: Vec<_> = writer.title.split_whitespace().collect();
     let title: String = title.join(" ").chars().take(MAX_TITLE).collect();
-    Page {
+    HtmlText {
         title: Some(title).filter(|title| !title.is_empty()),
         text: writer.out.trim().to_owned(),
         is_cut,
@@ -57,7 +57,7 @@ pub(super) fn to_text(html: &str, base: &Url) -> Page {
 }
 
 /// Returns whether the content of an element is never shown.
-fn is_silent(name: &[u8]) -> bool {
+fn is_skipped(name: &[u8]) -> bool {
     matches!(
         name,
         b"script"
@@ -83,7 +83,7 @@ fn lines_around(name: &[u8]) -> usize {
 }
 
 #[derive(Default)]
-struct Writer {
+struct TextWriter {
     out: String,
     title: String,
     in_title: bool,
@@ -97,13 +97,13 @@ struct Writer {
     has_space: bool,
 }
 
-impl Writer {
+impl TextWriter {
     fn start(&mut self, name: &[u8], attribute: impl Fn(&[u8]) -> Option<String>, base: &Url) {
         if let Some((skipped, depth)) = &mut self.skipped {
             *depth += usize::from(skipped == name);
             return;
         }
-        if is_silent(name) {
+        if is_skipped(name) {
             self.skipped = Some((name.to_vec(), 1));
             return;
         }
@@ -125,14 +125,14 @@ impl Writer {
             }
             b"a" => {
                 self.end_link();
-                let leads_to = attribute(b"href").and_then(|to| base.join(to.trim()).ok());
-                let leads_to = leads_to
+                let target = attribute(b"href").and_then(|to| base.join(to.trim()).ok());
+                let target = target
                     .filter(|to| matches!(to.scheme(), "http" | "https"))
                     .map(String::from)
                     .filter(|to| to.len() <= MAX_LINK);
-                if let Some(leads_to) = leads_to {
+                if let Some(target) = target {
                     self.flush();
-                    self.link = Some((leads_to, self.out.len()));
+                    self.link = Some((target, self.out.len()));
                 }
             }
             _ => {}
@@ -162,8 +162,8 @@ impl Writer {
         }
         if self.in_title {
             // Only the beginning of the title is retained.
-            let room = (4 * MAX_TITLE).saturating_sub(self.title.len());
-            self.title.push_str(&text[..floor(text, room)]);
+            let left = (4 * MAX_TITLE).saturating_sub(self.title.len());
+            self.title.push_str(&text[..floor(text, left)]);
             return;
         }
         if self.verbatim > 0 {
@@ -171,8 +171,8 @@ impl Writer {
             self.out.push_str(text);
             return;
         }
-        for (place, word) in text.split(is_blank).enumerate() {
-            self.has_space |= place > 0;
+        for (index, word) in text.split(is_whitespace).enumerate() {
+            self.has_space |= index > 0;
             if !word.is_empty() {
                 self.flush();
                 self.out.push_str(word);
@@ -209,16 +209,16 @@ impl Writer {
     }
 
     fn end_link(&mut self) {
-        if let Some((leads_to, start)) = self.link.take()
+        if let Some((target, start)) = self.link.take()
             && self.out.len() > start
         {
             self.out.insert(start, '[');
-            self.out.push_str(&format!("]({leads_to})"));
+            self.out.push_str(&format!("]({target})"));
         }
     }
 }
 
-fn is_blank(letter: char) -> bool {
+fn is_whitespace(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\n' | '\r' | '\u{c}')
 }
 
@@ -226,12 +226,12 @@ fn is_blank(letter: char) -> bool {
 mod tests {
     use super::*;
 
-    fn page(html: &str) -> Page {
+    fn page(html: &str) -> HtmlText {
         to_text(html, &Url::parse("https://a.example/b/c").unwrap())
     }
 
     #[test]
-    fn a_page_reads_as_people_see_it() {
+    fn visible_text_is_extracted() {
         let page = page(
             "<!doctype html><html><head><title> A\n &amp; B </title><style>p { x: y }</style></head><body>\
              <script>if (a < b) { alert('<p>no</p>') }</script><h1>Head</h1><p>One  <b>two</b>\nthree.</p>\
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_becomes_some_text_and_never_more_than_it_may() {
+    fn malformed_html_is_converted_within_limits() {
         for (html, text) in [
             ("", ""),
             ("<", "<"),

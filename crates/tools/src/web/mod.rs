@@ -20,7 +20,7 @@ pub use settings::WebSettings;
 
 use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
-use crate::tool::in_session;
+use crate::tool::session_tool;
 use fetch::WebFetch;
 
 /// Name of the tool for the model.
@@ -28,7 +28,7 @@ const NAME: &str = "web_fetch";
 
 /// Parses an untrusted address; the error is the text to return to its author.
 pub(crate) fn read_address(text: &str) -> Result<url::Url, String> {
-    address::of_program(text).map_err(|error| error.to_string())
+    address::parse(text).map_err(|error| error.to_string())
 }
 
 /// The capability `web_fetch`: reads pages of the web through the platform's egress service.
@@ -52,7 +52,7 @@ impl WebCapability {
     }
 
     fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
-        vec![in_session(WebFetch {
+        vec![session_tool(WebFetch {
             environments: self.environments.clone(),
             rules: Arc::clone(&self.rules),
             settings: self.settings.clone(),

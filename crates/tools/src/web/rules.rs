@@ -8,7 +8,7 @@ use windlass_core::network_access::NetworkAccessList;
 
 /// One of the operator's rules is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}` is no host and no network: {problem}")]
+#[error("`{pattern}` is neither a host nor a network: {problem}")]
 pub struct InvalidWebRule {
     /// The rule as written.
     pub pattern: String,
@@ -21,12 +21,12 @@ pub struct InvalidWebRule {
 /// trusts its DNS records; opening a network opens it for every name.
 #[derive(Debug, Clone, Default)]
 pub struct WebRules {
-    allow: Vec<Rule>,
-    deny: Vec<Rule>,
+    allow: Vec<WebRule>,
+    deny: Vec<WebRule>,
 }
 
 #[derive(Debug, Clone)]
-enum Rule {
+enum WebRule {
     /// Two forms of the pattern: an ambiguous address is not matched when opening, and matched when denying.
     Host {
         opens: NetworkAccessList,
@@ -53,7 +53,7 @@ impl WebRules {
                 });
             }
         }
-        let read = |patterns: &[S]| -> Result<Vec<Rule>, InvalidWebRule> {
+        let read = |patterns: &[S]| -> Result<Vec<WebRule>, InvalidWebRule> {
             patterns.iter().map(|text| text.as_ref().parse()).collect()
         };
         Ok(Self {
@@ -64,7 +64,7 @@ impl WebRules {
 
     /// Returns whether the operator opens the host of a page by its name.
     pub(super) fn opens_host(&self, url: &Url) -> bool {
-        self.allow.iter().any(|rule| rule.names(url))
+        self.allow.iter().any(|rule| rule.matches_host(url))
     }
 
     /// Returns whether the operator opens an address of a page's host.
@@ -88,8 +88,8 @@ impl WebRules {
     /// Returns whether any part of a URL's host and port, or of its address, is denied: then no tunnel may lead there.
     pub(super) fn denies_part_of(&self, url: &Url, address: Option<IpAddr>) -> bool {
         self.deny.iter().any(|rule| match rule {
-            Rule::Host { closes, .. } => closes.blocks_part_of(url.as_str(), address),
-            Rule::Network { .. } => false,
+            WebRule::Host { closes, .. } => closes.blocks_part_of(url.as_str(), address),
+            WebRule::Network { .. } => false,
         })
     }
 }
@@ -100,8 +100,8 @@ fn with_host(url: &Url, address: IpAddr) -> Option<Url> {
     Some(url)
 }
 
-impl Rule {
-    fn names(&self, url: &Url) -> bool {
+impl WebRule {
+    fn matches_host(&self, url: &Url) -> bool {
         match self {
             Self::Host { opens, .. } => opens.is_url_allowed(url.as_str()),
             Self::Network { .. } => false,
@@ -133,7 +133,7 @@ impl Rule {
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for WebRule {
     type Err = InvalidWebRule;
 
     fn from_str(pattern: &str) -> Result<Self, InvalidWebRule> {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_ports_and_networks_are_opened_and_nothing_beside_them() {
+    fn only_listed_hosts_ports_and_networks_are_opened() {
         let rules = WebRules::parse(
             &[
                 "127.0.0.1:8080",
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_denied_by_every_name() {
+    fn denied_host_is_denied_under_every_name() {
         let rules =
             WebRules::parse(&[], &["evil.example", "93.184.216.34", "198.51.0.0/16"]).unwrap();
         assert!(rules.denies(&url("https://evil.example/a")));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_host_is_denied_however_it_is_spelled() {
+    fn denied_path_is_denied_in_every_encoding() {
         let rules = WebRules::parse(&[], &["https://a.example/private"]).unwrap();
         for (page, is_denied) in [
             ("https://a.example/private/x", true),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_and_no_network_is_refused() {
+    fn invalid_rule_is_refused() {
         for pattern in [
             "",
             "10.0.0.0/33",

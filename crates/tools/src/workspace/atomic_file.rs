@@ -5,33 +5,38 @@ use std::io::{self, Write};
 use cap_std::fs::{Dir, File, OpenOptions, Permissions};
 
 /// The contents and permissions of a file to write.
-pub(super) struct Contents<'a> {
+pub(super) struct FileContents<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) permissions: Option<Permissions>,
 }
 
-impl Contents<'_> {
+impl FileContents<'_> {
     /// Writes an unnamed file in the file system of a directory; `None` if the system does not support it.
-    pub(super) fn unnamed(&self, directory: &Dir) -> io::Result<Option<File>> {
-        let Some(file) = open_unnamed(directory) else {
+    pub(super) fn write_unnamed(&self, directory: &Dir) -> io::Result<Option<File>> {
+        let Some(file) = create_unnamed(directory) else {
             return Ok(None);
         };
         self.fill(file).map(Some)
     }
 
     /// Gives a file its name, which must not exist yet. Without an unnamed file, writes a named one now.
-    pub(super) fn name(&self, file: Option<File>, directory: &Dir, name: &str) -> io::Result<()> {
+    pub(super) fn link_as(
+        &self,
+        file: Option<File>,
+        directory: &Dir,
+        link_as: &str,
+    ) -> io::Result<()> {
         match file {
-            Some(file) if link(&file, directory, name).is_ok() => Ok(()),
-            _ => self.write_new(directory, name),
+            Some(file) if link(&file, directory, link_as).is_ok() => Ok(()),
+            _ => self.write_new(directory, link_as),
         }
     }
 
     /// Writes a file that does not exist yet.
-    pub(super) fn write_new(&self, directory: &Dir, name: &str) -> io::Result<()> {
+    pub(super) fn write_new(&self, directory: &Dir, link_as: &str) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        self.fill(directory.open_with(name, &options)?).map(drop)
+        self.fill(directory.open_with(link_as, &options)?).map(drop)
     }
 
     fn fill(&self, mut file: File) -> io::Result<File> {
@@ -44,7 +49,7 @@ impl Contents<'_> {
 }
 
 #[cfg(target_os = "linux")]
-fn open_unnamed(directory: &Dir) -> Option<File> {
+fn create_unnamed(directory: &Dir) -> Option<File> {
     use rustix::fs::{Mode, OFlags, openat};
 
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -54,18 +59,24 @@ fn open_unnamed(directory: &Dir) -> Option<File> {
 }
 
 #[cfg(target_os = "linux")]
-fn link(file: &File, directory: &Dir, name: &str) -> io::Result<()> {
+fn link(file: &File, directory: &Dir, link_as: &str) -> io::Result<()> {
     use std::os::fd::AsRawFd;
 
     use rustix::fs::{AtFlags, CWD, linkat};
 
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(linkat(CWD, open, directory, name, AtFlags::SYMLINK_FOLLOW)?)
+    Ok(linkat(
+        CWD,
+        open,
+        directory,
+        link_as,
+        AtFlags::SYMLINK_FOLLOW,
+    )?)
 }
 
 /// Unnamed files exist only on Linux.
 #[cfg(not(target_os = "linux"))]
-fn open_unnamed(_directory: &Dir) -> Option<File> {
+fn create_unnamed(_directory: &Dir) -> Option<File> {
     None
 }
 
@@ -81,33 +92,33 @@ mod tests {
     use cap_std::fs::PermissionsExt;
 
     #[test]
-    fn a_file_has_no_name_until_it_is_whole() {
-        let place = tempfile::tempdir().unwrap();
-        let directory = Dir::open_ambient_dir(place.path(), ambient_authority()).unwrap();
-        let contents = Contents {
+    fn file_has_no_name_until_it_is_complete() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        let contents = FileContents {
             bytes: b"whole",
             permissions: Some(Permissions::from_mode(0o640)),
         };
-        let file = contents.unnamed(&directory).unwrap();
+        let file = contents.write_unnamed(&directory).unwrap();
         assert_eq!(directory.entries().unwrap().count(), 0);
-        contents.name(file, &directory, "f").unwrap();
+        contents.link_as(file, &directory, "f").unwrap();
         assert_eq!(directory.read("f").unwrap(), b"whole");
         let mode = directory.metadata("f").unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
         // An existing name is not replaced.
-        let file = contents.unnamed(&directory).unwrap();
-        assert!(contents.name(file, &directory, "f").is_err());
+        let file = contents.write_unnamed(&directory).unwrap();
+        assert!(contents.link_as(file, &directory, "f").is_err());
     }
 
     #[test]
-    fn where_there_are_only_files_with_a_name_one_is_written() {
-        let place = tempfile::tempdir().unwrap();
-        let directory = Dir::open_ambient_dir(place.path(), ambient_authority()).unwrap();
-        let contents = Contents {
+    fn named_file_is_written_without_support_for_unnamed_ones() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        let contents = FileContents {
             bytes: b"whole",
             permissions: None,
         };
-        contents.name(None, &directory, "f").unwrap();
+        contents.link_as(None, &directory, "f").unwrap();
         assert_eq!(directory.read("f").unwrap(), b"whole");
     }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use cap_fs_ext::{DirExt, MetadataExt};
 use cap_std::fs::{Dir, Metadata, Permissions};
 
-use super::atomic_file::Contents;
-use super::path::{or_here, temporary_name};
+use super::atomic_file::FileContents;
+use super::path::{or_dot, temporary_name};
 use super::read::{OpenFile, is_binary};
 use super::{FileError, ResolvedWorkspace, locks};
 
@@ -16,7 +16,7 @@ use super::{FileError, ResolvedWorkspace, locks};
 pub(crate) const MAX_CHANGED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The result of a change.
-pub(crate) struct Written {
+pub(crate) struct FileChange {
     /// The file's real path, relative to the root.
     pub(crate) path: PathBuf,
     /// The previous text; `None` if there was no text file.
@@ -26,7 +26,7 @@ pub(crate) struct Written {
 }
 
 /// A name in an open directory.
-struct Target {
+struct ChangeTarget {
     path: PathBuf,
     parent: Dir,
     name: String,
@@ -35,7 +35,7 @@ struct Target {
 
 impl ResolvedWorkspace {
     /// Writes a text to a file, which need not exist.
-    pub(crate) fn write_text(&self, path: &Path, text: String) -> Result<Written, FileError> {
+    pub(crate) fn write_text(&self, path: &Path, text: String) -> Result<FileChange, FileError> {
         self.refuse_large(path, text.len() as u64)?;
         let target = self.target(path)?;
         let _changing = self.lock(&target)?;
@@ -49,7 +49,7 @@ impl ResolvedWorkspace {
             None => (true, None),
         };
         self.replace(&target, text.as_bytes(), permissions, None)?;
-        Ok(Written {
+        Ok(FileChange {
             path: target.path,
             before: before.and_then(|(_, bytes)| String::from_utf8(bytes).ok()),
             after: text,
@@ -62,9 +62,9 @@ impl ResolvedWorkspace {
         &self,
         path: &Path,
         edit: impl FnOnce(&str) -> Result<String, FileError>,
-    ) -> Result<Written, FileError> {
+    ) -> Result<FileChange, FileError> {
         self.refuse_change(path)?;
-        let target = self.target_that_exists(path)?;
+        let target = self.existing_target(path)?;
         let _changing = self.lock(&target)?;
         let (seen, bytes) = self.current(&target)?;
         let before = text_of(bytes, &self.shown(path))?;
@@ -76,7 +76,7 @@ impl ResolvedWorkspace {
             Some(seen.permissions()),
             Some(&seen),
         )?;
-        Ok(Written {
+        Ok(FileChange {
             path: target.path,
             before: Some(before),
             after,
@@ -106,13 +106,13 @@ impl ResolvedWorkspace {
     }
 
     /// Finds the file to write and creates its directory. A link is followed, so its target is written.
-    fn target(&self, path: &Path) -> Result<Target, FileError> {
+    fn target(&self, path: &Path) -> Result<ChangeTarget, FileError> {
         self.refuse_change(path)?;
-        match self.target_that_exists(path) {
+        match self.existing_target(path) {
             Err(FileError::Missing { .. }) => {}
             found => return found,
         }
-        if self.root.symlink_metadata(or_here(path)).is_ok() {
+        if self.root.symlink_metadata(or_dot(path)).is_ok() {
             let path = self.shown(path);
             return Err(FileError::DanglingLink { path });
         }
@@ -121,7 +121,7 @@ impl ResolvedWorkspace {
         let mut parent = self.open_directory(&above)?;
         let directories = missing.parent().unwrap_or(Path::new(""));
         for name in directories {
-            parent = self.make_directory(&parent, name, path)?;
+            parent = self.create_directory(&parent, name, path)?;
         }
         let at = above.join(directories);
         self.target_in(parent, &at, path.file_name(), path, false)
@@ -142,26 +142,26 @@ impl ResolvedWorkspace {
     }
 
     /// Creates a directory in an open one and opens it without following links.
-    fn make_directory(&self, parent: &Dir, name: &OsStr, path: &Path) -> Result<Dir, FileError> {
-        let failure = |source| self.failure("make the directory of", path, source);
+    fn create_directory(&self, parent: &Dir, name: &OsStr, path: &Path) -> Result<Dir, FileError> {
+        let failure = |source| self.failure("create the directory of", path, source);
         match parent.create_dir(name) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failure(error));
             }
             _ => {}
         }
-        let made = parent.open_dir_nofollow(name).map_err(failure)?;
+        let created = parent.open_dir_nofollow(name).map_err(failure)?;
         if self
             .hidden
-            .is_hidden(&made.dir_metadata().map_err(failure)?)
+            .is_hidden(&created.dir_metadata().map_err(failure)?)
         {
-            Err(self.is_hidden(path))
+            Err(self.hidden_error(path))
         } else {
-            Ok(made)
+            Ok(created)
         }
     }
 
-    fn target_that_exists(&self, path: &Path) -> Result<Target, FileError> {
+    fn existing_target(&self, path: &Path) -> Result<ChangeTarget, FileError> {
         let real = self.canonical(path)?;
         let at = real.parent().unwrap_or(Path::new(""));
         let parent = self.open_directory(at)?;
@@ -175,7 +175,7 @@ impl ResolvedWorkspace {
         name: Option<&OsStr>,
         shown: &Path,
         exists: bool,
-    ) -> Result<Target, FileError> {
+    ) -> Result<ChangeTarget, FileError> {
         let name = name.and_then(OsStr::to_str).filter(|name| *name != ".");
         let Some(name) = name else {
             let path = self.shown(shown);
@@ -183,7 +183,7 @@ impl ResolvedWorkspace {
         };
         let path = at.join(name);
         self.refuse_protected(&path)?;
-        Ok(Target {
+        Ok(ChangeTarget {
             parent,
             name: name.to_owned(),
             path,
@@ -200,13 +200,13 @@ impl ResolvedWorkspace {
         Ok(())
     }
 
-    fn lock(&self, target: &Target) -> Result<std::sync::MutexGuard<'static, ()>, FileError> {
+    fn lock(&self, target: &ChangeTarget) -> Result<std::sync::MutexGuard<'static, ()>, FileError> {
         locks::lock(&target.parent, OsStr::new(&target.name))
             .map_err(|source| self.failure("lock", &target.path, source))
     }
 
     /// Reads the current contents of a target.
-    fn current(&self, target: &Target) -> Result<(Metadata, Vec<u8>), FileError> {
+    fn current(&self, target: &ChangeTarget) -> Result<(Metadata, Vec<u8>), FileError> {
         let path = || self.shown(&target.path);
         let file: OpenFile = self.open_in(&target.parent, Path::new(&target.name), &target.path)?;
         let metadata = file.metadata.clone();
@@ -228,21 +228,21 @@ impl ResolvedWorkspace {
     /// There is no fsync: a workspace is the tools' working copy, and the journal records their actions.
     fn replace(
         &self,
-        target: &Target,
+        target: &ChangeTarget,
         bytes: &[u8],
         permissions: Option<Permissions>,
         seen: Option<&Metadata>,
     ) -> Result<(), FileError> {
         let temporary = temporary_name();
-        let contents = Contents { bytes, permissions };
-        let written = contents.unnamed(&target.parent).and_then(|file| {
+        let contents = FileContents { bytes, permissions };
+        let written = contents.write_unnamed(&target.parent).and_then(|file| {
             if let Some(seen) = seen {
-                let now = target.parent.symlink_metadata(&target.name)?;
-                if !is_same(seen, &now) {
+                let current_metadata = target.parent.symlink_metadata(&target.name)?;
+                if !is_same(seen, &current_metadata) {
                     return Ok(false);
                 }
             }
-            contents.name(file, &target.parent, &temporary)?;
+            contents.link_as(file, &target.parent, &temporary)?;
             target
                 .parent
                 .rename(&temporary, &target.parent, &target.name)?;
@@ -264,10 +264,15 @@ impl ResolvedWorkspace {
     }
 }
 
-fn is_same(seen: &Metadata, now: &Metadata) -> bool {
+fn is_same(seen: &Metadata, current_metadata: &Metadata) -> bool {
     let times = |metadata: &Metadata| metadata.modified().ok().map(|time| time.into_std());
-    (seen.dev(), seen.ino(), seen.len()) == (now.dev(), now.ino(), now.len())
-        && times(seen) == times(now)
+    (seen.dev(), seen.ino(), seen.len())
+        == (
+            current_metadata.dev(),
+            current_metadata.ino(),
+            current_metadata.len(),
+        )
+        && times(seen) == times(current_metadata)
 }
 
 /// Writes a file that does not exist yet.
@@ -277,7 +282,7 @@ pub(crate) fn write_new(
     bytes: &[u8],
     permissions: Option<Permissions>,
 ) -> io::Result<()> {
-    Contents { bytes, permissions }.write_new(directory, name)
+    FileContents { bytes, permissions }.write_new(directory, name)
 }
 
 /// Converts bytes to text, or returns an error for binary data.
@@ -304,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_writes_during_an_edit_is_not_lost() {
+    fn concurrent_edit_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("f");
         let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
@@ -325,8 +330,10 @@ mod tests {
                 Ok(text.replace("before", "after!"))
             });
             let error = edited.map(drop).unwrap_err();
-            let is_told = matches!(error, FileError::Changed { .. } | FileError::Missing { .. });
-            assert!(is_told, "{error}");
+            assert!(
+                matches!(error, FileError::Changed { .. } | FileError::Missing { .. }),
+                "{error}"
+            );
             let left = std::fs::read_to_string(&file).ok();
             assert!(left.as_deref().is_none_or(|left| left == "theirs"));
             assert!(std::fs::read_dir(directory.path()).unwrap().count() <= 1);
@@ -334,12 +341,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_no_temporary_file() {
+    fn failed_write_leaves_no_temporary_file() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("taken")).unwrap();
         let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
         let at = opened(&environment);
-        let target = Target {
+        let target = ChangeTarget {
             path: PathBuf::from("taken"),
             parent: at.open_directory(Path::new("")).unwrap(),
             name: "taken".to_owned(),

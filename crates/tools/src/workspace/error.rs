@@ -7,7 +7,7 @@ use std::io;
 pub enum FileError {
     /// The path leads out of the environment.
     #[error(
-        "path_outside_environment: `{path}` leads outside of the environment; use a path inside of the working directory"
+        "path_outside_environment: `{path}` is outside the environment; use a path inside the working directory"
     )]
     Outside {
         /// The path as given.
@@ -22,38 +22,38 @@ pub enum FileError {
     },
     /// There is no such stored output.
     #[error(
-        "there is no {path}: this thread kept no such output, or it made room for others; run the command again"
+        "there is no {path}: this thread has no such output, or it was removed to save space; run the command again"
     )]
     NoSuchOutput {
         /// The path as given.
         path: String,
     },
     /// The path does not exist.
-    #[error("there is nothing at {path}; look with `list` or `glob`")]
+    #[error("{path} does not exist; search with `list` or `glob`")]
     Missing {
         /// The path in the form shown to the model.
         path: String,
     },
     /// The path is a directory instead of a file.
-    #[error("{path} is a directory, not a file; look into it with `list`")]
+    #[error("{path} is a directory, not a file; read it with `list`")]
     IsDirectory {
         /// The path in the form shown to the model.
         path: String,
     },
     /// The path, or a parent of it, is not a directory.
-    #[error("{path} is not a directory, or goes through something that is none")]
+    #[error("{path} is not a directory, or one of its parents is not")]
     NotDirectory {
         /// The path in the form shown to the model.
         path: String,
     },
     /// The path is a device, pipe or socket.
-    #[error("{path} is neither a file nor a directory and is left alone")]
+    #[error("{path} is neither a file nor a directory and is not accessed")]
     Special {
         /// The path in the form shown to the model.
         path: String,
     },
     /// The path is a link whose target does not exist.
-    #[error("{path} is a link to something that does not exist; write to its target instead")]
+    #[error("{path} is a link whose target does not exist; write to its target instead")]
     DanglingLink {
         /// The path in the form shown to the model.
         path: String,
@@ -66,7 +66,7 @@ pub enum FileError {
         bytes: u64,
     },
     /// The file exceeds the tool's size limit.
-    #[error("{path} is too large: {bytes} bytes, and at most {limit} are taken")]
+    #[error("{path} is too large: {bytes} bytes, and the limit is {limit}")]
     TooLarge {
         path: String,
         /// Size of the file.
@@ -89,15 +89,15 @@ pub enum FileError {
         path: String,
     },
     /// The path is in a `.git` directory.
-    #[error("{path} belongs to the records of git, which files tools do not change; use git")]
+    #[error("{path} belongs to git's own data, which file tools do not change; use git")]
     Protected {
         /// The path in the form shown to the model.
         path: String,
     },
     /// The path is hidden by the host.
     #[error(
-        "{path} belongs to the program that runs these tools, such as its data or its keys, and is out of their reach; work \
-         with other files"
+        "{path} belongs to the program that runs these tools, such as its data or its keys, and tools cannot access it; use \
+         other files"
     )]
     Hidden {
         /// The path in the form shown to the model.
@@ -105,7 +105,7 @@ pub enum FileError {
     },
     /// The file was changed concurrently.
     #[error(
-        "{path} was changed by somebody else in the meantime and is left as it is; read it again"
+        "another program or user has changed {path} in the meantime, so it was not overwritten; read it again"
     )]
     Changed {
         /// The path in the form shown to the model.

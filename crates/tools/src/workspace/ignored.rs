@@ -16,7 +16,7 @@ const MAX_WALK_BYTES: u64 = 1024 * 1024;
 
 /// The rules of the directories from the root down to the current directory of a walk.
 #[derive(Default)]
-pub(crate) struct Ignored {
+pub(crate) struct IgnoreRules {
     layers: Vec<Layer>,
     /// Number of bytes of rules read so far.
     read: u64,
@@ -27,7 +27,7 @@ struct Layer {
     rules: Gitignore,
 }
 
-impl Ignored {
+impl IgnoreRules {
     /// Adds the rules of a directory. Returns whether it has any.
     pub(crate) fn enter(&mut self, directory: &Dir, path: &Path) -> bool {
         let limit = MAX_RULES_BYTES.min(MAX_WALK_BYTES - self.read);

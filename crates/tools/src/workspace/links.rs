@@ -12,7 +12,7 @@ const MAX_LINKS: usize = 40;
 
 /// Why a path cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotFollowed {
+pub(super) enum LinkError {
     #[error("it is hidden")]
     Hidden,
     #[error(transparent)]
@@ -25,7 +25,11 @@ pub(super) enum NotFollowed {
 /// system's path of an open file is wrong once the file was replaced.
 ///
 /// It stops at hidden paths, so that it reveals nothing about their contents.
-pub(super) fn followed(root: &Dir, path: &Path, hidden: &Hidden) -> Result<PathBuf, NotFollowed> {
+pub(super) fn resolve_links(
+    root: &Dir,
+    path: &Path,
+    hidden: &Hidden,
+) -> Result<PathBuf, LinkError> {
     let mut real = PathBuf::new();
     let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
     let mut links = 0;
@@ -45,12 +49,12 @@ pub(super) fn followed(root: &Dir, path: &Path, hidden: &Hidden) -> Result<PathB
         }
         let metadata = root.symlink_metadata(&real)?;
         if hidden.is_hidden(&metadata) {
-            return Err(NotFollowed::Hidden);
+            return Err(LinkError::Hidden);
         }
         if metadata.is_symlink() {
             links += 1;
             if links > MAX_LINKS {
-                return Err(io::Error::other("its links go round in a circle").into());
+                return Err(io::Error::other("it has too many levels of links").into());
             }
             let target = root.read_link_contents(&real)?;
             real.pop();
@@ -66,7 +70,7 @@ pub(super) fn followed(root: &Dir, path: &Path, hidden: &Hidden) -> Result<PathB
 fn escape() -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
-        "a path led outside of the root",
+        "a path led outside the root",
     )
 }
 
@@ -79,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_come_to_what_the_system_would_find_below_the_root() {
+    fn links_resolve_as_the_system_resolves_them_below_the_root() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -106,7 +110,7 @@ mod tests {
             "to_b/twice",
             "a/up",
         ] {
-            let found = followed(&handle, Path::new(path), &Hidden::default()).unwrap();
+            let found = resolve_links(&handle, Path::new(path), &Hidden::default()).unwrap();
             let real = root.join(path).canonicalize().unwrap();
             assert_eq!(root.join(&found), real, "{path}");
         }
@@ -118,8 +122,8 @@ mod tests {
             ("dangling", io::ErrorKind::NotFound),
             ("a/b/f/x", io::ErrorKind::NotADirectory),
         ] {
-            let error = followed(&handle, Path::new(path), &Hidden::default()).unwrap_err();
-            let NotFollowed::Io(error) = error else {
+            let error = resolve_links(&handle, Path::new(path), &Hidden::default()).unwrap_err();
+            let LinkError::Io(error) = error else {
                 panic!("{path}: {error}")
             };
             assert_eq!(error.kind(), kind, "{path}");

@@ -27,7 +27,7 @@ pub(crate) fn lock(directory: &Dir, name: &OsStr) -> std::io::Result<MutexGuard<
     let hash = CHANGING
         .hasher
         .hash_one((metadata.dev(), metadata.ino(), name));
-    let place = usize::try_from(hash % LOCKS as u64).unwrap_or_default();
-    let lock = &CHANGING.locks[place];
+    let index = usize::try_from(hash % LOCKS as u64).unwrap_or_default();
+    let lock = &CHANGING.locks[index];
     Ok(lock.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -21,15 +21,15 @@ use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry};
 
-pub(crate) use change::{MAX_CHANGED_BYTES, Written, write_new};
+pub(crate) use change::{FileChange, MAX_CHANGED_BYTES, write_new};
 pub use error::FileError;
-pub(crate) use ignored::Ignored;
+pub(crate) use ignored::IgnoreRules;
 pub(crate) use locks::lock as lock_name;
 pub(crate) use path::{MAX_DEPTH, TEMPORARY_PREFIX, is_temporary};
 pub(crate) use read::{OpenFile, is_binary};
-pub(crate) use walk::{Visited, Walk, WalkEnd};
+pub(crate) use walk::{FileWalk, WalkEnd, WalkedFile};
 
-use links::NotFollowed;
+use links::LinkError;
 
 use crate::environments::{Environment, EnvironmentError, Policy};
 use windlass_process::Hidden;
@@ -60,21 +60,24 @@ impl ResolvedWorkspace {
             root: root_path.clone(),
             source,
         })?;
-        let wished = root_path.join(cwd);
+        let requested = root_path.join(cwd);
         let missing = |source| EnvironmentError::CwdNotFound {
             id: id.clone(),
-            cwd: wished.clone(),
+            cwd: requested.clone(),
             source,
         };
-        let resolved = wished.canonicalize().map_err(missing)?;
+        let resolved = requested.canonicalize().map_err(missing)?;
         let Ok(inside) = resolved.strip_prefix(&root_path) else {
-            return Err(EnvironmentError::CwdOutsideRoot { id, cwd: wished });
+            return Err(EnvironmentError::CwdOutsideRoot { id, cwd: requested });
         };
         // Opened again below the root's handle, where a link that appeared meanwhile cannot lead out.
-        let directory = root.open_dir(path::or_here(inside)).map_err(missing)?;
+        let directory = root.open_dir(path::or_dot(inside)).map_err(missing)?;
         // Directories above the root are also above this directory, so this check covers the root too.
         if hidden.covers(&directory).map_err(missing)? {
-            return Err(EnvironmentError::Hidden { id, path: wished });
+            return Err(EnvironmentError::Hidden {
+                id,
+                path: requested,
+            });
         }
         Ok(Self {
             cwd: inside.to_owned(),
@@ -127,18 +130,18 @@ impl ResolvedWorkspace {
 
     /// Returns the real path, with all links followed.
     pub(crate) fn canonical(&self, path: &Path) -> Result<PathBuf, FileError> {
-        links::followed(&self.root, path, &self.hidden).map_err(|error| match error {
-            NotFollowed::Hidden => self.is_hidden(path),
-            NotFollowed::Io(source) => self.failure("find", path, source),
+        links::resolve_links(&self.root, path, &self.hidden).map_err(|error| match error {
+            LinkError::Hidden => self.hidden_error(path),
+            LinkError::Io(source) => self.failure("find", path, source),
         })
     }
 
     /// Opens a directory. Whether it is hidden is checked on the handle, whatever happens to names meanwhile.
     pub(crate) fn open_directory(&self, path: &Path) -> Result<Dir, FileError> {
         let failure = |source| self.failure("open", path, source);
-        let opened = self.root.open_dir(path::or_here(path)).map_err(failure)?;
+        let opened = self.root.open_dir(path::or_dot(path)).map_err(failure)?;
         if self.hidden.covers(&opened).map_err(failure)? {
-            Err(self.is_hidden(path))
+            Err(self.hidden_error(path))
         } else {
             Ok(opened)
         }
@@ -152,7 +155,7 @@ impl ResolvedWorkspace {
                 .is_ok_and(|metadata| self.hidden.is_hidden(&metadata))
     }
 
-    pub(crate) fn is_hidden(&self, path: &Path) -> FileError {
+    pub(crate) fn hidden_error(&self, path: &Path) -> FileError {
         let path = self.shown(path);
         FileError::Hidden { path }
     }

@@ -30,7 +30,7 @@ pub(super) fn inside(root: &Path, cwd: &Path, path: &str) -> Result<PathBuf, Fil
     let outside = || FileError::Outside {
         path: shortened(path),
     };
-    let normal = normalised(&root.join(cwd).join(path)).ok_or_else(outside)?;
+    let normal = normalized(&root.join(cwd).join(path)).ok_or_else(outside)?;
     let inside = normal.strip_prefix(root).map_err(|_| outside())?;
     if inside
         .iter()
@@ -45,7 +45,7 @@ pub(super) fn inside(root: &Path, cwd: &Path, path: &str) -> Result<PathBuf, Fil
 }
 
 /// Removes `.` and `..` from an absolute path; `None` if it leads above `/`.
-fn normalised(path: &Path) -> Option<PathBuf> {
+fn normalized(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {
@@ -64,13 +64,13 @@ fn normalised(path: &Path) -> Option<PathBuf> {
 /// Formats a path relative to the working directory if it is below it, and otherwise as absolute.
 pub(super) fn shown(root: &Path, cwd: &Path, path: &Path) -> String {
     match path.strip_prefix(cwd) {
-        Ok(below) => or_here(below).display().to_string(),
+        Ok(below) => or_dot(below).display().to_string(),
         Err(_) => root.join(path).display().to_string(),
     }
 }
 
 /// Replaces the empty path with `.`, which the system accepts.
-pub(super) fn or_here(path: &Path) -> &Path {
+pub(super) fn or_dot(path: &Path) -> &Path {
     if path.as_os_str().is_empty() {
         Path::new(".")
     } else {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_mean_what_a_shell_would_take_them_for() {
+    fn paths_resolve_like_in_a_shell() {
         for (written, found) in [
             ("a", "sub/a"),
             ("", "sub"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_root_is_refused_by_name() {
+    fn path_outside_the_root_is_refused() {
         for written in [
             "../../a",
             "/etc/passwd",
@@ -135,14 +135,14 @@ mod tests {
             "/srv/w/../x",
             "../../../../../..",
         ] {
-            let told = find(written).unwrap_err();
-            assert!(told.starts_with("path_outside_environment: "), "{told}");
-            assert!(told.contains(written), "{told}");
+            let error = find(written).unwrap_err();
+            assert!(error.starts_with("path_outside_environment: "), "{error}");
+            assert!(error.contains(written), "{error}");
         }
     }
 
     #[test]
-    fn what_no_system_takes_is_refused_by_name() {
+    fn invalid_path_is_refused() {
         let (long, deep) = ("n".repeat(5000), "d/".repeat(200));
         for (written, why) in [
             ("a\0b", "NUL"),
@@ -150,13 +150,13 @@ mod tests {
             (deep.as_str(), "too many parts"),
             (".windlass-tmp-1", "reserved"),
         ] {
-            let told = find(written).unwrap_err();
-            assert!(told.contains(why) && told.len() < 1000, "{told}");
+            let error = find(written).unwrap_err();
+            assert!(error.contains(why) && error.len() < 1000, "{error}");
         }
     }
 
     #[test]
-    fn what_is_shown_can_be_used_again() {
+    fn shown_path_can_be_used_as_input() {
         let (root, cwd) = (Path::new("/srv/w"), Path::new("sub"));
         for below in ["sub/a", "sub", "other/b", ""] {
             let spelled = shown(root, cwd, Path::new(below));

@@ -58,7 +58,7 @@ impl ResolvedWorkspace {
 
     fn check_regular(&self, metadata: &Metadata, path: &Path) -> Result<(), FileError> {
         if self.hidden.is_hidden(metadata) {
-            return Err(self.is_hidden(path));
+            return Err(self.hidden_error(path));
         }
         let path = || self.shown(path);
         match metadata.file_type() {

@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 /// could have created a link there since.
 pub(super) fn open(path: &Path) -> io::Result<Dir> {
     #[cfg(target_os = "linux")]
-    match by_system(path) {
+    match open_without_links(path) {
         // An old kernel, or an outer sandbox that does not allow this call.
         Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported) => {}
         opened => return opened,
@@ -19,24 +19,24 @@ pub(super) fn open(path: &Path) -> io::Result<Dir> {
     if path.canonicalize()? == path {
         Ok(root)
     } else {
-        Err(swapped())
+        Err(replaced_by_link())
     }
 }
 
 #[cfg(target_os = "linux")]
-fn by_system(path: &Path) -> io::Result<Dir> {
+fn open_without_links(path: &Path) -> io::Result<Dir> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
     use rustix::io::Errno;
 
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(handle) => Ok(Dir::from_std_file(handle.into())),
-        Err(Errno::LOOP) => Err(swapped()),
+        Err(Errno::LOOP) => Err(replaced_by_link()),
         Err(Errno::NOSYS | Errno::PERM) => Err(io::ErrorKind::Unsupported.into()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn swapped() -> io::Error {
-    io::Error::other("there is a link where the directory was; make the environment anew")
+fn replaced_by_link() -> io::Error {
+    io::Error::other("the directory was replaced by a link; create the environment again")
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 
-use super::ignored::Ignored;
+use super::ignored::IgnoreRules;
 use super::path::{MAX_DEPTH, is_temporary};
 use super::{FileError, ResolvedWorkspace};
 
@@ -16,17 +16,17 @@ use super::{FileError, ResolvedWorkspace};
 const MAX_ENTRIES: usize = 200_000;
 
 /// A walk over the files below a directory. Links are not followed, and `.git` is skipped.
-pub(crate) struct Walk<'a> {
+pub(crate) struct FileWalk<'a> {
     workspace: &'a ResolvedWorkspace,
     include_ignored: bool,
     cancelled: Arc<AtomicBool>,
     seen: usize,
-    ignored: Ignored,
-    is_whole: bool,
+    ignored: IgnoreRules,
+    is_complete: bool,
 }
 
 /// A regular file found by a walk.
-pub(crate) struct Visited<'a> {
+pub(crate) struct WalkedFile<'a> {
     /// Its directory, which is neither hidden nor below a hidden one.
     pub(crate) parent: &'a Arc<Dir>,
     pub(crate) name: &'a str,
@@ -38,9 +38,9 @@ pub(crate) struct Visited<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
     /// All entries were visited, or the visitor stopped the walk.
-    Whole,
+    Complete,
     /// A limit of the walk was reached.
-    Cut,
+    LimitReached,
 }
 
 impl WalkEnd {
@@ -48,14 +48,14 @@ impl WalkEnd {
     pub(crate) fn remark(self) -> Option<String> {
         let cut = || {
             format!(
-                "the tree is too large: {MAX_ENTRIES} entries were looked at; name a directory further down"
+                "the tree is too large: only {MAX_ENTRIES} entries were examined; search a subdirectory"
             )
         };
-        (self == Self::Cut).then(cut)
+        (self == Self::LimitReached).then(cut)
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FileWalk<'a> {
     pub(crate) fn new(
         workspace: &'a ResolvedWorkspace,
         include_ignored: bool,
@@ -66,8 +66,8 @@ impl<'a> Walk<'a> {
             include_ignored,
             cancelled,
             seen: 0,
-            ignored: Ignored::default(),
-            is_whole: true,
+            ignored: IgnoreRules::default(),
+            is_complete: true,
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn files(
         mut self,
         start: &Path,
-        mut visit: impl FnMut(Visited<'_>) -> ControlFlow<()>,
+        mut visit: impl FnMut(WalkedFile<'_>) -> ControlFlow<()>,
     ) -> Result<WalkEnd, FileError> {
         let start = self.workspace.canonical(start)?;
         let directory = Arc::new(self.workspace.open_directory(&start)?);
@@ -83,10 +83,10 @@ impl<'a> Walk<'a> {
             self.enter_above(&start);
         }
         let _ = self.descend(&directory, &mut start.clone(), 0, &mut visit);
-        Ok(if self.is_whole {
-            WalkEnd::Whole
+        Ok(if self.is_complete {
+            WalkEnd::Complete
         } else {
-            WalkEnd::Cut
+            WalkEnd::LimitReached
         })
     }
 
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
         directory: &Arc<Dir>,
         path: &mut PathBuf,
         depth: usize,
-        visit: &mut impl FnMut(Visited<'_>) -> ControlFlow<()>,
+        visit: &mut impl FnMut(WalkedFile<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let entered = !self.include_ignored && self.ignored.enter(directory, path);
         for (name, is_directory) in self.sorted_entries(directory)? {
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
             let flow = if covered {
                 ControlFlow::Continue(())
             } else if !is_directory {
-                visit(Visited {
+                visit(WalkedFile {
                     parent: directory,
                     name: &name,
                     path,
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
             } else {
                 match self.child(directory, &name) {
                     Some(_) if depth == MAX_DEPTH => {
-                        self.is_whole = false;
+                        self.is_complete = false;
                         ControlFlow::Continue(())
                     }
                     Some(child) => self.descend(&Arc::new(child), path, depth + 1, visit),
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
         for entry in entries.flatten() {
             self.seen += 1;
             if self.seen > MAX_ENTRIES {
-                self.is_whole = false;
+                self.is_complete = false;
                 return ControlFlow::Break(());
             }
             let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
@@ -176,10 +176,10 @@ impl<'a> Walk<'a> {
 
 /// Compares two names of one directory by their full paths: `a.txt` sorts before all of `a/`.
 fn path_order(a: &(String, bool), b: &(String, bool)) -> std::cmp::Ordering {
-    fn spelled((name, is_directory): &(String, bool)) -> impl Iterator<Item = u8> {
+    fn sort_key((name, is_directory): &(String, bool)) -> impl Iterator<Item = u8> {
         name.bytes().chain(is_directory.then_some(b'/'))
     }
-    spelled(a).cmp(spelled(b))
+    sort_key(a).cmp(sort_key(b))
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
     use windlass_process::Hidden;
 
     #[test]
-    fn a_walk_that_nobody_wants_any_more_stops() {
+    fn cancelled_walk_stops() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["a", "b", "c"] {
             std::fs::write(directory.path().join(name), "").unwrap();
@@ -199,12 +199,12 @@ mod tests {
         let at = ResolvedWorkspace::open(&environment, Path::new(""), policy, hidden).unwrap();
         let cancelled = Arc::new(AtomicBool::new(false));
         let mut seen = 0;
-        let walk = Walk::new(&at, false, Arc::clone(&cancelled));
+        let walk = FileWalk::new(&at, false, Arc::clone(&cancelled));
         let end = walk.files(Path::new(""), |_| {
             seen += 1;
             cancelled.store(true, Ordering::Relaxed);
             ControlFlow::Continue(())
         });
-        assert_eq!((end.unwrap(), seen), (WalkEnd::Whole, 1));
+        assert_eq!((end.unwrap(), seen), (WalkEnd::Complete, 1));
     }
 }

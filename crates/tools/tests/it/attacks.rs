@@ -11,17 +11,17 @@ use windlass_core::tools::ToolExecutionResult;
 use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Environment, Environments, FilesCapability, Policy};
 
-use crate::support::{Place, sandboxes, with_network};
+use crate::support::{TestWorkspace, sandboxes, with_network};
 
 /// Runs a Python program in a sandbox; `None` if Python is not installed.
-pub(crate) async fn python(place: &Place, program: &str) -> Option<Value> {
-    let found = place.shell("command -v python3").await.unwrap();
+pub(crate) async fn python(workspace: &TestWorkspace, program: &str) -> Option<Value> {
+    let found = workspace.shell("command -v python3").await.unwrap();
     if found["exit_code"] != 0 {
         skipped("attacks", "there is no python3");
         return None;
     }
-    fs::write(place.root().join("attack.py"), program).unwrap();
-    Some(place.shell("python3 attack.py").await.unwrap())
+    fs::write(workspace.root().join("attack.py"), program).unwrap();
+    Some(workspace.shell("python3 attack.py").await.unwrap())
 }
 
 fn system_calls() -> Option<[u32; 3]> {
@@ -33,7 +33,7 @@ fn system_calls() -> Option<[u32; 3]> {
 }
 
 #[tokio::test]
-async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
+async fn command_cannot_access_kernel_keyrings() {
     let Some([add, request, control]) = system_calls() else {
         return;
     };
@@ -50,8 +50,8 @@ async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
     );
     for way in sandboxes() {
         for policy in [Policy::default(), with_network()] {
-            let place = Place::confined(way, policy);
-            let Some(ran) = python(&place, &program).await else {
+            let workspace = TestWorkspace::confined(way, policy);
+            let Some(ran) = python(&workspace, &program).await else {
                 return;
             };
             assert_eq!(ran["output"], "-1 13\n".repeat(4), "{way:?}: {ran}");
@@ -61,7 +61,7 @@ async fn a_command_reaches_no_keys_that_the_kernel_keeps() {
 
 /// The init dies with the host. A process that can write to its memory could prevent that.
 #[tokio::test]
-async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
+async fn command_cannot_trace_the_init_of_its_sandbox() {
     let program = "import ctypes, os, subprocess\n\
                    libc = ctypes.CDLL(None, use_errno=True)\n\
                    libc.ptrace.argtypes = [ctypes.c_long] * 4\n\
@@ -89,8 +89,8 @@ async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
     else {
         return;
     };
-    let place = Place::confined(way, Policy::default());
-    let Some(ran) = python(&place, program).await else {
+    let workspace = TestWorkspace::confined(way, Policy::default());
+    let Some(ran) = python(&workspace, program).await else {
         return;
     };
     // A debugger may attach to its own children.
@@ -98,7 +98,7 @@ async fn a_command_takes_no_hold_of_the_init_of_its_sandbox() {
 }
 
 #[tokio::test]
-async fn a_command_leaves_no_file_that_lends_its_rights() {
+async fn command_cannot_create_setuid_files() {
     // All calls that set a mode or create a file with one; the numbers are those of calls that Python does not provide.
     let program = "import ctypes, os, struct\n\
                    libc = ctypes.CDLL(None, use_errno=True)\n\
@@ -131,16 +131,19 @@ async fn a_command_leaves_no_file_that_lends_its_rights() {
                    attempt(call, 425, 1, bytes(120))\n";
     for way in sandboxes() {
         for policy in [Policy::default(), with_network()] {
-            let place = Place::confined(way, policy);
-            let Some(ran) = python(&place, program).await else {
+            let workspace = TestWorkspace::confined(way, policy);
+            let Some(ran) = python(&workspace, program).await else {
                 return;
             };
             let each = format!("{}38\n", "1\n".repeat(8));
             let expected = format!("{}13\n", each.repeat(3));
             assert_eq!(ran["output"], expected, "{way:?}: {ran}");
-            let ran = place.shell("cp /bin/sh sh; chmod 6755 sh").await.unwrap();
+            let ran = workspace
+                .shell("cp /bin/sh sh; chmod 6755 sh")
+                .await
+                .unwrap();
             assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
-            for file in fs::read_dir(place.root()).unwrap() {
+            for file in fs::read_dir(workspace.root()).unwrap() {
                 let file = file.unwrap();
                 let mode = file.metadata().unwrap().permissions().mode();
                 assert_eq!(mode & 0o6000, 0, "{way:?}: {file:?}");
@@ -150,20 +153,20 @@ async fn a_command_leaves_no_file_that_lends_its_rights() {
 }
 
 #[tokio::test]
-async fn files_have_all_other_modes() {
+async fn other_file_modes_are_allowed() {
     let script = "set -e; umask 022; echo '#!/bin/sh' > run; chmod 755 run; ./run; chmod u=rwx,go= run; chmod 644 run; chmod 755 run\n\
                   mkdir -m 1777 d; install -m 700 run d/run; cp -a d copy; tar -cf all.tar d; mkdir out; tar -xpf all.tar -C out\n\
                   mkfifo -m 600 pipe; stat -c %a run d d/run copy copy/run out/d out/d/run pipe";
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let ran = place.shell(script).await.unwrap();
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let ran = workspace.shell(script).await.unwrap();
         let expected = "755\n1777\n700\n1777\n700\n1777\n700\n600\n";
         assert_eq!(ran["output"], expected, "{way:?}: {ran}");
     }
 }
 
 #[tokio::test]
-async fn without_a_network_no_socket_of_another_kind_leads_out() {
+async fn other_socket_families_are_blocked_without_a_network() {
     // Sockets to the host of a virtual machine, raw packets, and other families that ignore network namespaces.
     let program = "import socket\n\
                    for family in 40, 17, 30, 31, 38, 42:\n    \
@@ -176,8 +179,8 @@ async fn without_a_network_no_socket_of_another_kind_leads_out() {
                    left.send(b'x')\n\
                    print(right.recv(1))\n";
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let Some(ran) = python(&place, program).await else {
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let Some(ran) = python(&workspace, program).await else {
             return;
         };
         // A socket pair within the command works.
@@ -187,13 +190,13 @@ async fn without_a_network_no_socket_of_another_kind_leads_out() {
 }
 
 #[tokio::test]
-async fn with_a_network_sockets_without_a_path_are_out_of_reach() {
+async fn abstract_sockets_are_blocked_with_a_network() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
     if version < (6, 12) {
         skipped(
-            "with_a_network_sockets_without_a_path_are_out_of_reach",
+            "abstract_sockets_are_blocked_with_a_network",
             "the kernel is older than 6.12",
         );
         return;
@@ -215,8 +218,8 @@ async fn with_a_network_sockets_without_a_path_are_out_of_reach() {
          print('own')\n"
     );
     for way in sandboxes() {
-        let place = Place::confined(way, with_network());
-        let Some(ran) = python(&place, &program).await else {
+        let workspace = TestWorkspace::confined(way, with_network());
+        let Some(ran) = python(&workspace, &program).await else {
             return;
         };
         assert_eq!(ran["output"], "1\nown\n", "{way:?}: {ran}");
@@ -224,31 +227,34 @@ async fn with_a_network_sockets_without_a_path_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn a_command_inherits_no_open_files() {
+async fn command_inherits_no_open_files() {
     const INNER: &str = "WINDLASS_TEST_HAS_OPEN_FILES";
     if std::env::var_os(INNER).is_none() {
         // The host is started by a process that leaves files open.
         let this = std::env::current_exe().unwrap();
-        let again = "exec 7</ 42</; exec \"$0\" --exact attacks::a_command_inherits_no_open_files";
+        let again = "exec 7</ 42</; exec \"$0\" --exact attacks::command_inherits_no_open_files";
         let ran = std::process::Command::new("bash")
             .args(["-c", again])
             .arg(this)
             .env(INNER, "1")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        let stdout = String::from_utf8_lossy(&ran.stdout);
+        assert!(
+            ran.status.success() && stdout.contains("1 passed"),
+            "{stdout}"
+        );
         return;
     }
     assert!(fs::exists("/proc/self/fd/42").unwrap());
     for way in sandboxes() {
         for policy in [Policy::default(), with_network()] {
-            let place = Place::confined(way, policy);
-            let _open = fs::File::open(place.outside()).unwrap();
+            let workspace = TestWorkspace::confined(way, policy);
+            let _open = fs::File::open(workspace.outside()).unwrap();
             // The last descriptor is that of the listing itself.
-            let ran = place.shell("ls /proc/self/fd").await.unwrap();
+            let ran = workspace.shell("ls /proc/self/fd").await.unwrap();
             assert_eq!(ran["output"], "0\n1\n2\n3\n", "{way:?}: {ran}");
-            let ran = place
+            let ran = workspace
                 .shell("cat /proc/self/fd/42/etc/hostname; echo >&2 x")
                 .await;
             let ran = ran.unwrap();
@@ -261,7 +267,7 @@ async fn a_command_inherits_no_open_files() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_stays_hidden_in_namespaces_that_a_command_makes() {
+async fn hidden_paths_stay_hidden_in_new_namespaces() {
     let program = "import ctypes, os, sys\n\
                    libc = ctypes.CDLL(None, use_errno=True)\n\
                    libc.unshare(0x10000000 | 0x20000)\n\
@@ -290,10 +296,10 @@ async fn what_is_hidden_stays_hidden_in_namespaces_that_a_command_makes() {
     fs::create_dir(&keys).unwrap();
     fs::write(keys.join("token"), "s3cret").unwrap();
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        place.environments.hide(&keys);
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        workspace.environments.hide(&keys);
         let program = program.replace("sys.argv[1]", &format!("{:?}", keys.display().to_string()));
-        let Some(ran) = python(&place, &program).await else {
+        let Some(ran) = python(&workspace, &program).await else {
             return;
         };
         assert_eq!(ran["output"], "nothing\n".repeat(5), "{way:?}: {ran}");
@@ -301,7 +307,7 @@ async fn what_is_hidden_stays_hidden_in_namespaces_that_a_command_makes() {
 }
 
 #[tokio::test]
-async fn file_tools_look_into_no_process_where_the_root_is_everything() {
+async fn file_tools_do_not_read_proc_if_the_root_is_the_file_system() {
     let everything = Environment::new("all", "/", Policy::default()).unwrap();
     let environments = Environments::with_default(everything);
     let tools = FilesCapability::new(environments).tools();
@@ -309,7 +315,7 @@ async fn file_tools_look_into_no_process_where_the_root_is_everything() {
         let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
         match tool.execute(arguments).await {
             ToolExecutionResult::Success(value) => Ok(value),
-            ToolExecutionResult::ToolError(told) => Err(told),
+            ToolExecutionResult::ToolError(error) => Err(error),
             other => panic!("{other:?}"),
         }
     };
@@ -340,12 +346,12 @@ async fn file_tools_look_into_no_process_where_the_root_is_everything() {
 }
 
 #[tokio::test]
-async fn a_name_with_line_ends_forges_no_lines_of_a_diff() {
-    let place = Place::new();
+async fn file_name_with_newlines_cannot_forge_diff_lines() {
+    let workspace = TestWorkspace::new();
     let path = "a\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-good\n+evil";
     for content in ["one\n", "two\n"] {
         let written = json!({ "path": path, "content": content });
-        let written = place.call("write", written).await.unwrap();
+        let written = workspace.call("write", written).await.unwrap();
         let diff = written["diff"].as_str().unwrap_or_default();
         assert!(!diff.contains("\n+evil"), "{diff}");
     }

@@ -6,25 +6,25 @@ use serde_json::{Value, json};
 use windlass_core::typed_id::SessionId;
 use windlass_tools::{Confinement, OutputLimits};
 
-use crate::outputs::Talk;
-use crate::support::{Place, soon, ways};
+use crate::outputs::SessionTools;
+use crate::support::{TestWorkspace, soon, ways};
 
-async fn begin(talk: &Talk, command: &str) -> String {
+async fn begin(tools: &SessionTools, command: &str) -> String {
     let arguments = json!({ "command": command, "background": true });
-    let begun = talk.call("shell", arguments).await.unwrap();
+    let begun = tools.call("shell", arguments).await.unwrap();
     assert_eq!(begun["status"], "running", "{begun}");
     begun["id"].as_str().unwrap().to_owned()
 }
 
-async fn look(talk: &Talk, id: &str) -> Value {
+async fn look(tools: &SessionTools, id: &str) -> Value {
     let arguments = json!({ "id": id });
-    talk.call("shell_output", arguments).await.unwrap()
+    tools.call("shell_output", arguments).await.unwrap()
 }
 
 /// Polls a command until it is as expected.
-async fn until(talk: &Talk, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+async fn until(tools: &SessionTools, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..600 {
-        let seen = talk
+        let seen = tools
             .call("shell_output", json!({ "id": id, "wait_ms": 100 }))
             .await;
         let seen = seen.unwrap();
@@ -32,34 +32,34 @@ async fn until(talk: &Talk, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
             return seen;
         }
     }
-    panic!("{}", look(talk, id).await);
+    panic!("{}", look(tools, id).await);
 }
 
-fn talk(way: Confinement) -> Talk {
-    Talk::confined(way, OutputLimits::default(), |_| {})
+fn tools(way: Confinement) -> SessionTools {
+    SessionTools::confined(way, OutputLimits::default(), |_| {})
 }
 
 #[tokio::test]
-async fn a_command_runs_on_and_its_output_is_read_bit_by_bit() {
+async fn background_command_runs_on_and_its_output_is_read_in_parts() {
     for way in ways() {
-        let talk = talk(way);
+        let tools = tools(way);
         let id = begin(
-            &talk,
+            &tools,
             "echo one; while ! test -e go; do sleep 0.05; done; echo two; exit 3",
         )
         .await;
-        let seen = until(&talk, &id, |seen| seen["output"] == "one\n").await;
+        let seen = until(&tools, &id, |seen| seen["output"] == "one\n").await;
         assert_eq!(seen["status"], "running", "{way:?}: {seen}");
         // Other calls run meanwhile, and the command waits for this one.
-        talk.shell("touch go").await;
-        let seen = until(&talk, &id, |seen| seen["status"] != "running").await;
+        tools.shell("touch go").await;
+        let seen = until(&tools, &id, |seen| seen["status"] != "running").await;
         assert_eq!(
             (&seen["status"], &seen["exit_code"]),
             (&json!("exited"), &json!(3)),
             "{way:?}"
         );
         assert_eq!(seen["output"], "one\ntwo\n");
-        let rest = talk
+        let rest = tools
             .call("shell_output", json!({ "id": id, "after": 4 }))
             .await
             .unwrap();
@@ -68,41 +68,41 @@ async fn a_command_runs_on_and_its_output_is_read_bit_by_bit() {
             (&json!("two\n"), &json!(8)),
             "{way:?}"
         );
-        let again = talk
+        let again = tools
             .call("shell_output", json!({ "id": id, "after": 8 }))
             .await
             .unwrap();
         assert_eq!((&again["output"], &again["next"]), (&json!(""), &json!(8)));
         let path = seen["path"].as_str().unwrap();
-        let read = talk.call("read", json!({ "path": path })).await.unwrap();
+        let read = tools.call("read", json!({ "path": path })).await.unwrap();
         assert_eq!(read["content"], "one\ntwo\n");
     }
 }
 
 #[tokio::test]
-async fn a_command_is_stopped_once_and_for_all() {
+async fn stopped_command_stays_stopped() {
     for way in ways() {
-        let talk = talk(way);
-        let id = begin(&talk, "echo here; sleep 1000 & sleep 1000").await;
-        until(&talk, &id, |seen| seen["output"] == "here\n").await;
-        let stopped = talk.call("shell_stop", json!({ "id": id })).await.unwrap();
+        let tools = tools(way);
+        let id = begin(&tools, "echo here; sleep 1000 & sleep 1000").await;
+        until(&tools, &id, |seen| seen["output"] == "here\n").await;
+        let stopped = tools.call("shell_stop", json!({ "id": id })).await.unwrap();
         assert_eq!(
             (&stopped["status"], &stopped["output"]),
             (&json!("stopped"), &json!("here\n")),
             "{way:?}"
         );
-        let again = talk.call("shell_stop", json!({ "id": id })).await.unwrap();
+        let again = tools.call("shell_stop", json!({ "id": id })).await.unwrap();
         assert_eq!(again, stopped);
-        assert_eq!(look(&talk, &id).await["status"], "stopped");
-        let listed = talk.call("shell_output", json!({})).await.unwrap();
+        assert_eq!(look(&tools, &id).await["status"], "stopped");
+        let listed = tools.call("shell_output", json!({})).await.unwrap();
         assert_eq!(listed["commands"][0]["id"], json!(id));
         assert_eq!(listed["commands"][0]["status"], "stopped");
     }
 }
 
 #[tokio::test]
-async fn time_and_number_are_limited() {
-    let talk = Talk::confined(
+async fn time_and_number_of_commands_are_limited() {
+    let tools = SessionTools::confined(
         Confinement::Unconfined,
         OutputLimits::default(),
         |settings| {
@@ -112,12 +112,12 @@ async fn time_and_number_are_limited() {
         },
     );
     let long = json!({ "command": "sleep 1000", "background": true, "timeout_ms": 3_600_000 });
-    let id = talk.call("shell", long).await.unwrap()["id"].clone();
-    until(&talk, id.as_str().unwrap(), |seen| {
+    let id = tools.call("shell", long).await.unwrap()["id"].clone();
+    until(&tools, id.as_str().unwrap(), |seen| {
         seen["status"] == "timed_out"
     })
     .await;
-    let talk = Talk::confined(
+    let tools = SessionTools::confined(
         Confinement::Unconfined,
         OutputLimits::default(),
         |settings| {
@@ -125,49 +125,52 @@ async fn time_and_number_are_limited() {
             settings.max_background = 3;
         },
     );
-    let first = begin(&talk, "sleep 1000").await;
-    begin(&talk, "sleep 1000").await;
+    let first = begin(&tools, "sleep 1000").await;
+    begin(&tools, "sleep 1000").await;
     let one_more = json!({ "command": "sleep 1000", "background": true });
-    let told = talk.call("shell", one_more.clone()).await.unwrap_err();
-    assert!(told.contains("2 commands of this thread"), "{told}");
+    let error = tools.call("shell", one_more.clone()).await.unwrap_err();
+    assert!(error.contains("2 commands of this thread"), "{error}");
     let other = SessionId::new();
-    talk.call_of(other, "shell", one_more.clone())
+    tools
+        .call_of(other, "shell", one_more.clone())
         .await
         .unwrap();
-    let told = talk
+    let error = tools
         .call_of(other, "shell", one_more.clone())
         .await
         .unwrap_err();
-    assert!(told.contains("3 commands of this host"), "{told}");
-    talk.call("shell_stop", json!({ "id": first }))
+    assert!(error.contains("3 commands of this host"), "{error}");
+    tools
+        .call("shell_stop", json!({ "id": first }))
         .await
         .unwrap();
-    talk.call("shell", one_more).await.unwrap();
+    tools.call("shell", one_more).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_command_belongs_to_its_session_and_goes_with_it() {
+async fn command_ends_with_its_session() {
     for way in ways() {
-        let talk = talk(way);
+        let tools = tools(way);
         let beat = "while true; do date +%N > beat; sleep 0.02; done";
-        let id = begin(&talk, beat).await;
-        soon("it runs", || talk.place.root().join("beat").exists());
+        let id = begin(&tools, beat).await;
+        soon("it runs", || tools.workspace.root().join("beat").exists());
         let other = SessionId::new();
         for tool in ["shell_output", "shell_stop"] {
-            let told = talk
+            let error = tools
                 .call_of(other, tool, json!({ "id": id }))
                 .await
                 .unwrap_err();
-            assert!(told.contains("there is no command"), "{tool}: {told}");
+            assert!(error.contains("there is no command"), "{tool}: {error}");
         }
-        talk.remove(other).await;
-        assert_eq!(look(&talk, &id).await["status"], "running");
-        talk.remove(talk.session_id).await;
-        let last = talk.place.text("beat");
+        tools.remove(other).await;
+        assert_eq!(look(&tools, &id).await["status"], "running");
+        tools.remove(tools.session_id).await;
+        let last = tools.workspace.text("beat");
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert_eq!(talk.place.text("beat"), last, "{way:?}: it still runs");
+        assert_eq!(tools.workspace.text("beat"), last, "{way:?}: it still runs");
         assert!(
-            talk.call("shell_output", json!({ "id": id }))
+            tools
+                .call("shell_output", json!({ "id": id }))
                 .await
                 .is_err()
         );
@@ -175,13 +178,13 @@ async fn a_command_belongs_to_its_session_and_goes_with_it() {
 }
 
 #[tokio::test]
-async fn after_a_restart_the_outcome_is_unknown_and_the_output_is_there() {
-    let talk = talk(Confinement::Unconfined);
-    let id = begin(&talk, "echo so far; sleep 1000").await;
-    until(&talk, &id, |seen| seen["output"] == "so far\n").await;
+async fn output_is_available_after_a_restart_with_an_unknown_outcome() {
+    let tools = tools(Confinement::Unconfined);
+    let id = begin(&tools, "echo so far; sleep 1000").await;
+    until(&tools, &id, |seen| seen["output"] == "so far\n").await;
     // The host is a new process now, which has no supervisor for the command.
-    let talk = talk.restarted();
-    let seen = look(&talk, &id).await;
+    let tools = tools.restarted();
+    let seen = look(&tools, &id).await;
     assert_eq!(
         (&seen["status"], &seen["output"]),
         (&json!("unknown"), &json!("so far\n"))
@@ -193,33 +196,33 @@ async fn after_a_restart_the_outcome_is_unknown_and_the_output_is_there() {
             .contains("outcome is unknown"),
         "{seen}"
     );
-    let stopped = talk.call("shell_stop", json!({ "id": id })).await.unwrap();
+    let stopped = tools.call("shell_stop", json!({ "id": id })).await.unwrap();
     assert_eq!(stopped["status"], "unknown");
     // A damaged record has an unknown end too.
-    let kept = talk.place.outside().join("kept");
-    let session = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap();
+    let store = tools.workspace.outside().join("store");
+    let session = std::fs::read_dir(store).unwrap().next().unwrap().unwrap();
     std::fs::write(session.path().join(format!("{id}.json")), "{").unwrap();
-    assert_eq!(look(&talk, &id).await["status"], "unknown");
+    assert_eq!(look(&tools, &id).await["status"], "unknown");
 }
 
 #[tokio::test]
-async fn an_endless_flood_keeps_its_first_bytes_and_shows_its_newest() {
+async fn beginning_and_end_of_endless_output_are_retained() {
     let limits = OutputLimits {
         bytes_each: 256 * 1024,
         ..OutputLimits::default()
     };
-    let talk = Talk::new(limits);
+    let tools = SessionTools::new(limits);
     let id = begin(
-        &talk,
+        &tools,
         "echo first; yes flood | head -c 5000000; echo newest; sleep 1000",
     )
     .await;
-    let seen = until(&talk, &id, |seen| {
+    let seen = until(&tools, &id, |seen| {
         seen["output"].as_str().unwrap().ends_with("newest\n")
     });
     let seen = seen.await;
     assert_eq!(seen["status"], "running");
-    let first = talk
+    let first = tools
         .call("shell_output", json!({ "id": id, "after": 0 }))
         .await
         .unwrap();
@@ -228,26 +231,26 @@ async fn an_endless_flood_keeps_its_first_bytes_and_shows_its_newest() {
         first["remark"]
             .as_str()
             .unwrap()
-            .contains("go on with `after`"),
+            .contains("continue with `after`"),
         "{}",
         first["remark"]
     );
-    let stopped = talk.call("shell_stop", json!({ "id": id })).await.unwrap();
+    let stopped = tools.call("shell_stop", json!({ "id": id })).await.unwrap();
     assert!(stopped["output"].as_str().unwrap().ends_with("newest\n"));
 }
 
 #[tokio::test]
-async fn without_a_place_for_outputs_nothing_runs_in_the_background() {
-    let place = Place::confined(Confinement::Unconfined, Default::default());
+async fn background_commands_need_an_output_store() {
+    let workspace = TestWorkspace::confined(Confinement::Unconfined, Default::default());
     let arguments = json!({ "command": "true", "background": true });
-    let told = place.call("shell", arguments).await.unwrap_err();
-    assert!(told.contains("keeps no outputs"), "{told}");
-    let schema = place.tool("shell").parameters_schema();
+    let error = workspace.call("shell", arguments).await.unwrap_err();
+    assert!(error.contains("stores no outputs"), "{error}");
+    let schema = workspace.tool("shell").parameters_schema();
     assert!(schema["properties"].get("background").is_none());
 }
 
 #[test]
-fn a_turn_without_commands_is_offered_none_of_their_tools() {
+fn turn_without_commands_gets_no_command_tools() {
     let idle = windlass_tools::Policy::read_only().idle_tools();
     for tool in ["shell", "shell_output", "shell_stop"] {
         assert!(idle.contains(&tool), "{idle:?}");

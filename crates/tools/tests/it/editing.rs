@@ -6,19 +6,24 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-async fn edit(place: &Place, old: &str, new: &str, replace_all: bool) -> Result<Value, String> {
+async fn edit(
+    workspace: &TestWorkspace,
+    old: &str,
+    new: &str,
+    replace_all: bool,
+) -> Result<Value, String> {
     let arguments = json!({
         "path": "f", "old_string": old, "new_string": new, "replace_all": replace_all
     });
-    place.call("edit", arguments).await
+    workspace.call("edit", arguments).await
 }
 
 #[tokio::test]
-async fn one_exact_piece_is_replaced_and_the_diff_shows_it() {
-    let place = Place::new().files(&[("f", "fn a() {}\nfn b() {}\n")]);
-    let edited = edit(&place, "b()", "c()", false).await.unwrap();
+async fn exact_match_is_replaced_and_shown_in_a_diff() {
+    let workspace = TestWorkspace::new().files(&[("f", "fn a() {}\nfn b() {}\n")]);
+    let edited = edit(&workspace, "b()", "c()", false).await.unwrap();
     assert_eq!(
         edited,
         json!({
@@ -26,17 +31,17 @@ async fn one_exact_piece_is_replaced_and_the_diff_shows_it() {
             "diff": "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n fn a() {}\n-fn b() {}\n+fn c() {}\n"
         })
     );
-    assert_eq!(place.text("f"), "fn a() {}\nfn c() {}\n");
-    let all = edit(&place, "fn", "pub fn", true).await.unwrap();
+    assert_eq!(workspace.text("f"), "fn a() {}\nfn c() {}\n");
+    let all = edit(&workspace, "fn", "pub fn", true).await.unwrap();
     assert_eq!(all["replacements"], 2);
-    assert_eq!(place.text("f"), "pub fn a() {}\npub fn c() {}\n");
+    assert_eq!(workspace.text("f"), "pub fn a() {}\npub fn c() {}\n");
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_told_and_changes_nothing() {
+async fn edit_that_does_not_apply_changes_nothing() {
     let text = "aaa\r\nb\r\n";
-    let place = Place::new().files(&[("f", text)]);
-    for (old, new, all, told) in [
+    let workspace = TestWorkspace::new().files(&[("f", text)]);
+    for (old, new, all, error) in [
         (
             "x",
             "y",
@@ -58,43 +63,43 @@ async fn what_does_not_fit_is_told_and_changes_nothing() {
             "`old_string` and `new_string` are the same",
         ),
     ] {
-        let error = edit(&place, old, new, all).await.unwrap_err();
-        assert!(error.starts_with(told), "{error}");
+        let actual = edit(&workspace, old, new, all).await.unwrap_err();
+        assert!(actual.starts_with(error), "{actual}");
     }
-    assert_eq!(place.text("f"), text);
-    fs::write(place.root().join("f"), b"caf\xe9").unwrap();
-    let error = edit(&place, "caf", "x", false).await.unwrap_err();
+    assert_eq!(workspace.text("f"), text);
+    fs::write(workspace.root().join("f"), b"caf\xe9").unwrap();
+    let error = edit(&workspace, "caf", "x", false).await.unwrap_err();
     assert!(error.starts_with("f is a binary file"), "{error}");
 }
 
 #[tokio::test]
-async fn a_long_diff_is_cut_and_the_change_is_whole() {
+async fn long_diff_is_truncated_and_the_change_is_complete() {
     let lines: String = (0..5000).map(|n| format!("line {n}\n")).collect();
-    let place = Place::new().files(&[("f", &lines)]);
-    let edited = edit(&place, "line", "row", true).await.unwrap();
+    let workspace = TestWorkspace::new().files(&[("f", &lines)]);
+    let edited = edit(&workspace, "line", "row", true).await.unwrap();
     assert!(edited["diff"].as_str().unwrap().len() <= 16 * 1024);
     assert_eq!(
         edited["remark"],
-        "the diff is cut; the change itself is whole"
+        "the diff is truncated; the change itself is complete"
     );
-    assert_eq!(place.text("f"), lines.replace("line", "row"));
+    assert_eq!(workspace.text("f"), lines.replace("line", "row"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn edits_at_the_same_time_lose_none() {
+async fn concurrent_edits_are_all_applied() {
     const EDITS: usize = 64;
     let text: String = (0..EDITS).map(|n| format!("<{n}>\n")).collect();
-    let place = Arc::new(Place::new().files(&[("f", &text)]));
+    let workspace = Arc::new(TestWorkspace::new().files(&[("f", &text)]));
     // Another name of the same file counts as the same file.
-    std::os::unix::fs::symlink("f", place.root().join("link")).unwrap();
+    std::os::unix::fs::symlink("f", workspace.root().join("link")).unwrap();
     let edits: Vec<_> = (0..EDITS)
         .map(|n| {
-            let place = Arc::clone(&place);
+            let workspace = Arc::clone(&workspace);
             tokio::spawn(async move {
                 let path = ["f", "link"][n % 2];
                 let (old, new) = (format!("<{n}>"), format!("[{n}]"));
                 let arguments = json!({"path": path, "old_string": old, "new_string": new});
-                place.call("edit", arguments).await.unwrap();
+                workspace.call("edit", arguments).await.unwrap();
             })
         })
         .collect();
@@ -102,8 +107,8 @@ async fn edits_at_the_same_time_lose_none() {
         edit.await.unwrap();
     }
     let expected: String = (0..EDITS).map(|n| format!("[{n}]\n")).collect();
-    assert_eq!(place.text("f"), expected);
-    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 2);
+    assert_eq!(workspace.text("f"), expected);
+    assert_eq!(fs::read_dir(workspace.root()).unwrap().count(), 2);
 }
 
 proptest! {
@@ -111,20 +116,20 @@ proptest! {
 
     /// An edit gives the same result as a plain replacement, or is refused with the file unchanged.
     #[test]
-    fn an_edit_is_a_replacement_or_nothing(
+    fn edit_is_a_replacement_or_has_no_effect(
         text in "[ab\n\ré]{0,24}",
         old in "[ab\n\ré]{0,4}",
         new in "[ab\n\ré]{0,4}",
         replace_all: bool,
     ) {
-        let place = Place::new().files(&[("f", &text)]);
+        let workspace = TestWorkspace::new().files(&[("f", &text)]);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let edited = runtime.block_on(edit(&place, &old, &new, replace_all));
+        let edited = runtime.block_on(edit(&workspace, &old, &new, replace_all));
         let places = (0..text.len()).filter(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(&old)));
         let count = if old.is_empty() { 0 } else { places.count() };
         let fits = old != new && (count == 1 || (count > 1 && replace_all));
         prop_assert_eq!(edited.is_ok(), fits);
         let expected = if fits { text.replace(&old, &new) } else { text };
-        prop_assert_eq!(place.text("f"), expected);
+        prop_assert_eq!(workspace.text("f"), expected);
     }
 }

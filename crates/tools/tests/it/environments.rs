@@ -7,15 +7,15 @@ use serde_json::json;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_tools::{Environment, EnvironmentError, Environments, Policy};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
 #[test]
-fn a_directory_outside_of_the_root_is_refused_however_it_is_spelled() {
-    let place = Place::new().files(&[("sub/f", "")]);
-    let (root, outside) = (place.root(), place.outside());
+fn directory_outside_the_root_is_refused_in_every_form() {
+    let workspace = TestWorkspace::new().files(&[("sub/f", "")]);
+    let (root, outside) = (workspace.root(), workspace.outside());
     symlink(&outside, root.join("link")).unwrap();
     symlink(root.join("sub"), outside.join("back")).unwrap();
-    let local = place.environments.get("local").unwrap();
+    let local = workspace.environments.get("local").unwrap();
     let code = |cwd: &Path| local.check_cwd(cwd).map_err(|error| error.code());
     for cwd in ["", ".", "sub", "sub/..", "link/back"] {
         assert!(code(Path::new(cwd)).is_ok(), "{cwd}");
@@ -31,34 +31,34 @@ fn a_directory_outside_of_the_root_is_refused_however_it_is_spelled() {
 }
 
 #[test]
-fn a_root_must_be_a_directory_and_is_known_by_its_real_path() {
-    let place = Place::new().files(&[("f", "")]);
+fn root_must_be_a_directory_and_is_canonicalized() {
+    let workspace = TestWorkspace::new().files(&[("f", "")]);
     let made = |root: &Path| Environment::new("e", root, Policy::default());
     for root in ["missing", "f"] {
-        let error = made(&place.root().join(root)).unwrap_err();
+        let error = made(&workspace.root().join(root)).unwrap_err();
         assert!(
             matches!(error, EnvironmentError::RootNotFound { .. }),
             "{error}"
         );
     }
-    let link = place.outside().join("link");
-    symlink(place.root(), &link).unwrap();
-    assert_eq!(made(&link).unwrap().root(), place.root());
-    let gone = Environment::stored("e", place.root().join("gone"), Policy::default());
+    let link = workspace.outside().join("link");
+    symlink(workspace.root(), &link).unwrap();
+    assert_eq!(made(&link).unwrap().root(), workspace.root());
+    let gone = Environment::stored("e", workspace.root().join("gone"), Policy::default());
     let environments = Environments::with_default(gone);
     let error = environments.resolve(None).unwrap_err();
     assert!(error.to_string().contains("/gone: "), "{error}");
 }
 
 #[test]
-fn what_is_added_and_removed_is_seen_by_all_handles() {
-    let place = Place::new();
+fn all_handles_share_the_registry() {
+    let workspace = TestWorkspace::new();
     let environments = Environments::new();
     let seen_by_tools = environments.clone();
     let error = seen_by_tools.resolve(None).unwrap_err();
-    assert!(matches!(error, EnvironmentError::NoneNamed));
-    environments.put(Environment::new("b", place.root(), Policy::default()).unwrap());
-    environments.put(Environment::new("a", place.root(), Policy::read_only()).unwrap());
+    assert!(matches!(error, EnvironmentError::NoDefault));
+    environments.put(Environment::new("b", workspace.root(), Policy::default()).unwrap());
+    environments.put(Environment::new("a", workspace.root(), Policy::read_only()).unwrap());
     let ids: Vec<_> = seen_by_tools
         .list()
         .iter()
@@ -68,7 +68,7 @@ fn what_is_added_and_removed_is_seen_by_all_handles() {
     let turn = TurnEnvironment::new("b", "");
     assert_eq!(
         seen_by_tools.resolve(Some(&turn)).unwrap().cwd(),
-        place.root()
+        workspace.root()
     );
     assert!(environments.remove("b") && !environments.remove("b"));
     let error = seen_by_tools.resolve(Some(&turn)).unwrap_err();
@@ -77,28 +77,32 @@ fn what_is_added_and_removed_is_seen_by_all_handles() {
 }
 
 #[tokio::test]
-async fn a_turn_works_in_its_own_directory_and_may_do_no_more_than_both_allow() {
+async fn turn_is_limited_by_its_own_and_the_environments_policy() {
     let files = &[("a/f", "in a"), ("b/f", "in b")][..];
     let read = json!({ "path": "f" });
-    let place = Place::new().files(files);
-    let place = place.turn(
+    let workspace = TestWorkspace::new().files(files);
+    let workspace = workspace.turn(
         TurnEnvironment::new("local", "b")
             .read_only()
             .without_shell(),
     );
-    assert_eq!(place.call("read", read).await.unwrap()["content"], "in b");
-    let told = place
+    assert_eq!(
+        workspace.call("read", read).await.unwrap()["content"],
+        "in b"
+    );
+    let error = workspace
         .call("write", json!({"path": "f", "content": "x"}))
         .await;
-    assert!(told.unwrap_err().contains("`local` is read-only here: f"));
-    let told = place.shell("echo x > f").await;
+    assert!(error.unwrap_err().contains("`local` is read-only here: f"));
+    let error = workspace.shell("echo x > f").await;
     assert!(
-        told.unwrap_err()
+        error
+            .unwrap_err()
             .contains("`local` allows no commands here")
     );
-    assert_eq!(place.text("b/f"), "in b");
+    assert_eq!(workspace.text("b/f"), "in b");
 
-    let narrow = Place::with(Policy::read_only()).files(files);
+    let narrow = TestWorkspace::with(Policy::read_only()).files(files);
     let narrow = narrow.turn(TurnEnvironment::new("local", "a"));
     for (tool, arguments) in [
         ("write", json!({"path": "f", "content": "x"})),
@@ -114,26 +118,26 @@ async fn a_turn_works_in_its_own_directory_and_may_do_no_more_than_both_allow() 
 }
 
 #[tokio::test]
-async fn a_turn_whose_environment_or_directory_is_gone_is_told_which() {
-    let gone = Place::new().turn(TurnEnvironment::new("staging", ""));
-    let outside = Place::new();
+async fn missing_environment_or_directory_is_reported() {
+    let gone = TestWorkspace::new().turn(TurnEnvironment::new("staging", ""));
+    let outside = TestWorkspace::new();
     let beyond = outside.outside();
     let outside = outside.turn(TurnEnvironment::new("local", beyond));
-    let missing = Place::new().turn(TurnEnvironment::new("local", "nowhere"));
-    for (place, code) in [
+    let missing = TestWorkspace::new().turn(TurnEnvironment::new("local", "nowhere"));
+    for (workspace, code) in [
         (gone, "environment_not_found: "),
         (outside, "cwd_outside_root: "),
         (missing, "cwd_not_found: "),
     ] {
         for (tool, arguments) in [("list", json!({})), ("shell", json!({"command": "pwd"}))] {
-            let told = place.call(tool, arguments).await.unwrap_err();
-            assert!(told.starts_with(code), "{tool}: {told}");
+            let error = workspace.call(tool, arguments).await.unwrap_err();
+            assert!(error.starts_with(code), "{tool}: {error}");
         }
     }
 }
 
 #[test]
-fn tools_that_could_only_refuse_need_not_be_offered() {
+fn unusable_tools_are_not_offered() {
     assert!(Policy::default().idle_tools().is_empty());
     let commands = ["shell", "shell_output", "shell_stop"];
     assert_eq!(
@@ -146,14 +150,14 @@ fn tools_that_could_only_refuse_need_not_be_offered() {
 }
 
 #[tokio::test]
-async fn a17_a_root_that_was_swapped_for_a_link_is_not_followed() {
-    let place = Place::new().files(&[("inner/f", "within")]);
-    let place = place.turn(TurnEnvironment::new("inner", ""));
-    let (root, outside) = (place.root(), place.outside());
+async fn a17_root_replaced_by_a_link_is_not_followed() {
+    let workspace = TestWorkspace::new().files(&[("inner/f", "within")]);
+    let workspace = workspace.turn(TurnEnvironment::new("inner", ""));
+    let (root, outside) = (workspace.root(), workspace.outside());
     std::fs::write(outside.join("f"), "outside").unwrap();
     let inner = Environment::new("inner", root.join("inner"), Policy::default()).unwrap();
-    place.environments.put(inner);
-    let read = place.call("read", json!({"path": "f"})).await;
+    workspace.environments.put(inner);
+    let read = workspace.call("read", json!({"path": "f"})).await;
     assert!(read.unwrap().to_string().contains("within"));
     // An action that a command of the outer environment can do.
     std::fs::rename(root.join("inner"), root.join("away")).unwrap();
@@ -163,7 +167,7 @@ async fn a17_a_root_that_was_swapped_for_a_link_is_not_followed() {
         ("write", json!({"path": "g", "content": "x"})),
         ("shell", json!({"command": "touch g"})),
     ] {
-        let refused = place.call(tool, arguments).await;
+        let refused = workspace.call(tool, arguments).await;
         assert!(refused.unwrap_err().contains("link"), "{tool}");
     }
     assert!(!outside.join("g").exists());

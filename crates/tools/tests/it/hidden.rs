@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, snapshot};
+use crate::support::{TestWorkspace, snapshot};
 
 pub(crate) const SECRET: &str = "s3cret";
 
@@ -47,23 +47,23 @@ fn attempts(data: &str) -> Vec<(&'static str, Value)> {
 }
 
 /// Makes all attempts and checks that each is refused as hidden and changes nothing.
-pub(crate) async fn assert_out_of_reach(place: &Place, data: &str, real: &Path) {
+pub(crate) async fn assert_out_of_reach(workspace: &TestWorkspace, data: &str, real: &Path) {
     let before = snapshot(real);
     for (tool, arguments) in attempts(data) {
-        let told = place.call(tool, arguments.clone()).await;
-        let Err(told) = told else {
-            panic!("{tool} {arguments} was let through: {told:?}")
+        let error = workspace.call(tool, arguments.clone()).await;
+        let Err(error) = error else {
+            panic!("{tool} {arguments} was let through: {error:?}")
         };
         assert!(
-            told.contains("out of their reach"),
-            "{tool} {arguments}: {told}"
+            error.contains("tools cannot access"),
+            "{tool} {arguments}: {error}"
         );
     }
     assert_eq!(snapshot(real), before, "{data}");
 }
 
 /// Lists and searches everything, and checks that none of the data appears.
-pub(crate) async fn assert_not_seen(place: &Place) {
+pub(crate) async fn assert_not_seen(workspace: &TestWorkspace) {
     for (tool, arguments) in [
         ("glob", json!({ "pattern": "**", "include_ignored": true })),
         (
@@ -71,27 +71,27 @@ pub(crate) async fn assert_not_seen(place: &Place) {
             json!({ "pattern": "3cret", "include_ignored": true }),
         ),
     ] {
-        let seen = place.call(tool, arguments).await.unwrap();
-        let is_told = ["token", "key", SECRET].map(|told| seen.to_string().contains(told));
-        assert_eq!(is_told, [false; 3], "{tool}: {seen}");
+        let seen = workspace.call(tool, arguments).await.unwrap();
+        let leaks = ["token", "key", SECRET].map(|text| seen.to_string().contains(text));
+        assert_eq!(leaks, [false; 3], "{tool}: {seen}");
     }
 }
 
-async fn names_of(place: &Place) -> Vec<String> {
-    let listed = place.call("list", json!({})).await.unwrap();
+async fn names_of(workspace: &TestWorkspace) -> Vec<String> {
+    let listed = workspace.call("list", json!({})).await.unwrap();
     let entries = listed["entries"].as_array().unwrap().iter();
     let names = entries.map(|entry| entry["name"].as_str().unwrap().to_owned());
     names.collect()
 }
 
 #[tokio::test]
-async fn a_directory_inside_of_the_root_is_refused_by_every_name() {
-    let place = Place::new().files(&[("seen", "seen"), ("a/b/", "")]);
-    let data = place.root().join("a/data");
+async fn hidden_directory_is_refused_under_every_name() {
+    let workspace = TestWorkspace::new().files(&[("seen", "seen"), ("a/b/", "")]);
+    let data = workspace.root().join("a/data");
     fill(&data);
-    place.environments.hide(&data);
-    symlink("a/data", place.root().join("link")).unwrap();
-    symlink("../data/sub/..", place.root().join("a/b/round")).unwrap();
+    workspace.environments.hide(&data);
+    symlink("a/data", workspace.root().join("link")).unwrap();
+    symlink("../data/sub/..", workspace.root().join("a/b/round")).unwrap();
     for name in [
         "a/data".to_owned(),
         "./a//b/../data".to_owned(),
@@ -99,81 +99,97 @@ async fn a_directory_inside_of_the_root_is_refused_by_every_name() {
         "link".to_owned(),
         "a/b/round".to_owned(),
     ] {
-        assert_out_of_reach(&place, &name, &data).await;
+        assert_out_of_reach(&workspace, &name, &data).await;
     }
-    assert_not_seen(&place).await;
-    assert_eq!(names_of(&place).await, ["a", "link", "seen"]);
-    let listed = place.call("list", json!({ "path": "a" })).await.unwrap();
+    assert_not_seen(&workspace).await;
+    assert_eq!(names_of(&workspace).await, ["a", "link", "seen"]);
+    let listed = workspace
+        .call("list", json!({ "path": "a" }))
+        .await
+        .unwrap();
     assert!(!listed.to_string().contains("data"), "{listed}");
-    let seen = place.call("read", json!({ "path": "seen" })).await.unwrap();
+    let seen = workspace
+        .call("read", json!({ "path": "seen" }))
+        .await
+        .unwrap();
     assert_eq!(seen["content"], "seen");
 }
 
 #[tokio::test]
-async fn a_directory_that_the_host_reaches_by_a_link_is_refused_by_its_own_name() {
-    let place = Place::new();
-    let data = place.root().join("data");
+async fn hidden_link_hides_its_target() {
+    let workspace = TestWorkspace::new();
+    let data = workspace.root().join("data");
     fill(&data);
-    symlink(&data, place.outside().join("one")).unwrap();
-    symlink("one", place.outside().join("two")).unwrap();
-    place.environments.hide(place.outside().join("two"));
-    assert_out_of_reach(&place, "data", &data).await;
-    assert_not_seen(&place).await;
+    symlink(&data, workspace.outside().join("one")).unwrap();
+    symlink("one", workspace.outside().join("two")).unwrap();
+    workspace.environments.hide(workspace.outside().join("two"));
+    assert_out_of_reach(&workspace, "data", &data).await;
+    assert_not_seen(&workspace).await;
 }
 
 #[tokio::test]
-async fn a_directory_that_is_made_later_is_refused_from_then_on() {
-    let place = Place::new();
-    let data = place.root().join("later/data");
-    place.environments.hide(&data);
+async fn hidden_directory_may_be_created_later() {
+    let workspace = TestWorkspace::new();
+    let data = workspace.root().join("later/data");
+    workspace.environments.hide(&data);
     let before = json!({ "path": "later/other", "content": "x" });
-    place.call("write", before).await.unwrap();
+    workspace.call("write", before).await.unwrap();
     fill(&data);
-    assert_out_of_reach(&place, "later/data", &data).await;
+    assert_out_of_reach(&workspace, "later/data", &data).await;
 }
 
 #[tokio::test]
-async fn a_directory_that_is_moved_or_replaced_stays_refused() {
-    let place = Place::new();
-    let (data, moved) = (place.root().join("data"), place.root().join("moved"));
+async fn moved_or_replaced_directory_stays_hidden() {
+    let workspace = TestWorkspace::new();
+    let (data, moved) = (
+        workspace.root().join("data"),
+        workspace.root().join("moved"),
+    );
     fill(&data);
-    place.environments.hide(&data);
+    workspace.environments.hide(&data);
     fs::rename(&data, &moved).unwrap();
-    assert_out_of_reach(&place, "moved", &moved).await;
+    assert_out_of_reach(&workspace, "moved", &moved).await;
     fill(&data);
-    assert_out_of_reach(&place, "data", &data).await;
-    assert_out_of_reach(&place, "moved", &moved).await;
-    assert_not_seen(&place).await;
+    assert_out_of_reach(&workspace, "data", &data).await;
+    assert_out_of_reach(&workspace, "moved", &moved).await;
+    assert_not_seen(&workspace).await;
 }
 
 #[tokio::test]
-async fn a_root_inside_of_it_is_no_place_to_work() {
-    let place = Place::new().files(&[("f", SECRET)]);
-    place.environments.hide(place.root().parent().unwrap());
+async fn root_inside_a_hidden_directory_is_refused() {
+    let workspace = TestWorkspace::new().files(&[("f", SECRET)]);
+    workspace
+        .environments
+        .hide(workspace.root().parent().unwrap());
     for (tool, arguments) in [
         ("read", json!({ "path": "f" })),
         ("write", json!({ "path": "new", "content": "x" })),
         ("list", json!({})),
         ("shell", json!({ "command": "cat f" })),
     ] {
-        let told = place.call(tool, arguments).await.unwrap_err();
-        assert!(told.contains("out of their reach"), "{tool}: {told}");
-        assert!(told.contains("`local`"), "{tool}: {told}");
+        let error = workspace.call(tool, arguments).await.unwrap_err();
+        assert!(error.contains("tools cannot access"), "{tool}: {error}");
+        assert!(error.contains("`local`"), "{tool}: {error}");
     }
-    assert!(!place.root().join("new").exists());
-    assert!(place.environments.hides(place.root()).unwrap());
+    assert!(!workspace.root().join("new").exists());
+    assert!(workspace.environments.hides(workspace.root()).unwrap());
 }
 
 #[tokio::test]
-async fn single_files_and_second_names_of_files_are_refused_too() {
-    let place = Place::new().files(&[("key", SECRET), ("two", "seen"), ("seen", "seen")]);
-    let data = place.outside().join("data");
+async fn hidden_files_and_their_hard_links_are_refused() {
+    let workspace =
+        TestWorkspace::new().files(&[("key", SECRET), ("two", "seen"), ("seen", "seen")]);
+    let data = workspace.outside().join("data");
     fill(&data);
-    place.environments.hide(&data);
-    place.environments.hide(place.root().join("key"));
-    fs::hard_link(data.join("sub/key"), place.root().join("hard")).unwrap();
-    fs::hard_link(place.root().join("key"), place.root().join("again")).unwrap();
-    fs::hard_link(place.root().join("two"), place.root().join("innocent")).unwrap();
+    workspace.environments.hide(&data);
+    workspace.environments.hide(workspace.root().join("key"));
+    fs::hard_link(data.join("sub/key"), workspace.root().join("hard")).unwrap();
+    fs::hard_link(workspace.root().join("key"), workspace.root().join("again")).unwrap();
+    fs::hard_link(
+        workspace.root().join("two"),
+        workspace.root().join("innocent"),
+    )
+    .unwrap();
     for path in ["key", "again", "hard"] {
         for (tool, arguments) in [
             ("read", json!({ "path": path })),
@@ -184,48 +200,59 @@ async fn single_files_and_second_names_of_files_are_refused_too() {
             ),
             ("grep", json!({ "path": path, "pattern": "." })),
         ] {
-            let told = place.call(tool, arguments).await.unwrap_err();
-            assert!(told.contains("out of their reach"), "{tool} {path}: {told}");
+            let error = workspace.call(tool, arguments).await.unwrap_err();
+            assert!(
+                error.contains("tools cannot access"),
+                "{tool} {path}: {error}"
+            );
         }
-        assert_eq!(place.text(path), SECRET);
+        assert_eq!(workspace.text(path), SECRET);
     }
-    let found = place.call("grep", json!({ "pattern": "." })).await.unwrap();
+    let found = workspace
+        .call("grep", json!({ "pattern": "." }))
+        .await
+        .unwrap();
     assert!(!found.to_string().contains(SECRET), "{found}");
     assert_eq!(found["files_searched"], 3, "{found}");
-    let read = place.call("read", json!({ "path": "innocent" })).await;
+    let read = workspace.call("read", json!({ "path": "innocent" })).await;
     assert_eq!(read.unwrap()["content"], "seen");
 }
 
 #[tokio::test]
-async fn keys_of_a_home_directory_are_refused() {
-    let place = Place::new().files(&[(".ssh/id", SECRET), (".netrc", SECRET), (".config/x", "y")]);
-    place.environments.hide_keys_of(place.root());
+async fn keys_in_a_home_directory_are_hidden() {
+    let workspace =
+        TestWorkspace::new().files(&[(".ssh/id", SECRET), (".netrc", SECRET), (".config/x", "y")]);
+    workspace.environments.hide_keys_of(workspace.root());
     for path in [".ssh/id", ".netrc"] {
-        let told = place.call("read", json!({ "path": path })).await;
-        assert!(told.unwrap_err().contains("out of their reach"), "{path}");
+        let error = workspace.call("read", json!({ "path": path })).await;
+        assert!(error.unwrap_err().contains("tools cannot access"), "{path}");
     }
-    let read = place.call("read", json!({ "path": ".config/x" })).await;
+    let read = workspace.call("read", json!({ "path": ".config/x" })).await;
     assert_eq!(read.unwrap()["content"], "y");
 }
 
 /// Very long and very deep paths give an error and never the data.
 #[tokio::test]
-async fn long_names_lead_nowhere() {
-    let place = Place::new();
-    let data = place.root().join("data");
+async fn long_paths_do_not_reveal_hidden_data() {
+    let workspace = TestWorkspace::new();
+    let data = workspace.root().join("data");
     fill(&data);
-    place.environments.hide(&data);
+    workspace.environments.hide(&data);
     let deep: PathBuf = std::iter::repeat_n("d", 100).collect();
-    fs::create_dir_all(place.root().join(&deep)).unwrap();
+    fs::create_dir_all(workspace.root().join(&deep)).unwrap();
     let up = "../".repeat(100);
-    symlink(format!("{up}data"), place.root().join(&deep).join("link")).unwrap();
+    symlink(
+        format!("{up}data"),
+        workspace.root().join(&deep).join("link"),
+    )
+    .unwrap();
     let path = format!("{}/link/token", deep.display());
     for path in [
         path,
         format!("{}data/token", "./".repeat(1500)),
         "n".repeat(300),
     ] {
-        let told = place.call("read", json!({ "path": path })).await;
-        assert!(!told.unwrap_err().contains(SECRET));
+        let error = workspace.call("read", json!({ "path": path })).await;
+        assert!(!error.unwrap_err().contains(SECRET));
     }
 }

@@ -10,18 +10,19 @@ use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Environment, Policy};
 
 use crate::hidden::{SECRET, fill};
-use crate::support::{Place, is_here, sandboxes, snapshot};
+use crate::support::{TestWorkspace, is_here, sandboxes, snapshot};
 
 #[tokio::test]
-async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
+async fn hidden_directory_is_invisible_and_cannot_be_moved() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default()).files(&[("a/b/x", "x"), ("c/", "")]);
-        let data = place.root().join("a/b/data");
+        let workspace =
+            TestWorkspace::confined(way, Policy::default()).files(&[("a/b/x", "x"), ("c/", "")]);
+        let data = workspace.root().join("a/b/data");
         fill(&data);
-        place.environments.hide(&data);
-        symlink("a/b/data", place.root().join("link")).unwrap();
+        workspace.environments.hide(&data);
+        symlink("a/b/data", workspace.root().join("link")).unwrap();
         let before = snapshot(&data);
-        let root = place.root();
+        let root = workspace.root();
         let at = root.display();
         for attempt in [
             "cat a/b/data/token link/token a/b/data/sub/key".to_owned(),
@@ -39,12 +40,12 @@ async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
             "echo evil > a/b/data/tokens.json; echo evil > link/new; mkdir -p a/b/data/d"
                 .to_owned(),
         ] {
-            let ran = place.shell(&attempt).await.unwrap();
+            let ran = workspace.shell(&attempt).await.unwrap();
             let output = ran["output"].as_str().unwrap();
             assert!(!output.contains(SECRET), "{way:?}: {attempt}: {output}");
             assert_eq!(snapshot(&data), before, "{way:?}: {attempt}: {output}");
             // The next command does not find files that this one left.
-            let ran = place
+            let ran = workspace
                 .shell("grep -rs 3cret . ; cat */*/*/token")
                 .await
                 .unwrap();
@@ -54,20 +55,23 @@ async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
                 "{way:?}: after {attempt}: {output}"
             );
         }
-        let ran = place.shell("echo y > c/new && cat c/new").await.unwrap();
+        let ran = workspace
+            .shell("echo y > c/new && cat c/new")
+            .await
+            .unwrap();
         assert_eq!(ran["output"], "y\n", "{way:?}: {ran}");
     }
 }
 
 #[tokio::test]
-async fn what_was_moved_away_is_not_seen_where_it_is_now() {
+async fn moved_directory_stays_hidden() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default()).files(&[("c/", "")]);
-        let data = place.root().join("data");
+        let workspace = TestWorkspace::confined(way, Policy::default()).files(&[("c/", "")]);
+        let data = workspace.root().join("data");
         fill(&data);
-        place.environments.hide(&data);
-        fs::rename(&data, place.root().join("c/moved")).unwrap();
-        let ran = place.shell("cat c/moved/token; ls -R").await.unwrap();
+        workspace.environments.hide(&data);
+        fs::rename(&data, workspace.root().join("c/moved")).unwrap();
+        let ran = workspace.shell("cat c/moved/token; ls -R").await.unwrap();
         let output = ran["output"].as_str().unwrap();
         assert!(!output.contains(SECRET), "{way:?}: {output}");
         assert!(!output.contains("tokens.json"), "{way:?}: {output}");
@@ -75,23 +79,26 @@ async fn what_was_moved_away_is_not_seen_where_it_is_now() {
 }
 
 #[tokio::test]
-async fn a_link_that_a_command_could_replace_under_the_host_stops_commands() {
+async fn replaceable_link_to_hidden_data_prevents_commands() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let (data, link) = (place.outside().join("data"), place.root().join("link"));
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let (data, link) = (
+            workspace.outside().join("data"),
+            workspace.root().join("link"),
+        );
         fill(&data);
         symlink(&data, &link).unwrap();
-        place.environments.hide(&link);
-        let told = place.shell("rm link; mkdir link").await.unwrap_err();
+        workspace.environments.hide(&link);
+        let error = workspace.shell("rm link; mkdir link").await.unwrap_err();
         for part in [link.display().to_string().as_str(), "--data", "`local`"] {
-            assert!(told.contains(part), "{way:?}: {told}");
+            assert!(error.contains(part), "{way:?}: {error}");
         }
         assert!(link.is_symlink());
         let read_only = Policy {
             write: false,
             ..Policy::default()
         };
-        let looking = Place::confined(way, read_only);
+        let looking = TestWorkspace::confined(way, read_only);
         looking.environments.hide(&link);
         let ran = looking.shell("echo fine").await.unwrap();
         assert_eq!(ran["output"], "fine\n", "{way:?}");
@@ -100,18 +107,19 @@ async fn a_link_that_a_command_could_replace_under_the_host_stops_commands() {
 
 /// The remark gives the number of affected directories, which a user would otherwise have to find by trial.
 #[tokio::test]
-async fn landlock_says_where_nothing_can_be_made_and_what_helps() {
+async fn landlock_reports_directories_without_changes() {
     if !is_here(Confinement::Landlock) {
         return;
     }
-    let place = Place::confined(Confinement::Landlock, Policy::default()).files(&[("c/", "")]);
-    let data = place.root().join("a/data");
+    let workspace =
+        TestWorkspace::confined(Confinement::Landlock, Policy::default()).files(&[("c/", "")]);
+    let data = workspace.root().join("a/data");
     fill(&data);
-    place.environments.hide(&data);
+    workspace.environments.hide(&data);
     for command in ["echo x > new", "mkdir a/new; true"] {
-        let ran = place.shell(command).await.unwrap();
+        let ran = workspace.shell(command).await.unwrap();
         let remark = ran["remark"].as_str().unwrap_or_default();
-        let root = place.root().display().to_string();
+        let root = workspace.root().display().to_string();
         for part in [
             root.as_str(),
             "1 directories below",
@@ -120,14 +128,14 @@ async fn landlock_says_where_nothing_can_be_made_and_what_helps() {
         ] {
             assert!(remark.contains(part), "{command}: {ran}");
         }
-        assert!(!place.root().join("new").exists());
+        assert!(!workspace.root().join("new").exists());
     }
-    let ran = place.shell("echo x > c/new").await.unwrap();
+    let ran = workspace.shell("echo x > c/new").await.unwrap();
     assert_eq!(
         (&ran["exit_code"], &ran["remark"]),
         (&0.into(), &Value::Null)
     );
-    let elsewhere = Place::confined(Confinement::Landlock, Policy::default());
+    let elsewhere = TestWorkspace::confined(Confinement::Landlock, Policy::default());
     elsewhere.environments.hide(&data);
     let ran = elsewhere.shell("echo x > new; false").await.unwrap();
     assert_eq!(ran["remark"], Value::Null, "{ran}");
@@ -135,22 +143,22 @@ async fn landlock_says_where_nothing_can_be_made_and_what_helps() {
 }
 
 #[tokio::test]
-async fn bubblewrap_lets_everything_be_made_around_what_is_hidden() {
+async fn bubblewrap_allows_changes_next_to_hidden_paths() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
-    let place = Place::confined(Confinement::Bubblewrap, Policy::default());
-    let data = place.root().join("a/b/data");
+    let workspace = TestWorkspace::confined(Confinement::Bubblewrap, Policy::default());
+    let data = workspace.root().join("a/b/data");
     fill(&data);
-    place.environments.hide(&data);
+    workspace.environments.hide(&data);
     let around =
         "echo x > new; echo x > a/new; echo x > a/b/new; mkdir a/d; mv a/b/new moved; rm new";
-    let ran = place.shell(around).await.unwrap();
+    let ran = workspace.shell(around).await.unwrap();
     assert_eq!(ran["exit_code"], 0, "{ran}");
-    assert_eq!(place.text("moved") + &place.text("a/new"), "x\nx\n");
-    assert!(place.root().join("a/d").is_dir());
-    assert!(!place.root().join("new").exists());
-    let ran = place.shell("echo x > a/b/data/new").await.unwrap();
+    assert_eq!(workspace.text("moved") + &workspace.text("a/new"), "x\nx\n");
+    assert!(workspace.root().join("a/d").is_dir());
+    assert!(!workspace.root().join("new").exists());
+    let ran = workspace.shell("echo x > a/b/data/new").await.unwrap();
     assert_ne!(
         ran["exit_code"], 0,
         "a write that went nowhere would be a lie: {ran}"
@@ -158,31 +166,31 @@ async fn bubblewrap_lets_everything_be_made_around_what_is_hidden() {
 }
 
 #[tokio::test]
-async fn the_root_of_another_environment_cannot_be_swapped_for_a_link() {
+async fn root_of_another_environment_cannot_be_replaced_by_a_link() {
     for way in sandboxes() {
-        let place =
-            Place::confined(way, Policy::default()).files(&[("a/inner/f", "f"), ("c/", "")]);
-        let data = place.root().join("data");
+        let workspace = TestWorkspace::confined(way, Policy::default())
+            .files(&[("a/inner/f", "f"), ("c/", "")]);
+        let data = workspace.root().join("data");
         fill(&data);
-        place.environments.hide(&data);
-        let inner = place.root().join("a/inner");
+        workspace.environments.hide(&data);
+        let inner = workspace.root().join("a/inner");
         let other = Environment::new("other", &inner, Policy::default()).unwrap();
-        place.environments.put(other);
+        workspace.environments.put(other);
         for attempt in [
             "mv a/inner c/; ln -s ../data a/inner",
             "rm -rf a/inner; ln -s ../data a/inner",
             "mv a c/; mkdir a; ln -s ../data a/inner",
         ] {
-            let ran = place.shell(attempt).await.unwrap();
-            let is_kept = inner.is_dir() && !inner.is_symlink();
+            let ran = workspace.shell(attempt).await.unwrap();
+            let is_unchanged = inner.is_dir() && !inner.is_symlink();
             let must_be = way == Confinement::Bubblewrap;
-            assert!(is_kept || !must_be, "{way:?}: {attempt}: {ran}");
+            assert!(is_unchanged || !must_be, "{way:?}: {attempt}: {ran}");
             // Landlock permits it further down, and then refuses access to the link's target.
-            let place = place.at(TurnEnvironment::new("other", ""));
+            let workspace = workspace.at(TurnEnvironment::new("other", ""));
             for look in ["cat token; cat f", "ls; cat ../data/token"] {
-                let ran = place.shell(look).await;
-                let told = ran.map_or_else(|told| told, |ran| ran.to_string());
-                assert!(!told.contains(SECRET), "{way:?}: {attempt}: {told}");
+                let ran = workspace.shell(look).await;
+                let error = ran.map_or_else(|error| error, |ran| ran.to_string());
+                assert!(!error.contains(SECRET), "{way:?}: {attempt}: {error}");
             }
         }
         assert_eq!(fs::read_to_string(data.join("token")).unwrap(), SECRET);
@@ -191,18 +199,19 @@ async fn the_root_of_another_environment_cannot_be_swapped_for_a_link() {
 
 /// Landlock's rules apply to files rather than names: a rule on a second name would open the first.
 #[tokio::test]
-async fn a_second_name_beside_a_hidden_file_does_not_open_it() {
+async fn hard_link_does_not_reveal_a_hidden_file() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default()).files(&[("key", SECRET), ("sub/", "")]);
-        fs::hard_link(place.root().join("key"), place.root().join("again")).unwrap();
-        place.environments.hide(place.root().join("key"));
-        let ran = place.shell("cat key sub/../key; echo evil > key").await;
+        let workspace =
+            TestWorkspace::confined(way, Policy::default()).files(&[("key", SECRET), ("sub/", "")]);
+        fs::hard_link(workspace.root().join("key"), workspace.root().join("again")).unwrap();
+        workspace.environments.hide(workspace.root().join("key"));
+        let ran = workspace.shell("cat key sub/../key; echo evil > key").await;
         let ran = ran.unwrap();
         assert!(
             !ran["output"].as_str().unwrap().contains(SECRET),
             "{way:?}: {ran}"
         );
-        assert_eq!(place.text("key"), SECRET, "{way:?}");
+        assert_eq!(workspace.text("key"), SECRET, "{way:?}");
     }
 }
 
@@ -244,22 +253,23 @@ for path in ["a/b/data/token", "c/d/b/data/token", "z/b/data/token"]:
 "#;
 
 #[tokio::test]
-async fn namespaces_of_its_own_do_not_uncover_it() {
+async fn new_namespaces_do_not_reveal_hidden_paths() {
     let script = |arguments: &str| format!("python3 - {arguments} <<'END'\n{NAMESPACES}\nEND");
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default()).files(&[("a/b/x", "x"), ("c/", "")]);
-        let data = place.root().join("a/b/data");
+        let workspace =
+            TestWorkspace::confined(way, Policy::default()).files(&[("a/b/x", "x"), ("c/", "")]);
+        let data = workspace.root().join("a/b/data");
         fill(&data);
         let token = format!("'{}'", data.join("token").display());
         let named = Command::new("sh").arg("-c").arg(script(&token)).output();
         let named = String::from_utf8(named.unwrap().stdout).unwrap();
         if named.is_empty() {
-            let what = "hidden_from_commands::namespaces_of_its_own_do_not_uncover_it";
+            let what = "hidden_from_commands::new_namespaces_do_not_reveal_hidden_paths";
             skipped(what, "there is no python3, or files have no handles here");
             return;
         }
-        place.environments.hide(&data);
-        let ran = place.shell(&script(named.trim())).await.unwrap();
+        workspace.environments.hide(&data);
+        let ran = workspace.shell(&script(named.trim())).await.unwrap();
         let output = ran["output"].as_str().unwrap();
         assert!(output.starts_with("unshare "), "{way:?}: {ran}");
         assert!(!output.contains(SECRET), "{way:?}: {ran}");

@@ -8,10 +8,14 @@ use windlass_core::backend::{HostAccess, HostAccessError, TerminalRequest};
 use windlass_testkit::{sleepers, unique_sleep};
 use windlass_tools::{Policy, TurnHostAccess};
 
-use crate::support::{Place, sandboxes, soon};
+use crate::support::{TestWorkspace, sandboxes, soon};
 
-fn access(place: &Place) -> TurnHostAccess {
-    TurnHostAccess::new(place.environments.clone(), place.settings.clone(), None)
+fn access(workspace: &TestWorkspace) -> TurnHostAccess {
+    TurnHostAccess::new(
+        workspace.environments.clone(),
+        workspace.settings.clone(),
+        None,
+    )
 }
 
 fn run(command: &str, arguments: &[&str]) -> TerminalRequest {
@@ -25,16 +29,16 @@ fn run(command: &str, arguments: &[&str]) -> TerminalRequest {
 }
 
 #[tokio::test]
-async fn files_are_read_and_written_inside_of_the_root_alone() {
-    let place = Place::new().files(&[("f", "one\ntwo\nthree\n"), ("b", "a\0b")]);
-    std::fs::write(place.outside().join("secret"), "secret").unwrap();
-    symlink(place.outside(), place.root().join("link")).unwrap();
-    let host = access(&place);
+async fn files_are_accessible_only_inside_the_root() {
+    let workspace = TestWorkspace::new().files(&[("f", "one\ntwo\nthree\n"), ("b", "a\0b")]);
+    std::fs::write(workspace.outside().join("secret"), "secret").unwrap();
+    symlink(workspace.outside(), workspace.root().join("link")).unwrap();
+    let host = access(&workspace);
     let read = |path: &'static str, line, limit| host.read_text(Path::new(path), line, limit);
     assert_eq!(read("f", None, None).await.unwrap(), "one\ntwo\nthree\n");
     assert_eq!(read("f", Some(2), Some(1)).await.unwrap(), "two\n");
     assert_eq!(read("f", Some(9), None).await.unwrap(), "");
-    let absolute = place.root().join("f");
+    let absolute = workspace.root().join("f");
     assert!(host.read_text(&absolute, None, None).await.is_ok());
     assert!(matches!(
         read("none", None, None).await,
@@ -44,41 +48,41 @@ async fn files_are_read_and_written_inside_of_the_root_alone() {
         assert!(read(path, None, None).await.is_err(), "{path}");
     }
     host.write_text(Path::new("new/g"), "text").await.unwrap();
-    assert_eq!(place.text("new/g"), "text");
+    assert_eq!(workspace.text("new/g"), "text");
     for path in ["link/made", "../outside/made"] {
         assert!(
             host.write_text(Path::new(path), "x").await.is_err(),
             "{path}"
         );
     }
-    assert!(!place.outside().join("made").exists());
+    assert!(!workspace.outside().join("made").exists());
 }
 
 #[tokio::test]
-async fn an_environment_that_is_read_only_offers_no_writing() {
-    let place = Place::with(Policy::read_only()).files(&[("f", "text")]);
-    let host = access(&place);
+async fn read_only_environment_offers_no_writes() {
+    let workspace = TestWorkspace::with(Policy::read_only()).files(&[("f", "text")]);
+    let host = access(&workspace);
     let offers = host.offers();
     assert!(offers.read_text && !offers.write_text);
     assert!(host.write_text(Path::new("f"), "x").await.is_err());
-    assert_eq!(place.text("f"), "text");
+    assert_eq!(workspace.text("f"), "text");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_run_confined_and_end_with_their_agent() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        std::fs::write(place.outside().join("kept"), "kept").unwrap();
-        let host = access(&place);
-        let line = "echo $WORD; echo x > ../outside/kept; exit 7";
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        std::fs::write(workspace.outside().join("file"), "old").unwrap();
+        let host = access(&workspace);
+        let line = "echo $WORD; echo x > ../outside/file; exit 7";
         let id = host.start_terminal(run(line, &[])).await.unwrap();
         let exit = host.wait_for_terminal(&id).await.unwrap();
         assert_eq!(exit.code, Some(7), "{way:?}");
         let output = host.terminal_output(&id).await.unwrap();
         assert!(output.text.contains("said"), "{way:?}: {output:?}");
         assert_eq!(output.exit, Some(exit));
-        let kept = std::fs::read_to_string(place.outside().join("kept"));
-        assert_eq!(kept.unwrap(), "kept", "{way:?}");
+        let content = std::fs::read_to_string(workspace.outside().join("file"));
+        assert_eq!(content.unwrap(), "old", "{way:?}");
         host.release_terminal(&id).await.unwrap();
         assert!(host.terminal_output(&id).await.is_err());
 
@@ -97,12 +101,12 @@ async fn programs_run_confined_and_end_with_their_agent() {
 }
 
 #[tokio::test]
-async fn an_agent_has_only_so_many_terminals() {
+async fn number_of_terminals_is_limited() {
     let Some(way) = sandboxes().pop() else {
         return;
     };
-    let place = Place::confined(way, Policy::default());
-    let host = access(&place);
+    let workspace = TestWorkspace::confined(way, Policy::default());
+    let host = access(&workspace);
     for _ in 0..32 {
         host.start_terminal(run("true", &[])).await.unwrap();
     }
@@ -121,10 +125,10 @@ async fn an_agent_has_only_so_many_terminals() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_programs_end_when_an_agent_lets_go_of_them() {
+async fn releasing_all_terminals_ends_their_programs() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let (host, left) = (access(&place), unique_sleep());
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let (host, left) = (access(&workspace), unique_sleep());
         let sleep = run(&format!("exec sleep {left}"), &[]);
         let id = host.start_terminal(sleep).await.unwrap();
         soon("it sleeps", || !sleepers(&left).is_empty());
@@ -135,16 +139,16 @@ async fn all_programs_end_when_an_agent_lets_go_of_them() {
 }
 
 #[tokio::test]
-async fn walls_of_an_agent_are_those_of_its_programs() {
+async fn sandbox_restriction_applies_to_terminals() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let home = tempfile::tempdir_in("/var/tmp").unwrap();
         let letter = home.path().canonicalize().unwrap().join("letter");
         std::fs::write(&letter, "dear").unwrap();
         let hidden = letter.clone();
-        let host = access(&place).with_walls(move |place| {
-            let more = place.bounds.hidden.with([hidden.as_path()]);
-            place.bounds.hidden = std::sync::Arc::new(more);
+        let host = access(&workspace).with_sandbox_restriction(move |sandbox| {
+            let more = sandbox.bounds.hidden.with([hidden.as_path()]);
+            sandbox.bounds.hidden = std::sync::Arc::new(more);
             Ok(())
         });
         let line = format!("cat {}; echo read", letter.display());
@@ -155,7 +159,7 @@ async fn walls_of_an_agent_are_those_of_its_programs() {
             output.contains("read") && !output.contains("dear"),
             "{way:?}: {output}"
         );
-        let host = access(&place).with_walls(|_| Err("not here".to_owned()));
+        let host = access(&workspace).with_sandbox_restriction(|_| Err("not here".to_owned()));
         let refused = host.start_terminal(run("true", &[])).await;
         assert!(matches!(refused, Err(HostAccessError::NotAllowed(_))));
     }

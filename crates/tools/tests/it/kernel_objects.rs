@@ -8,7 +8,7 @@ use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Policy};
 
 use crate::attacks::python;
-use crate::support::{Place, sandboxes, with_network};
+use crate::support::{TestWorkspace, sandboxes, with_network};
 
 /// A shared memory segment of another program of the same user.
 struct Segment(String);
@@ -36,7 +36,7 @@ impl Drop for Segment {
 }
 
 #[tokio::test]
-async fn a_command_reaches_no_shared_memory_and_no_queue_of_other_programs() {
+async fn command_cannot_access_ipc_of_other_programs() {
     let Some(segment) = Segment::new() else {
         return;
     };
@@ -59,8 +59,8 @@ async fn a_command_reaches_no_shared_memory_and_no_queue_of_other_programs() {
         id = segment.0
     );
     for way in sandboxes() {
-        let place = Place::confined(way, with_network());
-        let Some(ran) = python(&place, &program).await else {
+        let workspace = TestWorkspace::confined(way, with_network());
+        let Some(ran) = python(&workspace, &program).await else {
             return;
         };
         let output = ran["output"].as_str().unwrap();
@@ -77,7 +77,7 @@ async fn a_command_reaches_no_shared_memory_and_no_queue_of_other_programs() {
 }
 
 #[tokio::test]
-async fn a_command_sets_no_attributes_of_files_outside() {
+async fn command_cannot_set_attributes_of_outside_files() {
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = outside.path().join("file");
     fs::write(&file, "").unwrap();
@@ -93,15 +93,15 @@ async fn a_command_sets_no_attributes_of_files_outside() {
         file.display()
     );
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let Some(ran) = python(&place, &set).await else {
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let Some(ran) = python(&workspace, &set).await else {
             return;
         };
         let output = ran["output"].as_str().unwrap();
         assert!(!output.contains("set\n"), "{way:?}: {ran}");
         assert!(output.ends_with("[]\n"), "{way:?}: {ran}");
         // Programs that copy attributes interpret this as a file system without them.
-        let copied = place
+        let copied = workspace
             .shell("echo text > a && cp -a a b && cat b")
             .await
             .unwrap();
@@ -110,7 +110,7 @@ async fn a_command_sets_no_attributes_of_files_outside() {
 }
 
 #[tokio::test]
-async fn a_command_that_may_make_pseudo_terminals_types_into_none() {
+async fn command_cannot_inject_terminal_input() {
     let program = "import fcntl, os, pty, termios\n\
                    pid, master = pty.fork()\n\
                    if pid == 0:\n    \
@@ -127,9 +127,9 @@ async fn a_command_that_may_make_pseudo_terminals_types_into_none() {
                        pass\n\
                    print(said.decode().split())\n";
     for way in sandboxes() {
-        let mut place = Place::confined(way, Policy::default());
-        place.settings.has_terminals = true;
-        let Some(ran) = python(&place, program).await else {
+        let mut workspace = TestWorkspace::confined(way, Policy::default());
+        workspace.settings.has_terminals = true;
+        let Some(ran) = python(&workspace, program).await else {
             return;
         };
         let expected = "['refused', 'True', 'True']\n";
@@ -138,7 +138,7 @@ async fn a_command_that_may_make_pseudo_terminals_types_into_none() {
 }
 
 #[tokio::test]
-async fn a_command_reaches_no_terminal_of_the_user() {
+async fn command_cannot_access_the_users_terminal() {
     let program =
         "import os, pty; pair = pty.openpty(); print(os.ttyname(pair[1]), flush=True); input()";
     let terminal = Command::new("python3")
@@ -151,13 +151,13 @@ async fn a_command_reaches_no_terminal_of_the_user() {
         return;
     };
     let mut name = String::new();
-    let mut said = BufReader::new(terminal.stdout.take().unwrap());
-    said.read_line(&mut name).unwrap();
+    let mut stdout = BufReader::new(terminal.stdout.take().unwrap());
+    stdout.read_line(&mut name).unwrap();
     let name = name.trim_end();
     assert!(fs::File::options().write(true).open(name).is_ok(), "{name}");
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let ran = place
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let ran = workspace
             .shell(&format!(
                 "echo x > {name} && echo wrote; cat < {name} && echo read"
             ))

@@ -13,9 +13,9 @@ mod hidden;
 mod hidden_from_commands;
 mod home;
 mod host_access;
+mod host_command;
 #[cfg(target_os = "linux")]
 mod kernel_objects;
-mod look;
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 mod mcp;
 #[cfg(all(feature = "mcp", target_os = "linux"))]

@@ -23,7 +23,7 @@ use windlass_tools::{
 };
 
 use crate::mcp_server::{ACT, KEY, PICTURE};
-use crate::support::{Place, soon, ways};
+use crate::support::{TestWorkspace, soon, ways};
 
 /// A test server.
 pub(crate) fn server(mode: &str) -> ScopedMcpServer {
@@ -39,7 +39,7 @@ pub(crate) fn server(mode: &str) -> ScopedMcpServer {
 }
 
 /// Skips a test if its server, this test binary, is in a directory that sandboxes replace.
-macro_rules! needs_a_server_in_sight {
+macro_rules! skip_if_server_is_hidden {
     () => {
         let me = std::env::current_exe().unwrap();
         if me.starts_with("/tmp") {
@@ -67,40 +67,48 @@ pub(crate) fn settings() -> McpSettings {
 }
 
 /// A client, its discovered tools, and calls of them.
-pub(crate) struct Ship {
+pub(crate) struct McpSession {
     pub(crate) client: McpClient,
     pub(crate) scope: McpScope,
     pub(crate) found: Arc<DiscoveredTools>,
-    place: Place,
+    workspace: TestWorkspace,
 }
 
-impl Ship {
-    async fn with(place: Place, servers: ScopedMcpServers, settings: McpSettings) -> Self {
+impl McpSession {
+    async fn with(
+        workspace: TestWorkspace,
+        servers: ScopedMcpServers,
+        settings: McpSettings,
+    ) -> Self {
         let egress = Arc::new(DisabledEgressService);
-        let (environments, shell) = (place.environments.clone(), place.settings.clone());
+        let (environments, shell) = (workspace.environments.clone(), workspace.settings.clone());
         let client = McpClient::new(environments, shell, egress, settings).with_servers(servers);
-        Self::of(place, client, scope()).await
+        Self::of(workspace, client, scope()).await
     }
 
-    pub(crate) async fn of(place: Place, client: McpClient, scope: McpScope) -> Self {
-        let mut ship = Self::unasked(place, client, scope);
-        ship.again().await;
+    pub(crate) async fn of(workspace: TestWorkspace, client: McpClient, scope: McpScope) -> Self {
+        let mut ship = Self::without_requests(workspace, client, scope);
+        ship.discover().await;
         ship
     }
 
     /// A client that has sent no request yet.
-    pub(crate) fn unasked(place: Place, client: McpClient, scope: McpScope) -> Self {
+    pub(crate) fn without_requests(
+        workspace: TestWorkspace,
+        client: McpClient,
+        scope: McpScope,
+    ) -> Self {
         Self {
             client,
             scope,
             found: Arc::default(),
-            place,
+            workspace,
         }
     }
 
     async fn one(mode: &str) -> Self {
         let servers = ScopedMcpServers::from([("ship".to_owned(), server(mode))]);
-        Self::with(Place::new(), servers, settings()).await
+        Self::with(TestWorkspace::new(), servers, settings()).await
     }
 
     pub(crate) fn names(&self) -> Vec<&str> {
@@ -108,7 +116,7 @@ impl Ship {
         tools.map(|tool| tool.definition.name()).collect()
     }
 
-    pub(crate) async fn again(&mut self) {
+    pub(crate) async fn discover(&mut self) {
         self.found = self
             .client
             .discover(&ScopedMcpServers::new(), &self.scope)
@@ -134,10 +142,10 @@ impl Ship {
         tool.execute_with_context(arguments, context).await
     }
 
-    pub(crate) async fn said(&self, tool: &str) -> Result<String, String> {
+    pub(crate) async fn call_text(&self, tool: &str) -> Result<String, String> {
         match self.call(tool, json!({"text": "ahoy"})).await {
             ToolExecutionResult::Success(value) => Ok(value.as_str().unwrap().to_owned()),
-            ToolExecutionResult::ToolError(told) => Err(told),
+            ToolExecutionResult::ToolError(error) => Err(error),
             other => panic!("{other:?}"),
         }
     }
@@ -145,13 +153,13 @@ impl Ship {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_are_listed_and_called_in_every_sandbox() {
-    needs_a_server_in_sight!();
+    skip_if_server_is_hidden!();
     for way in ways() {
-        let mut place = Place::confined(way, Policy::default());
+        let mut workspace = TestWorkspace::confined(way, Policy::default());
         let owner = format!("mcp-test-{}-{way:?}", std::process::id());
-        place.settings.owner = Some(owner.clone());
+        workspace.settings.owner = Some(owner.clone());
         let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
-        let ship = Ship::with(place, servers, settings()).await;
+        let ship = McpSession::with(workspace, servers, settings()).await;
         assert!(
             ship.found.failures.is_empty(),
             "{way:?}: {:?}",
@@ -162,35 +170,38 @@ async fn tools_are_listed_and_called_in_every_sandbox() {
             "{:?}",
             ship.names()
         );
-        assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+        assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
         // It has the server's variables and those of commands, and no others.
-        let variables = ship.said("variables").await.unwrap();
+        let variables = ship.call_text("variables").await.unwrap();
         assert!(
             variables.contains(ACT) && !variables.contains("CARGO"),
             "{variables}"
         );
         ship.client.close().await;
         assert_eq!(end_leftovers(&owner), 0, "{way:?}");
-        let told = ship.said("echo").await.unwrap_err();
-        assert!(told.contains("shutting down"), "{told}");
+        let error = ship.call_text("echo").await.unwrap_err();
+        assert!(error.contains("shutting down"), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_changes_is_taken_back_unless_its_word_is_trusted_that_it_only_reads() {
-    needs_a_server_in_sight!();
+async fn server_changes_are_undone_unless_read_only_is_trusted() {
+    skip_if_server_is_hidden!();
     for trust_read_only in [false, true] {
-        let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
-        let kept = Checkpoints::open(data.path().join("kept"), CheckpointLimits::default());
-        let kept = kept.unwrap();
-        place.environments.keep_checkpoints(kept.clone());
-        let (environments, made) = (place.environments.clone(), place.root().join("made.txt"));
+        let (workspace, data) = (TestWorkspace::new(), tempfile::tempdir().unwrap());
+        let store = Checkpoints::open(data.path().join("store"), CheckpointLimits::default());
+        let store = store.unwrap();
+        workspace.environments.enable_checkpoints(store.clone());
+        let (environments, made) = (
+            workspace.environments.clone(),
+            workspace.root().join("made.txt"),
+        );
         let server = ScopedMcpServer {
             trust_read_only,
             ..server("")
         };
         let servers = ScopedMcpServers::from([("ship".to_owned(), server)]);
-        let ship = Ship::with(place, servers, settings()).await;
+        let ship = McpSession::with(workspace, servers, settings()).await;
         let turn_id = TurnId::new();
         let mut context = ToolContext::new(ship.scope.session_id);
         context.event_context = Some(EventContext {
@@ -199,7 +210,7 @@ async fn what_a_server_changes_is_taken_back_unless_its_word_is_trusted_that_it_
         });
         let called = ship.call_in(&context, "make", json!({})).await;
         assert!(
-            matches!(&called, ToolExecutionResult::Success(said) if said == "made"),
+            matches!(&called, ToolExecutionResult::Success(call_text) if call_text == "made"),
             "{called:?}"
         );
         assert!(made.exists());
@@ -207,21 +218,22 @@ async fn what_a_server_changes_is_taken_back_unless_its_word_is_trusted_that_it_
             turn_id,
             began: i64::MAX,
         };
-        kept.undo(&environments, &[turn], CutOffCalls::Refuse)
+        store
+            .undo(&environments, &[turn], CutOffCalls::Refuse)
             .unwrap();
         assert_eq!(made.exists(), trust_read_only);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_is_dropped_leaves_no_process() {
-    needs_a_server_in_sight!();
+async fn dropped_client_leaves_no_process() {
+    skip_if_server_is_hidden!();
     let mut marked = server("");
     let mark = format!("mark-{}", std::process::id());
     marked.args.push(mark.clone());
     let servers = ScopedMcpServers::from([("ship".to_owned(), marked)]);
-    let ship = Ship::with(Place::new(), servers, settings()).await;
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    let ship = McpSession::with(TestWorkspace::new(), servers, settings()).await;
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
     let alive = || {
         let marked = |line: &[u8]| String::from_utf8_lossy(line).contains(&mark);
         !windlass_testkit::pids_of(marked).is_empty()
@@ -232,17 +244,17 @@ async fn a_client_that_is_dropped_leaves_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_shuts_down_waits_for_no_server_to_start() {
-    needs_a_server_in_sight!();
-    let place = Place::new();
+async fn shutdown_does_not_wait_for_a_starting_server() {
+    skip_if_server_is_hidden!();
+    let workspace = TestWorkspace::new();
     let mut mute = server("mute");
     let mark = format!("mute-{}", std::process::id());
     mute.args.push(mark.clone());
     // Longer than any test.
     mute.start_timeout_ms = Some(24 * 60 * 60 * 1000);
     let client = McpClient::new(
-        place.environments.clone(),
-        place.settings.clone(),
+        workspace.environments.clone(),
+        workspace.settings.clone(),
         Arc::new(DisabledEgressService),
         settings(),
     );
@@ -267,9 +279,9 @@ async fn a_host_that_shuts_down_waits_for_no_server_to_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn approval_is_asked_for_unless_the_operator_says_otherwise() {
-    let ship = Ship::one("").await;
-    let asks = |ship: &Ship| {
+async fn calls_need_approval_unless_the_operator_disables_it() {
+    let ship = McpSession::one("").await;
+    let asks = |ship: &McpSession| {
         ship.found
             .tools
             .iter()
@@ -281,7 +293,7 @@ async fn approval_is_asked_for_unless_the_operator_says_otherwise() {
         ..server("")
     };
     let servers = ScopedMcpServers::from([("ship".to_owned(), trusted)]);
-    let ship = Ship::with(Place::new(), servers, settings()).await;
+    let ship = McpSession::with(TestWorkspace::new(), servers, settings()).await;
     assert!(
         ship.found
             .tools
@@ -291,38 +303,41 @@ async fn approval_is_asked_for_unless_the_operator_says_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn progress_keeps_a_call_alive_and_silence_ends_it() {
-    needs_a_server_in_sight!();
+async fn progress_extends_a_call_and_silence_ends_it() {
+    skip_if_server_is_hidden!();
     let patient = ScopedMcpServer {
         timeout_ms: Some(2_000),
         tool_timeouts_ms: BTreeMap::from([("hang".to_owned(), 200)]),
         ..server("")
     };
     let servers = ScopedMcpServers::from([("ship".to_owned(), patient)]);
-    let ship = Ship::with(Place::new(), servers, settings()).await;
+    let ship = McpSession::with(TestWorkspace::new(), servers, settings()).await;
     // It takes three seconds, longer than the permitted silence.
-    assert_eq!(ship.said("slow").await.as_deref(), Ok("hauled"));
-    let told = ship.said("hang").await.unwrap_err();
-    assert!(told.contains("`ship`") && told.contains("200 ms"), "{told}");
-    // The connection is still open.
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_crashed_is_started_again_and_the_call_is_not_repeated() {
-    needs_a_server_in_sight!();
-    let ship = Ship::one("").await;
-    let told = ship.said("crash").await.unwrap_err();
+    assert_eq!(ship.call_text("slow").await.as_deref(), Ok("hauled"));
+    let error = ship.call_text("hang").await.unwrap_err();
     assert!(
-        told.contains("its program ended") && told.contains("the mast is broken"),
-        "{told}"
+        error.contains("`ship`") && error.contains("200 ms"),
+        "{error}"
     );
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    // The connection is still open.
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
-    needs_a_server_in_sight!();
+async fn crashed_server_is_restarted_and_the_call_is_not_repeated() {
+    skip_if_server_is_hidden!();
+    let ship = McpSession::one("").await;
+    let error = ship.call_text("crash").await.unwrap_err();
+    assert!(
+        error.contains("its program ended") && error.contains("the mast is broken"),
+        "{error}"
+    );
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_server_is_reported_and_the_others_work() {
+    skip_if_server_is_hidden!();
     let mute = ScopedMcpServer {
         start_timeout_ms: Some(300),
         ..server("mute")
@@ -341,8 +356,8 @@ async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
         back_off: Duration::from_secs(30),
         ..McpSettings::default()
     };
-    let mut ship = Ship::with(Place::new(), servers, slow).await;
-    let why = |ship: &Ship, name: &str| {
+    let mut ship = McpSession::with(TestWorkspace::new(), servers, slow).await;
+    let why = |ship: &McpSession, name: &str| {
         let mut failures = ship.found.failures.iter();
         failures
             .find(|failure| failure.server == name)
@@ -358,32 +373,32 @@ async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
     );
     assert!(why(&ship, "mute").contains("300 ms"));
     assert!(why(&ship, "none").contains("/no/such/program"));
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
     // It is not retried at once.
     let digest = ship.found.digest.clone();
-    ship.again().await;
+    ship.discover().await;
     assert!(
-        why(&ship, "dead").contains("tried again in"),
+        why(&ship, "dead").contains("is retried in"),
         "{}",
         why(&ship, "dead")
     );
     assert_eq!(
         ship.found.digest, digest,
-        "other words for the same are the same"
+        "the digest does not depend on the error text"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_that_changed_is_seen_by_the_next_turn() {
-    needs_a_server_in_sight!();
-    let mut ship = Ship::one("").await;
+async fn changed_tool_list_is_used_by_the_next_turn() {
+    skip_if_server_is_hidden!();
+    let mut ship = McpSession::one("").await;
     let before = ship.found.digest.clone();
-    ship.again().await;
+    ship.discover().await;
     assert_eq!(ship.found.digest, before);
-    assert_eq!(ship.said("change").await.as_deref(), Ok("changed"));
+    assert_eq!(ship.call_text("change").await.as_deref(), Ok("changed"));
     // Tools recorded by the running turn can still be called.
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
-    ship.again().await;
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
+    ship.discover().await;
     assert!(
         ship.names().contains(&"mcp__ship__new"),
         "{:?}",
@@ -393,17 +408,17 @@ async fn a_list_that_changed_is_seen_by_the_next_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
-    needs_a_server_in_sight!();
+async fn unchanged_tool_list_gives_the_cached_value() {
+    skip_if_server_is_hidden!();
     let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
     // The server is queried each time and returns the same list.
     let wary = McpSettings {
-        list_kept: Duration::ZERO,
+        list_cache_time: Duration::ZERO,
         ..settings()
     };
-    let mut ship = Ship::with(Place::new(), servers, wary).await;
+    let mut ship = McpSession::with(TestWorkspace::new(), servers, wary).await;
     let before = Arc::clone(&ship.found);
-    ship.again().await;
+    ship.discover().await;
     assert!(Arc::ptr_eq(&before, &ship.found));
     // Another configuration gives other tools for the same list.
     let mut trusted = server("");
@@ -411,71 +426,71 @@ async fn servers_that_offer_the_same_as_before_give_the_very_same_value() {
     let trusted = ScopedMcpServers::from([("ship".to_owned(), trusted)]);
     let other = ship.client.discover(&trusted, &ship.scope).await;
     assert_ne!(other.digest, before.digest);
-    ship.again().await;
+    ship.discover().await;
     assert!(Arc::ptr_eq(&before, &ship.found));
-    assert_eq!(ship.said("change").await.as_deref(), Ok("changed"));
-    ship.again().await;
+    assert_eq!(ship.call_text("change").await.as_deref(), Ok("changed"));
+    ship.discover().await;
     assert_ne!(ship.found.digest, before.digest);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_is_not_what_it_was_is_not_called() {
-    needs_a_server_in_sight!();
+async fn changed_tool_is_not_called() {
+    skip_if_server_is_hidden!();
     let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
     let wary = McpSettings {
-        list_kept: Duration::ZERO,
+        list_cache_time: Duration::ZERO,
         ..settings()
     };
-    let mut ship = Ship::with(Place::new(), servers, wary).await;
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
-    assert_eq!(ship.said("lie").await.as_deref(), Ok("trust me"));
-    let told = ship.said("echo").await.unwrap_err();
+    let mut ship = McpSession::with(TestWorkspace::new(), servers, wary).await;
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
+    assert_eq!(ship.call_text("lie").await.as_deref(), Ok("trust me"));
+    let error = ship.call_text("echo").await.unwrap_err();
     assert!(
-        told.contains("differently") && told.contains("nothing was called"),
-        "{told}"
+        error.contains("differently") && error.contains("nothing was called"),
+        "{error}"
     );
-    ship.again().await;
-    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    ship.discover().await;
+    assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_and_a_line_without_end_are_cut_off() {
-    needs_a_server_in_sight!();
+async fn excess_messages_and_endless_lines_are_cut_off() {
+    skip_if_server_is_hidden!();
     for (tool, why) in [
-        ("flood", "more than anybody could read"),
+        ("flood", "message rate limit"),
         ("long", "line of more than"),
     ] {
-        let ship = Ship::one("").await;
-        let told = ship.said(tool).await.unwrap_err();
-        assert!(told.contains(why), "{told}");
+        let ship = McpSession::one("").await;
+        let error = ship.call_text(tool).await.unwrap_err();
+        assert!(error.contains(why), "{error}");
         // The server starts again.
-        assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+        assert_eq!(ship.call_text("echo").await.as_deref(), Ok("ahoy"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
-    needs_a_server_in_sight!();
+async fn long_answer_is_stored_completely() {
+    skip_if_server_is_hidden!();
     let mut with_key = server("");
     with_key
         .env
         .insert(KEY.to_owned(), "rope-and-tar-7391".to_owned());
     let servers = ScopedMcpServers::from([("ship".to_owned(), with_key)]);
-    let ship = Ship::with(Place::new(), servers, settings()).await;
+    let ship = McpSession::with(TestWorkspace::new(), servers, settings()).await;
     let long = format!("first {} rope-and-tar-7391 last", "ä".repeat(30_000));
     let say = async || match ship.call("echo", json!({ "text": long })).await {
         ToolExecutionResult::Success(value) => value.as_str().unwrap().to_owned(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(say().await, long, "where nothing is kept");
-    let place = &ship.place;
-    let kept = Outputs::open(place.outside().join("kept"), OutputLimits::default()).unwrap();
-    place.environments.keep_outputs(kept);
-    let said = say().await;
-    assert!(said.len() < 34 * 1024, "{}", said.len());
-    assert!(said.starts_with("first ä") && said.ends_with("ä [secret:SHIP_KEY] last"));
-    let path = crate::outputs::path_in(&said);
-    let file = place.outside().join("kept");
+    assert_eq!(say().await, long, "without an output store");
+    let workspace = &ship.workspace;
+    let store = Outputs::open(workspace.outside().join("store"), OutputLimits::default()).unwrap();
+    workspace.environments.enable_outputs(store);
+    let call_text = say().await;
+    assert!(call_text.len() < 34 * 1024, "{}", call_text.len());
+    assert!(call_text.starts_with("first ä") && call_text.ends_with("ä [secret:SHIP_KEY] last"));
+    let path = crate::outputs::path_in(&call_text);
+    let file = workspace.outside().join("store");
     let session = std::fs::read_dir(file).unwrap().next().unwrap().unwrap();
     let id = path.strip_prefix("output:").unwrap();
     let whole = std::fs::read_to_string(session.path().join(id)).unwrap();
@@ -484,9 +499,9 @@ async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_server_offers_more_than_a_turn_can_take() {
-    needs_a_server_in_sight!();
-    let ship = Ship::one("many").await;
+async fn number_of_tools_is_limited() {
+    skip_if_server_is_hidden!();
+    let ship = McpSession::one("many").await;
     assert_eq!(ship.found.tools.len(), 128);
     let [remark] = ship.found.failures.as_slice() else {
         panic!("{:?}", ship.found.failures)
@@ -495,13 +510,13 @@ async fn no_server_offers_more_than_a_turn_can_take() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_whose_tools_would_have_the_same_names_are_refused() {
-    needs_a_server_in_sight!();
+async fn servers_with_colliding_tool_names_are_refused() {
+    skip_if_server_is_hidden!();
     let servers = ScopedMcpServers::from([
         ("my ship".to_owned(), server("")),
         ("my_ship".to_owned(), server("")),
     ]);
-    let ship = Ship::with(Place::new(), servers, settings()).await;
+    let ship = McpSession::with(TestWorkspace::new(), servers, settings()).await;
     let [failure] = ship.found.failures.as_slice() else {
         panic!("{:?}", ship.found.failures)
     };
@@ -510,9 +525,9 @@ async fn servers_whose_tools_would_have_the_same_names_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pictures_and_failures_reach_the_model() {
-    needs_a_server_in_sight!();
-    let ship = Ship::one("").await;
+async fn images_and_failures_reach_the_model() {
+    skip_if_server_is_hidden!();
+    let ship = McpSession::one("").await;
     let shown = ship.call("picture", json!({})).await;
     let ToolExecutionResult::SuccessWithImages { images, .. } = shown else {
         panic!("{shown:?}")
@@ -521,41 +536,41 @@ async fn pictures_and_failures_reach_the_model() {
         (images[0].base64.as_str(), images[0].media_type.as_str()),
         (PICTURE, "image/png")
     );
-    let told = ship.said("fail").await.unwrap_err();
-    assert_eq!(told, "no wind");
+    let error = ship.call_text("fail").await.unwrap_err();
+    assert_eq!(error, "no wind");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_no_longer_configured_is_told() {
-    needs_a_server_in_sight!();
-    let ship = Ship::one("").await;
-    let place = Place::new();
+async fn unconfigured_server_is_reported() {
+    skip_if_server_is_hidden!();
+    let ship = McpSession::one("").await;
+    let workspace = TestWorkspace::new();
     let other = McpClient::new(
-        place.environments.clone(),
-        place.settings.clone(),
+        workspace.environments.clone(),
+        workspace.settings.clone(),
         Arc::new(DisabledEgressService),
         settings(),
     );
     let tool = other.tool(&ship.found.tools[0], &ScopedMcpServers::new(), &scope());
     assert_eq!(tool.policy(), ToolPolicy::RequiresApproval);
     let called = tool.execute(json!({})).await;
-    let ToolExecutionResult::ToolError(told) = called else {
+    let ToolExecutionResult::ToolError(error) = called else {
         panic!("{called:?}")
     };
-    assert!(told.contains("not configured any more"), "{told}");
+    assert!(error.contains("no longer configured"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
-    needs_a_server_in_sight!();
-    let place = Place::new();
+async fn call_waits_for_approval_and_reports_progress() {
+    skip_if_server_is_hidden!();
+    let workspace = TestWorkspace::new();
     let patient = ScopedMcpServer {
         timeout_ms: Some(2_000),
         ..server("")
     };
     let client = McpClient::new(
-        place.environments.clone(),
-        place.settings.clone(),
+        workspace.environments.clone(),
+        workspace.settings.clone(),
         Arc::new(DisabledEgressService),
         settings(),
     );
@@ -589,12 +604,12 @@ async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_with_its_key_on_its_lips_is_on_record_without_it() {
-    needs_a_server_in_sight!();
-    let place = Place::new();
+async fn key_in_the_stderr_of_a_server_is_masked() {
+    skip_if_server_is_hidden!();
+    let workspace = TestWorkspace::new();
     let client = McpClient::new(
-        place.environments.clone(),
-        place.settings.clone(),
+        workspace.environments.clone(),
+        workspace.settings.clone(),
         Arc::new(DisabledEgressService),
         settings(),
     );
@@ -627,8 +642,8 @@ async fn a_server_that_dies_with_its_key_on_its_lips_is_on_record_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_operator_says_now_counts_for_tools_on_record() {
-    needs_a_server_in_sight!();
+async fn current_approval_setting_applies_to_recorded_tools() {
+    skip_if_server_is_hidden!();
     let trusted = |approval| {
         let server = ScopedMcpServer {
             approval,
@@ -636,7 +651,12 @@ async fn what_the_operator_says_now_counts_for_tools_on_record() {
         };
         ScopedMcpServers::from([("ship".to_owned(), server)])
     };
-    let before = Ship::with(Place::new(), trusted(McpApproval::Never), settings()).await;
+    let before = McpSession::with(
+        TestWorkspace::new(),
+        trusted(McpApproval::Never),
+        settings(),
+    )
+    .await;
     for (now, policy) in [
         (McpApproval::Never, ToolPolicy::Auto),
         (McpApproval::Ask, ToolPolicy::RequiresApproval),

@@ -12,8 +12,8 @@ use windlass_testkit::skipped;
 use windlass_tools::mcp::McpClient;
 use windlass_tools::{WebEgress, WebRules};
 
-use crate::mcp::{Ship, scope, settings};
-use crate::support::{Place, soon};
+use crate::mcp::{McpSession, scope, settings};
+use crate::support::{TestWorkspace, soon};
 
 /// Returns the directory in a variable; without it, the test is reported as skipped.
 fn installed(variable: &str) -> Option<PathBuf> {
@@ -35,18 +35,18 @@ fn program(path: PathBuf, args: &[&str]) -> ScopedMcpServer {
     }
 }
 
-async fn ship(mut place: Place, server: ScopedMcpServer) -> Ship {
+async fn ship(mut workspace: TestWorkspace, server: ScopedMcpServer) -> McpSession {
     // Third-party programs are found in the user's `PATH`.
-    place.settings = place.settings.with_variables_of(std::env::vars_os());
+    workspace.settings = workspace.settings.with_variables_of(std::env::vars_os());
     let rules = WebRules::parse(&["127.0.0.1"], &[]).unwrap();
     let egress = Arc::new(WebEgress::new(Arc::new(rules)));
-    let (environments, shell) = (place.environments.clone(), place.settings.clone());
+    let (environments, shell) = (workspace.environments.clone(), workspace.settings.clone());
     let servers = ScopedMcpServers::from([("real".to_owned(), server)]);
     let client = McpClient::new(environments, shell, egress, settings()).with_servers(servers);
-    Ship::of(place, client, scope()).await
+    McpSession::of(workspace, client, scope()).await
 }
 
-async fn said(ship: &Ship, tool: &str, arguments: Value) -> String {
+async fn call_text(ship: &McpSession, tool: &str, arguments: Value) -> String {
     match ship.call(tool, arguments).await {
         ToolExecutionResult::Success(value)
         | ToolExecutionResult::SuccessWithImages { result: value, .. } => {
@@ -57,13 +57,13 @@ async fn said(ship: &Ship, tool: &str, arguments: Value) -> String {
 }
 
 /// Tests every tool of the reference server.
-async fn try_everything(ship: &Ship) {
+async fn check_reference_server(ship: &McpSession) {
     assert_eq!(ship.found.failures, [], "nothing is left out");
     let names = ship.names();
     assert!(names.contains(&"mcp__real__get-tiny-image"), "{names:?}");
-    let echoed = said(ship, "echo", json!({"message": "ahoy"})).await;
+    let echoed = call_text(ship, "echo", json!({"message": "ahoy"})).await;
     assert!(echoed.contains("ahoy"), "{echoed}");
-    let sum = said(ship, "get-sum", json!({"a": 2, "b": 3})).await;
+    let sum = call_text(ship, "get-sum", json!({"a": 2, "b": 3})).await;
     assert!(sum.contains('5'), "{sum}");
     let shown = ship.call("get-tiny-image", json!({})).await;
     let ToolExecutionResult::SuccessWithImages { images, .. } = shown else {
@@ -71,20 +71,20 @@ async fn try_everything(ship: &Ship) {
     };
     assert_eq!(images[0].media_type, "image/png");
     let resource = json!({"resourceType": "Text", "resourceId": 1});
-    let resource = said(ship, "get-resource-reference", resource).await;
+    let resource = call_text(ship, "get-resource-reference", resource).await;
     assert!(resource.contains("[resource "), "{resource}");
-    let links = said(ship, "get-resource-links", json!({"count": 2})).await;
+    let links = call_text(ship, "get-resource-links", json!({"count": 2})).await;
     assert!(links.contains("[resource "), "{links}");
     // It takes longer than the permitted silence, and reports progress.
     let long = json!({"duration": 5, "steps": 10});
-    let long = said(ship, "trigger-long-running-operation", long).await;
+    let long = call_text(ship, "trigger-long-running-operation", long).await;
     assert!(long.contains("completed"), "{long}");
     ship.client.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs servers of others; `cargo xtask mcp` runs it"]
-async fn everything_by_its_pipes() {
+#[ignore = "needs third-party servers; `cargo xtask mcp` runs it"]
+async fn reference_server_over_stdio() {
     let Some(node) = installed("WINDLASS_MCP_NODE") else {
         return;
     };
@@ -93,13 +93,13 @@ async fn everything_by_its_pipes() {
         timeout_ms: Some(3_000),
         ..program(everything, &["stdio"])
     };
-    try_everything(&ship(Place::new(), server).await).await;
+    check_reference_server(&ship(TestWorkspace::new(), server).await).await;
 }
 
 /// A program that ends with the test.
-struct Listening(Child);
+struct ServerProcess(Child);
 
-impl Drop for Listening {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -107,8 +107,8 @@ impl Drop for Listening {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs servers of others; `cargo xtask mcp` runs it"]
-async fn everything_over_http() {
+#[ignore = "needs third-party servers; `cargo xtask mcp` runs it"]
+async fn reference_server_over_http() {
     let Some(node) = installed("WINDLASS_MCP_NODE") else {
         return;
     };
@@ -123,7 +123,7 @@ async fn everything_over_http() {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let _listening = Listening(started.unwrap());
+    let _listening = ServerProcess(started.unwrap());
     soon("the server listens", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
@@ -132,28 +132,28 @@ async fn everything_over_http() {
         timeout_ms: Some(3_000),
         ..ScopedMcpServer::default()
     };
-    try_everything(&ship(Place::new(), server).await).await;
+    check_reference_server(&ship(TestWorkspace::new(), server).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs servers of others; `cargo xtask mcp` runs it"]
-async fn files_in_the_sandbox_of_commands() {
+#[ignore = "needs third-party servers; `cargo xtask mcp` runs it"]
+async fn file_server_runs_in_the_sandbox_of_commands() {
     let Some(node) = installed("WINDLASS_MCP_NODE") else {
         return;
     };
-    let place = Place::new().files(&[("log.md", "Launched.")]);
-    let root = place.root();
-    std::fs::write(place.outside().join("secret"), "7391").unwrap();
+    let workspace = TestWorkspace::new().files(&[("log.md", "Launched.")]);
+    let root = workspace.root();
+    std::fs::write(workspace.outside().join("secret"), "7391").unwrap();
     let files = node.join("node_modules/.bin/mcp-server-filesystem");
     let above = root.parent().unwrap().to_str().unwrap().to_owned();
-    let outside = place.outside().join("secret");
-    let ship = ship(place, program(files, &[&above])).await;
+    let outside = workspace.outside().join("secret");
+    let ship = ship(workspace, program(files, &[&above])).await;
     assert_eq!(ship.found.failures, []);
     let path = |name: &str| root.join(name).to_str().unwrap().to_owned();
-    let read = said(&ship, "read_text_file", json!({"path": path("log.md")})).await;
+    let read = call_text(&ship, "read_text_file", json!({"path": path("log.md")})).await;
     assert_eq!(read, "Launched.");
     let write = json!({"path": path("new.md"), "content": "Hauled."});
-    said(&ship, "write_file", write).await;
+    call_text(&ship, "write_file", write).await;
     assert_eq!(std::fs::read_to_string(path("new.md")).unwrap(), "Hauled.");
     // The server is subject to the same write restrictions as commands.
     let write = json!({"path": outside.to_str().unwrap(), "content": "x"});
@@ -167,20 +167,20 @@ async fn files_in_the_sandbox_of_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs servers of others; `cargo xtask mcp` runs it"]
-async fn a_server_in_python() {
+#[ignore = "needs third-party servers; `cargo xtask mcp` runs it"]
+async fn python_server() {
     let Some(python) = installed("WINDLASS_MCP_PYTHON") else {
         return;
     };
     let ship = ship(
-        Place::new(),
+        TestWorkspace::new(),
         program(python.join("bin/mcp-server-time"), &[]),
     )
     .await;
     assert_eq!(ship.found.failures, []);
     let time = json!({"source_timezone": "Europe/London", "time": "12:00", "target_timezone": "Asia/Tokyo"});
-    let told = said(&ship, "convert_time", time).await;
-    assert!(told.contains("Asia/Tokyo"), "{told}");
+    let error = call_text(&ship, "convert_time", time).await;
+    assert!(error.contains("Asia/Tokyo"), "{error}");
     let refused = ship
         .call("get_current_time", json!({"timezone": "Sea/Nowhere"}))
         .await;

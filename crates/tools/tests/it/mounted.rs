@@ -6,15 +6,15 @@ use windlass_testkit::skipped;
 use windlass_tools::Policy;
 
 use crate::hidden::{SECRET, assert_not_seen, assert_out_of_reach, fill};
-use crate::support::{Place, sandboxes};
+use crate::support::{TestWorkspace, sandboxes};
 
-const TOLD: &str = "WINDLASS_TEST_MOUNTS";
+const INNER_TEST: &str = "WINDLASS_TEST_MOUNTS";
 
 #[test]
-fn a_second_place_where_it_or_a_part_of_it_is_mounted_is_refused_too() {
+fn second_mount_of_a_hidden_directory_is_refused() {
     let may_mount = Command::new("unshare").args(["-rm", "true"]).status();
     if !may_mount.is_ok_and(|status| status.success()) {
-        let what = "mounted::a_second_place_where_it_or_a_part_of_it_is_mounted_is_refused_too";
+        let what = "mounted::second_mount_of_a_hidden_directory_is_refused";
         skipped(what, "nothing can be mounted here");
         return;
     }
@@ -22,7 +22,7 @@ fn a_second_place_where_it_or_a_part_of_it_is_mounted_is_refused_too() {
         .arg("-rm")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "mounted::inside", "--ignored"])
-        .env(TOLD, "yes")
+        .env(INNER_TEST, "yes")
         .output()
         .unwrap();
     assert!(
@@ -41,21 +41,21 @@ fn mount(arguments: &[&str]) {
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn inside() {
-    if std::env::var_os(TOLD).is_none() {
+    if std::env::var_os(INNER_TEST).is_none() {
         return;
     }
     let names = ["whole", "part", "other", "own", "fs"];
     let mut ways = sandboxes();
     ways.push(windlass_tools::Confinement::Unconfined);
     for way in ways {
-        let place = Place::confined(way, Policy::default());
-        let data = place.outside().join("data");
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let data = workspace.outside().join("data");
         fill(&data);
         for name in names {
-            std::fs::create_dir(place.root().join(name)).unwrap();
+            std::fs::create_dir(workspace.root().join(name)).unwrap();
         }
-        let at = |name: &str| place.root().join(name).display().to_string();
-        let outside = place.outside().display().to_string();
+        let at = |name: &str| workspace.root().join(name).display().to_string();
+        let outside = workspace.outside().display().to_string();
         mount(&["--bind", &data.display().to_string(), &at("whole")]);
         mount(&[
             "--bind",
@@ -67,20 +67,20 @@ async fn inside() {
         mount(&["--bind", &at("own"), &at("own")]);
         // Data on another device.
         mount(&["-t", "tmpfs", "none", &at("fs")]);
-        let on_device = place.root().join("fs/data");
+        let on_device = workspace.root().join("fs/data");
         fill(&on_device);
-        place.environments.hide(&data);
-        place.environments.hide(&on_device);
+        workspace.environments.hide(&data);
+        workspace.environments.hide(&on_device);
         for name in ["whole", "other/data", "fs/data"] {
-            assert_out_of_reach(&place, name, &place.root().join(name)).await;
+            assert_out_of_reach(&workspace, name, &workspace.root().join(name)).await;
         }
         let part = serde_json::json!({ "path": "part/key" });
-        let told = place.call("read", part).await.unwrap_err();
-        assert!(told.contains("out of their reach"), "{told}");
-        assert_not_seen(&place).await;
+        let error = workspace.call("read", part).await.unwrap_err();
+        assert!(error.contains("tools cannot access"), "{error}");
+        assert_not_seen(&workspace).await;
         if way != windlass_tools::Confinement::Unconfined {
             let look = "cat whole/token part/key other/data/token fs/data/token; grep -rs 3cret .";
-            let ran = place.shell(look).await.unwrap();
+            let ran = workspace.shell(look).await.unwrap();
             let output = ran["output"].as_str().unwrap();
             assert!(!output.contains(SECRET), "{way:?}: {output}");
         }

@@ -6,23 +6,23 @@ use std::os::unix::fs::symlink;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{Place, snapshot};
+use crate::support::{TestWorkspace, snapshot};
 
 const CANARY: &str = "only outside";
 const NAME_OUTSIDE: &str = "name-outside";
 
 /// A workspace with a file outside, and links to it.
-fn place() -> Place {
-    let place = Place::new().files(&[("inside/f", "x"), ("sub/deep/g", "y")]);
+fn workspace() -> TestWorkspace {
+    let workspace = TestWorkspace::new().files(&[("inside/f", "x"), ("sub/deep/g", "y")]);
     for name in ["secret", NAME_OUTSIDE] {
-        fs::write(place.outside().join(name), CANARY).unwrap();
+        fs::write(workspace.outside().join(name), CANARY).unwrap();
     }
-    symlink(place.outside(), place.root().join("out")).unwrap();
-    symlink("../outside", place.root().join("up")).unwrap();
-    symlink("../../outside/secret", place.root().join("sub/file")).unwrap();
-    symlink("/", place.root().join("sub/all")).unwrap();
-    symlink("../inside", place.root().join("sub/fine")).unwrap();
-    place
+    symlink(workspace.outside(), workspace.root().join("out")).unwrap();
+    symlink("../outside", workspace.root().join("up")).unwrap();
+    symlink("../../outside/secret", workspace.root().join("sub/file")).unwrap();
+    symlink("/", workspace.root().join("sub/all")).unwrap();
+    symlink("../inside", workspace.root().join("sub/fine")).unwrap();
+    workspace
 }
 
 fn calls(path: &str) -> [(&'static str, Value); 7] {
@@ -41,10 +41,10 @@ fn calls(path: &str) -> [(&'static str, Value); 7] {
 }
 
 #[tokio::test]
-async fn what_leads_out_is_refused_by_every_tool_and_changes_nothing() {
-    let place = place();
-    let before = snapshot(&place.outside());
-    let outside = place.outside();
+async fn path_outside_the_root_is_refused_by_every_tool() {
+    let workspace = workspace();
+    let before = snapshot(&workspace.outside());
+    let outside = workspace.outside();
     let spelled = [
         "../outside",
         "../outside/secret",
@@ -62,10 +62,10 @@ async fn what_leads_out_is_refused_by_every_tool_and_changes_nothing() {
     ];
     for path in spelled {
         for (tool, arguments) in calls(path) {
-            let told = place.call(tool, arguments).await.unwrap_err();
+            let error = workspace.call(tool, arguments).await.unwrap_err();
             assert!(
-                told.starts_with("path_outside_environment: "),
-                "{tool} {path}: {told}"
+                error.starts_with("path_outside_environment: "),
+                "{tool} {path}: {error}"
             );
         }
     }
@@ -74,14 +74,17 @@ async fn what_leads_out_is_refused_by_every_tool_and_changes_nothing() {
 
 #[tokio::test]
 async fn links_that_stay_inside_are_followed() {
-    let place = place();
-    let read = place
+    let workspace = workspace();
+    let read = workspace
         .call("read", json!({"path": "sub/fine/f"}))
         .await
         .unwrap();
     assert_eq!(read["content"], "x");
-    let absolute = place.root().join("inside/f");
-    let read = place.call("read", json!({"path": absolute})).await.unwrap();
+    let absolute = workspace.root().join("inside/f");
+    let read = workspace
+        .call("read", json!({"path": absolute}))
+        .await
+        .unwrap();
     assert_eq!(
         (&read["content"], &read["path"]),
         (&json!("x"), &json!("inside/f"))
@@ -89,8 +92,8 @@ async fn links_that_stay_inside_are_followed() {
 }
 
 #[tokio::test]
-async fn odd_arguments_are_told_and_never_panic() {
-    let place = place();
+async fn invalid_arguments_are_errors() {
+    let workspace = workspace();
     for tool in ["read", "write", "edit", "list", "glob", "grep", "shell"] {
         for odd in [
             json!([]),
@@ -98,10 +101,10 @@ async fn odd_arguments_are_told_and_never_panic() {
             json!({"path": 1, "command": 1, "pattern": 1}),
             json!(7),
         ] {
-            let told = place.call(tool, odd).await.unwrap_err();
+            let error = workspace.call(tool, odd).await.unwrap_err();
             assert!(
-                told.starts_with("invalid arguments for `"),
-                "{tool}: {told}"
+                error.starts_with("invalid arguments for `"),
+                "{tool}: {error}"
             );
         }
     }
@@ -112,7 +115,7 @@ async fn odd_arguments_are_told_and_never_panic() {
         &"n".repeat(300),
     ] {
         for (tool, arguments) in calls(path) {
-            assert!(place.call(tool, arguments).await.is_err(), "{tool}");
+            assert!(workspace.call(tool, arguments).await.is_err(), "{tool}");
         }
     }
 }
@@ -122,7 +125,7 @@ proptest! {
 
     /// Nothing outside is read or changed, whatever a path consists of.
     #[test]
-    fn no_path_leads_out(
+    fn random_path_stays_inside_the_root(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "..", ".", "", "out", "up", "sub", "all", "file", "fine", "deep", "secret", "inside", "outside", "f", "tmp",
@@ -131,16 +134,16 @@ proptest! {
         ),
         absolute: bool,
     ) {
-        let place = place();
+        let workspace = workspace();
         let path = format!("{}{}", if absolute { "/" } else { "" }, parts.join("/"));
-        let before = snapshot(&place.outside());
+        let before = snapshot(&workspace.outside());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for (tool, arguments) in calls(&path).into_iter().filter(|(tool, _)| *tool != "shell") {
-            if let Ok(seen) = runtime.block_on(place.call(tool, arguments)) {
+            if let Ok(seen) = runtime.block_on(workspace.call(tool, arguments)) {
                 prop_assert!(!seen.to_string().contains(CANARY), "{} {}: {}", tool, path, seen);
                 prop_assert!(!seen.to_string().contains(NAME_OUTSIDE), "{} {}: {}", tool, path, seen);
             }
         }
-        prop_assert_eq!(snapshot(&place.outside()), before);
+        prop_assert_eq!(snapshot(&workspace.outside()), before);
     }
 }

@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use windlass_testkit::{pids_of, sleepers, unique_sleep};
 use windlass_tools::{Confinement, Policy, end_leftovers};
 
-use crate::support::{Place, sandboxes, soon, ways};
+use crate::support::{TestWorkspace, sandboxes, soon, ways};
 
 /// A child, an orphaned grandchild, and a process in a separate session; none of them exits on SIGTERM.
-fn stubborn_family(seconds: &str) -> String {
+fn start_stubborn_processes(seconds: &str) -> String {
     format!(
         "trap '' TERM; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} & echo up; wait"
     )
@@ -32,12 +32,12 @@ fn is_gone(pid: u32) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_call_leaves_no_process() {
+async fn cancelled_call_leaves_no_process() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
-        let (tool, context) = (place.tool("shell"), place.context());
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let (tool, context) = (workspace.tool("shell"), workspace.context());
         let seconds = unique_sleep();
-        let arguments = json!({ "command": stubborn_family(&seconds) });
+        let arguments = json!({ "command": start_stubborn_processes(&seconds) });
         let call =
             tokio::spawn(async move { tool.execute_with_context(arguments, &context).await });
         soon("the family is there", || sleepers(&seconds).len() == 3);
@@ -51,101 +51,102 @@ async fn a_cancelled_call_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_call_whose_time_is_over_leaves_no_process() {
+async fn timed_out_call_leaves_no_process() {
     for way in ways() {
-        let mut place = Place::confined(way, Policy::default());
-        place.settings.grace = Duration::from_millis(100);
+        let mut workspace = TestWorkspace::confined(way, Policy::default());
+        workspace.settings.grace = Duration::from_millis(100);
         let seconds = unique_sleep();
-        let command = stubborn_family(&seconds);
+        let command = start_stubborn_processes(&seconds);
         let arguments = json!({ "command": command, "timeout_ms": 1000 });
-        let told = place.call("shell", arguments).await.unwrap_err();
+        let error = workspace.call("shell", arguments).await.unwrap_err();
         assert!(
-            told.contains("did not end within 1000 ms"),
-            "{way:?}: {told}"
+            error.contains("did not end within 1000 ms"),
+            "{way:?}: {error}"
         );
-        assert!(told.ends_with("up\n"), "{way:?}: {told}");
+        assert!(error.ends_with("up\n"), "{way:?}: {error}");
         soon("the family is gone", || sleepers(&seconds).is_empty());
     }
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_the_background_ends_with_it() {
+async fn child_processes_end_with_their_command() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let seconds = unique_sleep();
         let leave = format!("sleep {seconds} & setsid sleep {seconds} & echo left");
-        let ran = place.shell(&leave).await.unwrap();
+        let ran = workspace.shell(&leave).await.unwrap();
         assert_eq!(
             (&ran["exit_code"], &ran["output"]),
             (&json!(0), &json!("left\n")),
             "{way:?}"
         );
-        soon("nobody is left", || sleepers(&seconds).is_empty());
+        soon("no process is left", || sleepers(&seconds).is_empty());
     }
 }
 
 #[tokio::test]
-async fn a16_a_daemon_without_parent_group_session_and_variables_ends_with_the_call() {
+async fn a16_detached_daemon_ends_with_the_call() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let seconds = unique_sleep();
         let daemon = format!("env -i setsid -f sh -c ': > up; exec sleep {seconds}' > /dev/null");
         let leave = format!("{daemon}; until [ -e up ]; do sleep 0.01; done");
-        let ran = place.shell(&leave).await.unwrap();
+        let ran = workspace.shell(&leave).await.unwrap();
         assert_eq!(ran["exit_code"], 0, "{way:?}: {ran}");
         assert!(sleepers(&seconds).is_empty(), "{way:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_command_may_end_by_itself_first() {
+async fn cancelled_command_may_exit_during_the_grace_period() {
     for way in ways() {
-        let mut place = Place::confined(way, Policy::default());
-        place.settings.grace = Duration::from_secs(60);
+        let mut workspace = TestWorkspace::confined(way, Policy::default());
+        workspace.settings.grace = Duration::from_secs(60);
         let command = "trap 'echo bye > said; exit 0' TERM; : > up; while :; do sleep 0.05; done";
-        let (tool, context) = (place.tool("shell"), place.context());
+        let (tool, context) = (workspace.tool("shell"), workspace.context());
         let arguments = json!({ "command": command });
         let call =
             tokio::spawn(async move { tool.execute_with_context(arguments, &context).await });
-        soon("the command runs", || place.root().join("up").exists());
+        soon("the command runs", || workspace.root().join("up").exists());
         call.abort();
-        let said = place.root().join("said");
+        let said = workspace.root().join("said");
         soon("the command said goodbye", || {
             fs::read_to_string(&said).is_ok_and(|said| said == "bye\n")
         });
     }
 }
 
-const TOLD: &str = "WINDLASS_TEST_HOST";
+const INNER_TEST: &str = "WINDLASS_TEST_HOST";
 
 /// Not a test itself: the process that other tests kill.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn host() {
-    let Ok(told) = std::env::var(TOLD) else {
+    let Ok(error) = std::env::var(INNER_TEST) else {
         return;
     };
-    let (way, seconds, owner): (Confinement, String, String) = serde_json::from_str(&told).unwrap();
-    let mut place = Place::confined(way, Policy::default());
-    place.settings.scratch = std::env::temp_dir();
-    place.settings.owner = Some(owner);
-    let ran = place.shell(&stubborn_family(&seconds)).await;
+    let (way, seconds, owner): (Confinement, String, String) =
+        serde_json::from_str(&error).unwrap();
+    let mut workspace = TestWorkspace::confined(way, Policy::default());
+    workspace.settings.scratch = std::env::temp_dir();
+    workspace.settings.owner = Some(owner);
+    let ran = workspace.shell(&start_stubborn_processes(&seconds)).await;
     panic!("the command ended: {ran:?}");
 }
 
 /// A separate process that runs a family of stubborn processes.
-struct Host {
+struct HostProcess {
     process: Child,
     seconds: String,
     temporary: TempDir,
 }
 
-impl Host {
+impl HostProcess {
     fn start(way: Confinement, owner: &str) -> Self {
         let (seconds, temporary) = (unique_sleep(), tempfile::tempdir().unwrap());
         let process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "processes::host", "--ignored"])
-            .env(TOLD, json!([way, seconds, owner]).to_string())
+            .env(INNER_TEST, json!([way, seconds, owner]).to_string())
             .env("TMPDIR", temporary.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -169,9 +170,9 @@ impl Host {
 }
 
 #[test]
-fn a_killed_host_leaves_no_process_and_no_temporary_files() {
+fn killed_host_leaves_no_process_and_no_temporary_files() {
     for way in ways() {
-        let mut host = Host::start(way, "test");
+        let mut host = HostProcess::start(way, "test");
         let pids = host.kill();
         soon("the family is gone", || {
             pids.iter().all(|pid| is_gone(*pid))
@@ -185,10 +186,10 @@ fn a_killed_host_leaves_no_process_and_no_temporary_files() {
 }
 
 #[test]
-fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
+fn leftovers_are_ended_only_by_their_owner() {
     let way = Confinement::Unconfined;
     let owner = format!("test-{}", std::process::id());
-    let mut host = Host::start(way, &owner);
+    let mut host = HostProcess::start(way, &owner);
     // The guard process is killed first, so that nothing ends the command.
     let watcher = pids_of(|command| {
         let text = String::from_utf8_lossy(command);
@@ -200,9 +201,9 @@ fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
         .arg(watcher[0].to_string())
         .status();
     assert!(killed.unwrap().success());
-    soon("nobody looks after the command", || is_gone(watcher[0]));
+    soon("the command is unsupervised", || is_gone(watcher[0]));
     let pids = host.kill();
-    assert_eq!(end_leftovers("somebody-else"), 0);
+    assert_eq!(end_leftovers("another-owner"), 0);
     assert!(
         pids.iter().all(|pid| !is_gone(*pid)),
         "they are still there"
@@ -215,35 +216,35 @@ fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
 }
 
 #[tokio::test]
-async fn a_command_cannot_use_more_memory_than_it_may() {
+async fn memory_of_a_command_is_limited() {
     for way in ways() {
-        let mut place = Place::confined(way, Policy::default());
-        place.settings.max_memory_bytes = Some(64 * 1024 * 1024);
-        place.settings.max_processes = Some(321);
+        let mut workspace = TestWorkspace::confined(way, Policy::default());
+        workspace.settings.max_memory_bytes = Some(64 * 1024 * 1024);
+        workspace.settings.max_processes = Some(321);
         // `tail` buffers everything, because it cannot know where the end begins.
         let hungry = "head -c 300000000 /dev/zero | tail -c 300000000 | wc -c";
-        let ran = place.shell(hungry).await.unwrap();
+        let ran = workspace.shell(hungry).await.unwrap();
         assert_ne!(ran["output"], "300000000\n", "{way:?}: {ran}");
-        let ran = place.shell("ulimit -d; ulimit -u").await.unwrap();
+        let ran = workspace.shell("ulimit -d; ulimit -u").await.unwrap();
         let output = ran["output"].as_str().unwrap();
         let limits: Vec<&str> = output.lines().collect();
         assert_eq!(limits[0], "65536", "{way:?}");
         let is_counted = way == Confinement::Bubblewrap;
         assert_eq!(limits[1] == "321", is_counted, "{way:?}: {output}");
         // The command cannot raise the limit again.
-        let ran = place.shell("ulimit -d unlimited").await.unwrap();
+        let ran = workspace.shell("ulimit -d unlimited").await.unwrap();
         if !rustix::process::geteuid().is_root() {
             assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
         }
 
-        place.settings.max_memory_bytes = None;
-        place.settings.max_processes = None;
-        let ran = place.shell("echo 'it''s' \"$0\" $#").await.unwrap();
+        workspace.settings.max_memory_bytes = None;
+        workspace.settings.max_processes = None;
+        let ran = workspace.shell("echo 'it''s' \"$0\" $#").await.unwrap();
         let plain = ran["output"].clone();
-        place.settings.max_memory_bytes = Some(1 << 33);
-        let ran = place.shell("echo 'it''s' \"$0\" $#").await.unwrap();
+        workspace.settings.max_memory_bytes = Some(1 << 33);
+        let ran = workspace.shell("echo 'it''s' \"$0\" $#").await.unwrap();
         assert_eq!(ran["output"], plain, "the command sees no difference");
-        let ran = place
+        let ran = workspace
             .shell("head -c 3000000 /dev/zero | wc -c; exit 7")
             .await;
         let ran = ran.unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, snapshot};
+use crate::support::{TestWorkspace, snapshot};
 
 /// Default number of calls; `WINDLASS_RACE_OPERATIONS` overrides it.
 const CALLS: usize = 3_000;
@@ -16,8 +16,8 @@ const CALLS: usize = 3_000;
 const CANARY: &str = "only outside";
 
 fn calls() -> usize {
-    let asked = std::env::var("WINDLASS_RACE_OPERATIONS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(CALLS)
+    let requests = std::env::var("WINDLASS_RACE_OPERATIONS").ok();
+    requests.and_then(|n| n.parse().ok()).unwrap_or(CALLS)
 }
 
 /// Switches a name between a directory and a link until `done`; returns how often.
@@ -56,26 +56,26 @@ fn call(number: usize) -> (&'static str, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_names_never_lead_out() {
-    let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", "")]);
-    let outside = place.outside();
+async fn replaced_names_never_lead_out() {
+    let workspace = TestWorkspace::new().files(&[("d/sub/", ""), ("e/sub/", "")]);
+    let outside = workspace.outside();
     let links = [outside.clone(), outside.join("sub")];
-    race(place, &outside, links).await;
+    race(workspace, &outside, links).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_names_never_lead_into_what_is_hidden_inside() {
-    let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", ""), ("hidden/", "")]);
-    let hidden = place.root().join("hidden");
-    place.environments.hide(&hidden);
+async fn replaced_names_never_lead_to_hidden_files() {
+    let workspace = TestWorkspace::new().files(&[("d/sub/", ""), ("e/sub/", ""), ("hidden/", "")]);
+    let hidden = workspace.root().join("hidden");
+    workspace.environments.hide(&hidden);
     // Relative, because an absolute link never leads into the root.
     let links = ["hidden", "../hidden/sub"].map(PathBuf::from);
-    race(place, &hidden, links).await;
+    race(workspace, &hidden, links).await;
 }
 
 /// Makes calls while names in the root are replaced by links to a forbidden directory.
-async fn race(place: Place, forbidden: &Path, links: [PathBuf; 2]) {
-    let place = Arc::new(place);
+async fn race(workspace: TestWorkspace, forbidden: &Path, links: [PathBuf; 2]) {
+    let workspace = Arc::new(workspace);
     for name in ["file", "sub/file", "sub/outside-only"] {
         let path = forbidden.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -85,18 +85,18 @@ async fn race(place: Place, forbidden: &Path, links: [PathBuf; 2]) {
     let done = Arc::new(AtomicBool::new(false));
     let [first, second] = links;
     let swappers = [("d", first), ("e/sub", second)].map(|(name, target)| {
-        let real = place.root().join(name);
+        let real = workspace.root().join(name);
         let done = Arc::clone(&done);
         std::thread::spawn(move || swap(&real, &target, &done))
     });
     let workers: Vec<_> = (0..2)
         .map(|worker| {
-            let place = Arc::clone(&place);
+            let workspace = Arc::clone(&workspace);
             tokio::spawn(async move {
                 let mut fine = 0;
                 for number in (worker..calls()).step_by(2) {
                     let (tool, arguments) = call(number);
-                    if let Ok(seen) = place.call(tool, arguments).await {
+                    if let Ok(seen) = workspace.call(tool, arguments).await {
                         let seen = seen.to_string();
                         assert!(!seen.contains(CANARY), "{tool}: {seen}");
                         assert!(!seen.contains("outside-only"), "{tool}: {seen}");

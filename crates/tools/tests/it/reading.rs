@@ -6,38 +6,42 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-async fn read(place: &Place, arguments: Value) -> Value {
-    place.call("read", arguments).await.unwrap()
+async fn read(workspace: &TestWorkspace, arguments: Value) -> Value {
+    workspace.call("read", arguments).await.unwrap()
 }
 
 #[tokio::test]
-async fn lines_are_shown_as_they_are_and_a_remark_says_how_to_go_on() {
-    let place = Place::new().files(&[("f", "one\r\ntwo\n\nfour"), ("empty", "")]);
-    let whole = read(&place, json!({"path": "f"})).await;
+async fn lines_are_shown_with_a_remark_how_to_continue() {
+    let workspace = TestWorkspace::new().files(&[("f", "one\r\ntwo\n\nfour"), ("empty", "")]);
+    let whole = read(&workspace, json!({"path": "f"})).await;
     assert_eq!(
         whole,
         json!({"path": "f", "bytes": 14, "line_count": 4, "start_line": 1, "content": "one\r\ntwo\n\nfour"})
     );
-    let part = read(&place, json!({"path": "f", "start_line": 2, "lines": 2})).await;
+    let part = read(
+        &workspace,
+        json!({"path": "f", "start_line": 2, "lines": 2}),
+    )
+    .await;
     assert_eq!(part["content"], "two\n\n");
     assert_eq!(
         part["remark"],
-        "lines 2 to 3 of 4 are shown; go on with `start_line` 4"
+        "lines 2 to 3 of 4 are shown; continue with `start_line` 4"
     );
-    let last = read(&place, json!({"path": "f", "start_line": 4})).await;
+    let last = read(&workspace, json!({"path": "f", "start_line": 4})).await;
     assert_eq!(
         (&last["content"], &last["remark"]),
         (&json!("four"), &Value::Null)
     );
-    let beyond = read(&place, json!({"path": "f", "start_line": 5})).await;
+    let beyond = read(&workspace, json!({"path": "f", "start_line": 5})).await;
     assert_eq!(beyond["content"], "");
     assert_eq!(
         beyond["remark"],
         "the file has 4 lines, so there is none to show"
     );
-    let empty = read(&place, json!({"path": "empty"})).await;
+    let empty = read(&workspace, json!({"path": "empty"})).await;
     assert_eq!(
         (&empty["line_count"], &empty["remark"]),
         (&json!(0), &Value::Null)
@@ -45,13 +49,14 @@ async fn lines_are_shown_as_they_are_and_a_remark_says_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn long_files_and_long_lines_are_cut_and_pages_make_up_the_whole() {
+async fn long_files_and_lines_are_truncated() {
     let numbers: String = (1..=20_000).map(|n| format!("line {n}\n")).collect();
-    let place = Place::new().files(&[("numbers", &numbers), ("wide", &"é".repeat(100_000))]);
+    let workspace =
+        TestWorkspace::new().files(&[("numbers", &numbers), ("wide", &"é".repeat(100_000))]);
     let (mut seen, mut next) = (String::new(), 1);
     loop {
         let page = read(
-            &place,
+            &workspace,
             json!({"path": "numbers", "start_line": next, "lines": 5000}),
         )
         .await;
@@ -65,7 +70,7 @@ async fn long_files_and_long_lines_are_cut_and_pages_make_up_the_whole() {
         assert_eq!(page["line_count"], 20_000);
     }
     assert_eq!(seen, numbers);
-    let wide = read(&place, json!({"path": "wide"})).await;
+    let wide = read(&workspace, json!({"path": "wide"})).await;
     assert!(wide["content"].as_str().unwrap().starts_with("ééé"));
     assert!(wide["content"].as_str().unwrap().len() < 10_000);
     assert!(
@@ -77,36 +82,39 @@ async fn long_files_and_long_lines_are_cut_and_pages_make_up_the_whole() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_file_is_refused_by_name() {
-    let place = Place::new().files(&[("d/", "")]);
-    fs::write(place.root().join("bin"), b"\x7fELF\0\0").unwrap();
-    fs::write(place.root().join("latin"), b"caf\xe9\n").unwrap();
+async fn non_text_file_is_refused_with_its_path() {
+    let workspace = TestWorkspace::new().files(&[("d/", "")]);
+    fs::write(workspace.root().join("bin"), b"\x7fELF\0\0").unwrap();
+    fs::write(workspace.root().join("latin"), b"caf\xe9\n").unwrap();
     let made = std::process::Command::new("mkfifo")
-        .arg(place.root().join("pipe"))
+        .arg(workspace.root().join("pipe"))
         .status();
     assert!(made.unwrap().success());
-    for (path, told) in [
+    for (path, error) in [
         ("bin", "bin is a binary file of 6 bytes"),
         ("d", "d is a directory, not a file"),
-        ("missing", "there is nothing at missing"),
+        ("missing", "missing does not exist"),
         ("bin/below", "bin/below is not a directory"),
         ("pipe", "pipe is neither a file nor a directory"),
     ] {
-        let error = place.call("read", json!({"path": path})).await.unwrap_err();
-        assert!(error.starts_with(told), "{error}");
+        let actual = workspace
+            .call("read", json!({"path": path}))
+            .await
+            .unwrap_err();
+        assert!(actual.starts_with(error), "{actual}");
     }
-    let latin = read(&place, json!({"path": "latin"})).await;
+    let latin = read(&workspace, json!({"path": "latin"})).await;
     assert_eq!(latin["content"], "caf\u{fffd}\n");
     assert!(latin["remark"].as_str().unwrap().contains("not UTF-8"));
 }
 
 #[tokio::test]
-async fn a_directory_is_listed_in_order_and_cut_with_a_remark() {
-    let place = Place::new().files(&[("b.txt", "abc"), ("a/x", ""), ("C", "")]);
-    symlink("b.txt", place.root().join("link")).unwrap();
+async fn directory_list_is_sorted_and_limited() {
+    let workspace = TestWorkspace::new().files(&[("b.txt", "abc"), ("a/x", ""), ("C", "")]);
+    symlink("b.txt", workspace.root().join("link")).unwrap();
     let odd = std::ffi::OsStr::from_bytes(b"odd\xff");
-    fs::write(place.root().join(odd), "").unwrap();
-    let listed = place.call("list", json!({})).await.unwrap();
+    fs::write(workspace.root().join(odd), "").unwrap();
+    let listed = workspace.call("list", json!({})).await.unwrap();
     assert_eq!(
         listed["entries"],
         json!([
@@ -118,15 +126,18 @@ async fn a_directory_is_listed_in_order_and_cut_with_a_remark() {
     );
     assert_eq!(listed["remark"], "1 names that are not UTF-8 are left out");
     for n in 0..600 {
-        fs::write(place.root().join(format!("a/{n:03}")), "").unwrap();
+        fs::write(workspace.root().join(format!("a/{n:03}")), "").unwrap();
     }
-    let many = place.call("list", json!({"path": "a"})).await.unwrap();
+    let many = workspace.call("list", json!({"path": "a"})).await.unwrap();
     assert_eq!(many["entries"].as_array().unwrap().len(), 500);
     assert_eq!(
         (&many["entry_count"], &many["path"]),
         (&json!(601), &json!("a"))
     );
     assert!(many["remark"].as_str().unwrap().starts_with("500 of 601"));
-    let told = place.call("list", json!({"path": "C"})).await.unwrap_err();
-    assert!(told.starts_with("C is not a directory"), "{told}");
+    let error = workspace
+        .call("list", json!({"path": "C"}))
+        .await
+        .unwrap_err();
+    assert!(error.starts_with("C is not a directory"), "{error}");
 }

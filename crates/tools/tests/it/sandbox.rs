@@ -10,27 +10,27 @@ use std::process::Command;
 use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Policy};
 
-use crate::support::{Place, sandboxes, snapshot, with_network};
+use crate::support::{TestWorkspace, sandboxes, snapshot, with_network};
 
 #[tokio::test]
 async fn only_the_root_can_be_written() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default()).files(&[("f", "old")]);
-        let outside = place.outside();
-        fs::write(outside.join("kept"), "kept").unwrap();
-        symlink(&outside, place.root().join("link")).unwrap();
+        let workspace = TestWorkspace::confined(way, Policy::default()).files(&[("f", "old")]);
+        let outside = workspace.outside();
+        fs::write(outside.join("file"), "old").unwrap();
+        symlink(&outside, workspace.root().join("link")).unwrap();
         let before = snapshot(&outside);
         let out = outside.display();
         for attempt in [
             format!("echo evil > '{out}/new'"),
-            format!("echo evil >> '{out}/kept'"),
-            format!(": > '{out}/kept'"),
-            format!("truncate -s 0 '{out}/kept'"),
-            format!("rm '{out}/kept'"),
-            format!("mv '{out}/kept' '{out}/moved'"),
+            format!("echo evil >> '{out}/file'"),
+            format!(": > '{out}/file'"),
+            format!("truncate -s 0 '{out}/file'"),
+            format!("rm '{out}/file'"),
+            format!("mv '{out}/file' '{out}/moved'"),
             format!("ln f '{out}/hard'"),
             format!("mkdir '{out}/d'"),
-            format!("ln '{out}/kept' stolen && echo evil >> stolen"),
+            format!("ln '{out}/file' stolen && echo evil >> stolen"),
             "echo evil > link/new".to_owned(),
             "cd .. && mv root moved".to_owned(),
             "echo evil > /etc/windlass-test".to_owned(),
@@ -39,11 +39,11 @@ async fn only_the_root_can_be_written() {
             ": >> /proc/sys/kernel/core_pattern".to_owned(),
             ": >> /proc/sysrq-trigger".to_owned(),
         ] {
-            let ran = place.shell(&attempt).await.unwrap();
+            let ran = workspace.shell(&attempt).await.unwrap();
             assert_ne!(ran["exit_code"], 0, "{way:?} let `{attempt}` pass: {ran}");
         }
         assert_eq!(snapshot(&outside), before, "{way:?}");
-        let ran = place
+        let ran = workspace
             .shell("echo new > f; mkdir d; mv f d/g; ln -s d/g h; cat h")
             .await
             .unwrap();
@@ -52,51 +52,54 @@ async fn only_the_root_can_be_written() {
             (&0.into(), &"new\n".into()),
             "{way:?}"
         );
-        assert_eq!(place.text("d/g"), "new\n");
+        assert_eq!(workspace.text("d/g"), "new\n");
     }
 }
 
 #[tokio::test]
-async fn a_read_only_environment_cannot_be_written_by_commands_either() {
+async fn commands_cannot_write_to_a_read_only_environment() {
     for way in sandboxes() {
         let policy = Policy {
             write: false,
             ..Policy::default()
         };
-        let place = Place::confined(way, policy).files(&[("f", "old")]);
-        let ran = place.shell("cat f; echo new > f").await.unwrap();
+        let workspace = TestWorkspace::confined(way, policy).files(&[("f", "old")]);
+        let ran = workspace.shell("cat f; echo new > f").await.unwrap();
         assert_ne!(ran["exit_code"], 0, "{way:?}");
         assert!(
             ran["output"].as_str().unwrap().starts_with("old"),
             "{way:?}: {ran}"
         );
-        assert_eq!(place.text("f"), "old");
+        assert_eq!(workspace.text("f"), "old");
     }
 }
 
 #[tokio::test]
-async fn what_the_host_hides_cannot_be_read() {
+async fn hidden_paths_cannot_be_read() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let place_of_keys = place.outside().join("keys");
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let place_of_keys = workspace.outside().join("keys");
         fs::create_dir(&place_of_keys).unwrap();
         fs::write(place_of_keys.join("token"), "s3cret").unwrap();
-        fs::write(place.outside().join("single"), "s3cret").unwrap();
-        fs::write(place.root().join("inside"), "s3cret").unwrap();
-        fs::write(place.root().join("open"), "open").unwrap();
-        let (single, inside) = (place.outside().join("single"), place.root().join("inside"));
+        fs::write(workspace.outside().join("single"), "s3cret").unwrap();
+        fs::write(workspace.root().join("inside"), "s3cret").unwrap();
+        fs::write(workspace.root().join("open"), "open").unwrap();
+        let (single, inside) = (
+            workspace.outside().join("single"),
+            workspace.root().join("inside"),
+        );
         for hidden in [&place_of_keys, &single, &inside] {
-            place.environments.hide(hidden);
+            workspace.environments.hide(hidden);
         }
-        let home = place.outside().join("home");
+        let home = workspace.outside().join("home");
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "s3cret").unwrap();
-        place.environments.hide("/nowhere/at/all");
-        place.environments.hide_keys_of(&home);
+        workspace.environments.hide("/nowhere/at/all");
+        workspace.environments.hide_keys_of(&home);
         let (keys, single, home) = (place_of_keys.display(), single.display(), home.display());
         let command =
             format!("cat open; cat '{keys}/token' '{single}' '{home}/.ssh/id' inside; ls '{keys}'");
-        let ran = place.shell(&command).await.unwrap();
+        let ran = workspace.shell(&command).await.unwrap();
         let output = ran["output"].as_str().unwrap();
         assert!(output.starts_with("open"), "{way:?}: {output}");
         assert!(!output.contains("s3cret"), "{way:?}: {output}");
@@ -104,11 +107,11 @@ async fn what_the_host_hides_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn the_host_cannot_be_looked_into_or_signalled() {
+async fn host_process_cannot_be_inspected_or_signalled() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let host = std::process::id();
-        let ran = place
+        let ran = workspace
             .shell(&format!("cat /proc/{host}/environ"))
             .await
             .unwrap();
@@ -117,18 +120,18 @@ async fn the_host_cannot_be_looked_into_or_signalled() {
             !ran["output"].as_str().unwrap().contains("CARGO"),
             "{way:?}"
         );
-        let ran = place.shell(&format!("kill -0 {host}")).await.unwrap();
+        let ran = workspace.shell(&format!("kill -0 {host}")).await.unwrap();
         assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
     }
 }
 
 #[tokio::test]
-async fn devices_are_out_of_reach_but_for_the_harmless() {
+async fn only_harmless_devices_are_accessible() {
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let harmless =
             "head -c 4 /dev/zero | wc -c; head -c 4 /dev/urandom | wc -c; echo x > /dev/null";
-        let ran = place.shell(harmless).await.unwrap();
+        let ran = workspace.shell(harmless).await.unwrap();
         assert_eq!(
             (&ran["exit_code"], &ran["output"]),
             (&0.into(), &"4\n4\n".into()),
@@ -140,7 +143,7 @@ async fn devices_are_out_of_reach_but_for_the_harmless() {
             entry.file_type().is_ok_and(|kind| kind.is_block_device())
         });
         for disk in disks {
-            let ran = place
+            let ran = workspace
                 .shell(&format!(": < {}", disk.path().display()))
                 .await
                 .unwrap();
@@ -148,7 +151,7 @@ async fn devices_are_out_of_reach_but_for_the_harmless() {
         }
         if way == Confinement::Landlock {
             // Bubblewrap provides private terminals; under Landlock they would be the host's.
-            let ran = place.shell(": < /dev/ptmx").await.unwrap();
+            let ran = workspace.shell(": < /dev/ptmx").await.unwrap();
             assert_ne!(ran["exit_code"], 0, "{ran}");
         }
     }
@@ -161,7 +164,7 @@ async fn there_is_no_network_unless_the_policy_shares_it() {
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
     let send = format!("echo x > /dev/udp/127.0.0.1/{port} && echo sent");
     for way in sandboxes() {
-        let closed = Place::confined(way, Policy::default());
+        let closed = TestWorkspace::confined(way, Policy::default());
         let ran = closed.shell(&connect).await.unwrap();
         assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
         if way == Confinement::Landlock {
@@ -169,19 +172,19 @@ async fn there_is_no_network_unless_the_policy_shares_it() {
             let ran = closed.shell(&send).await.unwrap();
             assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
         }
-        let open = Place::confined(way, with_network());
+        let open = TestWorkspace::confined(way, with_network());
         let ran = open.shell(&connect).await.unwrap();
         assert_eq!(ran["output"], "connected\n", "{way:?}: {ran}");
     }
 }
 
 #[tokio::test]
-async fn sockets_of_services_are_out_of_reach() {
+async fn service_sockets_are_blocked() {
     let program =
         "import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('connected')";
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let python = place.shell("command -v python3").await.unwrap();
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let python = workspace.shell("command -v python3").await.unwrap();
         if python["exit_code"] != 0 {
             skipped(
                 "sockets_of_services_are_out_of_reach",
@@ -198,7 +201,7 @@ async fn sockets_of_services_are_out_of_reach() {
             );
             return;
         };
-        let ran = place
+        let ran = workspace
             .shell(&format!("python3 -c \"{program}\" {}", path.display()))
             .await;
         let _ = fs::remove_file(&path);
@@ -208,7 +211,7 @@ async fn sockets_of_services_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn a_command_sets_no_limits_of_other_processes() {
+async fn command_cannot_set_limits_of_other_processes() {
     let limits_of = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = other.id();
@@ -216,11 +219,11 @@ async fn a_command_sets_no_limits_of_other_processes() {
     let before = limits_of(pid);
     let mut after = Vec::new();
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         // It may set its own limits.
-        let own = place.shell("ulimit -n 64 && ulimit -n").await.unwrap();
+        let own = workspace.shell("ulimit -n 64 && ulimit -n").await.unwrap();
         assert!(own.to_string().contains("64"), "{way:?}: {own}");
-        let _ = place.shell(&set).await;
+        let _ = workspace.shell(&set).await;
         after.push((way, limits_of(pid)));
     }
     // The same command succeeds outside a sandbox, so the test is meaningful.
@@ -238,7 +241,7 @@ async fn a_command_sets_no_limits_of_other_processes() {
 }
 
 #[tokio::test]
-async fn a_command_sets_no_priorities_of_other_processes() {
+async fn command_cannot_set_priorities_of_other_processes() {
     let run = |script: &str| {
         let ran = Command::new("sh").args(["-c", script]).output().unwrap();
         String::from_utf8(ran.stdout).unwrap()
@@ -260,11 +263,11 @@ async fn a_command_sets_no_priorities_of_other_processes() {
     let mut after = Vec::new();
     let mut own = Vec::new();
     for way in sandboxes() {
-        let place = Place::confined(way, Policy::default());
-        let _ = place.shell(&set).await;
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let _ = workspace.shell(&set).await;
         after.push((way, look()));
         // It may set its own priority.
-        let ran = place.shell("nice -n 7 nice; ionice -c3 ionice").await;
+        let ran = workspace.shell("nice -n 7 nice; ionice -c3 ionice").await;
         own.push((way, ran.unwrap()));
     }
     // The same command succeeds outside a sandbox, so the test is meaningful.
@@ -292,27 +295,27 @@ async fn a_command_sets_no_priorities_of_other_processes() {
 
 /// Landlock does not govern modes and times; the daemon repairs its own files at startup.
 #[tokio::test]
-async fn a9_in_bubblewrap_a_command_changes_no_modes_and_no_times_outside() {
+async fn a9_command_cannot_change_modes_and_times_outside() {
     let Some(way) = sandboxes()
         .into_iter()
         .find(|way| *way == Confinement::Bubblewrap)
     else {
         return;
     };
-    let place = Place::confined(way, Policy::default());
+    let workspace = TestWorkspace::confined(way, Policy::default());
     // Not below `/tmp`, which is private in the sandbox.
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
-    let kept = outside.path().join("kept");
-    fs::write(&kept, "kept").unwrap();
+    let file = outside.path().join("file");
+    fs::write(&file, "content").unwrap();
     let look = || {
-        let there = fs::metadata(&kept).unwrap();
-        (there.permissions(), there.modified().unwrap())
+        let metadata = fs::metadata(&file).unwrap();
+        (metadata.permissions(), metadata.modified().unwrap())
     };
     let before = look();
-    let path = kept.display();
+    let path = file.display();
     let change = format!("cat {path} && {{ chmod 777 {path}; touch -d 2001-01-01 {path}; }}");
-    let tried = place.shell(&change).await.unwrap();
+    let tried = workspace.shell(&change).await.unwrap();
     // The file existed, so the test is meaningful.
-    assert!(tried.to_string().contains("kept"), "{tried}");
+    assert!(tried.to_string().contains("content"), "{tried}");
     assert_eq!(look(), before);
 }

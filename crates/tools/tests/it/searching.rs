@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-fn tree() -> Place {
-    let place = Place::new().files(&[
+fn tree() -> TestWorkspace {
+    let workspace = TestWorkspace::new().files(&[
         (".gitignore", "target/\n*.log\n!keep.log\n"),
         (".git/config", "needle"),
         ("a.rs", "fn one() {}\n"),
@@ -20,16 +20,16 @@ fn tree() -> Place {
         ("keep.log", "needle"),
         ("notes.md", "no"),
     ]);
-    fs::write(place.root().join("bin.rs"), b"needle\0").unwrap();
-    fs::write(place.root().join("latin"), b"caf\xe9 au lait\n").unwrap();
-    symlink(place.outside(), place.root().join("elsewhere")).unwrap();
-    fs::write(place.outside().join("out.rs"), "needle").unwrap();
-    place
+    fs::write(workspace.root().join("bin.rs"), b"needle\0").unwrap();
+    fs::write(workspace.root().join("latin"), b"caf\xe9 au lait\n").unwrap();
+    symlink(workspace.outside(), workspace.root().join("elsewhere")).unwrap();
+    fs::write(workspace.outside().join("out.rs"), "needle").unwrap();
+    workspace
 }
 
 #[tokio::test]
-async fn files_are_found_in_order_without_what_is_ignored() {
-    let place = tree();
+async fn glob_is_sorted_and_omits_ignored_files() {
+    let workspace = tree();
     for (arguments, found) in [
         (
             json!({"pattern": "*.rs"}),
@@ -64,23 +64,23 @@ async fn files_are_found_in_order_without_what_is_ignored() {
         ),
         (json!({"pattern": "nothing"}), vec![]),
     ] {
-        let files = place.call("glob", arguments.clone()).await.unwrap();
+        let files = workspace.call("glob", arguments.clone()).await.unwrap();
         assert_eq!(files, json!({ "files": found }), "{arguments}");
     }
 }
 
 #[tokio::test]
-async fn rules_above_the_start_count_too() {
-    let place = tree().files(&[("src/sub/x.log", ""), ("src/sub/y", "")]);
-    let files = place
+async fn ignore_rules_above_the_start_apply() {
+    let workspace = tree().files(&[("src/sub/x.log", ""), ("src/sub/y", "")]);
+    let files = workspace
         .call("glob", json!({"pattern": "*", "path": "src/sub"}))
         .await;
     assert_eq!(files.unwrap(), json!({"files": ["src/sub/y"]}));
 }
 
 #[tokio::test]
-async fn lines_are_found_in_text_that_is_not_ignored() {
-    let place = tree();
+async fn grep_omits_ignored_and_binary_files() {
+    let workspace = tree();
     let hit = |path: &str, line: u32, text: &str| json!({"path": path, "line": line, "text": text});
     for (arguments, found) in [
         (
@@ -104,10 +104,10 @@ async fn lines_are_found_in_text_that_is_not_ignored() {
         ),
         (json!({"pattern": "absent"}), vec![]),
     ] {
-        let found_here = place.call("grep", arguments.clone()).await.unwrap();
+        let found_here = workspace.call("grep", arguments.clone()).await.unwrap();
         assert_eq!(found_here["matches"], Value::Array(found), "{arguments}");
     }
-    let around = place
+    let around = workspace
         .call("grep", json!({"pattern": "two", "context": 5}))
         .await
         .unwrap();
@@ -119,9 +119,10 @@ async fn lines_are_found_in_text_that_is_not_ignored() {
 }
 
 #[tokio::test]
-async fn much_is_cut_with_a_remark() {
-    let place = Place::new().files(&[("many", &"x\n".repeat(1000)), ("wide", &"y".repeat(5000))]);
-    let some = place
+async fn long_results_are_truncated_with_a_remark() {
+    let workspace =
+        TestWorkspace::new().files(&[("many", &"x\n".repeat(1000)), ("wide", &"y".repeat(5000))]);
+    let some = workspace
         .call("grep", json!({"pattern": "x", "limit": 7}))
         .await
         .unwrap();
@@ -130,7 +131,7 @@ async fn much_is_cut_with_a_remark() {
         some["remark"],
         "only the first 7 matches are shown; there are more"
     );
-    let exactly = place
+    let exactly = workspace
         .call("grep", json!({"pattern": "y", "limit": 1}))
         .await
         .unwrap();
@@ -144,9 +145,12 @@ async fn much_is_cut_with_a_remark() {
         301
     );
     for n in 0..501 {
-        fs::write(place.root().join(format!("f{n:03}")), "").unwrap();
+        fs::write(workspace.root().join(format!("f{n:03}")), "").unwrap();
     }
-    let files = place.call("glob", json!({"pattern": "f*"})).await.unwrap();
+    let files = workspace
+        .call("glob", json!({"pattern": "f*"}))
+        .await
+        .unwrap();
     assert_eq!(files["files"].as_array().unwrap().len(), 500);
     assert!(
         files["remark"]
@@ -154,8 +158,11 @@ async fn much_is_cut_with_a_remark() {
             .unwrap()
             .starts_with("only the first 500")
     );
-    fs::write(place.root().join("huge"), vec![b'z'; 9 * 1024 * 1024]).unwrap();
-    let huge = place.call("grep", json!({"pattern": "zzz"})).await.unwrap();
+    fs::write(workspace.root().join("huge"), vec![b'z'; 9 * 1024 * 1024]).unwrap();
+    let huge = workspace
+        .call("grep", json!({"pattern": "zzz"}))
+        .await
+        .unwrap();
     assert_eq!(
         huge["remark"],
         "1 files of more than 8388608 bytes were not searched"
@@ -163,9 +170,9 @@ async fn much_is_cut_with_a_remark() {
 }
 
 #[tokio::test]
-async fn patterns_that_cannot_be_read_are_told() {
-    let place = Place::new();
-    for (tool, arguments, told) in [
+async fn invalid_patterns_are_errors() {
+    let workspace = TestWorkspace::new();
+    for (tool, arguments, error) in [
         ("grep", json!({"pattern": "("}), "invalid pattern: "),
         (
             "grep",
@@ -181,17 +188,17 @@ async fn patterns_that_cannot_be_read_are_told() {
         (
             "glob",
             json!({"pattern": "*", "path": "missing"}),
-            "there is nothing at missing",
+            "missing does not exist",
         ),
     ] {
-        let error = place.call(tool, arguments).await.unwrap_err();
-        assert!(error.starts_with(told), "{error}");
+        let actual = workspace.call(tool, arguments).await.unwrap_err();
+        assert!(actual.starts_with(error), "{actual}");
     }
 }
 
 #[tokio::test]
-async fn a4_a_tower_of_braces_is_a_bad_pattern_and_nothing_more() {
-    let place = tree();
+async fn a4_nested_braces_are_an_invalid_pattern() {
+    let workspace = tree();
     for pattern in [
         "{".repeat(20_000),
         format!("{}a{}", "{".repeat(2_000), "}".repeat(2_000)),
@@ -201,20 +208,25 @@ async fn a4_a_tower_of_braces_is_a_bad_pattern_and_nothing_more() {
             ("glob", json!({"pattern": pattern})),
             ("grep", json!({"pattern": "needle", "glob": pattern})),
         ] {
-            let refused = place.call(tool, arguments).await;
+            let refused = workspace.call(tool, arguments).await;
             assert!(refused.unwrap_err().contains("pattern"), "{tool}");
         }
     }
     let regex = format!("{}a{}", "(".repeat(20_000), ")".repeat(20_000));
-    assert!(place.call("grep", json!({"pattern": regex})).await.is_err());
+    assert!(
+        workspace
+            .call("grep", json!({"pattern": regex}))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
-async fn a5_an_ignore_file_of_braces_ignores_nothing_and_harms_nothing() {
-    let place = tree();
+async fn a5_ignore_file_of_nested_braces_is_harmless() {
+    let workspace = tree();
     let rules = format!("{}\n*.log\n", "{".repeat(40_000));
-    fs::write(place.root().join("src/.gitignore"), rules).unwrap();
-    let found = place
+    fs::write(workspace.root().join("src/.gitignore"), rules).unwrap();
+    let found = workspace
         .call("glob", json!({"pattern": "src/**/*.rs"}))
         .await
         .unwrap();
@@ -222,7 +234,7 @@ async fn a5_an_ignore_file_of_braces_ignores_nothing_and_harms_nothing() {
 }
 
 #[tokio::test]
-async fn an_expression_that_takes_long_to_read_is_refused() {
+async fn too_long_expression_is_refused() {
     let long = json!({"pattern": "\\p{L}".repeat(4_000), "ignore_case": true});
     let refused = tree().call("grep", long).await.unwrap_err();
     assert!(refused.contains("longer than 4096 bytes"), "{refused}");
@@ -230,16 +242,20 @@ async fn an_expression_that_takes_long_to_read_is_refused() {
 
 /// Files are searched in parallel; the output is the same as in sequence.
 #[tokio::test]
-async fn many_files_are_shown_in_the_order_of_their_paths() {
-    let place = Place::new();
+async fn many_files_are_sorted_by_path() {
+    let workspace = TestWorkspace::new();
     let mut expected = Vec::new();
     for n in 0..1500 {
         let path = format!("d{:02}/f{n:04}", n / 100);
-        fs::create_dir_all(place.root().join(format!("d{:02}", n / 100))).unwrap();
+        fs::create_dir_all(workspace.root().join(format!("d{:02}", n / 100))).unwrap();
         // Some files take much longer than others.
         let filler = "filler\n".repeat(if n % 97 == 0 { 50_000 } else { 3 });
         let hits = if n % 5 == 0 { 2 } else { 0 };
-        fs::write(place.root().join(&path), filler + &"needle\n".repeat(hits)).unwrap();
+        fs::write(
+            workspace.root().join(&path),
+            filler + &"needle\n".repeat(hits),
+        )
+        .unwrap();
         expected.extend((0..hits).map(|_| path.clone()));
     }
     let paths = |found: &Value| -> Vec<String> {
@@ -248,23 +264,23 @@ async fn many_files_are_shown_in_the_order_of_their_paths() {
             .map(|hit| hit["path"].as_str().unwrap().to_owned())
             .collect()
     };
-    let all = place.call("grep", json!({"pattern": "^needle$", "limit": 500}));
+    let all = workspace.call("grep", json!({"pattern": "^needle$", "limit": 500}));
     let all = all.await.unwrap();
     assert_eq!(paths(&all), expected[..500]);
     // The 251st matching file is the 1251st of all: it shows that there are more matches.
     assert_eq!(all["files_searched"], 1251);
     for limit in [1, 2, 3, 120] {
-        let some = place.call("grep", json!({"pattern": "needle", "limit": limit}));
+        let some = workspace.call("grep", json!({"pattern": "needle", "limit": limit}));
         let some = some.await.unwrap();
         assert_eq!(paths(&some), expected[..limit]);
-        let again = place.call("grep", json!({"pattern": "needle", "limit": limit}));
+        let again = workspace.call("grep", json!({"pattern": "needle", "limit": limit}));
         assert_eq!(again.await.unwrap(), some);
         assert_eq!(
             some["files_searched"],
             limit.div_ceil(2) * 5 - 4 + if limit % 2 == 0 { 5 } else { 0 }
         );
     }
-    let none = place
+    let none = workspace
         .call("grep", json!({"pattern": "absent"}))
         .await
         .unwrap();

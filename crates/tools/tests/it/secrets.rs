@@ -17,7 +17,7 @@ use windlass_runtime::{Conversation, RuntimeSettings};
 use windlass_tools::{FilesCapability, OutputLimits, Outputs, ShellCapability};
 
 use crate::outputs::path_in;
-use crate::support::{Place, sandboxes};
+use crate::support::{TestWorkspace, sandboxes};
 
 const VALUE: &str = "s3cr/t+value=0042";
 /// Forms in which the secret must not appear: plain, percent-encoded, hexadecimal, and in base64 at any offset.
@@ -47,15 +47,15 @@ fn named(value: &str) -> NamedSecrets {
 }
 
 /// A conversation whose model makes these calls, one in each turn.
-async fn conversation(place: &Place, calls: Vec<SimToolCall>) -> Conversation {
+async fn conversation(workspace: &TestWorkspace, calls: Vec<SimToolCall>) -> Conversation {
     let turns = calls.into_iter().flat_map(|call| {
         [
             SimTurn::ToolCalls(vec![call]),
             SimTurn::Assistant("done".into()),
         ]
     });
-    let files = FilesCapability::new(place.environments.clone());
-    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let files = FilesCapability::new(workspace.environments.clone());
+    let shell = ShellCapability::new(workspace.environments.clone(), workspace.settings.clone());
     let settings = RuntimeSettings::default().secrets(secrets());
     let never = json!({ "approval": "never" });
     Conversation::builder()
@@ -91,7 +91,7 @@ async fn result(chat: &Conversation) -> Value {
 }
 
 /// Checks that no recorded event contains the secret.
-async fn nothing_shows(chat: &Conversation, what: &str) {
+async fn assert_secret_is_masked(chat: &Conversation, what: &str) {
     let events = chat.runtime().events().await.unwrap();
     let recorded = serde_json::to_string(&events).unwrap();
     for form in FORMS {
@@ -100,11 +100,11 @@ async fn nothing_shows(chat: &Conversation, what: &str) {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_command_prints_is_masked_in_every_form() {
+async fn printed_secret_is_masked_in_every_form() {
     if sandboxes().is_empty() {
         return;
     }
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     let commands = [
         "printf %s \"$TOKEN\"",
         "env",
@@ -116,24 +116,24 @@ async fn a_secret_that_a_command_prints_is_masked_in_every_form() {
         "printf %s \"$TOKEN\" | sed 's,/,%2F,g; s,+,%2B,g; s,=,%3D,g'",
         "printf %s \"$TOKEN\" >&2; exit 3",
     ];
-    let mut chat = conversation(&place, commands.map(shell).to_vec()).await;
+    let mut chat = conversation(&workspace, commands.map(shell).to_vec()).await;
     for command in commands {
         assert_eq!(chat.say("go").await.unwrap().text, "done");
         let ran = result(&chat).await;
         let output = ran["output"].as_str().unwrap();
         assert!(output.contains("[secret:TOKEN]"), "{command}: {ran}");
-        nothing_shows(&chat, command).await;
+        assert_secret_is_masked(&chat, command).await;
     }
 }
 
 #[tokio::test]
-async fn a_secret_that_is_printed_in_pieces_is_masked_while_the_command_runs() {
+async fn secret_printed_in_parts_is_masked_in_streamed_output() {
     if sandboxes().is_empty() {
         return;
     }
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     let command = "printf 'it is %s' \"${TOKEN:0:6}\"; sleep 0.4; printf %s \"${TOKEN:6:5}\"; sleep 0.4; echo \"${TOKEN:11}\"; printf s3";
-    let mut chat = conversation(&place, vec![shell(command)]).await;
+    let mut chat = conversation(&workspace, vec![shell(command)]).await;
     chat.say("go").await.unwrap();
     let events = chat.runtime().events().await.unwrap();
     let shown: String = events
@@ -145,19 +145,19 @@ async fn a_secret_that_is_printed_in_pieces_is_masked_while_the_command_runs() {
         .collect();
     // The last characters are shown too, although a secret begins with them.
     assert_eq!(shown, "it is [secret:TOKEN]\ns3");
-    nothing_shows(&chat, "pieces").await;
+    assert_secret_is_masked(&chat, "pieces").await;
 }
 
 #[tokio::test]
-async fn no_half_of_a_secret_stands_where_an_output_is_cut() {
+async fn truncated_output_contains_no_partial_secret() {
     if sandboxes().is_empty() {
         return;
     }
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     // A secret at each boundary: the end of the retained beginning, the end of live output, and the start of the retained end.
     let command = "fill() { head -c $1 /dev/zero | tr '\\0' $2; }; \
         fill 16380 x; printf %s \"$TOKEN\"; fill 49135 y; printf %s \"$TOKEN\"; fill 60000 v; printf %s \"$TOKEN\"; fill 16375 z";
-    let mut chat = conversation(&place, vec![shell(command)]).await;
+    let mut chat = conversation(&workspace, vec![shell(command)]).await;
     assert_eq!(chat.say("go").await.unwrap().text, "done");
     let ran = result(&chat).await;
     let output = ran["output"].as_str().unwrap();
@@ -175,9 +175,9 @@ async fn no_half_of_a_secret_stands_where_an_output_is_cut() {
 
 /// A tool that records the context it receives from the runtime.
 #[derive(Clone, Default)]
-struct Grab(Arc<Mutex<Option<ToolContext>>>);
+struct ContextTool(Arc<Mutex<Option<ToolContext>>>);
 
-impl Capability for Grab {
+impl Capability for ContextTool {
     fn id(&self) -> &str {
         "grab"
     }
@@ -193,7 +193,7 @@ impl Capability for Grab {
 }
 
 #[async_trait]
-impl Tool for Grab {
+impl Tool for ContextTool {
     fn name(&self) -> &str {
         "grab"
     }
@@ -215,7 +215,7 @@ impl Tool for Grab {
         context: &ToolContext,
     ) -> ToolExecutionResult {
         *self.0.lock().unwrap() = Some(context.clone());
-        ToolExecutionResult::success(json!("kept"))
+        ToolExecutionResult::success(json!("stored"))
     }
 }
 
@@ -225,7 +225,7 @@ async fn context() -> (ToolContext, Conversation) {
 }
 
 pub(crate) async fn context_with(secrets: NamedSecrets) -> (ToolContext, Conversation) {
-    let grab = Grab::default();
+    let grab = ContextTool::default();
     let settings = RuntimeSettings::default().secrets(secrets);
     let turns = vec![
         SimTurn::ToolCalls(vec![SimToolCall::new("grab", json!({}))]),
@@ -245,12 +245,12 @@ pub(crate) async fn context_with(secrets: NamedSecrets) -> (ToolContext, Convers
 }
 
 /// The tools of a workspace, each called as in a conversation with the secret.
-struct Called {
+struct SessionCalls {
     tools: Vec<Box<dyn Tool>>,
     context: ToolContext,
 }
 
-impl Called {
+impl SessionCalls {
     async fn call(&self, name: &str, arguments: Value) -> Value {
         let tool = self.tools.iter().find(|tool| tool.name() == name).unwrap();
         match tool.execute_with_context(arguments, &self.context).await {
@@ -261,7 +261,7 @@ impl Called {
 }
 
 /// Fails if a text contains four consecutive characters of the secret outside the whole of it.
-fn shows_no_half(text: &str, what: &str) {
+fn assert_no_partial_secret(text: &str, what: &str) {
     let rest = text.replace(VALUE, "");
     for at in 0..VALUE.len() - 3 {
         let piece = &VALUE[at..at + 4];
@@ -270,23 +270,23 @@ fn shows_no_half(text: &str, what: &str) {
 }
 
 #[tokio::test]
-async fn no_half_of_a_secret_stands_beside_what_is_left_out_of_a_long_output() {
+async fn gap_in_a_long_output_has_no_partial_secret() {
     if sandboxes().is_empty() {
         return;
     }
     let (context, _chat) = context().await;
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     let limits = OutputLimits {
         bytes_each: 40_000,
         ..OutputLimits::default()
     };
-    let kept = Outputs::open(place.outside().join("kept"), limits).unwrap();
-    place.environments.keep_outputs(kept);
+    let store = Outputs::open(workspace.outside().join("store"), limits).unwrap();
+    workspace.environments.enable_outputs(store);
     let never = json!({ "approval": "never" });
-    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let shell = ShellCapability::new(workspace.environments.clone(), workspace.settings.clone());
     let mut tools = shell.tools_with_config(&never);
-    tools.extend(FilesCapability::new(place.environments.clone()).tools_with_config(&never));
-    let called = Called { tools, context };
+    tools.extend(FilesCapability::new(workspace.environments.clone()).tools_with_config(&never));
+    let called = SessionCalls { tools, context };
     // The file becomes full inside the first secret, and the retained end begins inside the second.
     for half in [1, 6, 16] {
         let fill = |count: usize| format!("head -c {count} /dev/zero | tr '\\0' x");
@@ -300,8 +300,8 @@ async fn no_half_of_a_secret_stands_beside_what_is_left_out_of_a_long_output() {
         let foreground = path_in(ran["remark"].as_str().unwrap());
         let behind = json!({ "command": command, "background": true });
         let id = called.call("shell", behind).await["id"].clone();
-        let asked = json!({ "id": id, "wait_ms": 60_000, "after": 400_000 });
-        let done = called.call("shell_output", asked).await;
+        let requests = json!({ "id": id, "wait_ms": 60_000, "after": 400_000 });
+        let done = called.call("shell_output", requests).await;
         assert_eq!(done["status"], "exited", "{done}");
         for path in [foreground, format!("output:{}", id.as_str().unwrap())] {
             let read = called
@@ -309,20 +309,20 @@ async fn no_half_of_a_secret_stands_beside_what_is_left_out_of_a_long_output() {
                 .await;
             let found = called.call("grep", json!({ "path": path, "pattern": "x$|left out" }));
             for shown in [read, found.await] {
-                shows_no_half(&shown.to_string(), &format!("{half} {path}"));
+                assert_no_partial_secret(&shown.to_string(), &format!("{half} {path}"));
             }
-            let file = place.outside().join("kept");
+            let file = workspace.outside().join("store");
             let file = file.join(called.context.session_id.uuid().simple().to_string());
             let file = std::fs::read_to_string(file.join(&path["output:".len()..])).unwrap();
             assert!(file.contains("bytes left out"));
-            shows_no_half(&file, &format!("{half} file"));
+            assert_no_partial_secret(&file, &format!("{half} file"));
         }
         let mut after = 0;
         loop {
             let seen = called
                 .call("shell_output", json!({ "id": id, "after": after }))
                 .await;
-            shows_no_half(seen["output"].as_str().unwrap(), &format!("{half} {after}"));
+            assert_no_partial_secret(seen["output"].as_str().unwrap(), &format!("{half} {after}"));
             match seen["next"].as_u64().unwrap() {
                 next if next > after => after = next,
                 _ => break,
@@ -332,39 +332,39 @@ async fn no_half_of_a_secret_stands_beside_what_is_left_out_of_a_long_output() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_and_searched_without_halves_of_a_secret() {
+async fn read_and_grep_show_no_partial_secret() {
     let (context, _chat) = context().await;
-    let place = Place::new();
-    let tools = FilesCapability::new(place.environments.clone()).tools();
-    let called = Called { tools, context };
+    let workspace = TestWorkspace::new();
+    let tools = FilesCapability::new(workspace.environments.clone()).tools();
+    let called = SessionCalls { tools, context };
     // `read` truncates lines after a number of bytes, `grep` after a number of characters; a long file is read in pieces of 64 KiB.
     for cut in [300, 4 * 1024, 64 * 1024] {
         for half in [1, 8, 16] {
             let line = format!("{}{VALUE}{}", "x".repeat(cut - half), "x".repeat(cut));
             let text = format!("first\n{line}\nlast\n");
-            std::fs::write(place.root().join("long"), text).unwrap();
+            std::fs::write(workspace.root().join("long"), text).unwrap();
             let read = called.call("read", json!({ "path": "long" })).await;
-            shows_no_half(&read.to_string(), &format!("read {cut} {half}"));
+            assert_no_partial_secret(&read.to_string(), &format!("read {cut} {half}"));
             assert_eq!(read["line_count"], 3);
             assert!(read["content"].as_str().unwrap().ends_with("\nlast\n"));
-            let asked = json!({ "path": "long", "pattern": "first", "context": 3 });
-            let found = called.call("grep", asked).await;
-            shows_no_half(&found.to_string(), &format!("grep {cut} {half}"));
+            let requests = json!({ "path": "long", "pattern": "first", "context": 3 });
+            let found = called.call("grep", requests).await;
+            assert_no_partial_secret(&found.to_string(), &format!("grep {cut} {half}"));
         }
     }
 }
 
 #[tokio::test]
-async fn a_secret_of_several_lines_is_masked_line_by_line() {
+async fn multiline_secret_is_masked() {
     let (context, _chat) = context_with(named("-- begin --\nabcdefgh\nijklmnop\n-- end --")).await;
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     let text = "one\n-- begin --\nabcdefgh\nijklmnop\n-- end --\nsix\nabcdefgh is no secret\n";
-    std::fs::write(place.root().join("key"), text).unwrap();
-    let tools = FilesCapability::new(place.environments.clone()).tools();
-    let called = Called { tools, context };
+    std::fs::write(workspace.root().join("key"), text).unwrap();
+    let tools = FilesCapability::new(workspace.environments.clone()).tools();
+    let called = SessionCalls { tools, context };
     for line in 1..=6 {
-        let asked = json!({ "path": "key", "start_line": line, "lines": 1 });
-        let shown = called.call("read", asked).await["content"].clone();
+        let requests = json!({ "path": "key", "start_line": line, "lines": 1 });
+        let shown = called.call("read", requests).await["content"].clone();
         let expected = ["one\n", "[secret:TOKEN]\n", "\n", "\n", "\n", "six\n"][line - 1];
         assert_eq!(shown, expected, "{line}");
     }
@@ -388,15 +388,15 @@ async fn a_secret_of_several_lines_is_masked_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_command_in_the_background_shows_no_half_of_a_secret() {
+async fn background_command_shows_no_partial_secret() {
     if sandboxes().is_empty() {
         return;
     }
-    let place = Place::new();
-    let kept = Outputs::open(place.outside().join("kept"), OutputLimits::default()).unwrap();
-    place.environments.keep_outputs(kept);
+    let workspace = TestWorkspace::new();
+    let store = Outputs::open(workspace.outside().join("store"), OutputLimits::default()).unwrap();
+    workspace.environments.enable_outputs(store);
     let (context, _chat) = context().await;
-    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let shell = ShellCapability::new(workspace.environments.clone(), workspace.settings.clone());
     let tools = shell.tools_with_config(&json!({ "approval": "never" }));
     let call = async |name: &str, arguments: Value| {
         let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
@@ -421,7 +421,7 @@ async fn a_command_in_the_background_shows_no_half_of_a_secret() {
     let waiting = tokio::time::timeout(Duration::from_millis(300), look(Some(6), 60_000));
     assert!(waiting.await.is_err());
     assert_eq!(look(None, 0).await["output"], "it is ");
-    std::fs::write(place.root().join("go"), "").unwrap();
+    std::fs::write(workspace.root().join("go"), "").unwrap();
     let second = look(Some(6), 60_000).await;
     assert_eq!(second["output"], format!("{VALUE}\n"));
     // A request with an offset inside the secret does not reveal a part of it.
@@ -432,9 +432,9 @@ async fn a_command_in_the_background_shows_no_half_of_a_secret() {
     let stopped = call("shell_stop", json!({ "id": id })).await;
     assert_eq!(stopped["output"], format!("it is {VALUE}\n"));
     // A reader with a limit below the secret's length gets it complete and masked by the runtime, or not at all.
-    let mut few = place.settings.clone();
+    let mut few = workspace.settings.clone();
     few.max_output_bytes = 7;
-    let shell = ShellCapability::new(place.environments.clone(), few);
+    let shell = ShellCapability::new(workspace.environments.clone(), few);
     let tools = shell.tools();
     let tool = tools.iter().find(|tool| tool.name() == "shell_output");
     let (mut after, mut pieces) = (0, Vec::new());
@@ -458,19 +458,19 @@ async fn a_command_in_the_background_shows_no_half_of_a_secret() {
 }
 
 #[tokio::test]
-async fn a_secret_is_masked_in_errors_and_in_what_other_tools_return() {
+async fn secret_is_masked_in_errors_and_other_results() {
     if sandboxes().is_empty() {
         return;
     }
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     let slow = json!({"command": "printf %s \"$TOKEN\"; sleep 600", "timeout_ms": 500});
     let calls = vec![
         SimToolCall::new("shell", slow),
-        shell("printf %s \"$TOKEN\" > kept"),
-        SimToolCall::new("read", json!({"path": "kept"})),
+        shell("printf %s \"$TOKEN\" > file"),
+        SimToolCall::new("read", json!({"path": "file"})),
         SimToolCall::new("grep", json!({"pattern": "value"})),
     ];
-    let mut chat = conversation(&place, calls).await;
+    let mut chat = conversation(&workspace, calls).await;
     for (what, is_shown) in [
         ("time", true),
         ("write", false),
@@ -478,22 +478,22 @@ async fn a_secret_is_masked_in_errors_and_in_what_other_tools_return() {
         ("grep", true),
     ] {
         chat.say("go").await.unwrap();
-        let said = result(&chat).await.to_string();
-        assert_eq!(said.contains("[secret:TOKEN]"), is_shown, "{what}: {said}");
-        nothing_shows(&chat, what).await;
+        let text = result(&chat).await.to_string();
+        assert_eq!(text.contains("[secret:TOKEN]"), is_shown, "{what}: {text}");
+        assert_secret_is_masked(&chat, what).await;
     }
-    assert_eq!(place.text("kept"), VALUE);
+    assert_eq!(workspace.text("file"), VALUE);
 }
 
 #[tokio::test]
-async fn threads_of_agents_have_the_secrets_that_the_operator_gives_them() {
+async fn agent_threads_have_the_operators_secrets() {
     if sandboxes().is_empty() {
         return;
     }
-    let place = Place::new();
+    let workspace = TestWorkspace::new();
     let command = "echo \"[${TOKEN-none}]\"";
     let owners = [None, Some("ci"), Some("other")];
-    let mut chat = conversation(&place, vec![shell(command); owners.len()]).await;
+    let mut chat = conversation(&workspace, vec![shell(command); owners.len()]).await;
     for owner in owners {
         let input = InputMessage::user("go").with_turn_request(TurnRequest {
             owner: owner.map(str::to_owned),
@@ -509,12 +509,12 @@ async fn threads_of_agents_have_the_secrets_that_the_operator_gives_them() {
 }
 
 #[tokio::test]
-async fn a_secret_stands_in_no_list_of_arguments() {
+async fn secret_is_not_in_process_arguments() {
     for way in sandboxes() {
-        let place = Place::confined(way, windlass_tools::Policy::default());
-        let mut context = place.context();
+        let workspace = TestWorkspace::confined(way, windlass_tools::Policy::default());
+        let mut context = workspace.context();
         context.secrets = Some(secrets());
-        let tool = place.tool("shell");
+        let tool = workspace.tool("shell");
         let look = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'; [ -n \"$TOKEN\" ] && echo has it";
         let ran = tool
             .execute_with_context(json!({ "command": look }), &context)
@@ -529,9 +529,9 @@ async fn a_secret_stands_in_no_list_of_arguments() {
 }
 
 #[test]
-fn the_model_is_told_names_alone() {
-    let mut place = Place::new();
-    place.settings.secret_names = vec!["TOKEN".to_owned()];
-    let told = place.tool("shell").description().to_owned();
-    assert!(told.contains("TOKEN") && !told.contains(VALUE), "{told}");
+fn model_sees_only_secret_names() {
+    let mut workspace = TestWorkspace::new();
+    workspace.settings.secret_names = vec!["TOKEN".to_owned()];
+    let error = workspace.tool("shell").description().to_owned();
+    assert!(error.contains("TOKEN") && !error.contains(VALUE), "{error}");
 }

@@ -10,13 +10,13 @@ use windlass_core::events::{Event, EventData, EventRequest};
 use windlass_core::traits::EventEmitter;
 use windlass_tools::{ALLOWED_VARIABLES, Confinement, Policy, ShellSettings};
 
-use crate::support::{Place, ways};
+use crate::support::{TestWorkspace, ways};
 
 #[tokio::test]
-async fn a_command_gives_its_exit_code_and_both_outputs_in_order() {
+async fn result_has_exit_code_and_both_outputs_in_order() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default()).files(&[("sub/f", "")]);
-        let ran = place
+        let workspace = TestWorkspace::confined(way, Policy::default()).files(&[("sub/f", "")]);
+        let ran = workspace
             .shell("echo out; echo err >&2; echo end; exit 3")
             .await
             .unwrap();
@@ -24,18 +24,18 @@ async fn a_command_gives_its_exit_code_and_both_outputs_in_order() {
         assert_eq!(ran["output"], "out\nerr\nend\n", "{way:?}");
         assert_eq!(ran["remark"], Value::Null);
         let arguments = json!({"command": "pwd; ls; echo x > made", "cwd": "sub"});
-        let ran = place.call("shell", arguments).await.unwrap();
-        let here = place.root().join("sub");
+        let ran = workspace.call("shell", arguments).await.unwrap();
+        let here = workspace.root().join("sub");
         assert_eq!(ran["output"], format!("{}\nf\n", here.display()), "{way:?}");
-        assert_eq!(place.text("sub/made"), "x\n");
+        assert_eq!(workspace.text("sub/made"), "x\n");
     }
 }
 
 #[tokio::test]
-async fn the_result_names_the_sandbox_and_a_signal_has_the_code_that_shells_give() {
+async fn result_names_the_sandbox_and_the_signal() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
-        let ran = place.shell("kill -9 $$").await.unwrap();
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let ran = workspace.shell("kill -9 $$").await.unwrap();
         assert_eq!(ran["exit_code"], 137, "{way:?}: {ran}");
         let (name, signal) = match way {
             Confinement::Bubblewrap => ("bubblewrap", Value::Null),
@@ -47,10 +47,10 @@ async fn the_result_names_the_sandbox_and_a_signal_has_the_code_that_shells_give
 }
 
 #[tokio::test]
-async fn a_command_has_no_input_and_its_own_temporary_directory() {
+async fn command_has_no_input_and_a_private_temporary_directory() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
-        let ran = place
+        let workspace = TestWorkspace::confined(way, Policy::default());
+        let ran = workspace
             .shell("cat; f=$(mktemp) && echo x > $f && cat $f && dirname $f")
             .await;
         let ran = ran.unwrap();
@@ -68,21 +68,21 @@ async fn a_command_has_no_input_and_its_own_temporary_directory() {
 }
 
 #[tokio::test]
-async fn a_command_sees_the_variables_it_is_given_and_none_of_the_hosts() {
+async fn command_has_only_the_configured_variables() {
     assert!(
         std::env::var_os("CARGO_MANIFEST_DIR").is_some(),
         "a variable of the host"
     );
     for way in ways() {
-        let mut place = Place::confined(way, Policy::default());
+        let mut workspace = TestWorkspace::confined(way, Policy::default());
         let host = [
             ("API_KEY", "s3cret"),
             ("LD_PRELOAD", "/x.so"),
             ("TZ", "UTC"),
             ("HOME", "/h"),
         ];
-        place.settings = place.settings.with_variables_of(host);
-        let ran = place
+        workspace.settings = workspace.settings.with_variables_of(host);
+        let ran = workspace
             .shell("env; cat /proc/self/environ | tr '\\0' '\\n'")
             .await
             .unwrap();
@@ -110,11 +110,11 @@ async fn a_command_sees_the_variables_it_is_given_and_none_of_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_flood_keeps_its_beginning_and_its_end() {
+async fn long_output_shows_its_beginning_and_end() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let flood = "echo first; yes flood | head -c 18000000; echo last";
-        let ran = place.shell(flood).await.unwrap();
+        let ran = workspace.shell(flood).await.unwrap();
         let output = ran["output"].as_str().unwrap();
         assert!(output.len() < 34 * 1024, "{}", output.len());
         assert!(output.starts_with("first\nflood\n") && output.ends_with("flood\nlast\n"));
@@ -129,88 +129,90 @@ async fn a_flood_keeps_its_beginning_and_its_end() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_stopped_and_its_output_is_told() {
+async fn timed_out_command_is_stopped_and_its_output_returned() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         let arguments = json!({"command": "echo began; sleep 600", "timeout_ms": 1500});
-        let told = place.call("shell", arguments).await.unwrap_err();
+        let error = workspace.call("shell", arguments).await.unwrap_err();
         assert!(
-            told.starts_with("the command did not end within 1500 ms"),
-            "{told}"
+            error.starts_with("the command did not end within 1500 ms"),
+            "{error}"
         );
-        assert!(told.ends_with("began\n"), "{told}");
+        assert!(error.ends_with("began\n"), "{error}");
     }
-    let mut place = Place::confined(Confinement::Unconfined, Policy::default());
-    place.settings.max_timeout = Duration::from_millis(200);
+    let mut workspace = TestWorkspace::confined(Confinement::Unconfined, Policy::default());
+    workspace.settings.max_timeout = Duration::from_millis(200);
     let arguments = json!({"command": "sleep 600", "timeout_ms": 600_000});
-    let told = place.call("shell", arguments).await.unwrap_err();
-    assert!(told.contains("within 200 ms"), "{told}");
+    let error = workspace.call("shell", arguments).await.unwrap_err();
+    assert!(error.contains("within 200 ms"), "{error}");
 }
 
 #[tokio::test]
-async fn what_cannot_run_is_told() {
-    let place = Place::new();
-    for (arguments, told) in [
+async fn unusable_command_is_an_error() {
+    let workspace = TestWorkspace::new();
+    for (arguments, error) in [
         (json!({"command": " \n"}), "`command` must not be blank"),
         (json!({"command": "a\0b"}), "`command` contains a NUL"),
         (
             json!({"command": "x", "cwd": "missing"}),
-            "there is nothing at missing",
+            "missing does not exist",
         ),
     ] {
-        let error = place.call("shell", arguments).await.unwrap_err();
-        assert!(error.starts_with(told), "{error}");
+        let actual = workspace.call("shell", arguments).await.unwrap_err();
+        assert!(actual.starts_with(error), "{actual}");
     }
-    let mut place = Place::new();
-    place.settings.ways = Vec::new();
-    let error = place.shell("echo x > f").await.unwrap_err();
+    let mut workspace = TestWorkspace::new();
+    workspace.settings.ways = Vec::new();
+    let error = workspace.shell("echo x > f").await.unwrap_err();
     assert!(
         error.starts_with("no sandbox works on this machine"),
         "{error}"
     );
-    assert!(!place.root().join("f").exists());
-    let mut place = Place::new();
-    place.settings = ShellSettings {
+    assert!(!workspace.root().join("f").exists());
+    let mut workspace = TestWorkspace::new();
+    workspace.settings = ShellSettings {
         shell: "/nowhere/sh".into(),
-        ..place.settings
+        ..workspace.settings
     };
-    place
+    workspace
         .settings
         .ways
         .retain(|way| *way != Confinement::Bubblewrap);
-    let error = place.shell("true").await.unwrap_err();
-    let is_told = error.starts_with("cannot start the command") || error.starts_with("no sandbox");
-    assert!(is_told, "{error}");
+    let error = workspace.shell("true").await.unwrap_err();
+    assert!(
+        error.starts_with("cannot start the command") || error.starts_with("no sandbox"),
+        "{error}"
+    );
 }
 
 /// Collects the shown output.
 #[derive(Default)]
-struct Shown(Mutex<Vec<String>>);
+struct StreamedOutput(Mutex<Vec<String>>);
 
 #[async_trait]
-impl EventEmitter for Shown {
+impl EventEmitter for StreamedOutput {
     async fn emit(&self, request: EventRequest) -> CoreResult<Event> {
         if let EventData::ToolOutputDelta(data) = &request.data {
             self.0.lock().unwrap().push(data.delta.clone());
         }
-        Err(windlass_core::error::AgentLoopError::event("not kept"))
+        Err(windlass_core::error::AgentLoopError::event("not recorded"))
     }
 }
 
 #[tokio::test]
-async fn output_is_shown_while_the_command_runs() {
-    let place = Place::confined(Confinement::Unconfined, Policy::default());
-    let shown = Arc::new(Shown::default());
-    let context = place.context().with_event_emitter(shown.clone());
+async fn output_is_streamed_while_the_command_runs() {
+    let workspace = TestWorkspace::confined(Confinement::Unconfined, Policy::default());
+    let shown = Arc::new(StreamedOutput::default());
+    let context = workspace.context().with_event_emitter(shown.clone());
     // The command continues only after its first output was seen.
     let command = json!({"command": "echo one; until [ -e go ]; do sleep 0.02; done; echo two"});
-    let tool = place.tool("shell");
+    let tool = workspace.tool("shell");
     let call = tool.execute_with_context(command, &context);
     let watch = async {
         while shown.0.lock().unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        std::fs::write(place.root().join("go"), "").unwrap();
+        std::fs::write(workspace.root().join("go"), "").unwrap();
     };
     let (ran, ()) = tokio::join!(call, watch);
     assert!(ran.is_success(), "{ran:?}");

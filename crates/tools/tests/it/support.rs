@@ -21,14 +21,14 @@ use windlass_tools::{
 const SOON: Duration = Duration::from_secs(60);
 
 /// An environment `local` in a temporary directory, with a second directory outside.
-pub(crate) struct Place {
+pub(crate) struct TestWorkspace {
     directory: TempDir,
     pub(crate) environments: Environments,
     pub(crate) settings: ShellSettings,
     turn: Option<TurnEnvironment>,
 }
 
-impl Place {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         Self::with(Policy::default())
     }
@@ -54,12 +54,12 @@ impl Place {
             Confinement::Unconfined => (Vec::new(), Unconfined::Allow),
             way => (vec![way], Unconfined::Refuse),
         };
-        let mut place = Self::with(Policy {
+        let mut workspace = Self::with(Policy {
             unconfined,
             ..policy
         });
-        place.settings.ways = ways;
-        place
+        workspace.settings.ways = ways;
+        workspace
     }
 
     /// Creates files; names that end with `/` are directories.
@@ -82,8 +82,11 @@ impl Place {
     }
 
     /// The same workspace, for a turn in another environment.
-    pub(crate) fn at(&self, turn: TurnEnvironment) -> Elsewhere<'_> {
-        Elsewhere { place: self, turn }
+    pub(crate) fn at(&self, turn: TurnEnvironment) -> OtherEnvironment<'_> {
+        OtherEnvironment {
+            workspace: self,
+            turn,
+        }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -120,7 +123,7 @@ impl Place {
         let called = tool.execute_with_context(arguments, &self.context()).await;
         match called {
             ToolExecutionResult::Success(value) => Ok(value),
-            ToolExecutionResult::ToolError(told) => Err(told),
+            ToolExecutionResult::ToolError(error) => Err(error),
             other => panic!("{other:?}"),
         }
     }
@@ -131,20 +134,20 @@ impl Place {
 }
 
 /// A workspace for a turn in another environment.
-pub(crate) struct Elsewhere<'a> {
-    place: &'a Place,
+pub(crate) struct OtherEnvironment<'a> {
+    workspace: &'a TestWorkspace,
     turn: TurnEnvironment,
 }
 
-impl Elsewhere<'_> {
+impl OtherEnvironment<'_> {
     pub(crate) async fn shell(&self, command: &str) -> Result<Value, String> {
-        let mut context = self.place.context();
+        let mut context = self.workspace.context();
         context.environment = Some(self.turn.clone());
         let arguments = json!({ "command": command });
-        let tool = self.place.tool("shell");
+        let tool = self.workspace.tool("shell");
         match tool.execute_with_context(arguments, &context).await {
             ToolExecutionResult::Success(value) => Ok(value),
-            ToolExecutionResult::ToolError(told) => Err(told),
+            ToolExecutionResult::ToolError(error) => Err(error),
             other => panic!("{other:?}"),
         }
     }

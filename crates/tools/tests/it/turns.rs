@@ -13,19 +13,23 @@ use windlass_core::turn_request::TurnRequest;
 use windlass_runtime::{Conversation, Need};
 use windlass_tools::{FilesCapability, Policy, ShellCapability};
 
-use crate::support::{Place, sandboxes, soon, ways};
+use crate::support::{TestWorkspace, sandboxes, soon, ways};
 
 fn calling(name: &str, arguments: Value) -> SimTurn {
     SimTurn::ToolCalls(vec![SimToolCall::new(name, arguments)])
 }
 
 /// A conversation whose model makes these calls, one per answer, and then finishes.
-async fn conversation(place: &Place, config: Value, calls: Vec<SimTurn>) -> Conversation {
+async fn conversation(
+    workspace: &TestWorkspace,
+    config: Value,
+    calls: Vec<SimTurn>,
+) -> Conversation {
     let turns = calls
         .into_iter()
         .flat_map(|call| [call, SimTurn::Assistant("done".into())]);
-    let files = FilesCapability::new(place.environments.clone());
-    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let files = FilesCapability::new(workspace.environments.clone());
+    let shell = ShellCapability::new(workspace.environments.clone(), workspace.settings.clone());
     Conversation::builder()
         .simulator(LlmSimConfig::scripted(turns.collect()))
         .with_runtime(|runtime| runtime.capability(files).capability(shell))
@@ -41,68 +45,71 @@ fn never() -> Value {
 }
 
 #[tokio::test]
-async fn a_change_waits_until_somebody_allows_it() {
-    let place = Place::new();
+async fn change_waits_for_approval() {
+    let workspace = TestWorkspace::new();
     let calls = vec![
         calling("write", json!({"path": "yes", "content": "x"})),
         calling("write", json!({"path": "no", "content": "x"})),
         calling("shell", json!({"command": "echo x > shell"})),
     ];
-    let mut chat = conversation(&place, Value::Null, calls).await;
+    let mut chat = conversation(&workspace, Value::Null, calls).await;
     for (name, is_allowed) in [("yes", true), ("no", false), ("shell", false)] {
-        let waiting = chat.say("go on").await.unwrap();
+        let waiting = chat.say("continue").await.unwrap();
         let call = waiting.pending[0].clone();
         assert_eq!(call.need, Need::Approval);
-        assert!(!place.root().join(name).exists(), "{name} is not there yet");
+        assert!(
+            !workspace.root().join(name).exists(),
+            "{name} is not there yet"
+        );
         let reply = if is_allowed {
             chat.approve(&call).await.unwrap()
         } else {
             chat.refuse(&call).await.unwrap()
         };
         assert_eq!(reply.text, "done");
-        assert_eq!(place.root().join(name).exists(), is_allowed, "{name}");
+        assert_eq!(workspace.root().join(name).exists(), is_allowed, "{name}");
     }
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_a_look_or_where_nobody_wants_to_be() {
+async fn reads_and_approved_changes_need_no_approval() {
     let write = || calling("write", json!({"path": "f", "content": "x"}));
     let look = calling("grep", json!({"pattern": "x"}));
-    let place = Place::new();
-    let mut chat = conversation(&place, Value::Null, vec![look, write()]).await;
+    let workspace = TestWorkspace::new();
+    let mut chat = conversation(&workspace, Value::Null, vec![look, write()]).await;
     assert_eq!(chat.say("look").await.unwrap().text, "done");
     let input = InputMessage::user("write").with_turn_request(TurnRequest {
         approve_all: true,
         ..TurnRequest::default()
     });
     assert_eq!(chat.say(input).await.unwrap().text, "done");
-    assert_eq!(place.text("f"), "x");
+    assert_eq!(workspace.text("f"), "x");
 
-    let place = Place::new();
-    let mut chat = conversation(&place, never(), vec![write()]).await;
+    let workspace = TestWorkspace::new();
+    let mut chat = conversation(&workspace, never(), vec![write()]).await;
     assert_eq!(chat.say("write").await.unwrap().text, "done");
-    assert_eq!(place.text("f"), "x");
+    assert_eq!(workspace.text("f"), "x");
 }
 
 #[tokio::test]
-async fn a_turn_works_where_its_input_says() {
+async fn turn_uses_the_directory_of_its_input() {
     let write = |content: &str| calling("write", json!({"path": "f", "content": content}));
-    let place = Place::new().files(&[("sub/", "")]);
+    let workspace = TestWorkspace::new().files(&[("sub/", "")]);
     let calls = vec![write("one"), write("two"), write("three")];
-    let mut chat = conversation(&place, never(), calls).await;
-    let said = |environment: TurnEnvironment| {
-        InputMessage::user("go on").with_turn_request(TurnRequest {
+    let mut chat = conversation(&workspace, never(), calls).await;
+    let input = |environment: TurnEnvironment| {
+        InputMessage::user("continue").with_turn_request(TurnRequest {
             environment: Some(environment),
             ..TurnRequest::default()
         })
     };
     let here = TurnEnvironment::new("local", "sub");
-    chat.say(said(here.clone())).await.unwrap();
-    assert_eq!(place.text("sub/f"), "one");
-    chat.say("go on").await.unwrap();
-    assert_eq!(place.text("f"), "two");
-    chat.say(said(here.read_only())).await.unwrap();
-    assert_eq!(place.text("sub/f"), "one");
+    chat.say(input(here.clone())).await.unwrap();
+    assert_eq!(workspace.text("sub/f"), "one");
+    chat.say("continue").await.unwrap();
+    assert_eq!(workspace.text("f"), "two");
+    chat.say(input(here.read_only())).await.unwrap();
+    assert_eq!(workspace.text("sub/f"), "one");
     let messages = chat.messages().await.unwrap();
     let errors = messages
         .iter()
@@ -116,24 +123,24 @@ async fn a_turn_works_where_its_input_says() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_ends_the_turn_and_the_command_with_all_that_it_started() {
+async fn interrupt_ends_the_turn_and_its_processes() {
     for way in ways() {
-        let place = Place::confined(way, Policy::default());
+        let workspace = TestWorkspace::confined(way, Policy::default());
         // The lock is held while any process is alive that has the file open.
         let command = "trap '' TERM; exec 9>lock; flock 9; (sleep 86400 &); : > up; sleep 86400";
         let calls = vec![calling("shell", json!({ "command": command }))];
-        let chat = conversation(&place, never(), calls).await;
+        let chat = conversation(&workspace, never(), calls).await;
         let runtime = chat.runtime().clone();
         let handle = runtime.submit(chat.session_id(), "run it").await.unwrap();
-        soon("the command runs", || place.root().join("up").exists());
+        soon("the command runs", || workspace.root().join("up").exists());
         runtime
             .interrupt(chat.session_id(), None, None)
             .await
             .unwrap();
         let turn = handle.wait().await.unwrap();
         assert!(!turn.success, "{turn:?}");
-        let lock = place.root().join("lock");
-        soon("nobody holds the lock", || {
+        let lock = workspace.root().join("lock");
+        soon("the lock is released", || {
             let free = std::process::Command::new("flock")
                 .arg("-n")
                 .arg(&lock)
@@ -145,13 +152,13 @@ async fn an_interrupt_ends_the_turn_and_the_command_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn what_a_command_prints_is_recorded_while_it_runs() {
-    let place = Place::new();
+async fn output_is_recorded_while_the_command_runs() {
+    let workspace = TestWorkspace::new();
     let calls = vec![calling("shell", json!({"command": "echo hello"}))];
     if sandboxes().is_empty() {
         return;
     }
-    let mut chat = conversation(&place, never(), calls).await;
+    let mut chat = conversation(&workspace, never(), calls).await;
     chat.say("run it").await.unwrap();
     let events = chat.runtime().events().await.unwrap();
     let shown: String = events
@@ -165,20 +172,20 @@ async fn what_a_command_prints_is_recorded_while_it_runs() {
 }
 
 #[test]
-fn each_tool_says_what_repeating_it_does_and_beside_what_it_may_run() {
+fn tools_declare_side_effects_and_concurrency() {
     use SideEffectClass::{AtMostOnce, Idempotent, Pure};
     use ToolPolicy::{Auto, RequiresApproval};
 
-    let place = Place::new();
-    let files = FilesCapability::new(place.environments.clone());
-    let shell = ShellCapability::new(place.environments.clone(), place.settings);
+    let workspace = TestWorkspace::new();
+    let files = FilesCapability::new(workspace.environments.clone());
+    let shell = ShellCapability::new(workspace.environments.clone(), workspace.settings);
     let capabilities: [Arc<dyn Capability>; 2] = [Arc::new(files), Arc::new(shell)];
-    let mut said = Vec::new();
+    let mut input = Vec::new();
     for capability in &capabilities {
         for tool in capability.tools() {
             let definition = tool.to_definition();
             let hints = definition.hints();
-            said.push((
+            input.push((
                 definition.name().to_owned(),
                 hints.side_effects(),
                 hints.concurrency_class.is_some(),
@@ -219,5 +226,5 @@ fn each_tool_says_what_repeating_it_does_and_beside_what_it_may_run() {
     let expected = expected.map(|(name, effects, in_order, policy, shape)| {
         (name.to_owned(), effects, in_order, policy, shape)
     });
-    assert_eq!(said, expected);
+    assert_eq!(input, expected);
 }

@@ -5,24 +5,24 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, snapshot};
+use crate::support::{TestWorkspace, snapshot};
 
-async fn write(place: &Place, path: &str, content: &str) -> Result<Value, String> {
+async fn write(workspace: &TestWorkspace, path: &str, content: &str) -> Result<Value, String> {
     let arguments = json!({ "path": path, "content": content });
-    place.call("write", arguments).await
+    workspace.call("write", arguments).await
 }
 
 #[tokio::test]
-async fn a_file_is_made_with_its_directories_and_replaced_with_a_diff() {
-    let place = Place::new();
-    let made = write(&place, "a/b/f", "one\ntwo\n").await.unwrap();
+async fn file_is_created_with_directories_and_replaced_with_a_diff() {
+    let workspace = TestWorkspace::new();
+    let made = write(&workspace, "a/b/f", "one\ntwo\n").await.unwrap();
     assert_eq!(made, json!({"path": "a/b/f", "bytes": 8, "created": true}));
-    let again = write(&place, "a/b/f", "one\ntwo\n").await.unwrap();
+    let again = write(&workspace, "a/b/f", "one\ntwo\n").await.unwrap();
     assert_eq!(
         again,
         json!({"path": "a/b/f", "bytes": 8, "created": false})
     );
-    let changed = write(&place, "a/b/f", "one\n2\n").await.unwrap();
+    let changed = write(&workspace, "a/b/f", "one\n2\n").await.unwrap();
     assert_eq!(
         changed["diff"],
         "--- a/a/b/f\n+++ b/a/b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
@@ -31,7 +31,7 @@ async fn a_file_is_made_with_its_directories_and_replaced_with_a_diff() {
         (&changed["lines_added"], &changed["lines_removed"]),
         (&json!(1), &json!(1))
     );
-    let names: Vec<_> = snapshot(&place.root())
+    let names: Vec<_> = snapshot(&workspace.root())
         .into_iter()
         .map(|(path, _)| path)
         .collect();
@@ -39,10 +39,10 @@ async fn a_file_is_made_with_its_directories_and_replaced_with_a_diff() {
 }
 
 #[tokio::test]
-async fn permissions_stay_and_links_inside_are_followed() {
-    let place = Place::new().files(&[("d/run.sh", "old"), ("frozen", "old")]);
+async fn permissions_are_preserved_and_inner_links_followed() {
+    let workspace = TestWorkspace::new().files(&[("d/run.sh", "old"), ("frozen", "old")]);
     let mode = |name: &str| {
-        fs::metadata(place.root().join(name))
+        fs::metadata(workspace.root().join(name))
             .unwrap()
             .permissions()
             .mode()
@@ -50,40 +50,37 @@ async fn permissions_stay_and_links_inside_are_followed() {
     };
     let set = |name: &str, mode| {
         let permissions = fs::Permissions::from_mode(mode);
-        fs::set_permissions(place.root().join(name), permissions).unwrap();
+        fs::set_permissions(workspace.root().join(name), permissions).unwrap();
     };
     set("d/run.sh", 0o750);
     set("frozen", 0o444);
-    symlink("d/run.sh", place.root().join("link")).unwrap();
-    symlink("nowhere", place.root().join("dangling")).unwrap();
-    let written = write(&place, "link", "new").await.unwrap();
+    symlink("d/run.sh", workspace.root().join("link")).unwrap();
+    symlink("nowhere", workspace.root().join("dangling")).unwrap();
+    let written = write(&workspace, "link", "new").await.unwrap();
     assert_eq!(written["path"], "d/run.sh");
-    assert!(place.root().join("link").is_symlink());
+    assert!(workspace.root().join("link").is_symlink());
     assert_eq!(
-        (place.text("d/run.sh"), mode("d/run.sh")),
+        (workspace.text("d/run.sh"), mode("d/run.sh")),
         ("new".into(), 0o750)
     );
-    for (path, told) in [
+    for (path, error) in [
         ("frozen", "frozen is read-only"),
-        (
-            "dangling",
-            "dangling is a link to something that does not exist",
-        ),
+        ("dangling", "dangling is a link whose target does not exist"),
         ("d", "d is a directory"),
         (".", ". is a directory"),
         ("frozen/x", "frozen/x is not a directory"),
     ] {
-        let error = write(&place, path, "new").await.unwrap_err();
-        assert!(error.starts_with(told), "{error}");
+        let actual = write(&workspace, path, "new").await.unwrap_err();
+        assert!(actual.starts_with(error), "{actual}");
     }
-    assert_eq!(place.text("frozen"), "old");
+    assert_eq!(workspace.text("frozen"), "old");
 }
 
 #[tokio::test]
-async fn the_records_of_git_are_left_alone_also_through_a_link() {
-    let place = Place::new().files(&[(".git/config", "[core]"), ("f", "")]);
-    symlink(".git", place.root().join("link")).unwrap();
-    let before = snapshot(&place.root());
+async fn git_directory_is_not_changed_even_through_a_link() {
+    let workspace = TestWorkspace::new().files(&[(".git/config", "[core]"), ("f", "")]);
+    symlink(".git", workspace.root().join("link")).unwrap();
+    let before = snapshot(&workspace.root());
     for path in [
         ".git/config",
         ".git/hooks/pre-commit",
@@ -91,25 +88,25 @@ async fn the_records_of_git_are_left_alone_also_through_a_link() {
         "link/config",
         "link/new/x",
     ] {
-        let error = write(&place, path, "evil").await.unwrap_err();
+        let error = write(&workspace, path, "evil").await.unwrap_err();
         assert!(
-            error.contains("belongs to the records of git"),
+            error.contains("belongs to git's own data"),
             "{path}: {error}"
         );
     }
-    assert_eq!(snapshot(&place.root()), before);
-    assert!(write(&place, ".gitignore", "target\n").await.is_ok());
+    assert_eq!(snapshot(&workspace.root()), before);
+    assert!(write(&workspace, ".gitignore", "target\n").await.is_ok());
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_before_anything_is_touched() {
-    let place = Place::new();
-    let told = write(&place, "d/f", &"x".repeat(17 * 1024 * 1024))
+async fn too_large_content_is_refused_without_changes() {
+    let workspace = TestWorkspace::new();
+    let error = write(&workspace, "d/f", &"x".repeat(17 * 1024 * 1024))
         .await
         .unwrap_err();
     assert!(
-        told.starts_with("d/f is too large: 17825792 bytes"),
-        "{told}"
+        error.starts_with("d/f is too large: 17825792 bytes"),
+        "{error}"
     );
-    assert!(!place.root().join("d").exists());
+    assert!(!workspace.root().join("d").exists());
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use windlass_core::backend::BackendSpec;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_runtime::{BackendHost, BackendRequest};
-use windlass_tools::{ChangingFiles, ChangingTurn, Environments, ShellSettings, TurnHostAccess};
+use windlass_tools::{CheckpointedWork, CheckpointedTurn, Environments, ShellSettings, TurnHostAccess};
 
 use super::ConfiguredBackend;
 
@@ -50,19 +50,19 @@ impl BackendHost for Starts {
         // Processes that the agent starts through the host have the same sandbox as the agent.
         let (sandboxes, same) = (Arc::clone(&self.backend.sandboxes), spec.clone());
         let host = TurnHostAccess::new(environments, shell, turn)
-            .with_walls(move |sandbox| sandboxes.confine(sandbox, &same));
+            .with_sandbox_restriction(move |sandbox| sandboxes.confine(sandbox, &same));
         spec.host = Some(Arc::new(host));
         Ok(spec)
     }
 
     /// Checkpoints files before and after the agent's work, because the agent changes them directly.
     async fn begin_work(&self, request: &BackendRequest) -> Result<Box<dyn Send + Sync>> {
-        let turn = ChangingTurn {
+        let turn = CheckpointedTurn {
             session_id: request.session_id,
             turn_id: request.turn_id,
         };
         let environment = request.environment.clone();
-        let begun = ChangingFiles::begin(&self.environments, environment, Some(turn)).await;
+        let begun = CheckpointedWork::begin(&self.environments, environment, Some(turn)).await;
         Ok(Box::new(begun.map_err(AgentLoopError::config)?))
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn open(
     let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
     opened.finish_restores(environments);
     opened.end_cut_off_calls(environments);
-    environments.keep_checkpoints(opened);
+    environments.enable_checkpoints(opened);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ pub(super) fn open(
     let directory = data.join("outputs");
     let opened = Outputs::open(&directory, limits);
     let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
-    environments.keep_outputs(opened);
+    environments.enable_outputs(opened);
     Ok(())
 }
 

@@ -136,7 +136,7 @@ fn a_model_whose_workspace_holds_the_data_directory_gets_at_nothing_of_it() {
             assert_eq!(results.len(), 14, "{results:?}");
             for refused in results[..4].iter().chain([&results[6]]) {
                 // A symlink that leads out of the workspace is rejected for that reason.
-                let is_refused = ["out of their reach", "path_outside_environment"];
+                let is_refused = ["tools cannot access", "path_outside_environment"];
                 let is_refused = is_refused.iter().any(|word| refused.contains(word));
                 assert!(is_refused, "{refused}");
             }
@@ -190,7 +190,7 @@ fn a_workspace_inside_of_the_data_directory_is_no_place_to_work() {
         let daemon = home.start_in(sandbox.name());
         let_work(&daemon, &json!({"auto_approve": true}));
         for refused in told.results() {
-            assert!(refused.contains("out of their reach"), "{refused}");
+            assert!(refused.contains("tools cannot access"), "{refused}");
         }
         assert_eq!(told.results().len(), 4);
         assert!(!home.workspace.join("f").exists());
@@ -243,7 +243,7 @@ fn key_token_and_configuration_files_that_lie_in_the_workspace_are_out_of_reach(
         let is_told = |secret: &str| all.iter().any(|result| result.contains(secret));
         assert!(!is_told("s3cret") && !is_told(&key), "{all:#?}");
         for refused in &told.results()[..8] {
-            assert!(refused.contains("out of their reach"), "{refused}");
+            assert!(refused.contains("tools cannot access"), "{refused}");
         }
         assert_eq!(std::fs::read_to_string(at("key")).unwrap(), key);
         assert_eq!(
@@ -265,7 +265,7 @@ fn where_landlock_lets_nothing_be_made_the_model_hears_why_and_what_helps() {
     let daemon = home.start_in(Sandbox::Landlock.name());
     let_work(&daemon, &json!({"auto_approve": true}));
     let result = &told.results()[0];
-    for word in ["landlock", "`--data`", "bubblewrap", "nothing can be made"] {
+    for word in ["landlock", "`--data`", "bubblewrap", "no entries can be created"] {
         assert!(result.contains(word), "{word}: {result}");
     }
     assert!(!home.workspace.join("new").exists());

@@ -48,7 +48,7 @@ async fn start(data: &std::path::Path) -> Daemon {
         ..Setup::settings(move |settings| {
             configure(settings);
             let kept = Checkpoints::open(checkpoints, CheckpointLimits::default()).unwrap();
-            settings.environments.keep_checkpoints(kept);
+            settings.environments.enable_checkpoints(kept);
         })
     };
     setup.start().await

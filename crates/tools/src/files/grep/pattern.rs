@@ -13,17 +13,15 @@ const MAX_REGEX_BYTES: usize = 1024 * 1024;
 /// A compiled expression to match lines.
 pub(super) struct Pattern {
     line: Regex,
-    whole: Option<Whole>,
+    text_filter: Option<TextFilter>,
 }
 
-/// The same expression for a text as a whole. It matches if any line matches, and sometimes if none does. Most files have no matching line, and one
-/// search of the whole text is much faster than one per line.
-struct Whole {
+/// The same expression for a complete text. It matches if any line matches, and sometimes if none does. Most files have no matching line, and one
+/// search of the complete text is much faster than one per line.
+struct TextFilter {
     regex: Regex,
-    /// Whether it contains line anchors. They match at `
-    /// ` only, not at `\r
-    /// `.
-    looks_at_ends: bool,
+    /// Whether it contains an anchor for the end of a line, which matches before `\n` but not before `\r\n`.
+    has_end_anchor: bool,
 }
 
 impl Pattern {
@@ -43,25 +41,23 @@ impl Pattern {
         let line = builder.build();
         Ok(Self {
             line: line.map_err(|error| refused(error.to_string()))?,
-            whole: Whole::new(pattern, builder),
+            text_filter: TextFilter::new(pattern, builder),
         })
     }
 
     /// Returns whether a text may contain a matching line.
-    pub(super) fn may_be_in(&self, text: &str) -> bool {
-        match &self.whole {
-            Some(whole) if whole.looks_at_ends && text.contains('\r') => true,
-            Some(whole) => whole.regex.is_match(text),
-            None => true,
-        }
+    pub(super) fn may_match(&self, text: &str) -> bool {
+        self.text_filter.as_ref().is_none_or(|filter| {
+            (filter.has_end_anchor && text.contains('\r')) || filter.regex.is_match(text)
+        })
     }
 
-    pub(super) fn is_in_line(&self, line: &str) -> bool {
+    pub(super) fn matches_line(&self, line: &str) -> bool {
         self.line.is_match(line)
     }
 }
 
-impl Whole {
+impl TextFilter {
     /// Returns `None` if a line alone may match differently than in the text, such as with an anchor for the start of the text.
     fn new(pattern: &str, mut builder: RegexBuilder) -> Option<Self> {
         let parsed = ParserBuilder::new()
@@ -70,16 +66,14 @@ impl Whole {
             .parse(pattern)
             .ok()?;
         let looks = parsed.properties().look_set();
-        let ends = LookSet::singleton(Look::EndLF);
-        let starts = LookSet::singleton(Look::StartLF);
+        let line_anchors = LookSet::singleton(Look::EndLF).union(LookSet::singleton(Look::StartLF));
         // Word boundaries give the same result in both cases, because a line end is not part of a word.
-        let others = looks.subtract(ends.union(starts));
-        if others.contains_anchor() {
+        if looks.subtract(line_anchors).contains_anchor() {
             return None;
         }
         Some(Self {
             regex: builder.multi_line(true).build().ok()?,
-            looks_at_ends: looks.contains(Look::EndLF),
+            has_end_anchor: looks.contains(Look::EndLF),
         })
     }
 }
@@ -95,13 +89,13 @@ mod tests {
         let Ok(pattern) = Pattern::new(pattern, ignore_case) else {
             return;
         };
-        if text.lines().any(|line| pattern.is_in_line(line)) {
-            assert!(pattern.may_be_in(text), "{:?} in {text:?}", pattern.line);
+        if text.lines().any(|line| pattern.matches_line(line)) {
+            assert!(pattern.may_match(text), "{:?} in {text:?}", pattern.line);
         }
     }
 
     #[test]
-    fn a_text_is_not_passed_over_for_what_only_a_line_by_itself_shows() {
+    fn text_with_a_matching_line_is_not_skipped() {
         for text in [
             "a\nb\nc",
             "a\r\nb\r\nc\r\n",
@@ -145,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn most_texts_are_passed_over() {
+    fn texts_without_a_match_are_skipped() {
         for (pattern, text, may_be) in [
             ("needle", "straw\nstraw\n", false),
             ("^straw$", "a straw\nstraws\n", false),
@@ -154,13 +148,13 @@ mod tests {
             (r"\Astraw", "a", true),
         ] {
             let pattern = Pattern::new(pattern, false).unwrap();
-            assert_eq!(pattern.may_be_in(text), may_be, "{text:?}");
+            assert_eq!(pattern.may_match(text), may_be, "{text:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_is_passed_over_that_has_a_line(
+        fn random_text_with_a_matching_line_is_not_skipped(
             pattern in r"(\^|\$|\\b|\\B|\\A|\\z|\\s|\.|a|b|[|]|\[\^a\]|\(\?m\)|\(\?-m\)|\(\?R\)|\(\?s\)|\*|\+){1,8}",
             text in "[ab \r\n]{0,12}",
         ) {

@@ -12,8 +12,8 @@ use std::thread;
 
 use cap_std::fs::Dir;
 
-use super::{Found, Search, Searched};
-use crate::workspace::{FileError, ResolvedWorkspace, Visited, Walk, WalkEnd};
+use super::{Search, SearchResults, SearchedFile};
+use crate::workspace::{FileError, FileWalk, ResolvedWorkspace, WalkEnd, WalkedFile};
 
 /// Number of files in a batch. Their results are buffered until the batch is complete.
 const BATCH: usize = 256;
@@ -24,7 +24,7 @@ const PER_THREAD: usize = 16;
 const MAX_THREADS: usize = 8;
 
 /// The files to search.
-pub(super) struct Tree<'a> {
+pub(super) struct TreeSearch<'a> {
     pub(super) at: &'a ResolvedWorkspace,
     pub(super) start: &'a Path,
     pub(super) include_ignored: bool,
@@ -32,21 +32,25 @@ pub(super) struct Tree<'a> {
 }
 
 /// A file found by the walk.
-struct Job {
+struct FileToSearch {
     parent: Arc<Dir>,
     name: String,
     path: PathBuf,
 }
 
-impl Tree<'_> {
-    pub(super) fn search(&self, search: &Search, found: &mut Found) -> Result<WalkEnd, FileError> {
+impl TreeSearch<'_> {
+    pub(super) fn search(
+        &self,
+        search: &Search,
+        results: &mut SearchResults,
+    ) -> Result<WalkEnd, FileError> {
         // One batch waits while another is searched.
         let (send, batches) = sync_channel(1);
         thread::scope(|scope| {
-            let walking = thread::Builder::new().spawn_scoped(scope, || self.walk(search, send));
-            let walking = walking
+            let walking = thread::Builder::new()
+                .spawn_scoped(scope, || self.walk(search, send))
                 .map_err(|error| FileError::io("search", self.at.shown(self.start), error))?;
-            self.search_batches(search, found, batches);
+            self.search_batches(search, results, batches);
             match walking.join() {
                 Ok(end) => end,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -54,19 +58,23 @@ impl Tree<'_> {
         })
     }
 
-    fn walk(&self, search: &Search, send: SyncSender<Vec<Job>>) -> Result<WalkEnd, FileError> {
-        let walk = Walk::new(self.at, self.include_ignored, Arc::clone(self.cancelled));
-        let mut batch: Vec<Job> = Vec::new();
+    fn walk(
+        &self,
+        search: &Search,
+        send: SyncSender<Vec<FileToSearch>>,
+    ) -> Result<WalkEnd, FileError> {
+        let walk = FileWalk::new(self.at, self.include_ignored, Arc::clone(self.cancelled));
+        let mut batch: Vec<FileToSearch> = Vec::new();
         let mut directories = 0;
-        let end = walk.files(self.start, |Visited { parent, name, path }| {
-            if !search.wants(path, self.start) {
+        let end = walk.files(self.start, |WalkedFile { parent, name, path }| {
+            if !search.includes(path, self.start) {
                 return ControlFlow::Continue(());
             }
             let last = batch.last();
             if !last.is_some_and(|last| Arc::ptr_eq(&last.parent, parent)) {
                 directories += 1;
             }
-            batch.push(Job {
+            batch.push(FileToSearch {
                 parent: Arc::clone(parent),
                 name: name.to_owned(),
                 path: path.to_owned(),
@@ -85,35 +93,40 @@ impl Tree<'_> {
     }
 
     /// Searches batches. The walking thread stops when the receiver is dropped.
-    fn search_batches(&self, search: &Search, found: &mut Found, batches: Receiver<Vec<Job>>) {
+    fn search_batches(
+        &self,
+        search: &Search,
+        results: &mut SearchResults,
+        batches: Receiver<Vec<FileToSearch>>,
+    ) {
         for batch in batches {
             for file in self.search_batch(search, &batch) {
-                if found.add(file, search).is_break() {
+                if results.add(file, search).is_break() {
                     return;
                 }
             }
         }
     }
 
-    fn search_batch(&self, search: &Search, batch: &[Job]) -> Vec<Searched> {
-        let most = thread::available_parallelism().map_or(1, usize::from);
-        let threads = most.min(MAX_THREADS).min(batch.len() / PER_THREAD).max(1);
+    fn search_batch(&self, search: &Search, batch: &[FileToSearch]) -> Vec<SearchedFile> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(MAX_THREADS).min(batch.len() / PER_THREAD).max(1);
         let next = AtomicUsize::new(0);
-        let take = || {
+        let search_next = || {
             let mut done = Vec::new();
             while !self.cancelled.load(Ordering::Relaxed) {
-                let place = next.fetch_add(1, Ordering::Relaxed);
-                let Some(job) = batch.get(place) else { break };
-                done.push((place, self.file(search, job)));
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = batch.get(index) else { break };
+                done.push((index, self.file(search, file)));
             }
             done
         };
         let mut done = thread::scope(|scope| {
             // If a thread cannot be started, the other threads search its files.
             let others: Vec<_> = (1..threads)
-                .filter_map(|_| thread::Builder::new().spawn_scoped(scope, take).ok())
+                .filter_map(|_| thread::Builder::new().spawn_scoped(scope, search_next).ok())
                 .collect();
-            let mut done = take();
+            let mut done = search_next();
             for other in others {
                 match other.join() {
                     Ok(more) => done.extend(more),
@@ -122,14 +135,14 @@ impl Tree<'_> {
             }
             done
         });
-        done.sort_unstable_by_key(|(place, _)| *place);
+        done.sort_unstable_by_key(|(index, _)| *index);
         done.into_iter().map(|(_, file)| file).collect()
     }
 
-    fn file(&self, search: &Search, job: &Job) -> Searched {
+    fn file(&self, search: &Search, file: &FileToSearch) -> SearchedFile {
         let opened = self
             .at
-            .open_in(&job.parent, Path::new(&job.name), &job.path);
-        search.file(|| self.at.shown(&job.path), opened)
+            .open_in(&file.parent, Path::new(&file.name), &file.path);
+        search.file(|| self.at.shown(&file.path), opened)
     }
 }

@@ -26,17 +26,17 @@ use windlass_core::tools::ToolExecutionResult;
 use windlass_core::traits::SecretPlaces;
 use windlass_tools::{Resolver, WebCapability, WebEgress, WebRules, WebSettings};
 
-use crate::support::{Place, with_network};
+use crate::support::{TestWorkspace, with_network};
 
 /// A resolver: each query gets the next answer, and the last answer is repeated.
 #[derive(Default)]
-struct Names {
+struct FakeResolver {
     answers: HashMap<String, Vec<Vec<IpAddr>>>,
-    asked: Mutex<Vec<String>>,
+    requests: Mutex<Vec<String>>,
 }
 
-impl Names {
-    fn of(answers: &[(&str, &[&[&str]])]) -> Arc<Self> {
+impl FakeResolver {
+    fn new(answers: &[(&str, &[&[&str]])]) -> Arc<Self> {
         let parse = |address: &&str| address.parse().unwrap();
         let answers = answers.iter().map(|(name, answers)| {
             let answers = answers.iter().map(|one| one.iter().map(parse).collect());
@@ -44,17 +44,17 @@ impl Names {
         });
         Arc::new(Self {
             answers: answers.collect(),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
         })
     }
 }
 
 #[async_trait]
-impl Resolver for Names {
+impl Resolver for FakeResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut asked = self.asked.lock().unwrap();
-        let before = asked.iter().filter(|known| *known == name).count();
-        asked.push(name.to_owned());
+        let mut requests = self.requests.lock().unwrap();
+        let before = requests.iter().filter(|known| *known == name).count();
+        requests.push(name.to_owned());
         let answers = self.answers.get(name);
         let answers = answers.ok_or_else(|| io::Error::other("no such name"))?;
         Ok(answers[before.min(answers.len() - 1)].clone())
@@ -62,8 +62,8 @@ impl Resolver for Names {
 }
 
 /// Reads pages in an environment with a network.
-struct Reader {
-    place: Place,
+struct PageReader {
+    workspace: TestWorkspace,
     rules: Arc<WebRules>,
     settings: WebSettings,
     egress: Arc<dyn EgressService>,
@@ -72,16 +72,16 @@ struct Reader {
     places: Option<Arc<dyn SecretPlaces>>,
 }
 
-impl Reader {
+impl PageReader {
     /// Uses the real egress service with test names.
-    fn new(allow: &[&str], deny: &[&str], names: Option<Arc<Names>>) -> Self {
+    fn new(allow: &[&str], deny: &[&str], names: Option<Arc<FakeResolver>>) -> Self {
         let rules = Arc::new(WebRules::parse(allow, deny).unwrap());
         let mut egress = WebEgress::new(Arc::clone(&rules));
         if let Some(names) = names {
             egress = egress.with_resolver(names);
         }
         Self {
-            place: Place::with(with_network()),
+            workspace: TestWorkspace::with(with_network()),
             rules,
             settings: WebSettings::default(),
             egress: Arc::new(egress),
@@ -93,7 +93,7 @@ impl Reader {
 
     fn capability(&self) -> WebCapability {
         let (rules, settings) = (Arc::clone(&self.rules), self.settings.clone());
-        WebCapability::new(self.place.environments.clone(), rules, settings)
+        WebCapability::new(self.workspace.environments.clone(), rules, settings)
     }
 
     async fn fetch(&self, url: &str) -> Result<Value, String> {
@@ -102,14 +102,14 @@ impl Reader {
 
     async fn call(&self, arguments: Value) -> Result<Value, String> {
         let tool = self.capability().tools().remove(0);
-        let mut context = self.place.context();
+        let mut context = self.workspace.context();
         context.egress_service = Some(Arc::clone(&self.egress));
         context.network_access = self.list.clone();
         context.secrets = self.secrets.clone();
         context.secret_places = self.places.clone();
         match tool.execute_with_context(arguments, &context).await {
             ToolExecutionResult::Success(page) => Ok(page),
-            ToolExecutionResult::ToolError(told) => Err(told),
+            ToolExecutionResult::ToolError(error) => Err(error),
             other => panic!("{other:?}"),
         }
     }
@@ -134,15 +134,15 @@ impl EgressService for Redirects {
         Ok(EgressStreamResponse {
             status,
             headers,
-            body: Box::pin(Nothing),
+            body: Box::pin(EmptyBody),
         })
     }
 }
 
 /// An empty body.
-struct Nothing;
+struct EmptyBody;
 
-impl futures_core::Stream for Nothing {
+impl futures_core::Stream for EmptyBody {
     type Item = EgressResult<Vec<u8>>;
 
     fn poll_next(

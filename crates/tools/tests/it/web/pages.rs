@@ -8,8 +8,8 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use super::Reader;
-use super::site::{Says, Site};
+use super::PageReader;
+use super::site::{Response, Site};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -18,9 +18,9 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Reads the answer of a test server.
-async fn read(says: Says, change: impl FnOnce(&mut Reader)) -> Result<Value, String> {
-    let site = Site::on("127.0.0.1:0", &[("/", says)]).await;
-    let mut reader = Reader::new(&["127.0.0.1"], &[], None);
+async fn read(responses: Response, change: impl FnOnce(&mut PageReader)) -> Result<Value, String> {
+    let site = Site::on("127.0.0.1:0", &[("/", responses)]).await;
+    let mut reader = PageReader::new(&["127.0.0.1"], &[], None);
     change(&mut reader);
     reader
         .fetch(&format!("http://127.0.0.1:{}/", site.port))
@@ -28,14 +28,14 @@ async fn read(says: Says, change: impl FnOnce(&mut Reader)) -> Result<Value, Str
 }
 
 #[tokio::test]
-async fn a_page_is_read_as_text_with_its_title() {
+async fn page_is_read_as_text_with_its_title() {
     let html = b"<title>A page</title><h1>Hello</h1><p>One <a href='/two'>two</a>.";
-    let says = [
-        ("/a", Says::redirect("b?c")),
-        ("/b?c", Says::page("text/html; charset=utf-8", html)),
+    let responses = [
+        ("/a", Response::redirect("b?c")),
+        ("/b?c", Response::page("text/html; charset=utf-8", html)),
     ];
-    let site = Site::on("127.0.0.1:0", &says).await;
-    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let site = Site::on("127.0.0.1:0", &responses).await;
+    let reader = PageReader::new(&["127.0.0.1"], &[], None);
     let at = format!("http://127.0.0.1:{}", site.port);
     let page = reader.fetch(&format!("{at}/a#part")).await.unwrap();
     assert_eq!(
@@ -53,24 +53,24 @@ async fn a_page_is_read_as_text_with_its_title() {
         (&none["status"], &none["text"]),
         (&json!(404), &json!("none\n"))
     );
-    for asked in site.heard() {
-        let lower = asked.to_ascii_lowercase();
-        assert!(asked.starts_with("GET /"), "{asked}");
+    for requests in site.requests() {
+        let lower = requests.to_ascii_lowercase();
+        assert!(requests.starts_with("GET /"), "{requests}");
         for unwanted in ["cookie", "authorization", "referer", "#part"] {
-            assert!(!lower.contains(unwanted), "{asked}");
+            assert!(!lower.contains(unwanted), "{requests}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_model_may_ask_for_less_text() {
+async fn model_may_request_less_text() {
     let body = "ä".repeat(1000);
     let site = Site::on(
         "127.0.0.1:0",
-        &[("/", Says::page("text/plain", body.as_bytes()))],
+        &[("/", Response::page("text/plain", body.as_bytes()))],
     )
     .await;
-    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let reader = PageReader::new(&["127.0.0.1"], &[], None);
     let url = format!("http://127.0.0.1:{}/", site.port);
     let page = reader
         .call(json!({ "url": url, "max_bytes": 5 }))
@@ -86,9 +86,9 @@ async fn a_model_may_ask_for_less_text() {
 }
 
 #[tokio::test]
-async fn a_page_without_end_is_read_to_its_bound() {
+async fn endless_page_is_truncated() {
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n".to_vec();
-    let endless = Says::Endless(head, vec![b'a'; 1000], Duration::ZERO);
+    let endless = Response::Endless(head, vec![b'a'; 1000], Duration::ZERO);
     let page = read(endless, |reader| reader.settings.max_body_bytes = 2500).await;
     let page = page.unwrap();
     assert_eq!(page["text"], "a".repeat(2500));
@@ -99,36 +99,36 @@ async fn a_page_without_end_is_read_to_its_bound() {
 }
 
 #[tokio::test]
-async fn a_page_that_drips_is_given_up() {
+async fn slow_page_times_out() {
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n".to_vec();
-    let drips = Says::Endless(head, vec![b'a'], Duration::from_millis(20));
+    let drips = Response::Endless(head, vec![b'a'], Duration::from_millis(20));
     let headers = b"HTTP/1.1 200 OK\r\n".to_vec();
-    let of_headers = Says::Endless(headers, b"x: y\r\n".to_vec(), Duration::from_millis(20));
-    for says in [drips, of_headers] {
+    let of_headers = Response::Endless(headers, b"x: y\r\n".to_vec(), Duration::from_millis(20));
+    for responses in [drips, of_headers] {
         let limit = Duration::from_millis(400);
-        let told = read(says, |reader| reader.settings.timeout = limit).await;
-        let told = told.unwrap_err();
-        assert!(told.contains("took longer than 400 ms"), "{told}");
+        let error = read(responses, |reader| reader.settings.timeout = limit).await;
+        let error = error.unwrap_err();
+        assert!(error.contains("took longer than 400 ms"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_of_headers_without_end_is_refused() {
+async fn endless_headers_are_refused() {
     let head = b"HTTP/1.1 200 OK\r\n".to_vec();
-    let endless = Says::Endless(head, b"x-y: z\r\n".repeat(1000), Duration::ZERO);
-    let told = read(endless, |_| {}).await.unwrap_err();
-    assert!(told.contains("failed"), "{told}");
+    let endless = Response::Endless(head, b"x-y: z\r\n".repeat(1000), Duration::ZERO);
+    let error = read(endless, |_| {}).await.unwrap_err();
+    assert!(error.contains("failed"), "{error}");
 }
 
 #[tokio::test]
-async fn a_compressed_page_is_unpacked_and_a_bomb_is_not() {
+async fn compressed_page_is_decompressed_within_limits() {
     let headers = [("content-type", "text/plain"), ("content-encoding", "gzip")];
-    let page = read(Says::with(&headers, &gzip(b"small")), |_| {}).await;
+    let page = read(Response::with(&headers, &gzip(b"small")), |_| {}).await;
     assert_eq!(page.unwrap()["text"], "small");
 
     let bomb = gzip(&vec![b'a'; 50_000_000]);
     assert!(bomb.len() < 1_000_000);
-    let page = read(Says::with(&headers, &bomb), |reader| {
+    let page = read(Response::with(&headers, &bomb), |reader| {
         reader.settings.max_body_bytes = 1_000_000;
     });
     let page = page.await.unwrap();
@@ -144,12 +144,17 @@ async fn a_compressed_page_is_unpacked_and_a_bomb_is_not() {
         ("content-type", "text/plain"),
         ("content-encoding", "gzip, gzip"),
     ];
-    let told = read(Says::with(&odd, &twice), |_| {}).await.unwrap_err();
-    assert!(told.contains("`gzip, gzip`, which is not known"), "{told}");
+    let error = read(Response::with(&odd, &twice), |_| {})
+        .await
+        .unwrap_err();
+    assert!(
+        error.contains("`gzip, gzip`, which is not supported"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_refused_also_when_it_says_otherwise() {
+async fn binary_content_is_refused_despite_its_declared_type() {
     for (kind, body, reason) in [
         ("image/png", &b"\x89PNG"[..], "`image/png` (status 200)"),
         (
@@ -161,25 +166,25 @@ async fn what_is_no_text_is_refused_also_when_it_says_otherwise() {
         ("application/json", b"\0", "says that it is text"),
         ("", b"PK\x03\x04\0", "says that it is text"),
     ] {
-        let told = read(Says::page(kind, body), |_| {}).await.unwrap_err();
-        assert!(told.contains(reason), "{kind}: {told}");
+        let error = read(Response::page(kind, body), |_| {}).await.unwrap_err();
+        assert!(error.contains(reason), "{kind}: {error}");
     }
 }
 
 #[tokio::test]
-async fn nonsense_for_html_costs_nothing_and_says_nothing_to_a_terminal() {
+async fn malformed_html_is_converted_without_control_characters() {
     let html = format!(
         "<title>\u{1b}]0;evil\u{7}</title>{}&#27;[2J\u{202e}text<script>alert(1)",
         "<div><a href=x><svg></svg>".repeat(50_000)
     );
-    let page = read(Says::page("text/html", html.as_bytes()), |_| {}).await;
+    let page = read(Response::page("text/html", html.as_bytes()), |_| {}).await;
     let page = page.unwrap();
     assert_eq!(page["title"], "]0;evil");
     assert_eq!(page["text"], "[2Jtext");
 }
 
 #[tokio::test]
-async fn a_server_that_only_claims_to_be_encrypted_is_not_read() {
+async fn server_with_an_untrusted_certificate_is_not_read() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -189,8 +194,8 @@ async fn a_server_that_only_claims_to_be_encrypted_is_not_read() {
             let _ = stream.write_all(plain).await;
         }
     });
-    let reader = Reader::new(&["127.0.0.1"], &[], None);
-    let told = reader.fetch(&format!("https://127.0.0.1:{port}/")).await;
-    let told = told.unwrap_err();
-    assert!(told.contains("failed"), "{told}");
+    let reader = PageReader::new(&["127.0.0.1"], &[], None);
+    let error = reader.fetch(&format!("https://127.0.0.1:{port}/")).await;
+    let error = error.unwrap_err();
+    assert!(error.contains("failed"), "{error}");
 }

@@ -12,21 +12,21 @@ use windlass_tools::{
     Launcher, OpenHosts, ProxyLimits, RunningProxy, ShellProxy, WebEgress, WebRules,
 };
 
-use super::Names;
-use super::site::{Says, Site};
+use super::FakeResolver;
+use super::site::{Response, Site};
 
 /// Timeout of conditions that should become true soon.
 const SOON: Duration = Duration::from_secs(60);
 
 /// The operator's settings for commands: open hosts, and the rules of the web.
-pub(super) struct Said<'a> {
+pub(super) struct ProxySettings<'a> {
     pub(super) hosts: &'a [&'a str],
     pub(super) allow: &'a [&'a str],
     pub(super) deny: &'a [&'a str],
-    pub(super) names: Arc<Names>,
+    pub(super) names: Arc<FakeResolver>,
 }
 
-impl Said<'_> {
+impl ProxySettings<'_> {
     pub(super) fn proxy(&self, launcher: Launcher) -> ShellProxy {
         let rules = WebRules::parse(self.allow, self.deny).unwrap();
         let egress = WebEgress::new(Arc::new(rules)).with_resolver(Arc::clone(&self.names) as _);
@@ -35,24 +35,31 @@ impl Said<'_> {
 }
 
 /// A proxy whose clients are not in a sandbox.
-struct Open {
+struct UnsandboxedProxy {
     at: SocketAddr,
     running: RunningProxy,
 }
 
-impl Open {
-    fn new(said: &Said<'_>) -> Self {
-        Self::with(said, ProxyLimits::default(), None)
+impl UnsandboxedProxy {
+    fn new(settings: &ProxySettings<'_>) -> Self {
+        Self::with(settings, ProxyLimits::default(), None)
     }
 
-    fn with(said: &Said<'_>, limits: ProxyLimits, list: Option<NetworkAccessList>) -> Self {
+    fn with(
+        settings: &ProxySettings<'_>,
+        limits: ProxyLimits,
+        list: Option<NetworkAccessList>,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
-        let nobody = Launcher {
+        let unused = Launcher {
             program: "/nowhere".into(),
             words: Vec::new(),
         };
-        let running = said.proxy(nobody).with_limits(limits).serve(listener, list);
+        let running = settings
+            .proxy(unused)
+            .with_limits(limits)
+            .serve(listener, list);
         Self { at, running }
     }
 
@@ -85,8 +92,8 @@ async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&read).into_owned()
 }
 
-fn page(body: &str) -> Says {
-    Says::page("text/plain", body.as_bytes())
+fn page(body: &str) -> Response {
+    Response::page("text/plain", body.as_bytes())
 }
 
 async fn site() -> Site {
@@ -96,17 +103,17 @@ async fn site() -> Site {
 const HERE: &[&[&str]] = &[&["127.0.0.1"]];
 
 #[tokio::test]
-async fn hosts_that_are_named_are_reached_and_no_others() {
+async fn only_open_hosts_are_reachable() {
     let site = site().await;
     let port = site.port;
     let named = format!("site.example:{port}");
-    let said = Said {
+    let settings = ProxySettings {
         hosts: &[&named],
         allow: &["127.0.0.1/32"],
         deny: &[],
-        names: Names::of(&[("site.example", HERE), ("other.example", HERE)]),
+        names: FakeResolver::new(&[("site.example", HERE), ("other.example", HERE)]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     let got = open.get(&format!("http://{named}/")).await;
     assert!(
         got.starts_with("HTTP/1.1 200") && got.ends_with("open"),
@@ -121,7 +128,7 @@ async fn hosts_that_are_named_are_reached_and_no_others() {
         got.starts_with("HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 OK"),
         "{got}"
     );
-    assert_eq!(open.running.refused(), None);
+    assert_eq!(open.running.refusals(), None);
 
     for got in [
         open.get(&format!("http://other.example:{port}/")).await,
@@ -131,37 +138,40 @@ async fn hosts_that_are_named_are_reached_and_no_others() {
             .await,
     ] {
         assert!(got.starts_with("HTTP/1.1 403 Forbidden"), "{got}");
-        assert!(got.contains("the hosts that the operator names"), "{got}");
+        assert!(got.contains("the hosts that the operator opens"), "{got}");
     }
-    let told = open.running.refused().unwrap();
+    let error = open.running.refusals().unwrap();
     assert!(
-        told.contains(&format!("other.example:{port} is not open")),
-        "{told}"
+        error.contains(&format!("other.example:{port} is not open")),
+        "{error}"
     );
-    assert_eq!(site.heard().len(), 2);
-    assert_eq!(*said.names.asked.lock().unwrap(), ["site.example"; 2]);
+    assert_eq!(site.requests().len(), 2);
+    assert_eq!(
+        *settings.names.requests.lock().unwrap(),
+        ["site.example"; 2]
+    );
 }
 
 #[tokio::test]
-async fn a_tunnel_leads_to_no_other_port() {
-    let said = Said {
+async fn tunnel_to_another_port_is_refused() {
+    let settings = ProxySettings {
         hosts: &["site.example"],
         allow: &["127.0.0.0/8"],
         deny: &[],
-        names: Names::of(&[("site.example", HERE)]),
+        names: FakeResolver::new(&[("site.example", HERE)]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     for port in [22, 25, 6379, 8080, 65535, 0] {
         let got = open.tunnel(&format!("site.example:{port}")).await;
         assert!(got.starts_with("HTTP/1.1 403"), "{port}: {got}");
         let got = open.get(&format!("http://site.example:{port}/")).await;
         assert!(got.starts_with("HTTP/1.1 403"), "{port}: {got}");
     }
-    assert_eq!(*said.names.asked.lock().unwrap(), [""; 0]);
+    assert_eq!(*settings.names.requests.lock().unwrap(), [""; 0]);
 }
 
 #[tokio::test]
-async fn an_open_name_leads_to_no_private_address() {
+async fn open_name_with_a_private_address_is_refused() {
     for (answer, is_spelt) in [
         (&["10.0.0.1"][..], false),
         (&["127.0.0.1"], false),
@@ -175,13 +185,13 @@ async fn an_open_name_leads_to_no_private_address() {
         (&["93.184.216.34", "10.0.0.1"], false),
         (&["127.0.0.1"], true),
     ] {
-        let said = Said {
+        let settings = ProxySettings {
             hosts: &["inner.example", "127.0.0.1", "[::1]"],
             allow: &[],
             deny: &[],
-            names: Names::of(&[("inner.example", &[answer])]),
+            names: FakeResolver::new(&[("inner.example", &[answer])]),
         };
-        let open = Open::new(&said);
+        let open = UnsandboxedProxy::new(&settings);
         let hosts = if !is_spelt {
             vec!["inner.example"]
         } else {
@@ -200,17 +210,17 @@ async fn an_open_name_leads_to_no_private_address() {
 }
 
 #[tokio::test]
-async fn a_redirect_through_the_proxy_leads_to_no_private_address() {
+async fn redirect_to_a_private_address_is_refused() {
     let to = "http://169.254.169.254/latest/meta-data/";
-    let site = Site::on("127.0.0.1:0", &[("/", Says::redirect(to))]).await;
+    let site = Site::on("127.0.0.1:0", &[("/", Response::redirect(to))]).await;
     let named = format!("site.example:{}", site.port);
-    let said = Said {
+    let settings = ProxySettings {
         hosts: &[&named, "169.254.169.254"],
         allow: &["127.0.0.1/32"],
         deny: &[],
-        names: Names::of(&[("site.example", HERE)]),
+        names: FakeResolver::new(&[("site.example", HERE)]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     let got = open.get(&format!("http://{named}/")).await;
     assert!(got.contains(&format!("location: {to}")), "{got}");
     let got = open.get(to).await;
@@ -220,31 +230,31 @@ async fn a_redirect_through_the_proxy_leads_to_no_private_address() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_name_that_moves_is_asked_once_for_each_connection() {
+async fn name_is_resolved_once_per_connection() {
     let outer = site().await;
     let port = outer.port;
     let inner = Site::on(&format!("127.0.0.2:{port}"), &[("/", page("secret"))]).await;
     let named = format!("rebind.example:{port}");
-    let said = Said {
+    let settings = ProxySettings {
         hosts: &[&named],
         allow: &["127.0.0.1/32"],
         deny: &[],
-        names: Names::of(&[("rebind.example", &[&["127.0.0.1"], &["127.0.0.2"]])]),
+        names: FakeResolver::new(&[("rebind.example", &[&["127.0.0.1"], &["127.0.0.2"]])]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     let got = open.get(&format!("http://{named}/")).await;
     assert!(got.ends_with("open"), "{got}");
-    assert_eq!(said.names.asked.lock().unwrap().len(), 1);
+    assert_eq!(settings.names.requests.lock().unwrap().len(), 1);
     let got = open.tunnel(&named).await;
     assert!(got.starts_with("HTTP/1.1 403"), "{got}");
-    assert_eq!((outer.heard().len(), inner.heard().len()), (1, 0));
+    assert_eq!((outer.requests().len(), inner.requests().len()), (1, 0));
 }
 
 #[tokio::test]
-async fn what_is_denied_and_what_the_session_may_not_reach_stay_closed() {
+async fn denied_hosts_stay_closed() {
     let site = site().await;
     let named = format!("site.example:{}", site.port);
-    let names = || Names::of(&[("site.example", HERE)]);
+    let names = || FakeResolver::new(&[("site.example", HERE)]);
     let forbidden = "rules of the operator or of the session forbid it";
     let private = "not on the public internet";
     let only = NetworkAccessList::allow_only;
@@ -259,13 +269,13 @@ async fn what_is_denied_and_what_the_session_may_not_reach_stay_closed() {
         ),
         (&[], Some(NetworkAccessList::deny_all()), forbidden),
     ] {
-        let said = Said {
+        let settings = ProxySettings {
             hosts: &[&named],
             allow: &["127.0.0.1/32"],
             deny,
             names: names(),
         };
-        let open = Open::with(&said, ProxyLimits::default(), list.clone());
+        let open = UnsandboxedProxy::with(&settings, ProxyLimits::default(), list.clone());
         for got in [
             open.tunnel(&named).await,
             open.get(&format!("http://{named}/")).await,
@@ -274,11 +284,11 @@ async fn what_is_denied_and_what_the_session_may_not_reach_stay_closed() {
             assert!(got.contains(why), "{got}");
         }
     }
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_tunnel_does_not_go_round_rules_for_a_part_of_a_host() {
+async fn tunnel_does_not_bypass_path_rules() {
     let site = site().await;
     let named = format!("site.example:{}", site.port);
     for part in [
@@ -291,13 +301,13 @@ async fn a_tunnel_does_not_go_round_rules_for_a_part_of_a_host() {
             blocked: vec![part.clone()],
         });
         for (deny, list) in [(vec![part.as_str()], None), (Vec::new(), of_session)] {
-            let said = Said {
+            let settings = ProxySettings {
                 hosts: &[&named],
                 allow: &["127.0.0.1/32"],
                 deny: &deny,
-                names: Names::of(&[("site.example", HERE)]),
+                names: FakeResolver::new(&[("site.example", HERE)]),
             };
-            let open = Open::with(&said, ProxyLimits::default(), list);
+            let open = UnsandboxedProxy::with(&settings, ProxyLimits::default(), list);
             let got = open.tunnel(&named).await;
             assert!(got.starts_with("HTTP/1.1 403"), "{part}: {got}");
             // A request that is not encrypted is judged by its content.
@@ -305,35 +315,38 @@ async fn a_tunnel_does_not_go_round_rules_for_a_part_of_a_host() {
             assert!(got.ends_with("open"), "{part}: {got}");
         }
     }
-    assert_eq!(site.heard().len(), 6);
+    assert_eq!(site.requests().len(), 6);
 }
 
 #[tokio::test]
-async fn a_second_request_behind_the_first_is_not_sent() {
+async fn pipelined_request_is_not_forwarded() {
     let site = site().await;
     let named = format!("site.example:{}", site.port);
-    let said = Said {
+    let settings = ProxySettings {
         hosts: &[&named],
         allow: &["127.0.0.1/32"],
         deny: &[],
-        names: Names::of(&[("site.example", HERE)]),
+        names: FakeResolver::new(&[("site.example", HERE)]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     let hidden = "GET /hidden HTTP/1.1\r\nHost: inner.example\r\n\r\n";
     let smuggled = format!(
         "GET http://{named}/ HTTP/1.1\r\nHost: inner.example\r\nConnection: keep-alive, host\r\nProxy-Authorization: x\r\n\r\n{hidden}"
     );
     let got = open.ask(&smuggled).await;
     assert!(got.ends_with("open"), "{got}");
-    let heard = site.heard().concat();
-    assert!(heard.contains(&format!("host: {named}")), "{heard}");
+    let requests = site.requests().concat();
+    assert!(requests.contains(&format!("host: {named}")), "{requests}");
     for absent in [
         "inner.example",
         "hidden",
         "proxy-authorization",
         "keep-alive",
     ] {
-        assert!(!heard.to_lowercase().contains(absent), "{absent}: {heard}");
+        assert!(
+            !requests.to_lowercase().contains(absent),
+            "{absent}: {requests}"
+        );
     }
     for (head, status) in [
         ("Host: a\r\nHost: b", "400"),
@@ -351,23 +364,23 @@ async fn a_second_request_behind_the_first_is_not_sent() {
             "{head:?}: {got}"
         );
     }
-    assert_eq!(site.heard().len(), 1);
+    assert_eq!(site.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_flood_of_connections_is_refused_and_then_nobody_listens() {
-    let said = Said {
+async fn number_of_connections_is_limited() {
+    let settings = ProxySettings {
         hosts: &[],
         allow: &[],
         deny: &[],
-        names: Names::of(&[]),
+        names: FakeResolver::new(&[]),
     };
     let limits = ProxyLimits {
         open_connections: 2,
         connections: 4,
         ..ProxyLimits::default()
     };
-    let open = Open::with(&said, limits, None);
+    let open = UnsandboxedProxy::with(&settings, limits, None);
     let mut waiting = vec![open.connect().await, open.connect().await];
     for _ in 0..2 {
         let got = rest(&mut open.connect().await).await;
@@ -385,32 +398,32 @@ async fn a_flood_of_connections_is_refused_and_then_nobody_listens() {
             .unwrap();
         assert!(rest(stream).await.starts_with("HTTP/1.1 403"));
     }
-    let told = open.running.refused().unwrap();
-    assert!(told.contains("more than 2 connections at once"), "{told}");
+    let error = open.running.refusals().unwrap();
+    assert!(error.contains("more than 2 connections at once"), "{error}");
     assert!(
-        told.contains("more than 4 connections of one command"),
-        "{told}"
+        error.contains("more than 4 connections of one command"),
+        "{error}"
     );
 }
 
 #[tokio::test]
-async fn calls_share_the_connections_that_are_open_at_once() {
-    let said = Said {
+async fn calls_share_the_limit_of_open_connections() {
+    let settings = ProxySettings {
         hosts: &[],
         allow: &[],
         deny: &[],
-        names: Names::of(&[]),
+        names: FakeResolver::new(&[]),
     };
-    let nobody = Launcher {
+    let unused = Launcher {
         program: "/nowhere".into(),
         words: Vec::new(),
     };
-    let proxy = said.proxy(nobody).with_open_connections(2);
+    let proxy = settings.proxy(unused).with_open_connections(2);
     let serve = |proxy: ShellProxy| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
         let running = proxy.serve(listener, None);
-        Open { at, running }
+        UnsandboxedProxy { at, running }
     };
     let (one, other) = (serve(proxy.clone()), serve(proxy));
     let mut waiting = vec![one.connect().await, one.connect().await];
@@ -422,8 +435,8 @@ async fn calls_share_the_connections_that_are_open_at_once() {
     );
     let got = rest(&mut other.connect().await).await;
     assert!(got.starts_with("HTTP/1.1 503"), "{got}");
-    let told = other.running.refused().unwrap();
-    assert!(told.contains("commands of this host together"), "{told}");
+    let error = other.running.refusals().unwrap();
+    assert!(error.contains("commands of this host together"), "{error}");
     for stream in &mut waiting {
         stream.write_all(b"nonsense\r\n\r\n").await.unwrap();
         assert!(rest(stream).await.starts_with("HTTP/1.1 400"));
@@ -442,23 +455,23 @@ async fn calls_share_the_connections_that_are_open_at_once() {
 }
 
 #[tokio::test]
-async fn one_conversation_does_not_take_the_connections_of_others() {
-    let said = Said {
+async fn one_session_cannot_use_all_connections() {
+    let settings = ProxySettings {
         hosts: &[],
         allow: &[],
         deny: &[],
-        names: Names::of(&[]),
+        names: FakeResolver::new(&[]),
     };
-    let nobody = Launcher {
+    let unused = Launcher {
         program: "/nowhere".into(),
         words: Vec::new(),
     };
-    let proxy = said.proxy(nobody).with_open_connections(8);
+    let proxy = settings.proxy(unused).with_open_connections(8);
     let serve = |session_id: SessionId| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
         let running = proxy.serve_session(session_id, listener, None);
-        Open { at, running }
+        UnsandboxedProxy { at, running }
     };
     let greedy = SessionId::new();
     // Two calls of one session share a quarter of the slots.
@@ -469,9 +482,9 @@ async fn one_conversation_does_not_take_the_connections_of_others() {
     assert!(got.starts_with("HTTP/1.1 503"), "{got}");
     let got = rest(&mut two.connect().await).await;
     assert!(got.starts_with("HTTP/1.1 503"), "{got}");
-    let told = two.running.refused().unwrap();
-    assert!(told.contains("more than 2 connections"), "{told}");
-    assert!(told.contains("of this conversation together"), "{told}");
+    let error = two.running.refusals().unwrap();
+    assert!(error.contains("more than 2 connections"), "{error}");
+    assert!(error.contains("of this conversation together"), "{error}");
     // Other sessions are not affected.
     let got = other.tunnel("a.example:443").await;
     assert!(got.starts_with("HTTP/1.1 403"), "{got}");
@@ -479,43 +492,43 @@ async fn one_conversation_does_not_take_the_connections_of_others() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_and_a_page_without_end_are_cut() {
-    let endless = Says::Endless(
+async fn endless_head_and_body_are_cut_off() {
+    let endless = Response::Endless(
         b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
         vec![b'x'; 4096],
         Duration::ZERO,
     );
     let site = Site::on("127.0.0.1:0", &[("/", endless)]).await;
     let named = format!("site.example:{}", site.port);
-    let said = Said {
+    let settings = ProxySettings {
         hosts: &[&named],
         allow: &["127.0.0.1/32"],
         deny: &[],
-        names: Names::of(&[("site.example", HERE)]),
+        names: FakeResolver::new(&[("site.example", HERE)]),
     };
     let limits = ProxyLimits {
         bytes: 100_000,
         ..ProxyLimits::default()
     };
-    let open = Open::with(&said, limits, None);
+    let open = UnsandboxedProxy::with(&settings, limits, None);
     let head = format!("GET http://{named}/ HTTP/1.1\r\nX: {}", "x".repeat(20_000));
     let got = open.ask(&head).await;
     assert!(got.starts_with("HTTP/1.1 431"), "{got}");
     let got = open.get(&format!("http://{named}/")).await;
     assert!((1000..=100_000).contains(&got.len()), "{}", got.len());
-    let told = open.running.refused().unwrap();
-    assert!(told.contains("more than 100000 bytes"), "{told}");
+    let error = open.running.refusals().unwrap();
+    assert!(error.contains("more than 100000 bytes"), "{error}");
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_in_bounds() {
-    let said = Said {
+async fn list_of_refusals_is_limited() {
+    let settings = ProxySettings {
         hosts: &[],
         allow: &[],
         deny: &[],
-        names: Names::of(&[]),
+        names: FakeResolver::new(&[]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     for n in 0..30 {
         let long = "a".repeat(200);
         let got = open.tunnel(&format!("{long}{n}.example:443")).await;
@@ -524,22 +537,22 @@ async fn what_is_refused_is_told_in_bounds() {
         let got = open.get(&format!("http://{longer}{n}.example/")).await;
         assert!(got.starts_with("HTTP/1.1 400"), "{got}");
     }
-    let told = open.running.refused().unwrap();
+    let error = open.running.refusals().unwrap();
     assert!(
-        told.len() < 8 * 500 && told.ends_with("and others"),
-        "{told}"
+        error.len() < 8 * 500 && error.ends_with("and others"),
+        "{error}"
     );
 }
 
 #[tokio::test]
-async fn the_proxy_ends_with_its_call() {
-    let said = Said {
+async fn proxy_ends_with_its_call() {
+    let settings = ProxySettings {
         hosts: &[],
         allow: &[],
         deny: &[],
-        names: Names::of(&[]),
+        names: FakeResolver::new(&[]),
     };
-    let open = Open::new(&said);
+    let open = UnsandboxedProxy::new(&settings);
     let mut waiting = open.connect().await;
     let at = open.at;
     drop(open);

@@ -11,10 +11,10 @@ use windlass_tools::{
     Confinement, Launcher, Network, OutputLimits, Outputs, Policy, ShellCapability, become_proxied,
 };
 
-use super::Names;
-use super::proxy::Said;
-use super::site::{Says, Site};
-use crate::support::{Place, is_here};
+use super::FakeResolver;
+use super::proxy::ProxySettings;
+use super::site::{Response, Site};
+use crate::support::{TestWorkspace, is_here};
 
 /// Sends a request to the proxy, using only the variables.
 const ASK: &str = "ask() { exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:} && printf '%b' \"$1\" >&3 && cat <&3; exec 3>&-; }; ";
@@ -38,29 +38,29 @@ fn launcher() -> Launcher {
     }
 }
 
-fn filtered(way: Confinement) -> Place {
+fn filtered(way: Confinement) -> TestWorkspace {
     let policy = Policy {
         network: Network::Filtered,
         ..Policy::default()
     };
-    Place::confined(way, policy)
+    TestWorkspace::confined(way, policy)
 }
 
 /// A workspace whose commands can reach `site.example` on a local port.
-fn place(port: u16) -> Place {
-    let mut place = filtered(Confinement::Bubblewrap);
-    let said = Said {
+fn workspace(port: u16) -> TestWorkspace {
+    let mut workspace = filtered(Confinement::Bubblewrap);
+    let settings = ProxySettings {
         hosts: &[&format!("site.example:{port}")],
         allow: &["127.0.0.1/32"],
         deny: &[],
-        names: Names::of(&[("site.example", &[&["127.0.0.1"]])]),
+        names: FakeResolver::new(&[("site.example", &[&["127.0.0.1"]])]),
     };
-    place.settings.proxy = Some(said.proxy(launcher()));
-    place
+    workspace.settings.proxy = Some(settings.proxy(launcher()));
+    workspace
 }
 
 async fn site() -> Site {
-    let page = Says::page("text/plain", b"hello from outside");
+    let page = Response::page("text/plain", b"hello from outside");
     Site::on("127.0.0.1:0", &[("/", page)]).await
 }
 
@@ -69,17 +69,17 @@ fn output(ran: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_command_reaches_a_named_host_by_the_proxy_and_nothing_else() {
+async fn command_reaches_only_open_hosts_through_the_proxy() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
     let site = site().await;
-    let (place, port) = (place(site.port), site.port);
+    let (workspace, port) = (workspace(site.port), site.port);
     let ask = format!(
         "{ASK}ask 'GET http://site.example:{port}/ HTTP/1.1\\r\\n\\r\\n'; \
          ask 'CONNECT site.example:{port} HTTP/1.1\\r\\n\\r\\nGET / HTTP/1.1\\r\\n\\r\\n'"
     );
-    let ran = place.shell(&ask).await.unwrap();
+    let ran = workspace.shell(&ask).await.unwrap();
     assert_eq!(
         output(&ran).matches("hello from outside").count(),
         2,
@@ -105,39 +105,39 @@ async fn a_command_reaches_a_named_host_by_the_proxy_and_nothing_else() {
         ("a name", format!("exec 3<>/dev/tcp/site.example/{port}")),
         ("DNS", "getent hosts one.one.one.one".to_owned()),
     ] {
-        let ran = place.shell(&command).await.unwrap();
+        let ran = workspace.shell(&command).await.unwrap();
         assert_ne!(ran["exit_code"], 0, "{attack}: {ran}");
     }
-    assert_eq!(site.heard().len(), 2);
+    assert_eq!(site.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn the_model_reads_why_a_host_was_refused() {
+async fn refusal_is_reported_to_the_model() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
     let site = site().await;
-    let place = place(site.port);
+    let workspace = workspace(site.port);
     let ask = format!("{ASK}ask 'CONNECT other.example:443 HTTP/1.1\\r\\n\\r\\n'");
-    let ran = place.shell(&ask).await.unwrap();
+    let ran = workspace.shell(&ask).await.unwrap();
     assert!(output(&ran).contains("403 Forbidden"), "{ran}");
-    let told = ran["remark"].as_str().unwrap();
-    assert!(told.contains("other.example:443 is not open"), "{told}");
-    assert!(told.contains("shell.hosts"), "{told}");
+    let error = ran["remark"].as_str().unwrap();
+    assert!(error.contains("other.example:443 is not open"), "{error}");
+    assert!(error.contains("shell.hosts"), "{error}");
 }
 
 #[tokio::test]
-async fn the_model_reads_what_was_refused_to_a_command_in_the_background() {
+async fn refusal_to_a_background_command_is_reported() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
     let site = site().await;
-    let place = place(site.port);
-    let kept = Outputs::open(place.outside().join("kept"), OutputLimits::default()).unwrap();
-    place.environments.keep_outputs(kept);
-    let shell = ShellCapability::new(place.environments.clone(), place.settings.clone());
+    let workspace = workspace(site.port);
+    let store = Outputs::open(workspace.outside().join("store"), OutputLimits::default()).unwrap();
+    workspace.environments.enable_outputs(store);
+    let shell = ShellCapability::new(workspace.environments.clone(), workspace.settings.clone());
     let tools = shell.tools_with_config(&json!({ "approval": "never" }));
-    let context = place.context();
+    let context = workspace.context();
     let call = async |name: &str, arguments: Value| {
         let tool = tools.iter().find(|tool| tool.name() == name).unwrap();
         match tool.execute_with_context(arguments, &context).await {
@@ -158,8 +158,8 @@ async fn the_model_reads_what_was_refused_to_a_command_in_the_background() {
         }
     }
     assert_eq!(seen["status"], "running", "{seen}");
-    let refused = |told: &Value| {
-        let remark = told["remark"].as_str().unwrap_or_default();
+    let refused = |error: &Value| {
+        let remark = error["remark"].as_str().unwrap_or_default();
         remark.contains("other.example:443 is not open")
     };
     assert!(refused(&seen), "{seen}");
@@ -174,38 +174,38 @@ async fn the_model_reads_what_was_refused_to_a_command_in_the_background() {
 }
 
 #[tokio::test]
-async fn a_proxied_command_ends_reads_and_is_limited_as_any_other() {
+async fn proxied_command_has_the_same_limits() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
-    let place = place(1);
+    let workspace = workspace(1);
     for (command, code) in [("exit 7", 7), ("kill -9 $$", 137), ("cat; exit 3", 3)] {
-        let ran = place.shell(command).await.unwrap();
+        let ran = workspace.shell(command).await.unwrap();
         assert_eq!(ran["exit_code"], code, "{command}: {ran}");
     }
     // No helper process remains in the sandbox: only the shell and the programs it starts.
-    let ran = place
+    let ran = workspace
         .shell("ls /proc | grep -c '^[0-9]'; cat /proc/1/comm")
         .await
         .unwrap();
     assert!(output(&ran).contains("bwrap"), "{ran}");
-    let ran = place
+    let ran = workspace
         .shell("ls -l /proc/$$/fd | grep -c socket")
         .await
         .unwrap();
     assert_eq!(output(&ran).lines().last(), Some("0"), "{ran}");
     let slow = json!({ "command": "sleep 600", "timeout_ms": 300 });
-    let told = place.call("shell", slow).await.unwrap_err();
-    assert!(told.contains("did not end within"), "{told}");
+    let error = workspace.call("shell", slow).await.unwrap_err();
+    assert!(error.contains("did not end within"), "{error}");
 }
 
 /// The sandbox's init holds the channel on which the listener was sent, and a command can obtain it from there.
 #[tokio::test]
-async fn nothing_goes_to_the_host_by_the_channel_of_the_listener() {
+async fn listener_channel_carries_no_data_to_the_host() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
-    let place = place(1);
+    let workspace = workspace(1);
     let program = "import ctypes, os, socket\n\
                    libc = ctypes.CDLL(None, use_errno=True)\n\
                    PIDFD_GETFD = 438\n\
@@ -219,36 +219,36 @@ async fn nothing_goes_to_the_host_by_the_channel_of_the_listener() {
                        print('sent')\n\
                    except OSError as error:\n    \
                        print(error.errno)\n";
-    std::fs::write(place.root().join("attack.py"), program).unwrap();
-    let ran = place.shell("python3 attack.py").await.unwrap();
+    std::fs::write(workspace.root().join("attack.py"), program).unwrap();
+    let ran = workspace.shell("python3 attack.py").await.unwrap();
     if ran["exit_code"] == 127 {
         skipped("nothing_goes_to_the_host", "there is no python3");
         return;
     }
-    let said = output(&ran).lines().last();
-    assert!([Some("32"), Some("refused")].contains(&said), "{ran}");
+    let settings = output(&ran).lines().last();
+    assert!([Some("32"), Some("refused")].contains(&settings), "{ran}");
 }
 
 #[tokio::test]
-async fn the_proxy_of_another_call_is_out_of_reach() {
+async fn proxy_of_another_call_is_unreachable() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
     let site = site().await;
-    let (one, port) = (place(site.port), site.port);
+    let (one, port) = (workspace(site.port), site.port);
     let mut other = filtered(Confinement::Bubblewrap);
-    let nothing = Said {
+    let nothing = ProxySettings {
         hosts: &[],
         allow: &[],
         deny: &[],
-        names: Names::of(&[]),
+        names: FakeResolver::new(&[]),
     };
     other.settings.proxy = Some(nothing.proxy(launcher()));
     let waiting = "echo ${HTTP_PROXY##*:} > port; until [ -e done ]; do sleep 0.05; done";
     let looks = async {
         let at = one.root().join("port");
         let mut looks = tokio::time::interval(Duration::from_millis(10));
-        let told = async {
+        let error = async {
             loop {
                 looks.tick().await;
                 match std::fs::read_to_string(&at) {
@@ -257,7 +257,7 @@ async fn the_proxy_of_another_call_is_out_of_reach() {
                 }
             }
         };
-        let proxy = tokio::time::timeout(Duration::from_secs(60), told).await;
+        let proxy = tokio::time::timeout(Duration::from_secs(60), error).await;
         let proxy = proxy.expect("the first command never said its port");
         // Its own proxy may have the same port; then it answers and refuses.
         let ask = format!(
@@ -270,11 +270,11 @@ async fn the_proxy_of_another_call_is_out_of_reach() {
     let (first, ran) = tokio::join!(one.shell(waiting), looks);
     assert_eq!(first.unwrap()["exit_code"], 0);
     assert!(!output(&ran).contains("hello from outside"), "{ran}");
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
 }
 
 #[tokio::test]
-async fn without_bubblewrap_or_a_proxy_nothing_is_reached_and_the_reason_is_told() {
+async fn missing_bubblewrap_or_proxy_is_reported() {
     let site = site().await;
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{}", site.port);
     if is_here(Confinement::Landlock) {
@@ -283,56 +283,56 @@ async fn without_bubblewrap_or_a_proxy_nothing_is_reached_and_the_reason_is_told
             .await
             .unwrap();
         assert_ne!(ran["exit_code"], 0, "{ran}");
-        let told = ran["remark"].as_str().unwrap();
-        assert!(told.contains("there is no network"), "{told}");
+        let error = ran["remark"].as_str().unwrap();
+        assert!(error.contains("there is no network"), "{error}");
     }
     if is_here(Confinement::Bubblewrap) {
-        let told = filtered(Confinement::Bubblewrap)
+        let error = filtered(Confinement::Bubblewrap)
             .shell("echo x")
             .await
             .unwrap_err();
-        assert!(told.contains("has no proxy for commands"), "{told}");
-        let mut lost = place(site.port);
-        let said = Said {
+        assert!(error.contains("has no proxy for commands"), "{error}");
+        let mut lost = workspace(site.port);
+        let settings = ProxySettings {
             hosts: &[],
             allow: &[],
             deny: &[],
-            names: Names::of(&[]),
+            names: FakeResolver::new(&[]),
         };
         let nowhere = Launcher {
             program: "/nowhere/windlass".into(),
             words: Vec::new(),
         };
-        lost.settings.proxy = Some(said.proxy(nowhere));
-        let told = lost.shell("echo x").await.unwrap_err();
+        lost.settings.proxy = Some(settings.proxy(nowhere));
+        let error = lost.shell("echo x").await.unwrap_err();
         assert!(
-            told.contains("there is no program /nowhere/windlass"),
-            "{told}"
+            error.contains("there is no program /nowhere/windlass"),
+            "{error}"
         );
     }
-    let told = filtered(Confinement::Unconfined)
+    let error = filtered(Confinement::Unconfined)
         .shell("echo x")
         .await
         .unwrap_err();
-    assert!(told.contains("needs bubblewrap"), "{told}");
-    assert_eq!(site.heard(), [""; 0]);
+    assert!(error.contains("needs bubblewrap"), "{error}");
+    assert_eq!(site.requests(), [""; 0]);
 }
 
 #[tokio::test]
-async fn the_rules_of_the_session_hold_for_its_commands() {
+async fn session_network_rules_apply_to_commands() {
     if !is_here(Confinement::Bubblewrap) {
         return;
     }
     let site = site().await;
-    let place = place(site.port);
-    let mut context = place.context();
+    let workspace = workspace(site.port);
+    let mut context = workspace.context();
     let list = windlass_core::network_access::NetworkAccessList::block(["site.example"]);
     context.network_access = Some(list);
     let ask = format!(
         "{ASK}ask 'GET http://site.example:{}/ HTTP/1.1\\r\\n\\r\\n'",
         site.port
     );
-    let tool = Arc::from(place.tool("shell")) as Arc<dyn windlass_core::tools::Tool>;
+    let tool = Arc::from(workspace.tool("shell")) as Arc<dyn windlass_core::tools::Tool>;
     let ran = tool
         .execute_with_context(json!({ "command": ask }), &context)
         .await;
@@ -340,5 +340,5 @@ async fn the_rules_of_the_session_hold_for_its_commands() {
         panic!("{ran:?}");
     };
     assert!(output(&ran).contains("forbid it"), "{ran}");
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use windlass_core::network_access::NetworkAccessList;
 use windlass_tools::Policy;
 
-use super::site::{Says, Site};
-use super::{Names, Reader, Redirects};
-use crate::support::Place;
+use super::site::{Response, Site};
+use super::{FakeResolver, PageReader, Redirects};
+use crate::support::TestWorkspace;
 
 /// Notations of addresses that are not on the public internet.
 const PRIVATE: [&str; 26] = [
@@ -39,52 +39,56 @@ const PRIVATE: [&str; 26] = [
     "http://[fe80::1]/",
 ];
 
-fn is_private_refusal(told: &str) -> bool {
-    told.contains("not on the public internet")
+fn is_private_refusal(error: &str) -> bool {
+    error.contains("not on the public internet")
 }
 
 /// Requests an address; if the tool requires another notation, requests that one.
-async fn refused(reader: &Reader, url: &str) -> String {
-    let told = reader.fetch(url).await.unwrap_err();
-    match told.split_once("write it as ") {
+async fn refused(reader: &PageReader, url: &str) -> String {
+    let error = reader.fetch(url).await.unwrap_err();
+    match error.split_once("write it as ") {
         Some((_, plain)) => reader.fetch(plain).await.unwrap_err(),
-        None => told,
+        None => error,
     }
 }
 
 #[tokio::test]
-async fn no_spelling_of_a_private_address_is_reached() {
-    let reader = Reader::new(&[], &[], Some(Names::of(&[])));
+async fn private_address_is_refused_in_every_form() {
+    let reader = PageReader::new(&[], &[], Some(FakeResolver::new(&[])));
     for url in PRIVATE {
-        let told = refused(&reader, url).await;
-        assert!(is_private_refusal(&told), "{url}: {told}");
+        let error = refused(&reader, url).await;
+        assert!(is_private_refusal(&error), "{url}: {error}");
     }
 }
 
 #[tokio::test]
-async fn no_name_of_this_machine_is_reached() {
-    let site = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", b"secret"))]).await;
+async fn names_of_this_machine_are_refused() {
+    let site = Site::on(
+        "127.0.0.1:0",
+        &[("/", Response::page("text/plain", b"secret"))],
+    )
+    .await;
     let names = ["localhost.", "a.localhost", "printer.local"];
     let here: &[&[&str]] = &[&["127.0.0.1"]];
     // A trailing dot of a name is not sent to the resolver.
     let own = names.map(|name| (name.trim_end_matches('.'), here));
-    let by_system = Reader::new(&[], &[], None);
-    let by_names = Reader::new(&[], &[], Some(Names::of(&own)));
+    let by_system = PageReader::new(&[], &[], None);
+    let by_names = PageReader::new(&[], &[], Some(FakeResolver::new(&own)));
     let of_system = ["localhost", "LOCALHOST"].map(|host| (&by_system, host));
     for (reader, host) in of_system
         .into_iter()
         .chain(names.map(|host| (&by_names, host)))
     {
         let url = format!("http://{host}:{}/", site.port);
-        let told = refused(reader, &url).await;
-        assert!(is_private_refusal(&told), "{host}: {told}");
+        let error = refused(reader, &url).await;
+        assert!(is_private_refusal(&error), "{host}: {error}");
     }
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_redirect_leads_to_no_other_host() {
-    let names = Names::of(&[("site.example", &[&["127.0.0.1"]])]);
+async fn redirect_to_another_host_is_refused() {
+    let names = FakeResolver::new(&[("site.example", &[&["127.0.0.1"]])]);
     let further = [
         "//inner.example/",
         "http://both.example/",
@@ -92,64 +96,67 @@ async fn a_redirect_leads_to_no_other_host() {
     ];
     let targets: Vec<_> = PRIVATE.into_iter().chain(further).collect();
     let paths: Vec<_> = (0..targets.len()).map(|n| format!("/{n}")).collect();
-    let says: Vec<_> = paths
+    let responses: Vec<_> = paths
         .iter()
         .zip(&targets)
-        .map(|(path, target)| (path.as_str(), Says::redirect(target)))
+        .map(|(path, target)| (path.as_str(), Response::redirect(target)))
         // A header can contain only ASCII.
-        .filter(|(_, says)| matches!(says, Says::Bytes(bytes) if bytes.is_ascii()))
+        .filter(|(_, responses)| matches!(responses, Response::Bytes(bytes) if bytes.is_ascii()))
         .collect();
-    let site = Site::on("127.0.0.1:0", &says).await;
+    let site = Site::on("127.0.0.1:0", &responses).await;
     // The network is open, so only its own address is reachable.
-    let reader = Reader::new(&["127.0.0.1/32"], &[], Some(Arc::clone(&names)));
-    for (path, _) in &says {
+    let reader = PageReader::new(&["127.0.0.1/32"], &[], Some(Arc::clone(&names)));
+    for (path, _) in &responses {
         let url = format!("http://site.example:{}{path}", site.port);
-        let told = reader.fetch(&url).await.unwrap_err();
-        assert!(told.contains("by a call of its own"), "{path}: {told}");
+        let error = reader.fetch(&url).await.unwrap_err();
+        assert!(error.contains("with a separate call"), "{path}: {error}");
     }
-    assert_eq!(site.heard().len(), says.len());
-    let asked = names.asked.lock().unwrap();
-    assert!(asked.iter().all(|name| name == "site.example"), "{asked:?}");
+    assert_eq!(site.requests().len(), responses.len());
+    let requests = names.requests.lock().unwrap();
+    assert!(
+        requests.iter().all(|name| name == "site.example"),
+        "{requests:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_redirect_leads_to_no_private_address_either() {
+async fn redirect_to_a_private_address_is_refused() {
     for later in [&["127.0.0.2"][..], &["93.184.216.34", "10.0.0.1"]] {
-        let site = Site::on("127.0.0.1:0", &[("/", Says::redirect("/next"))]).await;
-        let names = Names::of(&[("site.example", &[&["127.0.0.1"], later])]);
-        let reader = Reader::new(&["127.0.0.1/32"], &[], Some(names));
+        let site = Site::on("127.0.0.1:0", &[("/", Response::redirect("/next"))]).await;
+        let names = FakeResolver::new(&[("site.example", &[&["127.0.0.1"], later])]);
+        let reader = PageReader::new(&["127.0.0.1/32"], &[], Some(names));
         let url = format!("http://site.example:{}/", site.port);
-        let told = reader.fetch(&url).await.unwrap_err();
-        assert!(is_private_refusal(&told), "{later:?}: {told}");
-        assert_eq!(site.heard().len(), 1);
+        let error = reader.fetch(&url).await.unwrap_err();
+        assert!(is_private_refusal(&error), "{later:?}: {error}");
+        assert_eq!(site.requests().len(), 1);
     }
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_the_second_time_is_asked_once() {
-    let page = [("/", Says::page("text/plain", b"one"))];
+async fn name_is_resolved_once() {
+    let page = [("/", Response::page("text/plain", b"one"))];
     let open = Site::on("127.0.0.1:0", &page).await;
     let port = open.port;
-    let secret = [("/", Says::page("text/plain", b"secret"))];
+    let secret = [("/", Response::page("text/plain", b"secret"))];
     let inner = Site::on(&format!("127.0.0.2:{port}"), &secret).await;
-    let names = Names::of(&[("rebind.example", &[&["127.0.0.1"], &["127.0.0.2"]])]);
-    let reader = Reader::new(&["127.0.0.1/32"], &[], Some(Arc::clone(&names)));
+    let names = FakeResolver::new(&[("rebind.example", &[&["127.0.0.1"], &["127.0.0.2"]])]);
+    let reader = PageReader::new(&["127.0.0.1/32"], &[], Some(Arc::clone(&names)));
     let url = format!("http://rebind.example:{port}/");
     assert_eq!(reader.fetch(&url).await.unwrap()["text"], "one");
-    assert_eq!(*names.asked.lock().unwrap(), ["rebind.example"]);
-    let told = reader.fetch(&url).await.unwrap_err();
-    assert!(is_private_refusal(&told), "{told}");
-    assert_eq!((open.heard().len(), inner.heard().len()), (1, 0));
+    assert_eq!(*names.requests.lock().unwrap(), ["rebind.example"]);
+    let error = reader.fetch(&url).await.unwrap_err();
+    assert!(is_private_refusal(&error), "{error}");
+    assert_eq!((open.requests().len(), inner.requests().len()), (1, 0));
 }
 
 #[tokio::test]
-async fn what_the_operator_opens_is_reached_and_what_is_denied_is_not() {
-    let page = [("/", Says::page("text/plain", b"open"))];
+async fn opened_hosts_are_reachable_and_denied_ones_are_not() {
+    let page = [("/", Response::page("text/plain", b"open"))];
     let site = Site::on("127.0.0.1:0", &page).await;
     let port = site.port;
     let names = || {
-        Some(Names::of(&[
+        Some(FakeResolver::new(&[
             ("site.example", &[&["127.0.0.1"]]),
             ("other.example", &[&["127.0.0.1"]]),
         ]))
@@ -167,32 +174,32 @@ async fn what_the_operator_opens_is_reached_and_what_is_denied_is_not() {
         ("site.example", "*", "site.example", false),
     ] {
         let deny: Vec<_> = [deny].into_iter().filter(|deny| !deny.is_empty()).collect();
-        let reader = Reader::new(&[allow], &deny, names());
-        let before = site.heard().len();
+        let reader = PageReader::new(&[allow], &deny, names());
+        let before = site.requests().len();
         let read = reader.fetch(&format!("http://{host}:{port}/")).await;
         let shown = format!("{allow} {deny:?} {host}: {read:?}");
         assert_eq!(read.is_ok(), is_reached, "{shown}");
-        let heard = site.heard().len() - before;
-        assert_eq!(heard, usize::from(is_reached), "{shown}");
+        let requests = site.requests().len() - before;
+        assert_eq!(requests, usize::from(is_reached), "{shown}");
     }
 }
 
 #[tokio::test]
-async fn the_list_of_the_session_holds_for_every_hop() {
+async fn session_rules_apply_to_every_hop() {
     let site = Site::on("127.0.0.1:0", &[]).await;
     let port = site.port;
     let away = format!("http://other.example:{port}/");
-    let says = [
-        ("/away", Says::redirect(&away)),
-        ("/here", Says::redirect("/page")),
-        ("/page", Says::page("text/plain", b"page")),
+    let responses = [
+        ("/away", Response::redirect(&away)),
+        ("/here", Response::redirect("/page")),
+        ("/page", Response::page("text/plain", b"page")),
     ];
-    let site = Site::on("127.0.0.1:0", &says).await;
-    let names = Names::of(&[
+    let site = Site::on("127.0.0.1:0", &responses).await;
+    let names = FakeResolver::new(&[
         ("site.example", &[&["127.0.0.1"]]),
         ("other.example", &[&["127.0.0.1"]]),
     ]);
-    let mut reader = Reader::new(&["127.0.0.1/32"], &[], Some(names));
+    let mut reader = PageReader::new(&["127.0.0.1/32"], &[], Some(names));
     reader.list = Some(NetworkAccessList::allow_only(["site.example", "127.0.0.1"]));
     let at = |path: &str| format!("http://site.example:{}{path}", site.port);
     assert_eq!(
@@ -200,24 +207,24 @@ async fn the_list_of_the_session_holds_for_every_hop() {
         at("/page")
     );
     for (url, reason) in [
-        (at("/away"), "by a call of its own"),
+        (at("/away"), "with a separate call"),
         (away, "denied by the session's network rules"),
     ] {
-        let told = reader.fetch(&url).await.unwrap_err();
-        assert!(told.contains("other.example"), "{told}");
-        assert!(told.contains(reason), "{told}");
+        let error = reader.fetch(&url).await.unwrap_err();
+        assert!(error.contains("other.example"), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
     // A session's list that opens a private address does not open it for the operator.
-    let mut reader = Reader::new(&[], &[], Some(Names::of(&[])));
+    let mut reader = PageReader::new(&[], &[], Some(FakeResolver::new(&[])));
     reader.list = Some(NetworkAccessList::allow_only(["127.0.0.1"]));
     let url = format!("http://127.0.0.1:{}/page", site.port);
-    let told = reader.fetch(&url).await.unwrap_err();
-    assert!(is_private_refusal(&told), "{told}");
+    let error = reader.fetch(&url).await.unwrap_err();
+    assert!(is_private_refusal(&error), "{error}");
 }
 
 #[tokio::test]
-async fn redirects_end_stay_encrypted_and_carry_no_credentials() {
-    let mut reader = Reader::new(&["open.example"], &[], None);
+async fn redirects_are_limited_encrypted_and_without_credentials() {
+    let mut reader = PageReader::new(&["open.example"], &[], None);
     reader.egress = Arc::new(Redirects(
         [
             ("https://a.example/loop", "/loop"),
@@ -237,12 +244,12 @@ async fn redirects_end_stay_encrypted_and_carry_no_credentials() {
         ("https://a.example/down", "without encryption"),
         ("https://a.example/user", "a user name or a password"),
         ("https://a.example/file", "only http and https"),
-        ("https://a.example/away", "by a call of its own"),
-        ("https://a.example/port", "by a call of its own"),
-        ("https://open.example/away", "by a call of its own"),
+        ("https://a.example/away", "with a separate call"),
+        ("https://a.example/port", "with a separate call"),
+        ("https://open.example/away", "with a separate call"),
     ] {
-        let told = reader.fetch(url).await.unwrap_err();
-        assert!(told.contains(reason), "{url}: {told}");
+        let error = reader.fetch(url).await.unwrap_err();
+        assert!(error.contains(reason), "{url}: {error}");
     }
     for (url, end) in [
         ("http://a.example/up", "https://a.example/"),
@@ -253,11 +260,11 @@ async fn redirects_end_stay_encrypted_and_carry_no_credentials() {
 }
 
 #[tokio::test]
-async fn an_address_that_says_more_than_a_page_is_refused() {
-    let page = [("/", Says::page("text/plain", b"page"))];
+async fn address_in_another_form_is_refused() {
+    let page = [("/", Response::page("text/plain", b"page"))];
     let site = Site::on("127.0.0.1:0", &page).await;
-    let names = Names::of(&[("site.example", &[&["127.0.0.1"]])]);
-    let reader = Reader::new(&["site.example"], &[], Some(names));
+    let names = FakeResolver::new(&[("site.example", &[&["127.0.0.1"]])]);
+    let reader = PageReader::new(&["site.example"], &[], Some(names));
     let port = site.port;
     for url in [
         format!("http://site.example:{port}/\r\nx-evil: 1"),
@@ -267,24 +274,24 @@ async fn an_address_that_says_more_than_a_page_is_refused() {
         format!("ftp://site.example:{port}/"),
         format!("site.example:{port}"),
     ] {
-        let told = reader.fetch(&url).await.unwrap_err();
-        assert!(!told.contains("secret"), "{told}");
+        let error = reader.fetch(&url).await.unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
     }
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
 }
 
 #[tokio::test]
-async fn an_environment_without_a_network_reads_no_page() {
-    let page = [("/", Says::page("text/plain", b"page"))];
+async fn environment_without_a_network_reads_no_page() {
+    let page = [("/", Response::page("text/plain", b"page"))];
     let site = Site::on("127.0.0.1:0", &page).await;
-    let mut reader = Reader::new(&["127.0.0.1"], &[], None);
+    let mut reader = PageReader::new(&["127.0.0.1"], &[], None);
     let url = format!("http://127.0.0.1:{}/", site.port);
     assert_eq!(reader.fetch(&url).await.unwrap()["text"], "page");
-    reader.place = Place::with(Policy::default());
-    let told = reader.fetch(&url).await.unwrap_err();
+    reader.workspace = TestWorkspace::with(Policy::default());
+    let error = reader.fetch(&url).await.unwrap_err();
     assert_eq!(
-        told,
-        "environment `local` has no network: its policy says so, and no page is read for it"
+        error,
+        "the policy of environment `local` allows no network, so no page is read for it"
     );
-    assert_eq!(site.heard().len(), 1);
+    assert_eq!(site.requests().len(), 1);
 }

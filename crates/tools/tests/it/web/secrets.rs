@@ -4,8 +4,8 @@ use serde_json::json;
 use windlass_core::named_secrets::{NamedSecret, NamedSecrets, SecretHeader};
 use windlass_core::network_access::NetworkAccessList;
 
-use super::site::{Says, Site};
-use super::{Names, Reader};
+use super::site::{Response, Site};
+use super::{FakeResolver, PageReader};
 
 fn secrets(to: &str) -> NamedSecrets {
     let secret = NamedSecret {
@@ -23,17 +23,21 @@ fn secrets(to: &str) -> NamedSecrets {
 }
 
 #[tokio::test]
-async fn a_redirect_takes_no_secret_to_another_host() {
+async fn redirect_sends_no_secret_to_another_host() {
     let here: &[&[&str]] = &[&["127.0.0.1"]];
-    let other = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", b"other"))]).await;
+    let other = Site::on(
+        "127.0.0.1:0",
+        &[("/", Response::page("text/plain", b"other"))],
+    )
+    .await;
     let further = format!("http://other.example:{}/", other.port);
     let pages = [
-        ("/", Says::page("text/plain", b"own")),
-        ("/away", Says::redirect(&further)),
+        ("/", Response::page("text/plain", b"own")),
+        ("/away", Response::redirect(&further)),
     ];
     let site = Site::on("127.0.0.1:0", &pages).await;
-    let names = Names::of(&[("site.example", here), ("other.example", here)]);
-    let mut reader = Reader::new(&["127.0.0.1/32"], &[], Some(names));
+    let names = FakeResolver::new(&[("site.example", here), ("other.example", here)]);
+    let mut reader = PageReader::new(&["127.0.0.1/32"], &[], Some(names));
     let own = format!("http://site.example:{}", site.port);
     reader.secrets = Some(secrets(&own));
     assert_eq!(
@@ -46,28 +50,28 @@ async fn a_redirect_takes_no_secret_to_another_host() {
     // The same server under another name is another host.
     let by_address = format!("http://127.0.0.1:{}/", site.port);
     reader.fetch(&by_address).await.unwrap();
-    let heard = site.heard();
-    let has: Vec<_> = heard
+    let requests = site.requests();
+    let has: Vec<_> = requests
         .iter()
         .map(|text| text.contains("authorization: Bearer s3cret-0042"))
         .collect();
-    assert_eq!(has, [true, true, false], "{heard:?}");
-    let heard = other.heard();
-    assert_eq!(heard.len(), 1, "only by a call of its own");
-    assert!(!heard.concat().contains("s3cret"), "{heard:?}");
+    assert_eq!(has, [true, true, false], "{requests:?}");
+    let requests = other.requests();
+    assert_eq!(requests.len(), 1, "only by a call of its own");
+    assert!(!requests.concat().contains("s3cret"), "{requests:?}");
 }
 
 #[tokio::test]
-async fn a_page_that_says_a_secret_again_is_not_cut_inside_of_it() {
+async fn echoed_secret_is_not_truncated_inside() {
     let body = b"you said s3cret-0042 to me";
-    let site = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", body))]).await;
-    let mut reader = Reader::new(&["127.0.0.1/32"], &[], None);
+    let site = Site::on("127.0.0.1:0", &[("/", Response::page("text/plain", body))]).await;
+    let mut reader = PageReader::new(&["127.0.0.1/32"], &[], None);
     let address = format!("http://127.0.0.1:{}", site.port);
     let (context, _chat) = crate::secrets::context_with(secrets(&address)).await;
     reader.places = context.secret_places;
     for max_bytes in 1..body.len() {
-        let asked = json!({ "url": format!("{address}/"), "max_bytes": max_bytes });
-        let text = reader.call(asked).await.unwrap()["text"].clone();
+        let requests = json!({ "url": format!("{address}/"), "max_bytes": max_bytes });
+        let text = reader.call(requests).await.unwrap()["text"].clone();
         assert!(
             !text.as_str().unwrap().contains("s3"),
             "{max_bytes}: {text}"

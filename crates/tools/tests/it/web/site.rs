@@ -9,14 +9,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// The answer of a server for a path.
 #[derive(Clone)]
-pub(crate) enum Says {
+pub(crate) enum Response {
     /// All bytes at once.
     Bytes(Vec<u8>),
     /// The first bytes, and then a piece repeatedly until the client disconnects.
     Endless(Vec<u8>, Vec<u8>, Duration),
 }
 
-impl Says {
+impl Response {
     pub(crate) fn page(kind: &str, body: &[u8]) -> Self {
         Self::with(&[("content-type", kind)], body)
     }
@@ -42,52 +42,52 @@ impl Says {
 /// A server on a local address.
 pub(crate) struct Site {
     pub(crate) port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
-    pub(crate) async fn on(address: &str, says: &[(&str, Says)]) -> Self {
+    pub(crate) async fn on(address: &str, responses: &[(&str, Response)]) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let says: HashMap<String, Says> = says
+        let responses: HashMap<String, Response> = responses
             .iter()
-            .map(|(path, says)| ((*path).to_owned(), says.clone()))
+            .map(|(path, response)| ((*path).to_owned(), response.clone()))
             .collect();
-        let (says, heard) = (Arc::new(says), Arc::<Mutex<Vec<String>>>::default());
-        let hears = Arc::clone(&heard);
+        let (responses, requests) = (Arc::new(responses), Arc::<Mutex<Vec<String>>>::default());
+        let log = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, Arc::clone(&says), Arc::clone(&hears)));
+                tokio::spawn(answer(stream, Arc::clone(&responses), Arc::clone(&log)));
             }
         });
-        Self { port, heard }
+        Self { port, requests }
     }
 
     /// Returns the complete requests received.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
 /// Answers one request; an error means that the client disconnected.
 async fn answer(
     mut stream: TcpStream,
-    says: Arc<HashMap<String, Says>>,
-    heard: Arc<Mutex<Vec<String>>>,
+    responses: Arc<HashMap<String, Response>>,
+    requests: Arc<Mutex<Vec<String>>>,
 ) -> std::io::Result<()> {
-    let mut asked = Vec::new();
-    while !asked.ends_with(b"\r\n\r\n") {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
         match stream.read_u8().await {
-            Ok(byte) => asked.push(byte),
+            Ok(byte) => request.push(byte),
             Err(_) => break,
         }
     }
-    let asked = String::from_utf8(asked).unwrap();
-    let path = asked.split(' ').nth(1).unwrap_or_default().to_owned();
-    heard.lock().unwrap().push(asked);
-    match says.get(&path) {
-        Some(Says::Bytes(bytes)) => stream.write_all(bytes).await,
-        Some(Says::Endless(bytes, piece, pause)) => {
+    let request = String::from_utf8(request).unwrap();
+    let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+    requests.lock().unwrap().push(request);
+    match responses.get(&path) {
+        Some(Response::Bytes(bytes)) => stream.write_all(bytes).await,
+        Some(Response::Endless(bytes, piece, pause)) => {
             stream.write_all(bytes).await?;
             loop {
                 stream.write_all(piece).await?;

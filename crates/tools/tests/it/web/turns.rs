@@ -8,10 +8,10 @@ use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 use windlass_core::tools::{SideEffectClass, ToolPolicy};
 use windlass_runtime::{Conversation, Need};
 
-use super::Reader;
-use super::site::{Says, Site};
+use super::PageReader;
+use super::site::{Response, Site};
 
-async fn conversation(reader: &Reader, config: Value, url: &str) -> Conversation {
+async fn conversation(reader: &PageReader, config: Value, url: &str) -> Conversation {
     let call = SimToolCall::new("web_fetch", json!({ "url": url }));
     let turns = [
         SimTurn::ToolCalls(vec![call]),
@@ -28,19 +28,19 @@ async fn conversation(reader: &Reader, config: Value, url: &str) -> Conversation
 }
 
 #[tokio::test]
-async fn somebody_is_asked_before_anything_leaves_the_machine() {
-    let page = [("/", Says::page("text/plain", b"the page"))];
+async fn request_waits_for_approval() {
+    let page = [("/", Response::page("text/plain", b"the page"))];
     let site = Site::on("127.0.0.1:0", &page).await;
-    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let reader = PageReader::new(&["127.0.0.1"], &[], None);
     let url = format!("http://127.0.0.1:{}/", site.port);
 
     let mut chat = conversation(&reader, Value::Null, &url).await;
-    let waiting = chat.say("go on").await.unwrap();
+    let waiting = chat.say("continue").await.unwrap();
     assert_eq!(waiting.pending[0].need, Need::Approval);
-    assert_eq!(site.heard(), [""; 0]);
+    assert_eq!(site.requests(), [""; 0]);
     let call = waiting.pending[0].clone();
     assert_eq!(chat.approve(&call).await.unwrap().text, "done");
-    assert_eq!(site.heard().len(), 1);
+    assert_eq!(site.requests().len(), 1);
     let messages = chat.messages().await.unwrap();
     let result = messages
         .iter()
@@ -49,13 +49,13 @@ async fn somebody_is_asked_before_anything_leaves_the_machine() {
 
     let never = json!({ "approval": "never" });
     let mut chat = conversation(&reader, never, &url).await;
-    assert_eq!(chat.say("go on").await.unwrap().text, "done");
-    assert_eq!(site.heard().len(), 2);
+    assert_eq!(chat.say("continue").await.unwrap().text, "done");
+    assert_eq!(site.requests().len(), 2);
 }
 
 #[test]
-fn it_may_run_again_after_a_crash_and_asks_by_default() {
-    let reader = Reader::new(&[], &[], None);
+fn web_fetch_is_idempotent_and_needs_approval() {
+    let reader = PageReader::new(&[], &[], None);
     let tool = reader.capability().tools().remove(0);
     assert_eq!(tool.policy(), ToolPolicy::RequiresApproval);
     assert_eq!(tool.hints().side_effects(), SideEffectClass::Idempotent);

@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use windlass_core::typed_id::{SessionId, TurnId};
 
-use super::blobs::{Sync, entries, write_whole};
+use super::attribution::OwnWrite;
+use super::blobs::{Sync, entries, write_file, write_json};
 use super::index::now;
-use super::own::OwnWrite;
-use super::retention::{Needed, bytes_in};
-use super::undo::resolved;
+use super::retention::{CheckpointGroup, bytes_in};
+use super::undo::resolve_root;
 use super::{CheckpointError, CheckpointId, Checkpoints, lock, path_text};
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
 const VERSION: u32 = 1;
 /// How long a restore waits for calls that are about to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A turn whose calls change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChangingTurn {
+pub struct CheckpointedTurn {
     /// ID of the session.
     pub session_id: SessionId,
     /// ID of the turn.
@@ -71,11 +71,12 @@ pub(super) struct CallRecord {
 
 /// The state before a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum Before {
-    Kept(CheckpointId),
+    #[serde(rename = "kept")]
+    Taken(CheckpointId),
     /// The reason why there is no checkpoint.
-    NotKept(String),
+    #[serde(rename = "not_kept")]
+    NotTaken(String),
 }
 
 impl CallRecord {
@@ -102,14 +103,14 @@ impl CallRecord {
 
     /// Returns whether the call is running or has no recorded end.
     fn is_open(&self) -> bool {
-        matches!(self.before, Before::Kept(_)) && self.after.is_none()
+        matches!(self.before, Before::Taken(_)) && self.after.is_none()
     }
 
     /// Returns the checkpoints that the record refers to.
-    fn needs(&self) -> impl Iterator<Item = (PathBuf, CheckpointId)> {
+    fn checkpoints(&self) -> impl Iterator<Item = (PathBuf, CheckpointId)> {
         let before = match &self.before {
-            Before::Kept(id) => Some(id),
-            Before::NotKept(_) => None,
+            Before::Taken(id) => Some(id),
+            Before::NotTaken(_) => None,
         };
         let ids = before.into_iter().chain(&self.after);
         ids.map(|id| (self.root.clone(), id.clone()))
@@ -118,7 +119,7 @@ impl CallRecord {
 
 /// The times from which records are complete, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct CoveredPeriod {
     version: u32,
     /// Turns that began earlier may have made unrecorded calls.
     pub(super) since: i64,
@@ -126,9 +127,35 @@ pub(super) struct Known {
     pub(super) removed_until: i64,
 }
 
+impl CoveredPeriod {
+    fn path(directory: &Path) -> PathBuf {
+        directory.join("known.json")
+    }
+
+    /// Reads the stored period; it starts now if there is none.
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
+        let path = Self::path(directory);
+        let stored = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(stored) = stored.filter(|stored: &Self| stored.version == VERSION) {
+            return Ok(stored);
+        }
+        let new = Self {
+            version: VERSION,
+            since: now(),
+            removed_until: 0,
+        };
+        write_file(&path, &serde_json::to_vec(&new)?, Sync::Yes)?;
+        Ok(new)
+    }
+}
+
 /// A call or restore in progress in a workspace.
 #[derive(Debug)]
-pub(super) struct Active {
+pub(super) struct ActiveWork {
     id: u64,
     root: PathBuf,
     /// `None` for a restore.
@@ -138,24 +165,23 @@ pub(super) struct Active {
 
 /// A call that changes files. If it is dropped without `end`, its changes are unknown.
 #[derive(Debug)]
-pub struct Changing {
+pub struct CheckpointedCall {
     checkpoints: Checkpoints,
     at: Arc<ResolvedWorkspace>,
-    turn: ChangingTurn,
+    turn: CheckpointedTurn,
     number: u64,
-    /// Whether a checkpoint was taken before the call.
-    is_kept: bool,
-    working: Working,
+    has_checkpoint: bool,
+    work: RegisteredWork,
 }
 
 /// Registers work in a workspace until it is dropped.
 #[derive(Debug)]
-pub(super) struct Working {
+pub(super) struct RegisteredWork {
     checkpoints: Checkpoints,
     id: u64,
 }
 
-impl Drop for Working {
+impl Drop for RegisteredWork {
     fn drop(&mut self) {
         let shared = &self.checkpoints.shared;
         lock(&shared.active).retain(|active| active.id != self.id);
@@ -163,11 +189,10 @@ impl Drop for Working {
     }
 }
 
-impl Working {
+impl RegisteredWork {
     fn is_shared(&self) -> bool {
         let active = lock(&self.checkpoints.shared.active);
-        let own = active.iter().find(|active| active.id == self.id);
-        own.is_some_and(|own| own.is_shared)
+        active.iter().any(|it| it.id == self.id && it.is_shared)
     }
 }
 
@@ -177,22 +202,24 @@ impl Checkpoints {
     pub fn begin(
         &self,
         at: Arc<ResolvedWorkspace>,
-        turn: ChangingTurn,
-    ) -> Result<Changing, CheckpointError> {
-        let working = self.work(at.root_path(), Some(turn.turn_id));
+        turn: CheckpointedTurn,
+    ) -> Result<CheckpointedCall, CheckpointError> {
+        let mut active = lock(&self.shared.active);
+        let work = self.register(&mut active, at.root_path(), Some(turn.turn_id));
+        drop(active);
         // Prevents removal of the checkpoint until the record refers to it.
         let entered = self.enter();
         let before = match self.take_in(&entered, &at) {
-            Ok(id) => Before::Kept(id),
+            Ok(id) => Before::Taken(id),
             Err(error) => {
                 let root = at.root_path().display();
                 tracing::warn!(%root, %error, "the changes of a call cannot be undone");
-                Before::NotKept(error.to_string())
+                Before::NotTaken(error.to_string())
             }
         };
-        let is_kept = matches!(before, Before::Kept(_));
+        let has_checkpoint = matches!(before, Before::Taken(_));
         let number = self.change_record(turn, |calls| {
-            let number = next_count(calls);
+            let number = next_position(calls);
             calls.push(CallRecord {
                 number,
                 environment: at.id().to_owned(),
@@ -207,22 +234,23 @@ impl Checkpoints {
             });
             number
         })?;
-        Ok(Changing {
+        Ok(CheckpointedCall {
             checkpoints: self.clone(),
             at,
             turn,
             number,
-            is_kept,
-            working,
+            has_checkpoint,
+            work,
         })
     }
 
-    fn work(&self, root: &Path, turn: Option<TurnId>) -> Working {
-        self.register(&mut lock(&self.shared.active), root, turn)
-    }
-
     /// Registers a call or restore, and marks overlapping calls as shared.
-    fn register(&self, active: &mut Vec<Active>, root: &Path, turn: Option<TurnId>) -> Working {
+    fn register(
+        &self,
+        active: &mut Vec<ActiveWork>,
+        root: &Path,
+        turn: Option<TurnId>,
+    ) -> RegisteredWork {
         let id = self.shared.next_active.fetch_add(1, Ordering::Relaxed);
         let mut is_shared = false;
         for other in active.iter_mut().filter(|it| overlap(&it.root, root)) {
@@ -231,37 +259,40 @@ impl Checkpoints {
                 is_shared = true;
             }
         }
-        active.push(Active {
+        active.push(ActiveWork {
             id,
             root: root.to_owned(),
             turn,
             is_shared,
         });
-        Working {
+        RegisteredWork {
             checkpoints: self.clone(),
             id,
         }
     }
 
     /// Waits until no work is in progress in these workspaces, and registers this work.
-    pub(super) fn work_alone(&self, roots: &[&Path]) -> Result<Vec<Working>, CheckpointError> {
+    pub(super) fn register_alone(
+        &self,
+        roots: &[&Path],
+    ) -> Result<Vec<RegisteredWork>, CheckpointError> {
         let mut active = lock(&self.shared.active);
-        let until = Instant::now() + PATIENCE;
-        let busy = |active: &[Active]| {
-            let mut roots = roots.iter();
+        let until = Instant::now() + MAX_WAIT;
+        let busy_root = |active: &[ActiveWork]| {
             let is_busy = |root: &&&Path| active.iter().any(|it| overlap(&it.root, root));
-            roots.find(is_busy).map(|root| root.to_path_buf())
+            roots.iter().find(is_busy).copied()
         };
-        while let Some(root) = busy(&active) {
+        while let Some(root) = busy_root(&active) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                let root = root.to_owned();
                 return Err(CheckpointError::Busy { root });
             }
             let waited = self.shared.ended.wait_timeout(active, left);
             active = waited.map_or_else(|poisoned| poisoned.into_inner().0, |waited| waited.0);
         }
-        let take = |root: &&Path| self.register(&mut active, root, None);
-        Ok(roots.iter().map(take).collect())
+        let register = |root: &&Path| self.register(&mut active, root, None);
+        Ok(roots.iter().map(register).collect())
     }
 
     fn record_path(&self, turn_id: TurnId) -> PathBuf {
@@ -283,7 +314,7 @@ impl Checkpoints {
 
     fn change_record<T>(
         &self,
-        turn: ChangingTurn,
+        turn: CheckpointedTurn,
         change: impl FnOnce(&mut Vec<CallRecord>) -> T,
     ) -> Result<T, CheckpointError> {
         let _changing = lock(&self.shared.records);
@@ -294,56 +325,29 @@ impl Checkpoints {
             session_id: turn.session_id,
             calls: Vec::new(),
         });
-        let changed = change(&mut record.calls);
-        let written = if record.calls.is_empty() {
-            fs::remove_file(&path)
+        let result = change(&mut record.calls);
+        if record.calls.is_empty() {
+            fs::remove_file(&path).map_err(CheckpointError::io("write", &path))?;
         } else {
-            serde_json::to_vec(&record)
-                .map_err(io::Error::from)
-                .and_then(|bytes| write_whole(&path, &bytes, Sync::Yes))
-        };
-        written.map_err(CheckpointError::io("write", &path))?;
-        Ok(changed)
-    }
-
-    fn known_path(directory: &Path) -> PathBuf {
-        directory.join("known.json")
+            write_json(&path, &record, Sync::Yes)?;
+        }
+        Ok(result)
     }
 
     /// Marks a store as incomplete from now on, so that unrecorded calls are not mistaken for turns without changes.
     pub fn turn_off(directory: impl AsRef<Path>) -> io::Result<()> {
-        match fs::remove_file(Self::known_path(directory.as_ref())) {
+        match fs::remove_file(CoveredPeriod::path(directory.as_ref())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// Reads the times from which records are complete; now, if there is no such file.
-    pub(super) fn open_known(directory: &Path) -> io::Result<Known> {
-        let path = Self::known_path(directory);
-        let known = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        if let Some(known) = known.filter(|known: &Known| known.version == VERSION) {
-            return Ok(known);
-        }
-        let known = Known {
-            version: VERSION,
-            since: now(),
-            removed_until: 0,
-        };
-        write_whole(&path, &serde_json::to_vec(&known)?, Sync::Yes)?;
-        Ok(known)
     }
 
     /// Removes the oldest turns if the store exceeds its limit.
     pub(super) fn prune(&self) -> Result<(), CheckpointError> {
         let limit = self.shared.limits.stored_bytes;
         let failed = CheckpointError::io("clean up", &self.shared.directory);
-        let counted = *lock(&self.shared.stored);
-        let stored = match counted {
+        let cached = *lock(&self.shared.stored);
+        let stored = match cached {
             Some(stored) => stored,
             None => bytes_in(&self.shared.directory).map_err(&failed)?,
         };
@@ -351,22 +355,19 @@ impl Checkpoints {
         if stored <= limit {
             return Ok(());
         }
-        let sweeping = self.sweeping();
+        let locked = self.lock_for_removal();
         let _changing = lock(&self.shared.records);
         let records = self.records()?;
         // Prunes below the limit, so that the next call does not prune again.
-        let kept = self.keep_newest(&sweeping, &needs(&records), limit / 5 * 4)?;
-        let removed = &records[..records.len() - kept];
-        let began = |(_, record): &(PathBuf, TurnRecord)| record.began();
-        let Some(newest) = removed.iter().map(began).max() else {
+        let retained = self.retain_newest(&locked, &groups(&records), limit / 5 * 4)?;
+        let removed = &records[..records.len() - retained];
+        let Some(newest) = removed.iter().map(|(_, record)| record.began()).max() else {
             return Ok(());
         };
-        let mut known = lock(&self.shared.known);
-        known.removed_until = known.removed_until.max(newest + 1);
-        let path = Self::known_path(&self.shared.directory);
-        let written = serde_json::to_vec(&*known).map_err(io::Error::from);
-        let written = written.and_then(|bytes| write_whole(&path, &bytes, Sync::Yes));
-        written.map_err(CheckpointError::io("write", &path))?;
+        let mut covered = lock(&self.shared.covered);
+        covered.removed_until = covered.removed_until.max(newest + 1);
+        let path = CoveredPeriod::path(&self.shared.directory);
+        write_json(&path, &*covered, Sync::Yes)?;
         for (path, _) in removed {
             fs::remove_file(path).map_err(&failed)?;
         }
@@ -385,56 +386,58 @@ impl Checkpoints {
                 records.push((file.path(), record));
             }
         }
-        let at_work = lock(&self.shared.active);
-        let at_work = at_work.iter().filter_map(|active| active.turn);
-        let at_work: Vec<_> = at_work.map(|turn_id| self.record_path(turn_id)).collect();
-        records.sort_by_key(|(path, record)| (at_work.contains(path), record.began()));
+        let running: Vec<_> = lock(&self.shared.active)
+            .iter()
+            .filter_map(|work| work.turn)
+            .map(|turn_id| self.record_path(turn_id))
+            .collect();
+        records.sort_by_key(|(path, record)| (running.contains(path), record.began()));
         Ok(records)
     }
 
     /// Lists the newest turns with a checkpoint before their first call, newest first, at most `limit`.
-    pub fn newest_turns(&self, limit: usize) -> Result<Vec<ChangingTurn>, CheckpointError> {
+    pub fn newest_turns(&self, limit: usize) -> Result<Vec<CheckpointedTurn>, CheckpointError> {
         let mut records = self.records()?;
         records.sort_by_key(|(_, record)| std::cmp::Reverse(record.began()));
-        let kept = records.iter().filter(|(_, record)| record.is_kept());
-        let named = kept.filter_map(|(path, record)| {
-            Some(ChangingTurn {
+        let records = records.iter().filter(|(_, record)| record.has_checkpoint());
+        let turns = records.filter_map(|(path, record)| {
+            Some(CheckpointedTurn {
                 session_id: record.session_id,
-                turn_id: turn_of_path(path)?,
+                turn_id: turn_id_of_path(path)?,
             })
         });
-        Ok(named.take(limit).collect())
+        Ok(turns.take(limit).collect())
     }
 
     /// Returns the session of a turn that has a checkpoint before its first call.
     pub fn session_of(&self, turn_id: TurnId) -> Result<Option<SessionId>, CheckpointError> {
-        let record = self.record(turn_id)?.filter(TurnRecord::is_kept);
+        let record = self.record(turn_id)?.filter(TurnRecord::has_checkpoint);
         Ok(record.map(|record| record.session_id))
     }
 
     /// Takes checkpoints for calls that an earlier process left without an end. Call it before any other call, once no process of those calls is
     /// running. A failure is logged, and the call stays without an end.
     pub fn end_cut_off_calls(&self, environments: &Environments) {
-        let left = match self.records() {
-            Ok(left) => left,
+        let records = match self.records() {
+            Ok(records) => records,
             Err(error) => return tracing::warn!(%error, "calls that were cut off have no end"),
         };
-        for (path, record) in left {
-            let Some(turn_id) = turn_of_path(&path) else {
+        for (path, record) in records {
+            let Some(turn_id) = turn_id_of_path(&path) else {
                 continue;
             };
-            let turn = ChangingTurn {
+            let turn = CheckpointedTurn {
                 session_id: record.session_id,
                 turn_id,
             };
             for call in record.calls.iter().filter(|call| call.is_open()) {
-                let at = resolved(environments, &call.root, std::slice::from_ref(call));
-                let after = at.and_then(|at| self.take(&at));
-                let ended = after.and_then(|after| {
-                    self.change_record(turn, |calls| {
-                        end_call(calls, call.number, after, End::CutOff)
-                    })
-                });
+                let ended = resolve_root(environments, &call.root, Some(&call.environment))
+                    .and_then(|at| self.take(&at))
+                    .and_then(|after| {
+                        self.change_record(turn, |calls| {
+                            end_call(calls, call.number, after, CallEndKind::CutOff);
+                        })
+                    });
                 if let Err(error) = ended {
                     let root = call.root.display();
                     tracing::warn!(%root, %error, "a call that was cut off has no end");
@@ -445,30 +448,30 @@ impl Checkpoints {
 
     /// Removes the records of a session's turns. A fork that shares them gets an error when it undoes them.
     pub fn forget(&self, session_id: SessionId) -> Result<(), CheckpointError> {
-        let sweeping = self.sweeping();
+        let locked = self.lock_for_removal();
         let _changing = lock(&self.shared.records);
         let mut records = self.records()?;
-        let own = records.iter_mut();
-        let own: Vec<_> = own.filter(|(_, it)| it.session_id == session_id).collect();
+        let own: Vec<_> = records
+            .iter_mut()
+            .filter(|(_, record)| record.session_id == session_id)
+            .collect();
         if own.is_empty() {
             return Ok(());
         }
         for (path, record) in own {
             record.calls.truncate(1);
             for call in &mut record.calls {
-                call.before = Before::NotKept("its conversation was removed".to_owned());
+                call.before = Before::NotTaken("its conversation was removed".to_owned());
                 call.after = None;
             }
-            let written = serde_json::to_vec(record).map_err(io::Error::from);
-            let written = written.and_then(|bytes| write_whole(path, &bytes, Sync::Yes));
-            written.map_err(CheckpointError::io("write", path))?;
+            write_json(path, record, Sync::Yes)?;
         }
-        self.keep_newest(&sweeping, &needs(&records), u64::MAX)?;
+        self.retain_newest(&locked, &groups(&records), u64::MAX)?;
         Ok(())
     }
 }
 
-impl Changing {
+impl CheckpointedCall {
     /// Takes a checkpoint after the call. A failure is logged; the call's changes are then unknown.
     pub fn end(self) {
         self.end_with(None);
@@ -476,76 +479,75 @@ impl Changing {
 
     /// Like `end`, for a call that only wrote these files.
     pub(crate) fn end_with(self, own: Option<Vec<OwnWrite>>) {
-        let ended = if self.is_kept {
-            self.keep_after(own)
+        let ended = if self.has_checkpoint {
+            self.record_end(own)
         } else {
             // Without the state before, the state after is useless.
             Ok(())
         };
         if let Err(error) = ended.and_then(|()| self.checkpoints.prune()) {
             let root = self.at.root_path().display();
-            tracing::warn!(%root, %error, "what a call changed is not kept");
+            tracing::warn!(%root, %error, "the changes of a call are not recorded");
         }
     }
 
-    fn keep_after(&self, own: Option<Vec<OwnWrite>>) -> Result<(), CheckpointError> {
+    fn record_end(&self, own: Option<Vec<OwnWrite>>) -> Result<(), CheckpointError> {
         // Prevents removal of the checkpoint until the record refers to it.
         let entered = self.checkpoints.enter();
         let after = self.checkpoints.take_in(&entered, &self.at)?;
-        let how = if self.working.is_shared() {
-            End::Beside { own }
+        let kind = if self.work.is_shared() {
+            CallEndKind::Concurrent { own }
         } else {
-            End::Alone
+            CallEndKind::Alone
         };
-        let end = |calls: &mut Vec<CallRecord>| end_call(calls, self.number, after, how);
+        let end = |calls: &mut Vec<CallRecord>| end_call(calls, self.number, after, kind);
         self.checkpoints.change_record(self.turn, end)
     }
 }
 
-/// How a call ended.
 #[derive(Debug)]
-enum End {
+enum CallEndKind {
     Alone,
     /// Calls of other turns ran at the same time.
-    Beside {
+    Concurrent {
         own: Option<Vec<OwnWrite>>,
     },
     CutOff,
 }
 
 /// Returns the next position in the turn's sequence of starts and ends.
-fn next_count(calls: &[CallRecord]) -> u64 {
-    let counts = calls.iter().map(|call| call.ended.max(Some(call.number)));
-    counts.max().flatten().map_or(0, |last| last + 1)
+fn next_position(calls: &[CallRecord]) -> u64 {
+    let positions = calls.iter().map(|call| call.ended.max(Some(call.number)));
+    positions.max().flatten().map_or(0, |last| last + 1)
 }
 
 /// Records the state after a call. A call without changes is removed from the record.
-fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, how: End) {
-    let Some(own) = calls.iter().position(|call| call.number == number) else {
+fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, kind: CallEndKind) {
+    let Some(index) = calls.iter().position(|call| call.number == number) else {
         return;
     };
-    let is_idle = calls[own].before == Before::Kept(after.clone());
-    let is_shared = matches!(how, End::Beside { .. });
-    if is_idle && !is_shared {
-        calls.remove(own);
+    let is_unchanged = calls[index].before == Before::Taken(after.clone());
+    let is_shared = matches!(kind, CallEndKind::Concurrent { .. });
+    if is_unchanged && !is_shared {
+        calls.remove(index);
         return;
     }
-    let ended = next_count(calls);
-    let call = &mut calls[own];
+    let ended = next_position(calls);
+    let call = &mut calls[index];
     call.after = Some(after);
     call.ended = Some(ended);
     call.is_shared = is_shared;
-    call.is_cut_off = matches!(how, End::CutOff);
-    if let End::Beside { own } = how {
+    call.is_cut_off = matches!(kind, CallEndKind::CutOff);
+    if let CallEndKind::Concurrent { own } = kind {
         call.own = own;
     }
 }
 
 impl TurnRecord {
     /// Returns whether a checkpoint was taken before its first call.
-    fn is_kept(&self) -> bool {
+    fn has_checkpoint(&self) -> bool {
         let first = self.calls.first();
-        first.is_some_and(|call| matches!(call.before, Before::Kept(_)))
+        first.is_some_and(|call| matches!(call.before, Before::Taken(_)))
     }
 
     /// Returns the start time of its first call.
@@ -555,13 +557,15 @@ impl TurnRecord {
 }
 
 /// Returns the checkpoints that each of these turns refers to.
-fn needs(records: &[(PathBuf, TurnRecord)]) -> Vec<Needed> {
-    let needs = |record: &TurnRecord| record.calls.iter().flat_map(CallRecord::needs).collect();
-    records.iter().map(|(_, record)| needs(record)).collect()
+fn groups(records: &[(PathBuf, TurnRecord)]) -> Vec<CheckpointGroup> {
+    let calls = records.iter().map(|(_, record)| record.calls.iter());
+    calls
+        .map(|calls| calls.flat_map(CallRecord::checkpoints).collect())
+        .collect()
 }
 
 /// Returns the turn ID in the file name of a record.
-fn turn_of_path(path: &Path) -> Option<TurnId> {
+fn turn_id_of_path(path: &Path) -> Option<TurnId> {
     let name = path.file_stem()?.to_str()?;
     Some(TurnId::from_uuid(name.parse().ok()?))
 }

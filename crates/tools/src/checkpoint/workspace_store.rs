@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Blobs, Put, Sync, digest_of, write_whole};
+use super::blobs::{Blobs, Sync, digest_of, write_json};
 use super::index::Index;
 use super::manifest::{CheckpointId, Manifest};
-use super::restore::Hand;
-use super::scan::{Found, Scan};
+use super::restore::RestoreContext;
+use super::scan::Scan;
 use super::{CheckpointError, CheckpointLimits, path_text};
 use crate::workspace::ResolvedWorkspace;
 
 const VERSION: u32 = 1;
 
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct WorkspaceStore {
     directory: PathBuf,
     root: PathBuf,
     pub(super) blobs: Blobs,
@@ -25,15 +25,15 @@ pub(super) struct Room {
     index: Option<Index>,
 }
 
-/// Identifies the workspace of a room, for retention and for people who inspect the store.
+/// Identifies the workspace of a directory in the store, for retention and for operators who inspect the store.
 #[derive(Serialize, Deserialize)]
-struct Named {
+pub(super) struct StoredRoot {
     version: u32,
     #[serde(with = "path_text")]
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
-impl Room {
+impl WorkspaceStore {
     pub(super) fn open(directory: PathBuf, root: &Path) -> Self {
         Self {
             blobs: Blobs::at(directory.join("content")),
@@ -59,43 +59,42 @@ impl Room {
             Some(index) => index,
             None => Index::load(&self.index_path()),
         };
-        let found = Scan::new(at, limits, &self.blobs, &older).run(written);
-        let Found { manifest, index } = match found {
-            Ok(found) => found,
+        let scan = Scan::new(at, limits, &self.blobs, &older).run(written);
+        let (manifest, index) = match scan {
+            Ok(result) => result,
             Err(error) => {
                 self.index = Some(older);
                 return Err(error);
             }
         };
-        let bytes = manifest.to_bytes().map_err(io::Error::from);
-        let bytes = bytes.map_err(CheckpointError::io("keep", &self.directory))?;
+        let failed = CheckpointError::io("store", &self.directory);
+        let bytes = manifest.to_bytes().map_err(|error| failed(error.into()))?;
         let id = digest_of(&bytes);
-        if self.manifests.put(&id, &bytes)? == Put::Written {
-            *written += bytes.len() as u64;
-            self.name()?;
+        let stored = self.manifests.put(&id, &bytes)?;
+        *written += stored;
+        if stored > 0 {
+            self.record_root()?;
         }
         if index != older {
             // Without the index, the next scan reads every file, which is harmless.
             if let Err(error) = index.save(&self.index_path()) {
-                tracing::debug!(%error, "what is known of files is not kept");
+                tracing::debug!(%error, "the index of a workspace was not stored");
             }
         }
         self.index = Some(index);
         Ok(CheckpointId(id))
     }
 
-    fn name(&self) -> Result<(), CheckpointError> {
+    fn record_root(&self) -> Result<(), CheckpointError> {
         let path = self.directory.join("root.json");
         if path.exists() {
             return Ok(());
         }
-        let named = Named {
+        let root = StoredRoot {
             version: VERSION,
             root: self.root.clone(),
         };
-        let written = serde_json::to_vec(&named).map_err(io::Error::from);
-        let written = written.and_then(|bytes| write_whole(&path, &bytes, Sync::No));
-        written.map_err(CheckpointError::io("write", &path))
+        write_json(&path, &root, Sync::No)
     }
 
     pub(super) fn manifest(&self, id: &CheckpointId) -> Result<Manifest, CheckpointError> {
@@ -105,12 +104,12 @@ impl Room {
         })
     }
 
-    pub(super) fn hand<'a>(
+    pub(super) fn restore_context<'a>(
         &'a self,
         at: &'a ResolvedWorkspace,
         limits: &'a CheckpointLimits,
-    ) -> Hand<'a> {
-        Hand {
+    ) -> RestoreContext<'a> {
+        RestoreContext {
             at,
             limits,
             blobs: &self.blobs,
@@ -118,10 +117,10 @@ impl Room {
     }
 
     /// Removes index entries of files whose content is removed.
-    pub(super) fn forget(&mut self, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
+    pub(super) fn prune_index(&mut self, is_needed: impl Fn(&str) -> bool) -> io::Result<()> {
         let path = self.index_path();
         let index = self.index.get_or_insert_with(|| Index::load(&path));
-        index.retain(is_kept);
+        index.retain(is_needed);
         index.save(&path)
     }
 }

@@ -19,11 +19,11 @@ pub(crate) struct OwnWrite {
 }
 
 /// Attribution of a difference that appeared while a call was running.
-pub(super) enum Whose {
-    Its,
-    /// Something else wrote the same file, so the author is unknown.
-    Nobodys,
-    Others,
+pub(super) enum Attribution {
+    Own,
+    /// Another program wrote the same file, so the author is unknown.
+    Unknown,
+    Other,
 }
 
 impl OwnWrite {
@@ -36,33 +36,39 @@ impl OwnWrite {
     }
 
     /// Attributes the difference at a path, given the entries before and after the call.
-    fn whose(&self, path: &Path, before: Option<&Entry>, after: Option<&Entry>) -> Whose {
+    fn attribute(&self, path: &Path, before: Option<&Entry>, after: Option<&Entry>) -> Attribution {
         if path == self.path {
-            let same = digest(before) == self.before.as_deref()
+            let is_same = digest(before) == self.before.as_deref()
                 && digest(after) == Some(&self.after)
                 && (before.is_none() || self.before.is_some());
-            return if same { Whose::Its } else { Whose::Nobodys };
+            return if is_same {
+                Attribution::Own
+            } else {
+                Attribution::Unknown
+            };
         }
         // The directory was created for the file.
-        let is_made = before.is_none() && after.is_some_and(Entry::is_directory);
-        if is_made && self.path.starts_with(path) {
-            Whose::Its
+        let is_new_directory = before.is_none() && after.is_some_and(Entry::is_directory);
+        if is_new_directory && self.path.starts_with(path) {
+            Attribution::Own
         } else {
-            Whose::Others
+            Attribution::Other
         }
     }
 }
 
 /// Attributes the difference at a path, given all writes of a call.
-pub(super) fn whose(
-    own: &[OwnWrite],
+pub(super) fn attribute(
+    writes: &[OwnWrite],
     path: &Path,
     before: Option<&Entry>,
     after: Option<&Entry>,
-) -> Whose {
-    let said = own.iter().map(|own| own.whose(path, before, after));
-    let mut said = said.filter(|whose| !matches!(whose, Whose::Others));
-    said.next().unwrap_or(Whose::Others)
+) -> Attribution {
+    writes
+        .iter()
+        .map(|write| write.attribute(path, before, after))
+        .find(|attribution| !matches!(attribution, Attribution::Other))
+        .unwrap_or(Attribution::Other)
 }
 
 fn digest(entry: Option<&Entry>) -> Option<&str> {

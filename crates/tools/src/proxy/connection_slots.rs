@@ -10,7 +10,7 @@ use crate::lock::lock;
 
 /// The connection slots of all calls. A cheap handle.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     all: Arc<Semaphore>,
     /// Number of slots of one session: a quarter, so that no session uses all of them.
     each: usize,
@@ -19,20 +19,20 @@ pub(super) struct Places {
 
 /// The connection slots of one call.
 #[derive(Debug)]
-pub(super) struct CallPlaces {
+pub(super) struct CallConnectionSlots {
     all: Arc<Semaphore>,
     /// The slots of its session, if it has one, and their number.
-    own: Option<(Arc<Semaphore>, usize)>,
+    session: Option<(Arc<Semaphore>, usize)>,
 }
 
 /// A slot that is in use until this is dropped.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct ConnectionPermit {
     _all: OwnedSemaphorePermit,
     _own: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(count: usize) -> Self {
         let count = count.min(Semaphore::MAX_PERMITS);
         Self {
@@ -42,41 +42,41 @@ impl Places {
         }
     }
 
-    pub(super) fn for_call(&self, session_id: Option<SessionId>) -> CallPlaces {
-        let own = session_id.map(|session_id| {
+    pub(super) fn for_call(&self, session_id: Option<SessionId>) -> CallConnectionSlots {
+        let session = session_id.map(|session_id| {
             let mut sessions = lock(&self.sessions);
             // Sessions without running calls have no connections either.
-            sessions.retain(|_, places| places.strong_count() > 0);
-            let known = sessions.get(&session_id).and_then(Weak::upgrade);
-            let places = known.unwrap_or_else(|| Arc::new(Semaphore::new(self.each)));
-            sessions.insert(session_id, Arc::downgrade(&places));
-            (places, self.each)
+            sessions.retain(|_, slots| slots.strong_count() > 0);
+            let existing = sessions.get(&session_id).and_then(Weak::upgrade);
+            let slots = existing.unwrap_or_else(|| Arc::new(Semaphore::new(self.each)));
+            sessions.insert(session_id, Arc::downgrade(&slots));
+            (slots, self.each)
         });
-        CallPlaces {
+        CallConnectionSlots {
             all: Arc::clone(&self.all),
-            own,
+            session,
         }
     }
 }
 
-impl CallPlaces {
+impl CallConnectionSlots {
     /// Acquires a slot, or returns why none is available.
-    pub(super) fn take(&self) -> Result<Taken, String> {
-        let own = self.own.as_ref().map(|(places, count)| {
-            let place = Arc::clone(places).try_acquire_owned();
-            place.map_err(|_| {
+    pub(super) fn acquire(&self) -> Result<ConnectionPermit, String> {
+        let session = self.session.as_ref().map(|(slots, count)| {
+            let permit = Arc::clone(slots).try_acquire_owned();
+            permit.map_err(|_| {
                 format!(
                     "more than {count} connections of the commands of this conversation together"
                 )
             })
         });
-        let own = own.transpose()?;
+        let session = session.transpose()?;
         let all = Arc::clone(&self.all).try_acquire_owned();
         let all = all
             .map_err(|_| "too many connections of the commands of this host together".to_owned())?;
-        Ok(Taken {
+        Ok(ConnectionPermit {
             _all: all,
-            _own: own,
+            _own: session,
         })
     }
 }
