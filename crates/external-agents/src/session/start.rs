@@ -40,9 +40,9 @@ impl Start {
         let complaints = Arc::new(Output::unending(STORED_STDERR, UNREAD_STDERR));
         let mut program = prepare(spec, self.sandbox, &self.program, &complaints);
         program.arguments = self.arguments;
-        program.stdin = Stdin::Fed;
-        program.stdout = Stdout::Read;
-        program.stderr = Stderr::Kept(Arc::clone(&complaints));
+        program.stdin = Stdin::Piped;
+        program.stdout = Stdout::Piped;
+        program.stderr = Stderr::Captured(Arc::clone(&complaints));
         program.shutdown = self.settings.shutdown.clone();
         let started = program.start().await;
         let mut running = started.map_err(|error| not_started(&error, &self.how_to_install))?;

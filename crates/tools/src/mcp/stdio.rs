@@ -66,9 +66,9 @@ pub(super) async fn start(
             .variables
             .extend(own.map(|(name, value)| (name.into(), value.into())));
         program.arguments = server.args.into_iter().map(Into::into).collect();
-        program.stdin = Stdin::Fed;
-        program.stdout = Stdout::Read;
-        program.stderr = Stderr::Kept(kept);
+        program.stdin = Stdin::Piped;
+        program.stdout = Stdout::Piped;
+        program.stderr = Stderr::Captured(kept);
         program.shutdown = ShutdownSequence::all(GRACE);
         Ok::<_, crate::shell::SandboxDenied>(program)
     });

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
-use windlass_process::WholeOutput;
+use windlass_process::OutputSink;
 
 use super::{Outputs, Writing, shown};
 use crate::lock::lock;
@@ -242,7 +242,7 @@ fn remark(id: &str, stored: u64, total: u64) -> String {
 /// Writes a program's output to a stored output, which ends when this is dropped.
 pub(crate) struct Taker(pub(crate) KeptOutput);
 
-impl WholeOutput for Taker {
+impl OutputSink for Taker {
     fn take(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }

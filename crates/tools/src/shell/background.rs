@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
-use windlass_process::{Cause, End, ProcessError, Running, WholeFrom};
+use windlass_process::{Cause, End, ProcessError, Running, SinkFrom};
 
 use super::error::ShellError;
 use super::filtered::Filter;
@@ -154,7 +154,7 @@ impl Shell {
         let output = outputs.begin(context.session_id, context.secret_places.clone());
         let place = self.background.enter(&self.settings, output.clone())?;
         let whole = Whole {
-            from: WholeFrom::Start,
+            from: SinkFrom::Start,
             output: output.clone(),
         };
         let time = self.settings.background_time_for(args.timeout_ms);
@@ -243,7 +243,7 @@ fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
     match end {
         Ok(End {
             status: Some(status),
-            cause: Cause::Itself,
+            cause: Cause::Exited,
             ..
         }) => {
             let (exit_code, signal) = code_and_signal(status);
@@ -256,7 +256,7 @@ fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
         }) => CommandEnd::Stopped,
         Ok(End {
             status: Some(_),
-            cause: Cause::TimeOver,
+            cause: Cause::TimedOut,
             ..
         }) => CommandEnd::TimedOut,
         Ok(End { status: None, .. }) | Err(_) => CommandEnd::Unknown,

@@ -70,7 +70,7 @@ pub(super) enum ShellError {
         "there is no command `{id}` in the background; shell_output without an `id` lists them"
     )]
     NoSuchCommand { id: String },
-    #[error("nobody looks after the command any more; what became of it is unknown")]
+    #[error("the threads that supervised the command are gone; its outcome is unknown")]
     Lost,
 }
 

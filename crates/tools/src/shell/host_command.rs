@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_process::{
-    Cause, Confinement, Network, Output, Program, SandboxBounds, SandboxSpec, Stderr, open_to_look,
+    Cause, Confinement, Network, Output, Program, SandboxBounds, SandboxSpec, Stderr, open_path,
 };
 
 use super::ShellSettings;
@@ -116,7 +116,7 @@ impl Look {
         let mut running = running.map_err(|error| not_run(error.to_string()))?;
         let end = running.end().await;
         let end = end.map_err(|error| not_run(error.to_string()))?;
-        if end.cause == Cause::TimeOver {
+        if end.cause == Cause::TimedOut {
             let limit_ms = time.as_millis();
             return Err(LookError::TimedOut { program, limit_ms });
         }
@@ -149,7 +149,7 @@ impl Look {
             source,
         };
         let real = self.directory.canonicalize().map_err(directory)?;
-        let handle = open_to_look(&real).map_err(directory)?;
+        let handle = open_path(&real).map_err(directory)?;
         let hidden = environments.hidden();
         if hidden.covers(&handle).map_err(directory)? {
             return Err(LookError::Hidden {
@@ -161,9 +161,9 @@ impl Look {
             cwd: real,
             is_writable: false,
             also_writable: Vec::new(),
-            also_seen: Vec::new(),
+            also_readable: Vec::new(),
             hidden: Arc::new(hidden),
-            held: Vec::new(),
+            pinned: Vec::new(),
             network: Network::None,
             private_home: None,
             has_terminals: false,
@@ -184,7 +184,7 @@ impl Look {
         program.variables = variables
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        program.stderr = Stderr::Kept(errors);
+        program.stderr = Stderr::Captured(errors);
         program.time = Some(self.time);
         program.shutdown = settings.shutdown();
         Ok(program)
