@@ -16,7 +16,7 @@ use crate::restarts::check_crashes;
 
 /// State after earlier kills, to detect later changes to it.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct SeenState {
     /// Events seen per session.
     seen: HashMap<u128, Vec<Arc<Event>>>,
     /// Acknowledged inputs per session.
@@ -25,10 +25,10 @@ pub struct Memory {
 
 /// Results of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct CheckCounts {
     /// Turns that have ended.
     pub ended_turns: usize,
-    /// Open turns.
+    /// Turns without an end.
     pub open_turns: usize,
     /// Calls with an unknown outcome after a kill.
     pub unknown_outcomes: usize,
@@ -36,11 +36,11 @@ pub struct Figures {
     pub resumed: usize,
     /// Turns that crashed the child too often in a row and failed.
     pub given_up: usize,
-    /// Existing forks.
+    /// Forks that exist and are complete.
     pub forks: usize,
 }
 
-impl Figures {
+impl CheckCounts {
     /// Adds the results of another directory.
     pub fn add(&mut self, other: Self) {
         self.ended_turns += other.ended_turns;
@@ -52,7 +52,7 @@ impl Figures {
     }
 }
 
-impl Memory {
+impl SeenState {
     /// Records an input that the child has acknowledged.
     pub fn acknowledge(&mut self, session: u128, input: &str) {
         self.acknowledged
@@ -63,20 +63,20 @@ impl Memory {
 
     /// Returns whether no input was acknowledged and no event seen.
     #[must_use]
-    pub fn knows_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.acknowledged.is_empty() && self.seen.values().all(Vec::is_empty)
     }
 
     /// Checks everything. The error names the violated invariant.
-    pub async fn check(&mut self, directory: &Path, is_final: bool) -> Result<Figures, String> {
+    pub async fn check(&mut self, directory: &Path, is_final: bool) -> Result<CheckCounts, String> {
         let options = SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing);
         let store = match SqliteStore::open_read_only(options).await {
             Ok(store) => store,
             // A kill before the first open completed leaves no data, and nothing was acknowledged.
             Err(SqliteError::Io { source, .. })
-                if source.kind() == ErrorKind::NotFound && self.knows_nothing() =>
+                if source.kind() == ErrorKind::NotFound && self.is_empty() =>
             {
-                return Ok(Figures::default());
+                return Ok(CheckCounts::default());
             }
             Err(error) => return Err(error.to_string()),
         };
@@ -87,7 +87,7 @@ impl Memory {
                 report.findings
             ));
         }
-        let mut figures = Figures::default();
+        let mut figures = CheckCounts::default();
         for session in 0..SESSIONS {
             let events = read(&store, session).await?;
             self.check_session(session, &events, is_final, &mut figures)
@@ -99,7 +99,11 @@ impl Memory {
     }
 
     /// Every other stream is a complete fork of one of the sessions.
-    async fn check_forks(&self, store: &SqliteStore, figures: &mut Figures) -> Result<(), String> {
+    async fn check_forks(
+        &self,
+        store: &SqliteStore,
+        figures: &mut CheckCounts,
+    ) -> Result<(), String> {
         let streams = store.journal().streams().await;
         let sessions: HashMap<_, _> = (0..SESSIONS).map(|n| (session_id(n), n)).collect();
         let keys: HashSet<_> = sessions.keys().map(|id| StreamKey::from(*id)).collect();
@@ -114,17 +118,18 @@ impl Memory {
                 EventData::SessionForked(data) => Some((event.seq(), data)),
                 _ => None,
             });
-            let (seq, forked) = forked.ok_or_else(|| broken("it does not say so"))?;
+            let (seq, forked) = forked.ok_or_else(|| broken("it has no fork event"))?;
             let parent = sessions.get(&forked.parent_session_id);
             let parent = parent.and_then(|n| self.seen.get(n));
             let shared = usize::try_from(forked.parent_sequence).unwrap_or(usize::MAX);
             let theirs = parent.and_then(|events| events.get(..shared));
-            let theirs = theirs.ok_or_else(|| broken("its parent has less than it shares"))?;
+            let theirs =
+                theirs.ok_or_else(|| broken("it shares more events than its parent has"))?;
             let is_same = |(own, other): (&Arc<Event>, &Arc<Event>)| {
                 (own.id, own.sequence, &own.data) == (other.id, other.sequence, &other.data)
             };
             if seq != forked.parent_sequence + 1 || !events.iter().zip(theirs).all(is_same) {
-                return Err(broken("it does not begin as its parent does"));
+                return Err(broken("its first events differ from those of its parent"));
             }
             figures.forks += 1;
         }
@@ -136,7 +141,7 @@ impl Memory {
         session: u128,
         events: &[Arc<Event>],
         is_final: bool,
-        figures: &mut Figures,
+        figures: &mut CheckCounts,
     ) -> Result<(), String> {
         check_numbers(events)?;
         self.check_unchanged(session, events)?;
@@ -149,17 +154,17 @@ impl Memory {
                 return Err(format!("the acknowledged input `{text}` is lost"));
             }
         }
-        let witness = Witness::of(events)?;
+        let counts = EventCounts::count(events)?;
         let thread = Thread::fold(session_id(session), events.iter().map(|event| &**event))
-            .map_err(|misfit| misfit.to_string())?;
+            .map_err(|error| error.to_string())?;
         check_transcript(&thread)?;
-        figures.ended_turns += witness.ended;
-        figures.open_turns += witness.open.len();
-        figures.unknown_outcomes += witness.unknown;
-        figures.resumed += witness.resumed;
+        figures.ended_turns += counts.ended;
+        figures.open_turns += counts.open.len();
+        figures.unknown_outcomes += counts.unknown;
+        figures.resumed += counts.resumed;
         figures.given_up += check_crashes(events)?;
-        if is_final && !witness.open.is_empty() {
-            return Err(format!("{} turns never ended", witness.open.len()));
+        if is_final && !counts.open.is_empty() {
+            return Err(format!("{} turns never ended", counts.open.len()));
         }
         Ok(())
     }
@@ -213,16 +218,16 @@ fn input_text(event: &Event) -> Option<&str> {
 
 /// Counts starts and ends of turns and calls.
 #[derive(Default)]
-struct Witness {
+struct EventCounts {
     open: HashSet<String>,
     ended: usize,
     unknown: usize,
     resumed: usize,
 }
 
-impl Witness {
-    fn of(events: &[Arc<Event>]) -> Result<Self, String> {
-        let mut witness = Self::default();
+impl EventCounts {
+    fn count(events: &[Arc<Event>]) -> Result<Self, String> {
+        let mut counts = Self::default();
         let mut ends: HashSet<String> = HashSet::new();
         let mut results: HashMap<ExecId, usize> = HashMap::new();
         let mut started: HashSet<ExecId> = HashSet::new();
@@ -233,18 +238,18 @@ impl Witness {
                 .map(|turn| turn.to_string())
                 .unwrap_or_default();
             match (&event.data, event.context.exec_id) {
-                (EventData::TurnStarted(_), _) => drop(witness.open.insert(turn)),
-                (EventData::TurnResumed(_), _) => witness.resumed += 1,
+                (EventData::TurnStarted(_), _) => drop(counts.open.insert(turn)),
+                (EventData::TurnResumed(_), _) => counts.resumed += 1,
                 (EventData::ToolStarted(_), Some(step)) if !started.insert(step) => {
                     return Err(format!("the intent of {step} is recorded twice"));
                 }
                 (EventData::ToolCompleted(data), Some(step)) => {
                     *results.entry(step).or_default() += 1;
-                    witness.unknown += usize::from(data.status == ToolStatus::Unknown);
+                    counts.unknown += usize::from(data.status == ToolStatus::Unknown);
                 }
                 (data, _) if data.ends_turn() => {
-                    witness.open.remove(&turn);
-                    witness.ended += 1;
+                    counts.open.remove(&turn);
+                    counts.ended += 1;
                     if !ends.insert(turn.clone()) {
                         return Err(format!("{turn} has two ends"));
                     }
@@ -254,7 +259,7 @@ impl Witness {
         }
         match results.iter().find(|(_, count)| **count > 1) {
             Some((step, count)) => Err(format!("{step} has {count} results")),
-            None => Ok(witness),
+            None => Ok(counts),
         }
     }
 }
@@ -267,7 +272,7 @@ fn check_transcript(thread: &Thread) -> Result<(), String> {
         match message.tool_call_id() {
             Some(call) => match waiting.first() {
                 Some(first) if first == call => drop(waiting.remove(0)),
-                _ => return Err(format!("a result of {call} stands where none is due")),
+                _ => return Err(format!("a result of {call} is at the wrong position")),
             },
             None if !waiting.is_empty() => return Err(format!("{waiting:?} have no results")),
             None => {

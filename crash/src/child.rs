@@ -19,9 +19,9 @@ use windlass_runtime::{
 use windlass_store::conformance::HookedJournal;
 use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 
-use crate::chance::Chance;
 use crate::faults::{self, JournalPoints};
-use crate::model::TellingModel;
+use crate::model::ScriptedToolModel;
+use crate::random::Random;
 use crate::tools::{Effects, TOOLS};
 
 /// Sessions that the child works on concurrently.
@@ -37,7 +37,7 @@ pub const EFFECTS: &str = "effects.log";
 
 /// Parameters of one process of the child.
 #[derive(Debug, Clone)]
-pub struct Life {
+pub struct ChildOptions {
     /// The data directory.
     pub directory: PathBuf,
     /// Seed for the inputs.
@@ -53,12 +53,12 @@ pub fn session_id(n: u128) -> SessionId {
 }
 
 /// Runs one process: resumes open turns, then submits the inputs of every session.
-pub async fn live(life: Life) -> Result<()> {
-    let runtime = Arc::new(open(&life).await?);
+pub async fn run(options: ChildOptions) -> Result<()> {
+    let runtime = Arc::new(open(&options).await?);
     runtime.resume_open_turns().await?;
     let workers = (0..SESSIONS).map(|n| {
-        let (runtime, life) = (Arc::clone(&runtime), life.clone());
-        tokio::spawn(async move { work(&runtime, session_id(n), n, &life).await })
+        let (runtime, options) = (Arc::clone(&runtime), options.clone());
+        tokio::spawn(async move { work(&runtime, session_id(n), n, &options).await })
     });
     for worker in workers.collect::<Vec<_>>() {
         worker
@@ -69,16 +69,16 @@ pub async fn live(life: Life) -> Result<()> {
     Ok(())
 }
 
-async fn open(life: &Life) -> Result<InProcessRuntime> {
-    let store = life.directory.join("store");
+async fn open(options: &ChildOptions) -> Result<InProcessRuntime> {
+    let store = options.directory.join("store");
     // Checking every page at each of hundreds of starts would only measure the disk.
-    let options = SqliteOptions::new(store).with_check(OpenCheck::Nothing);
-    let store = SqliteStore::open(options).await;
+    let store_options = SqliteOptions::new(store).with_check(OpenCheck::Nothing);
+    let store = SqliteStore::open(store_options).await;
     let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
     let journal = HookedJournal::with_hooks(Arc::new(store.journal()), JournalPoints);
     let backends = RuntimeBackends::on_journal(Arc::new(journal));
     let backends = backends.with_queries(Arc::new(store.queries()));
-    let mut builder = runtime_with(backends, life.directory.join(EFFECTS));
+    let mut builder = runtime_with(backends, options.directory.join(EFFECTS));
     for n in 0..SESSIONS {
         builder = builder.session(SessionBuilder::new(harness_id()).id(session_id(n)).build());
     }
@@ -92,7 +92,7 @@ pub(crate) fn harness_id() -> HarnessId {
 /// Builds a runtime with the model, the tools and the harness, and no session.
 pub(crate) fn runtime_with(backends: RuntimeBackends, log: PathBuf) -> InProcessRuntimeBuilder {
     let mut drivers = DriverRegistry::new();
-    drivers.register(ProviderType::LlmSim, |_, _| Box::new(TellingModel));
+    drivers.register(ProviderType::LlmSim, |_, _| Box::new(ScriptedToolModel));
     let harness = HarnessBuilder::new("crash", "You are killed often.")
         .id(harness_id())
         .capability("effects");
@@ -111,13 +111,18 @@ pub(crate) fn runtime_with(backends: RuntimeBackends, log: PathBuf) -> InProcess
 
 /// A worker's state of its session.
 #[derive(Default)]
-struct Progress {
+struct WorkerProgress {
     accepted: HashSet<MessageId>,
     ended: usize,
 }
 
-async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -> Result<()> {
-    let mut progress = Progress::default();
+async fn work(
+    runtime: &InProcessRuntime,
+    id: SessionId,
+    n: u128,
+    options: &ChildOptions,
+) -> Result<()> {
+    let mut progress = WorkerProgress::default();
     let mut head = 0;
     for event in runtime.events_for(id).await? {
         head = event.seq();
@@ -126,14 +131,14 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
     let mut events = runtime.subscribe_after(id, head).await?;
     loop {
         if progress.ended == progress.accepted.len() {
-            if progress.accepted.len() >= life.inputs {
+            if progress.accepted.len() >= options.inputs {
                 return Ok(());
             }
-            let said = progress.accepted.len();
-            if said > 0 && said.is_multiple_of(FORK_AFTER) {
-                go_another_way(runtime, id, said).await?;
+            let submitted = progress.accepted.len();
+            if submitted > 0 && submitted.is_multiple_of(FORK_AFTER) {
+                fork(runtime, id, submitted).await?;
             }
-            let text = input(life.seed, n, said);
+            let text = input(options.seed, n, submitted);
             let turn = runtime.submit(id, text.as_str()).await?;
             progress.accepted.extend(turn.message_id());
             faults::pass("input.before-acknowledged");
@@ -147,17 +152,22 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
 }
 
 /// Forks an idle session. Every other fork is removed at once, so that both operations are interrupted.
-async fn go_another_way(runtime: &InProcessRuntime, id: SessionId, said: usize) -> Result<()> {
+async fn fork(runtime: &InProcessRuntime, id: SessionId, submitted: usize) -> Result<()> {
     let options = ForkOptions::new();
     let fork = runtime.fork_session(id, ForkAt::Latest, options).await?;
-    if said.is_multiple_of(2 * FORK_AFTER) {
+    if submitted.is_multiple_of(2 * FORK_AFTER) {
         runtime.remove_session(fork).await?;
     }
     Ok(())
 }
 
 /// Counts inputs and ends, and answers waiting calls.
-async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progress: &mut Progress) {
+async fn follow(
+    runtime: &InProcessRuntime,
+    id: SessionId,
+    event: &Event,
+    progress: &mut WorkerProgress,
+) {
     match &event.data {
         EventData::InputMessage(data) => drop(progress.accepted.insert(data.message.id)),
         data if data.ends_turn() => progress.ended += 1,
@@ -185,15 +195,15 @@ pub(crate) async fn answer(runtime: &InProcessRuntime, id: SessionId, event: &Ev
 /// The input of a session with a number: the tools that the model must call.
 fn input(seed: u64, session: u128, number: usize) -> String {
     let low = u64::try_from(session).unwrap_or(0);
-    let mut chance = Chance::new(seed ^ (low << 32) ^ number as u64);
-    with_tools(&mut chance, number.to_string())
+    let mut random = Random::new(seed ^ (low << 32) ^ number as u64);
+    with_tools(&mut random, number.to_string())
 }
 
 /// Appends the tools that the model must call to a text: none to three.
-pub(crate) fn with_tools(chance: &mut Chance, mut text: String) -> String {
-    let count = chance.below(4);
+pub(crate) fn with_tools(random: &mut Random, mut text: String) -> String {
+    let count = random.below(4);
     for _ in 0..count {
-        let tool = usize::try_from(chance.below(TOOLS.len() as u64)).unwrap_or(0);
+        let tool = usize::try_from(random.below(TOOLS.len() as u64)).unwrap_or(0);
         text = format!("{text} {}", TOOLS[tool]);
     }
     text

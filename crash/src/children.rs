@@ -33,12 +33,12 @@ use windlass_store::Journal;
 use windlass_store::queries::{Queries, UsageBy, UsageQuery};
 use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 
-use crate::chance::Chance;
 use crate::child::{DONE, harness_id, say};
-use crate::harness::{Killed, Plan};
-use crate::model::piece_by_piece;
+use crate::harness::{ChildGuard, KillPlan};
+use crate::model::stream_slowly;
+use crate::random::Random;
 
-/// Concurrent agents.
+/// Number of agents that work at the same time.
 pub const AGENTS: usize = 20;
 /// Shared budget of the turn and its agents, in millionths of a dollar.
 const LIMIT: u64 = 1_000_000;
@@ -46,23 +46,23 @@ const LIMIT: u64 = 1_000_000;
 const RESERVE: u64 = 30_000;
 /// Price of a call: slightly above the first reservation.
 const PRICE: u64 = 31_000;
-/// How often one tree of agents is orphaned. A turn that brought the process down three times in a row is given up.
-const DEATHS_OF_A_TREE: u64 = 2;
+/// How often one tree of agents is orphaned. A turn that crashes the process three times in a row fails.
+const MAX_KILLS_PER_TREE: u64 = 2;
 /// The process is killed at one of its first calls, up to this number.
-const CALLS_BEFORE_DEATH: u64 = 28;
+const MAX_CALLS_BEFORE_KILL: u64 = 28;
 /// A process without output for this long is stuck, which is a failure.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The session that the user talks to.
 const ROOT: SessionId = SessionId::from_seed(0xc41d);
 /// Printed by the child when it calls the model.
 const CALLING: &str = "calling";
 /// The file to which the model logs its calls.
-const BILL: &str = "bill";
+const CALL_LOG: &str = "calls";
 
 /// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct ChildrenSummary {
     /// How often the process was killed while agents worked.
     pub kills: u64,
     /// How often all work was done before the kill.
@@ -78,36 +78,40 @@ pub struct Summary {
 }
 
 /// Runs a plan. The error names the violated invariant.
-pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
+pub fn run(plan: &KillPlan, mut progress: impl FnMut(u64)) -> Result<ChildrenSummary, String> {
     let tokio = tokio::runtime::Builder::new_current_thread();
     let tokio = { tokio }.enable_all().build();
     let tokio = tokio.map_err(|error| error.to_string())?;
-    let mut chance = Chance::new(plan.seed);
-    let mut summary = Summary::default();
+    let mut random = Random::new(plan.seed);
+    let mut summary = ChildrenSummary::default();
     while summary.kills < plan.kills {
-        let told =
+        let context =
             |what: String| format!("seed {}, after {} kills: {what}", plan.seed, summary.kills);
         let home = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let deaths = (1 + chance.below(DEATHS_OF_A_TREE)).min(plan.kills - summary.kills);
+        let kill_count = (1 + random.below(MAX_KILLS_PER_TREE)).min(plan.kills - summary.kills);
         let mut kills = 0;
-        for _ in 0..deaths {
-            let at = 1 + chance.below(CALLS_BEFORE_DEATH);
-            let later = Duration::from_micros(chance.below(4_000));
-            match live(plan, home.path(), Some((at, later))).map_err(told)? {
-                Ended::Killed => kills += 1,
-                Ended::Done => {
+        for _ in 0..kill_count {
+            let at = 1 + random.below(MAX_CALLS_BEFORE_KILL);
+            let later = Duration::from_micros(random.below(4_000));
+            match run_child(plan, home.path(), Some((at, later))).map_err(context)? {
+                ChildExit::Killed => kills += 1,
+                ChildExit::Done => {
                     summary.late_kills += 1;
                     break;
                 }
             }
             // The limit also applies to the state before the process continues.
-            let tree = tokio.block_on(Tree::read(home.path())).map_err(told)?;
-            tree.check_limit(home.path()).map_err(told)?;
+            let tree = tokio
+                .block_on(AgentTree::read(home.path()))
+                .map_err(context)?;
+            tree.check_limit(home.path()).map_err(context)?;
         }
-        live(plan, home.path(), None).map_err(told)?;
-        let tree = tokio.block_on(Tree::read(home.path())).map_err(told)?;
-        tree.check_limit(home.path()).map_err(told)?;
-        tree.check_end().map_err(told)?;
+        run_child(plan, home.path(), None).map_err(context)?;
+        let tree = tokio
+            .block_on(AgentTree::read(home.path()))
+            .map_err(context)?;
+        tree.check_limit(home.path()).map_err(context)?;
+        tree.check_end().map_err(context)?;
         summary.kills += kills;
         summary.trees += 1;
         summary.calls += tree.calls;
@@ -119,46 +123,54 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
 }
 
 /// How a process ended.
-enum Ended {
+enum ChildExit {
     Killed,
     Done,
 }
 
 /// Starts the child, and kills it shortly after this many calls, or waits until it is done.
-fn live(plan: &Plan, directory: &Path, death: Option<(u64, Duration)>) -> Result<Ended, String> {
+fn run_child(
+    plan: &KillPlan,
+    directory: &Path,
+    kill_at: Option<(u64, Duration)>,
+) -> Result<ChildExit, String> {
     let mut command = Command::new(&plan.program);
     command.arg("with-children").arg("--data").arg(directory);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = Killed(child.map_err(|error| format!("the child does not start: {error}"))?);
+    let mut child =
+        ChildGuard(child.map_err(|error| format!("the child does not start: {error}"))?);
     let lines = listen(&mut child);
-    let ended = hear(&lines, death);
+    let ended = wait_for_calls(&lines, kill_at);
     child.kill()?;
     ended
 }
 
-fn hear(lines: &Receiver<String>, death: Option<(u64, Duration)>) -> Result<Ended, String> {
+fn wait_for_calls(
+    lines: &Receiver<String>,
+    kill_at: Option<(u64, Duration)>,
+) -> Result<ChildExit, String> {
     let mut calls = 0;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(line) if line == DONE => return Ok(Ended::Done),
+            Ok(line) if line == DONE => return Ok(ChildExit::Done),
             Ok(line) if line == CALLING => calls += 1,
-            Ok(other) => return Err(format!("the child says `{other}`")),
+            Ok(other) => return Err(format!("the child printed `{other}`")),
             Err(RecvTimeoutError::Timeout) => return Err("the child is stuck".to_owned()),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err("the child ended by itself before it was done".to_owned());
+                return Err("the child exited before it was done".to_owned());
             }
         }
-        if let Some((at, later)) = death
+        if let Some((at, later)) = kill_at
             && calls == at
         {
             std::thread::sleep(later);
-            return Ok(Ended::Killed);
+            return Ok(ChildExit::Killed);
         }
     }
 }
 
-fn listen(child: &mut Killed) -> Receiver<String> {
+fn listen(child: &mut ChildGuard) -> Receiver<String> {
     let (sender, receiver) = channel();
     let stdout = child.0.stdout.take();
     std::thread::spawn(move || {
@@ -174,7 +186,7 @@ fn listen(child: &mut Killed) -> Receiver<String> {
 
 /// The journals of a turn and its agents, summarized.
 #[derive(Debug, Default)]
-struct Tree {
+struct AgentTree {
     calls: u64,
     used: u64,
     cut_off: u64,
@@ -185,10 +197,10 @@ struct Tree {
     begun_agents: u64,
     ended_agents: u64,
     /// Usage of ended turns in the read model.
-    told: u64,
+    reported_usage: u64,
 }
 
-impl Tree {
+impl AgentTree {
     async fn read(directory: &Path) -> Result<Self, String> {
         let store = SqliteStore::open(options(directory)).await;
         let store = store.map_err(|error| error.to_string())?;
@@ -213,7 +225,7 @@ impl Tree {
             by: UsageBy::Thread,
         });
         let usage = usage.await.map_err(|error| error.to_string())?;
-        tree.told = micro_usd(usage.total.cost_usd);
+        tree.reported_usage = micro_usd(usage.total.cost_usd);
         store.close().await;
         Ok(tree)
     }
@@ -248,12 +260,12 @@ impl Tree {
             return Err(format!("the sums do not agree: {self:?}"));
         }
         // For an interrupted call, the journal does not show whether the model received it; the model's own log does.
-        let (begun, finished) = bill(directory)?;
+        let (begun, finished) = call_log(directory)?;
         let cut_off = begun.saturating_sub(self.calls);
         let is_more = self.used + cut_off * RESERVE > LIMIT + RESERVE;
         if is_more || begun > self.calls + self.cut_off + AGENTS as u64 || finished > begun {
             return Err(format!(
-                "more was used than may be: the model began {begun} calls and finished {finished}, the journals say {self:?}"
+                "the limit is exceeded: the model started {begun} calls and finished {finished}, the journals contain {self:?}"
             ));
         }
         Ok(())
@@ -262,7 +274,7 @@ impl Tree {
     /// Checks the invariants of the final state.
     fn check_end(&self) -> Result<(), String> {
         // The read model does not contain the usage of an open turn.
-        if self.told != self.used {
+        if self.reported_usage != self.used {
             return Err(format!("the sums do not agree: {self:?}"));
         }
         let is_over = |end: &Option<String>| end.as_deref() == Some("budget_exceeded");
@@ -271,18 +283,19 @@ impl Tree {
         }
         let (agents, begun) = (self.agents.len(), self.begun_agents);
         if agents != AGENTS || begun != AGENTS as u64 || self.ended_agents != begun {
-            return Err(format!("not each agent began and ended once: {self:?}"));
+            return Err(format!("not every agent started and ended once: {self:?}"));
         }
         if self.used + self.cut_off * PRICE + 2 * PRICE <= LIMIT {
-            return Err(format!("they ended before the budget did: {self:?}"));
+            return Err(format!("they ended before the budget was used: {self:?}"));
         }
         Ok(())
     }
 }
 
 /// Returns the calls that the model started and finished, from its own log.
-fn bill(directory: &Path) -> Result<(u64, u64), String> {
-    let text = std::fs::read_to_string(directory.join(BILL)).map_err(|error| error.to_string())?;
+fn call_log(directory: &Path) -> Result<(u64, u64), String> {
+    let text =
+        std::fs::read_to_string(directory.join(CALL_LOG)).map_err(|error| error.to_string())?;
     let count = |word: &str| text.lines().filter(|line| *line == word).count() as u64;
     Ok((count("begun"), count("finished")))
 }
@@ -295,7 +308,7 @@ fn options(directory: &Path) -> SqliteOptions {
 pub async fn work(directory: PathBuf) -> LoopResult<()> {
     let store = SqliteStore::open(options(&directory)).await;
     let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
-    let runtime = runtime(&store, directory.join(BILL)).await?;
+    let runtime = runtime(&store, directory.join(CALL_LOG)).await?;
     let mut turns = runtime.resume_open_turns().await?;
     if runtime.events_for(ROOT).await?.is_empty() {
         turns.push(runtime.submit(ROOT, "go").await?);
@@ -304,14 +317,16 @@ pub async fn work(directory: PathBuf) -> LoopResult<()> {
         turn.wait().await?;
     }
     say(DONE);
-    // The harness kills it, as at any other moment.
+    // The harness kills it.
     std::future::pending().await
 }
 
-async fn runtime(store: &SqliteStore, bill: PathBuf) -> LoopResult<InProcessRuntime> {
+async fn runtime(store: &SqliteStore, call_log: PathBuf) -> LoopResult<InProcessRuntime> {
     let mut drivers = DriverRegistry::new();
     drivers.register(ProviderType::LlmSim, move |_, _| {
-        Box::new(Dear { bill: bill.clone() })
+        Box::new(PricedModel {
+            call_log: call_log.clone(),
+        })
     });
     let mut settings = RuntimeSettings::default().reserve(Reserve {
         tokens: 0,
@@ -335,7 +350,7 @@ async fn runtime(store: &SqliteStore, bill: PathBuf) -> LoopResult<InProcessRunt
             per_turn: AGENTS,
             ..SubagentSettings::default()
         })
-        .capability(Work)
+        .capability(IdleTool)
         .default_model(ModelWithProvider {
             model: "dear".to_owned(),
             provider_type: LlmProviderType::LlmSim,
@@ -349,21 +364,21 @@ async fn runtime(store: &SqliteStore, bill: PathBuf) -> LoopResult<InProcessRunt
 }
 
 /// A model that starts agents if the prompt is `go`, and calls a tool otherwise. It logs the calls that it charges for.
-struct Dear {
-    bill: PathBuf,
+struct PricedModel {
+    call_log: PathBuf,
 }
 
-impl Dear {
+impl PricedModel {
     /// One line per write, so that a kill leaves complete lines.
     fn note(&self, line: &str) -> std::io::Result<()> {
-        let mut bill = OpenOptions::new();
-        let mut bill = bill.create(true).append(true).open(&self.bill)?;
-        bill.write_all(format!("{line}\n").as_bytes())
+        let mut call_log = OpenOptions::new();
+        let mut call_log = call_log.create(true).append(true).open(&self.call_log)?;
+        call_log.write_all(format!("{line}\n").as_bytes())
     }
 }
 
 #[async_trait]
-impl LlmDriver for Dear {
+impl LlmDriver for PricedModel {
     async fn chat_completion_stream(
         &self,
         messages: Vec<LlmMessage>,
@@ -388,7 +403,7 @@ impl LlmDriver for Dear {
         } else {
             vec![call(format!("work_{made}"), "work", json!({}))]
         };
-        let mut pieces: VecDeque<_> = "I call what I have to call."
+        let mut pieces: VecDeque<_> = "I call the tool that I must call."
             .split_inclusive(' ')
             .map(|word| LlmStreamEvent::TextDelta(word.to_owned()))
             .collect();
@@ -399,11 +414,11 @@ impl LlmDriver for Dear {
             estimated_cost_usd: Some(PRICE as f64 / 1e6),
             ..LlmCompletionMetadata::default()
         })));
-        let bill = Self {
-            bill: self.bill.clone(),
+        let call_log = Self {
+            call_log: self.call_log.clone(),
         };
-        Ok(piece_by_piece(pieces, move || {
-            let _ = bill.note("finished");
+        Ok(stream_slowly(pieces, move || {
+            let _ = call_log.note("finished");
         }))
     }
 }
@@ -416,10 +431,10 @@ fn call(id: String, name: &str, arguments: Value) -> ToolCall {
     }
 }
 
-/// Brings a tool that does nothing.
-struct Work;
+/// A capability with a tool that does nothing.
+struct IdleTool;
 
-impl Capability for Work {
+impl Capability for IdleTool {
     fn id(&self) -> &str {
         "work"
     }
@@ -435,7 +450,7 @@ impl Capability for Work {
 }
 
 #[async_trait]
-impl Tool for Work {
+impl Tool for IdleTool {
     fn name(&self) -> &str {
         "work"
     }

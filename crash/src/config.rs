@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::backends::{self, BACKEND, agent};
-use crate::chance::Chance;
 use crate::daemon::{Client, Daemon, Home, configure, start};
-use crate::undo::model::{CALL, Model};
+use crate::random::Random;
+use crate::undo::model::{CALL, ScriptedModel};
 
 /// The model that is removed and restored.
 const OTHER_MODEL: &str = "anthropic/claude-other";
@@ -24,21 +24,21 @@ const DIRECTORY: &str = "part";
 /// Directory where commands append a line, each to a file of its job.
 const EFFECTS: &str = "effects";
 /// Maximum runtime of a daemon.
-const LONGEST_LIFE: u64 = 500;
+const MAX_UPTIME_MS: u64 = 500;
 /// Tasks queued per daemon process, and the processes in which a fleet run starts.
-const TASKS_PER_LIFE: u64 = 6;
-const LIVES_PER_RUN: u64 = 5;
+const TASKS_PER_START: u64 = 6;
+const STARTS_PER_RUN: u64 = 5;
 /// Maximum attempts of a job: a turn that crashes three processes fails.
 const ATTEMPTS: u64 = 10;
 /// Work that takes longer is stuck, which is a failure.
-const PATIENCE: Duration = Duration::from_secs(300);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct ConfigTrialPlan {
     /// Path of the daemon's program.
     pub daemon: PathBuf,
-    /// The program that acts as the agent if its argument is [`agent::WORD`].
+    /// The program that acts as the agent if its argument is [`agent::ARGUMENT`].
     pub agent: PathBuf,
     /// How often the daemon is killed.
     pub kills: u64,
@@ -48,7 +48,7 @@ pub struct Plan {
 
 /// Results of the test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct ConfigTrialSummary {
     /// How often the daemon was killed.
     pub kills: u64,
     /// How many tasks ended.
@@ -75,8 +75,11 @@ enum Need {
 const NEEDS: [Need; 4] = [Need::Token, Need::Model, Need::Backend, Need::Directory];
 
 /// Runs a plan. The error names the check that failed.
-pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
-    let model = Model::start()?;
+pub fn run(
+    plan: &ConfigTrialPlan,
+    mut progress: impl FnMut(u64),
+) -> Result<ConfigTrialSummary, String> {
+    let model = ScriptedModel::start()?;
     let mut home = backends::with_agent(&plan.daemon, &plan.agent)?;
     home.arguments = vec!["--workers".to_owned(), "4".to_owned()];
     home.variables = vec![
@@ -84,21 +87,21 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
         ("ANTHROPIC_BASE_URL".to_owned(), model.url()),
     ];
     for directory in [EFFECTS, DIRECTORY] {
-        let made = fs::create_dir_all(home.workspace.join(directory));
-        made.map_err(|error| error.to_string())?;
+        let output = fs::create_dir_all(home.workspace.join(directory));
+        output.map_err(|error| error.to_string())?;
     }
     let token = token(plan, &home)?;
-    let mut trial = Trial {
+    let mut trial = ConfigTrial {
         home: &home,
         token,
-        chance: Chance::new(plan.seed),
+        random: Random::new(plan.seed),
         missing: BTreeSet::new(),
-        summary: Summary::default(),
+        summary: ConfigTrialSummary::default(),
         tasks: BTreeMap::new(),
         runs: Vec::new(),
-        names: 0,
+        job_count: 0,
     };
-    let done = trial.live(plan.kills, &mut progress);
+    let done = trial.run(plan.kills, &mut progress);
     done.map_err(|what| {
         let (seed, kills) = (plan.seed, trial.summary.kills);
         format!("seed {seed}, after {kills} kills: {what}")
@@ -107,31 +110,31 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
 }
 
 /// Creates a token, and returns its secret.
-fn token(plan: &Plan, home: &Home) -> Result<String, String> {
-    let made = Command::new(&plan.daemon)
+fn token(plan: &ConfigTrialPlan, home: &Home) -> Result<String, String> {
+    let output = Command::new(&plan.daemon)
         .args(["token", "create", "--scope", "client", "--data"])
         .arg(home.data())
         .output();
-    let made = made.map_err(|error| error.to_string())?;
-    let secret = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-    if made.status.success() && !secret.is_empty() {
+    let output = output.map_err(|error| error.to_string())?;
+    let secret = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() && !secret.is_empty() {
         Ok(secret)
     } else {
-        Err(format!("no token is made: {made:?}"))
+        Err(format!("no token was created: {output:?}"))
     }
 }
 
-struct Trial<'a> {
+struct ConfigTrial<'a> {
     home: &'a Home,
     token: String,
-    chance: Chance,
+    random: Random,
     missing: BTreeSet<Need>,
-    summary: Summary,
+    summary: ConfigTrialSummary,
     /// The queued tasks by id, with the name of each.
     tasks: BTreeMap<String, String>,
     /// The paths of the fleet runs.
     runs: Vec<String>,
-    names: u64,
+    job_count: u64,
 }
 
 fn text(value: &Value) -> String {
@@ -146,24 +149,24 @@ fn swap(from: &Path, to: &Path) -> Result<(), String> {
     fs::rename(from, to).map_err(|error| format!("{}: {error}", from.display()))
 }
 
-impl Trial<'_> {
-    fn live(&mut self, kills: u64, progress: &mut impl FnMut(u64)) -> Result<(), String> {
+impl ConfigTrial<'_> {
+    fn run(&mut self, kills: u64, progress: &mut impl FnMut(u64)) -> Result<(), String> {
         self.configure(BTreeSet::new())?;
         let mut daemon = start(self.home)?;
         while self.summary.kills < kills {
             self.queue(&daemon)?;
-            if self.chance.below(3) == 0 {
+            if self.random.below(3) == 0 {
                 let files = [Need::Token, Need::Directory];
-                let mut missing = self.some_of(&files);
+                let mut missing = self.random_subset(&files);
                 let stays = self.missing.iter().filter(|need| !files.contains(need));
                 missing.extend(stays);
                 self.configure(missing)?;
             }
-            std::thread::sleep(Duration::from_millis(self.chance.below(LONGEST_LIFE)));
-            self.look(&daemon)?;
+            std::thread::sleep(Duration::from_millis(self.random.below(MAX_UPTIME_MS)));
+            self.check_jobs(&daemon)?;
             daemon.kill();
             self.summary.kills += 1;
-            let missing = self.some_of(&NEEDS);
+            let missing = self.random_subset(&NEEDS);
             self.configure(missing)?;
             daemon = start(self.home)?;
             progress(self.summary.kills);
@@ -176,11 +179,11 @@ impl Trial<'_> {
     }
 
     /// Chooses the missing requirements; none in one of three cases.
-    fn some_of(&mut self, needs: &[Need]) -> BTreeSet<Need> {
-        if self.chance.below(3) == 0 {
+    fn random_subset(&mut self, needs: &[Need]) -> BTreeSet<Need> {
+        if self.random.below(3) == 0 {
             return BTreeSet::new();
         }
-        let chosen = needs.iter().filter(|_| self.chance.below(2) == 0);
+        let chosen = needs.iter().filter(|_| self.random.below(2) == 0);
         chosen.copied().collect()
     }
 
@@ -213,7 +216,7 @@ impl Trial<'_> {
             config.push_str(&format!(
                 "[backends.{BACKEND}]\nkind = 'claude-code'\nhome = 'own'\ncommand = '{}'\narguments = ['{}']\n",
                 workspace.join("agent").display(),
-                agent::WORD
+                agent::ARGUMENT
             ));
         }
         self.missing = missing;
@@ -230,7 +233,7 @@ impl Trial<'_> {
             return Ok(());
         }
         let client = self.client(daemon);
-        for _ in 0..TASKS_PER_LIFE {
+        for _ in 0..TASKS_PER_START {
             let Some((name, need)) = self.next_job() else {
                 continue;
             };
@@ -247,12 +250,12 @@ impl Trial<'_> {
             }
             let task = client.try_post("/v1/tasks", &body)?;
             let id = text(&task["id"]);
-            if self.chance.below(12) == 0 {
+            if self.random.below(12) == 0 {
                 client.try_post(&format!("/v1/tasks/{id}/cancel"), &json!({}))?;
             }
             self.tasks.insert(id, name);
         }
-        if self.summary.kills.is_multiple_of(LIVES_PER_RUN) {
+        if self.summary.kills.is_multiple_of(STARTS_PER_RUN) {
             self.start_run(&client)?;
         }
         Ok(())
@@ -260,7 +263,7 @@ impl Trial<'_> {
 
     fn start_run(&mut self, client: &Client) -> Result<(), String> {
         let mut tasks = Vec::new();
-        for _ in 0..TASKS_PER_LIFE {
+        for _ in 0..TASKS_PER_START {
             let Some((name, need)) = self.next_job() else {
                 continue;
             };
@@ -282,18 +285,18 @@ impl Trial<'_> {
             return Ok(());
         }
         let body = json!({"name": "changing", "tasks": tasks, "max_workers": 2, "start": true});
-        let made = client.try_post("/v1/fleet/runs", &body)?;
+        let output = client.try_post("/v1/fleet/runs", &body)?;
         self.runs
-            .push(format!("/v1/fleet/runs/{}", text(&made["run"]["id"])));
+            .push(format!("/v1/fleet/runs/{}", text(&output["run"]["id"])));
         Ok(())
     }
 
     /// Names the next job and its requirement; `None` if that is missing now.
     fn next_job(&mut self) -> Option<(String, Need)> {
-        self.names += 1;
-        let index = usize::try_from(self.names).unwrap_or_default() % NEEDS.len();
+        self.job_count += 1;
+        let index = usize::try_from(self.job_count).unwrap_or_default() % NEEDS.len();
         let need = NEEDS[index];
-        let name = format!("job-{:05}", self.names);
+        let name = format!("job-{:05}", self.job_count);
         (!self.missing.contains(&need)).then_some((name, need))
     }
 
@@ -305,23 +308,23 @@ impl Trial<'_> {
     }
 
     /// Checks all jobs: a held job has not ended, and an ended job has a turn with the same end.
-    fn look(&mut self, daemon: &Daemon) -> Result<u64, String> {
+    fn check_jobs(&mut self, daemon: &Daemon) -> Result<u64, String> {
         let mut open = 0;
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let task = daemon.client.try_get(&format!("/v1/tasks/{id}"))?;
-            open += u64::from(self.look_at(daemon, &task)?);
+            open += u64::from(self.check_open(daemon, &task)?);
         }
         for path in self.runs.clone() {
             let run = daemon.client.try_get(&path)?;
             for task in list(&run["tasks"]) {
-                open += u64::from(self.look_at(daemon, &task)?);
+                open += u64::from(self.check_open(daemon, &task)?);
             }
         }
         Ok(open)
     }
 
     /// Returns whether a job is open.
-    fn look_at(&mut self, daemon: &Daemon, job: &Value) -> Result<bool, String> {
+    fn check_open(&mut self, daemon: &Daemon, job: &Value) -> Result<bool, String> {
         let status = text(&job["status"]);
         let is_open = ["queued", "enqueued", "running", "leased"].contains(&status.as_str());
         if job["held"].is_object() {
@@ -345,7 +348,7 @@ impl Trial<'_> {
             | ("failed", Some("failed"))
             | ("canceled" | "cancelled", Some("interrupted") | None) => Ok(false),
             other => Err(format!(
-                "it ended otherwise than its turn, {other:?}: {job:#}"
+                "its status differs from that of its turn, {other:?}: {job:#}"
             )),
         }
     }
@@ -367,15 +370,15 @@ impl Trial<'_> {
 
     /// Waits until no job is open.
     fn wait(&mut self, daemon: &Daemon) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + COMPLETION_TIMEOUT;
         loop {
-            let open = self.look(daemon)?;
+            let open = self.check_jobs(daemon)?;
             if open == 0 {
                 return Ok(());
             }
             if Instant::now() > until {
                 let tasks = daemon.client.try_get("/v1/tasks?status=queued,running")?;
-                return Err(format!("{open} jobs do not come to their end: {tasks:#}"));
+                return Err(format!("{open} jobs do not end: {tasks:#}"));
             }
             std::thread::sleep(PAUSE);
         }
@@ -395,7 +398,7 @@ impl Trial<'_> {
             }
         }
         if self.summary.held.is_empty() && self.summary.kills > 10 {
-            Err("no job was ever held, so nothing was shown".to_owned())
+            Err("no job was ever held, so the test shows nothing".to_owned())
         } else {
             Ok(())
         }

@@ -17,19 +17,19 @@ use windlass_core::typed_id::{EventId, SessionId};
 use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 use windlass_store::{Batch, FeedEntry, Journal, JournalError, StreamKey};
 
-use crate::chance::Chance;
-use crate::harness::{Killed, Plan};
+use crate::harness::{ChildGuard, KillPlan};
+use crate::random::Random;
 
 /// Streams written concurrently.
 pub const WRITERS: u64 = 64;
-/// Concurrent readers.
+/// Number of readers that follow the feed at the same time.
 pub const READERS: u64 = 3;
 /// Printed by the child when it starts to write.
 const WRITING: &str = "writing";
 
 /// Results of the test.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Summary {
+pub struct FeedSummary {
     /// How often the child was killed.
     pub kills: u64,
     /// Number of records at the end.
@@ -53,8 +53,8 @@ pub async fn write(directory: PathBuf, seed: u64) -> Result<(), String> {
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
         let journal = store.journal();
-        let chance = Chance::new(seed ^ writer);
-        writers.spawn(append_for_ever(journal, writer, chance));
+        let random = Random::new(seed ^ writer);
+        writers.spawn(append_for_ever(journal, writer, random));
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{WRITING}").map_err(|error| error.to_string())?;
@@ -68,13 +68,13 @@ pub async fn write(directory: PathBuf, seed: u64) -> Result<(), String> {
 async fn append_for_ever(
     journal: impl Journal,
     writer: u64,
-    mut chance: Chance,
+    mut random: Random,
 ) -> Result<(), JournalError> {
     let claim = journal.claim(&stream(writer)).await?;
     let mut head = claim.head;
     loop {
         let first_seq = head + 1;
-        let records = (0..=chance.below(3)).map(|_| {
+        let records = (0..=random.below(3)).map(|_| {
             head += 1;
             let data = CustomData {
                 name: "crash.feed".to_owned(),
@@ -94,26 +94,31 @@ async fn append_for_ever(
 }
 
 /// Records that one reader has seen, and the only state it retains between restarts: its cursor.
-struct Reader {
+struct FeedReader {
     cursor: Option<String>,
     heads: HashMap<StreamKey, u64>,
     restarts: u64,
 }
 
-impl Reader {
+impl FeedReader {
     fn take(&mut self, entry: FeedEntry) -> Result<(), String> {
         let FeedEntry { stream, seq, event } = entry;
         let event = event.map_err(|error| error.to_string())?;
         let head = self.heads.entry(stream.clone()).or_default();
         if seq != *head + 1 || event.seq() != seq {
-            return Err(format!("{stream} brought {seq} after {head}"));
+            return Err(format!("{stream} delivered {seq} after {head}"));
         }
         *head = seq;
         Ok(())
     }
 
     /// Reads some pages, or all, and drops all state except the cursor.
-    async fn live(&mut self, directory: &Path, pages: u64, limit: usize) -> Result<(), String> {
+    async fn read_pages(
+        &mut self,
+        directory: &Path,
+        pages: u64,
+        limit: usize,
+    ) -> Result<(), String> {
         // Before the first commit of the first child, there is no database to open.
         let Ok(store) = SqliteStore::open_read_only(options(directory)).await else {
             return Ok(());
@@ -136,38 +141,38 @@ impl Reader {
 
 async fn read(
     directory: PathBuf,
-    mut chance: Chance,
+    mut random: Random,
     is_over: Arc<AtomicBool>,
-) -> Result<Reader, String> {
-    let mut reader = Reader {
+) -> Result<FeedReader, String> {
+    let mut reader = FeedReader {
         cursor: None,
         heads: HashMap::new(),
         restarts: 0,
     };
     while !is_over.load(Ordering::SeqCst) {
-        let (pages, limit) = (1 + chance.below(40), 1 + chance.below(500));
+        let (pages, limit) = (1 + random.below(40), 1 + random.below(500));
         let limit = usize::try_from(limit).unwrap_or(1);
-        reader.live(&directory, pages, limit).await?;
-        tokio::time::sleep(Duration::from_millis(chance.below(20))).await;
+        reader.read_pages(&directory, pages, limit).await?;
+        tokio::time::sleep(Duration::from_millis(random.below(20))).await;
     }
-    reader.live(&directory, u64::MAX, 1000).await?;
+    reader.read_pages(&directory, u64::MAX, 1000).await?;
     Ok(reader)
 }
 
 /// Runs a plan. The error names the violated invariant.
-pub async fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
+pub async fn run(plan: &KillPlan, mut progress: impl FnMut(u64)) -> Result<FeedSummary, String> {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let is_over = Arc::new(AtomicBool::new(false));
     let mut readers = tokio::task::JoinSet::new();
     for reader in 0..READERS {
-        let chance = Chance::new(plan.seed.wrapping_add(reader));
-        readers.spawn(read(home.path().to_owned(), chance, Arc::clone(&is_over)));
+        let random = Random::new(plan.seed.wrapping_add(reader));
+        readers.spawn(read(home.path().to_owned(), random, Arc::clone(&is_over)));
     }
-    let mut chance = Chance::new(!plan.seed);
-    let mut summary = Summary::default();
+    let mut random = Random::new(!plan.seed);
+    let mut summary = FeedSummary::default();
     while summary.kills < plan.kills && readers.len() == READERS as usize {
-        let mut child = begin(plan, home.path(), chance.draw())?;
-        tokio::time::sleep(Duration::from_millis(5 + chance.below(60))).await;
+        let mut child = begin(plan, home.path(), random.draw())?;
+        tokio::time::sleep(Duration::from_millis(5 + random.below(60))).await;
         child.kill()?;
         summary.kills += 1;
         progress(summary.kills);
@@ -193,17 +198,17 @@ pub async fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, 
 }
 
 /// Starts a child and waits until it writes.
-fn begin(plan: &Plan, directory: &Path, seed: u64) -> Result<Killed, String> {
+fn begin(plan: &KillPlan, directory: &Path, seed: u64) -> Result<ChildGuard, String> {
     let mut command = Command::new(&plan.program);
     command.arg("write").arg("--data").arg(directory);
     command.arg("--seed").arg(seed.to_string());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child: Child = child.map_err(|error| format!("the child does not start: {error}"))?;
-    let said = child.stdout.take().map(BufReader::new);
-    let child = Killed(child);
+    let output = child.stdout.take().map(BufReader::new);
+    let child = ChildGuard(child);
     let mut line = String::new();
-    let heard = said.map(|mut said| said.read_line(&mut line));
-    match heard {
+    let read = output.map(|mut output| output.read_line(&mut line));
+    match read {
         Some(Ok(_)) if line.trim_end() == WRITING => Ok(child),
         _ => Err("the child does not write".to_owned()),
     }

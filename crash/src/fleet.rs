@@ -12,29 +12,29 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::backends::{self, agent};
-use crate::chance::Chance;
 use crate::daemon::{Daemon, Home, start};
-use crate::undo::model::{CALL, FAIL, Model};
+use crate::random::Random;
+use crate::undo::model::{CALL, FAIL, ScriptedModel};
 
 /// Maximum attempts of a task.
 const ATTEMPTS: u64 = 3;
 /// A fleet without progress for this long is stuck, which is a failure.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum delay of a kill after the end of some tasks.
-const LATEST_MS: u64 = 250;
+const MAX_DELAY_MS: u64 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Directory where commands append a line, each to a file of its task.
 const EFFECTS: &str = "effects";
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct FleetTrialPlan {
     /// Path of the daemon's program.
     pub daemon: PathBuf,
     /// The program that acts as the agent.
     pub agent: PathBuf,
     /// How many tasks the run has.
     pub tasks: u64,
-    /// How many workers; every other one is on the agent.
+    /// Number of workers; every other one uses the agent.
     pub workers: u64,
     /// How often the daemon is killed.
     pub kills: u64,
@@ -44,12 +44,12 @@ pub struct Plan {
 
 /// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct FleetTrialSummary {
     /// How often the daemon was killed.
     pub kills: u64,
     /// How many tasks were completed, failed and cancelled.
     pub ends: [u64; 3],
-    /// How many tasks were on the agent.
+    /// Number of tasks executed by the agent.
     pub on_agent: u64,
     /// How many attempts there were in all.
     pub attempts: u64,
@@ -60,14 +60,17 @@ pub struct Summary {
     /// Commands with an unknown outcome.
     pub unknown: u64,
     /// Prompts sent to the agent again, with a notice.
-    pub told_again: u64,
+    pub repeated_prompts: u64,
     /// How many commands ran.
     pub commands: u64,
 }
 
 /// Runs a plan. The error names the violated invariant.
-pub fn run(plan: &Plan, mut progress: impl FnMut(u64, u64)) -> Result<Summary, String> {
-    let model = Model::start()?;
+pub fn run(
+    plan: &FleetTrialPlan,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<FleetTrialSummary, String> {
+    let model = ScriptedModel::start()?;
     let mut home = backends::with_agent(&plan.daemon, &plan.agent)?;
     home.arguments.clear();
     home.variables = vec![
@@ -76,14 +79,14 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64, u64)) -> Result<Summary, S
     ];
     let effects = home.workspace.join(EFFECTS);
     fs::create_dir_all(effects).map_err(|error| error.to_string())?;
-    let mut trial = Trial {
+    let mut trial = FleetTrial {
         plan,
         home: &home,
-        chance: Chance::new(plan.seed),
-        summary: Summary::default(),
+        random: Random::new(plan.seed),
+        summary: FleetTrialSummary::default(),
         seen: BTreeMap::new(),
     };
-    let done = trial.live(&mut progress);
+    let done = trial.run(&mut progress);
     done.map_err(|what| {
         let kills = trial.summary.kills;
         format!("seed {}, after {kills} kills: {what}", plan.seed)
@@ -91,11 +94,11 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64, u64)) -> Result<Summary, S
     Ok(trial.summary)
 }
 
-struct Trial<'a> {
-    plan: &'a Plan,
+struct FleetTrial<'a> {
+    plan: &'a FleetTrialPlan,
     home: &'a Home,
-    chance: Chance,
-    summary: Summary,
+    random: Random,
+    summary: FleetTrialSummary,
     /// Each task as last seen.
     seen: BTreeMap<String, Value>,
 }
@@ -117,9 +120,9 @@ fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-impl Trial<'_> {
+impl FleetTrial<'_> {
     /// Creates the run and drives it to its end.
-    fn live(&mut self, progress: &mut impl FnMut(u64, u64)) -> Result<(), String> {
+    fn run(&mut self, progress: &mut impl FnMut(u64, u64)) -> Result<(), String> {
         let mut daemon = start(self.home)?;
         let made = daemon.client.try_post("/v1/fleet/runs", &self.request())?;
         let run = format!("/v1/fleet/runs/{}", text(&made["run"]["id"]));
@@ -133,23 +136,23 @@ impl Trial<'_> {
         let mut ended = 0;
         loop {
             let shown = daemon.client.try_get(&run)?;
-            let now = self.look(&shown)?;
+            let now = self.compare(&shown)?;
             if now > ended {
                 (ended, moved) = (now, Instant::now());
             }
             if !shown["completed_at"].is_null() {
                 break;
             }
-            if moved.elapsed() > PATIENCE {
+            if moved.elapsed() > STALL_TIMEOUT {
                 let workers = daemon.client.try_get(&format!("{run}/workers"))?;
-                return Err(format!("the fleet does not get on: {workers:#}"));
+                return Err(format!("the fleet makes no progress: {workers:#}"));
             }
             // Kills are spread over the run, so that each one interrupts work.
             let due = self.summary.kills < self.plan.kills
                 && ended * (self.plan.kills + 1) >= self.summary.kills * self.plan.tasks;
             if due {
-                std::thread::sleep(Duration::from_millis(self.chance.below(LATEST_MS)));
-                self.meddle(&daemon, &shown)?;
+                std::thread::sleep(Duration::from_millis(self.random.below(MAX_DELAY_MS)));
+                self.command_random_worker(&daemon, &shown)?;
                 daemon.kill();
                 daemon = start(self.home)?;
                 self.summary.kills += 1;
@@ -195,34 +198,34 @@ impl Trial<'_> {
     }
 
     /// Occasionally interrupts or restarts a worker.
-    fn meddle(&mut self, daemon: &Daemon, shown: &Value) -> Result<(), String> {
+    fn command_random_worker(&mut self, daemon: &Daemon, shown: &Value) -> Result<(), String> {
         let busy = list(&shown["tasks"]);
         let busy: Vec<_> = busy
             .iter()
             .filter(|task| task["status"] == "leased")
             .collect();
-        let word = match self.chance.below(8) {
+        let action = match self.random.below(8) {
             0 => "interrupt",
             1 | 2 => "restart",
             _ => return Ok(()),
         };
-        let at = self.chance.below(busy.len() as u64);
+        let at = self.random.below(busy.len() as u64);
         let Some(task) = usize::try_from(at).ok().and_then(|at| busy.get(at)) else {
             return Ok(());
         };
-        let path = format!("/v1/fleet/workers/{}/{word}", text(&task["leased_to"]));
+        let path = format!("/v1/fleet/workers/{}/{action}", text(&task["leased_to"]));
         let answer = daemon.client.exchange("POST", &path, &[], "")?;
         match (answer.status, answer.json()?["error"]["code"].as_str()) {
-            (200, _) if word == "interrupt" => self.summary.interrupts += 1,
-            // It had just ended its task, or the run.
+            (200, _) if action == "interrupt" => self.summary.interrupts += 1,
+            // The task or the run had just ended.
             (200, _) | (409, Some("worker_idle" | "fleet_run_ended")) => {}
-            _ => return Err(format!("{word} was answered with {answer:?}")),
+            _ => return Err(format!("{action} was answered with {answer:?}")),
         }
         Ok(())
     }
 
     /// Compares the tasks with their last state; returns how many have ended.
-    fn look(&mut self, shown: &Value) -> Result<u64, String> {
+    fn compare(&mut self, shown: &Value) -> Result<u64, String> {
         let mut ended = 0;
         for task in list(&shown["tasks"]) {
             let id = text(&task["task_id"]);
@@ -232,7 +235,7 @@ impl Trial<'_> {
                     return Err(format!("{before} had ended and is {task} now"));
                 }
                 if number(&task["attempts"]) < number(&before["attempts"]) {
-                    return Err(format!("an attempt is forgotten: {before}, now {task}"));
+                    return Err(format!("an attempt is missing: {before}, now {task}"));
                 }
             }
             self.seen.insert(id, task);
@@ -247,12 +250,12 @@ impl Trial<'_> {
     /// Checks the final state of the run.
     fn check(&mut self, daemon: &Daemon, run: &str) -> Result<(), String> {
         let leases = self.check_records(daemon, run)?;
-        let told = agent::told(&backends::of_agent(self.home))?;
+        let received = agent::received(&backends::agent_home(self.home))?;
         for (id, task) in self.seen.clone() {
             if leases.get(&id) != Some(&number(&task["attempts"])) {
                 return Err(format!("{task} has {:?} leases on record", leases.get(&id)));
             }
-            let checked = self.check_task(daemon, &id, &task, &told);
+            let checked = self.check_task(daemon, &id, &task, &received);
             checked.map_err(|what| format!("{what}: {task:#}"))?;
         }
         Ok(())
@@ -297,21 +300,21 @@ impl Trial<'_> {
         daemon: &Daemon,
         id: &str,
         task: &Value,
-        told: &[String],
+        received: &[String],
     ) -> Result<(), String> {
         let status = task["status"].as_str().unwrap_or_default();
         let (attempts, restarts) = (number(&task["attempts"]), number(&task["restarts"]));
         let counted = attempts.saturating_sub(restarts);
         self.summary.attempts += attempts;
         self.summary.restarts += restarts;
-        let place = ["completed", "failed", "cancelled"]
+        let index = ["completed", "failed", "cancelled"]
             .iter()
             .position(|it| *it == status);
-        let place = place.ok_or("it has not ended")?;
-        self.summary.ends[place] += 1;
+        let index = index.ok_or("it has not ended")?;
+        self.summary.ends[index] += 1;
         if counted > ATTEMPTS || (status == "failed" && counted != ATTEMPTS) {
             return Err(format!(
-                "{counted} attempts count, and the rule says {ATTEMPTS}"
+                "{counted} attempts count, but {ATTEMPTS} are allowed"
             ));
         }
         let thread = daemon
@@ -335,23 +338,26 @@ impl Trial<'_> {
         }
         let items = list(&thread["items"]);
         match thread["thread"]["backend"].as_str() {
-            Some(_) => self.check_told(id, turns.len() as u64, &items, told),
+            Some(_) => self.check_prompts(id, turns.len() as u64, &items, received),
             None => self.check_commands(id, status, turns.len() as u64, &items),
         }
     }
 
     /// The agent received a task's prompt once per attempt, and more often only if the thread has a notice about it.
-    fn check_told(
+    fn check_prompts(
         &mut self,
         id: &str,
         turns: u64,
         items: &[Value],
-        told: &[String],
+        received: &[String],
     ) -> Result<(), String> {
         self.summary.on_agent += 1;
-        let times = told.iter().filter(|it| backends::is_new_in(it, id)).count() as u64;
+        let times = received
+            .iter()
+            .filter(|it| backends::is_new_in(it, id))
+            .count() as u64;
         let again = times.saturating_sub(turns);
-        self.summary.told_again += again;
+        self.summary.repeated_prompts += again;
         let notices = items
             .iter()
             .filter(|item| backends::is_notice(item))
@@ -360,7 +366,7 @@ impl Trial<'_> {
             Ok(())
         } else {
             Err(format!(
-                "the agent was told {times} times in {turns} turns, with {notices} notices"
+                "the agent received the prompt {times} times in {turns} turns, with {notices} notices"
             ))
         }
     }

@@ -14,7 +14,6 @@
 //! resource usage. Next to honest sessions, [`hostile`] ones try everything that a model can do to escape its sandbox or crash the process.
 
 pub mod backends;
-pub mod chance;
 pub mod check;
 pub mod child;
 pub mod children;
@@ -25,8 +24,9 @@ pub mod feed;
 pub mod fleet;
 pub mod harness;
 pub mod hostile;
-pub mod look;
+pub mod inspect;
 mod model;
+pub mod random;
 mod restarts;
 mod series;
 pub mod soak;

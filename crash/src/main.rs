@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use windlass_crash::{
-    backends, child, children, config, faults, feed, fleet, harness, hostile, look, soak, tasks,
+    backends, child, children, config, faults, feed, fleet, harness, hostile, inspect, soak, tasks,
     undo,
 };
 use windlass_tools::Confinement;
@@ -19,31 +19,31 @@ use windlass_tools::Confinement;
 const HELP: &str = "\
 Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
 
-With `feed` 64 writers are killed together while three readers follow the feed over all streams from their cursors.
+With `feed`, a process with 64 writers is killed while three readers follow the feed of all streams from their cursors.
 
-With `backends` the daemon is killed while an agent of others carries a turn: nothing of the agent's processes is left, every turn
-completes, and nothing is told twice without a notice. The daemon is the program `windlass` beside this one.
+With `backends`, the daemon is killed while an external agent executes a turn: no process of the agent remains, every turn
+completes, and no prompt is sent twice without a notice. The daemon is the program `windlass` next to this one.
 
-With `undo` the daemon is killed while a scripted model edits a file, runs a command in the sandbox and asks, and while that is taken back:
-every turn ends once, nothing runs twice, files and conversation come back together, and edits of others stay.
+With `undo`, the daemon is killed while a scripted model edits a file, runs a command in the sandbox and needs an approval, and while this
+is undone: every turn ends once, nothing runs twice, files and conversation are restored together, and the user's edits are preserved.
 
-With `fleet` the daemon is killed while a run of many tasks is carried out, half of the workers on an agent of others: every task ends once,
-attempts are counted as the rule says, and nothing is repeated in silence.
+With `fleet`, the daemon is killed during a run of many tasks, half of the workers with an external agent: every task ends once,
+attempts are counted correctly, and no prompt is repeated without a notice.
 
-With `children` a process is killed while twenty agents of one turn work under a budget of one dollar that they share: what is used is never
-above it by more than what is set aside for one call, and all sums agree.
+With `children`, a process is killed while twenty agents of one turn share a budget of one dollar: usage never exceeds the budget by more
+than the reservation of one call, and all sums agree.
 
-With `config` the daemon is killed and restarted while a backend, a model, a directory and the token file are removed and restored at random:
-a job whose needs are missing is held, none ends while its turn is open, and each is done once when everything is restored.
+With `config`, the daemon is killed and restarted while a backend, a model, a directory and the token file are removed and restored at
+random: a job with missing requirements is held, no job ends while its turn is open, and each completes once everything is restored.
 
-With `tasks` the daemon is killed while three tokens queue tasks and its workers carry them out: none is lost or made twice, each ends once
-with one turn for each attempt, and no token is served much better than another.
+With `tasks`, the daemon is killed while clients with three tokens queue tasks and its workers run them: no task is lost or duplicated,
+each ends once with one turn per attempt, and no token is served much better than another.
 
-With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
+With `soak`, nothing is killed: random sessions are created and removed on a store with retention, and memory, log and disk must level off.
 
-With `hostile` commands first try to escape: to outlive a command, its time, an interrupt and a killed host by forking without end, to take the
-port of a killed host, and to reach shared memory and the home of the user. Then a model calls tools with hostile values beside honest sessions:
-those complete, nothing outside of the root changes, and memory and descriptors level off.
+With `hostile`, commands first try to escape: to outlive a command, its time limit, an interrupt and a killed host by endless forking, to take
+the port of a killed host, and to reach shared memory and the user's home. Then a model calls tools with hostile values next to honest sessions:
+those complete, nothing outside the root changes, and memory and descriptors level off.
 
 Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
@@ -57,12 +57,12 @@ Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock] [--escapes-only]
 
 Options:
-  --kills N     how often (default 200; with `backends` and `config` 100, with `fleet` 50)
-  --tasks N     how many tasks (default 10000; with `fleet` 200)
-  --workers N   how many of them run at once, 1 to 8 (default 8)
-  --seconds N   how long (default 1800)
-  --seed S      chooses moments, points and inputs (default: the time); printed, so that a failure can be repeated
-  --help        this text
+  --kills N     number of kills (default 200; with `backends` and `config` 100, with `fleet` 50)
+  --tasks N     number of tasks (default 10000; with `fleet` 200)
+  --workers N   maximum number of tasks that run at once, 1 to 8 (default 8)
+  --seconds N   duration (default 1800)
+  --seed S      selects moments, fault points and inputs (default: the time); printed, so that a failure can be repeated
+  --help        print this text
 
 Examples:
   cargo xtask crash
@@ -79,33 +79,33 @@ Examples:
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == backends::agent::WORD) {
-        return ended(backends::agent::live(&args));
+    if args.iter().any(|arg| arg == backends::agent::ARGUMENT) {
+        return exit_code(backends::agent::run(&args));
     }
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    ended(match args.split_first() {
-        Some((word, rest)) if word == "child" => live(rest),
-        Some((word, rest)) if word == "look" => see(rest),
-        Some((word, rest)) if word == "feed" => follow(rest),
+    exit_code(match args.split_first() {
+        Some((word, rest)) if word == "child" => run_child(rest),
+        Some((word, rest)) if word == "look" => inspect_data(rest),
+        Some((word, rest)) if word == "feed" => kill_feed_writers(rest),
         Some((word, rest)) if word == "write" => write(rest),
-        Some((word, rest)) if word == "soak" => watch(rest),
-        Some((word, rest)) if word == "hostile" => attack(rest),
-        Some((word, rest)) if word == hostile::HOST => be_hostile_host(rest),
-        Some((word, rest)) if word == "backends" => kill_daemon(rest),
-        Some((word, rest)) if word == "undo" => take_back(rest),
-        Some((word, rest)) if word == "fleet" => kill_fleet(rest),
-        Some((word, rest)) if word == "config" => change_config(rest),
-        Some((word, rest)) if word == "children" => orphan(rest),
-        Some((word, rest)) if word == "with-children" => work_with_children(rest),
-        Some((word, rest)) if word == "tasks" => work(rest),
+        Some((word, rest)) if word == "soak" => run_soak(rest),
+        Some((word, rest)) if word == "hostile" => run_hostile(rest),
+        Some((word, rest)) if word == hostile::HOST => run_hostile_host(rest),
+        Some((word, rest)) if word == "backends" => kill_during_backends(rest),
+        Some((word, rest)) if word == "undo" => kill_during_undo(rest),
+        Some((word, rest)) if word == "fleet" => kill_during_fleet(rest),
+        Some((word, rest)) if word == "config" => kill_with_changing_config(rest),
+        Some((word, rest)) if word == "children" => kill_with_children(rest),
+        Some((word, rest)) if word == "with-children" => run_with_children(rest),
+        Some((word, rest)) if word == "tasks" => kill_during_tasks(rest),
         _ => kill(&args),
     })
 }
 
-fn ended(done: Result<(), String>) -> ExitCode {
+fn exit_code(done: Result<(), String>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -120,7 +120,7 @@ fn kill(args: &[String]) -> Result<(), String> {
     let seed = seed(args)?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     eprintln!("seed {seed}");
-    let plan = harness::Plan {
+    let plan = harness::KillPlan {
         program,
         kills,
         seed,
@@ -132,7 +132,7 @@ fn kill(args: &[String]) -> Result<(), String> {
     })?;
     let figures = summary.figures;
     println!(
-        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} given up, {} outcomes unknown, {} forks: all holds",
+        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} given up, {} outcomes unknown, {} forks: all checks passed",
         summary.kills,
         summary.at_points,
         figures.ended_turns,
@@ -144,7 +144,7 @@ fn kill(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn live(args: &[String]) -> Result<(), String> {
+fn run_child(args: &[String]) -> Result<(), String> {
     if let Some(stop_at) = value(args, "--stop-at") {
         let (point, nth) = stop_at.split_once(':').ok_or("--stop-at takes POINT:N")?;
         faults::arm(point, nth.parse().map_err(|_| "--stop-at takes POINT:N")?);
@@ -152,33 +152,33 @@ fn live(args: &[String]) -> Result<(), String> {
     let directory = value(args, "--data")
         .map(PathBuf::from)
         .ok_or("--data is missing")?;
-    let life = child::Life {
+    let options = child::ChildOptions {
         directory,
         seed: number(args, "--seed")?.unwrap_or(1),
         inputs: usize::try_from(number(args, "--inputs")?.unwrap_or(0)).unwrap_or(usize::MAX),
     };
     executor()?
-        .block_on(child::live(life))
+        .block_on(child::run(options))
         .map_err(|error| error.to_string())
 }
 
 /// Inspects the data and exits, like a program that has printed its output.
-fn see(args: &[String]) -> Result<(), String> {
+fn inspect_data(args: &[String]) -> Result<(), String> {
     let directory = value(args, "--data").map(PathBuf::from);
     let directory = directory.ok_or("--data is missing")?;
     let open = if args.iter().any(|arg| arg == "--read-only") {
-        look::Open::ToRead
+        inspect::OpenMode::ToRead
     } else {
-        look::Open::ToWrite
+        inspect::OpenMode::ToWrite
     };
-    let seen = executor()?.block_on(look::look(directory, open));
+    let seen = executor()?.block_on(inspect::inspect(directory, open));
     println!("{}", seen.map_err(|error| error.to_string())?);
     // Nothing is closed: the runtime's remains end with the process.
     std::process::exit(0)
 }
 
-fn follow(args: &[String]) -> Result<(), String> {
-    let plan = harness::Plan {
+fn kill_feed_writers(args: &[String]) -> Result<(), String> {
+    let plan = harness::KillPlan {
         program: std::env::current_exe().map_err(|error| error.to_string())?,
         kills: number(args, "--kills")?.unwrap_or(200),
         seed: seed(args)?,
@@ -204,9 +204,9 @@ fn follow(args: &[String]) -> Result<(), String> {
 /// Returns the daemon next to this program; `None` if no confinement is available.
 fn daemon_to_kill(word: &str) -> Result<Option<PathBuf>, String> {
     let sandboxes = [Confinement::Bubblewrap, Confinement::Landlock];
-    if !sandboxes.iter().any(|way| way.works_here()) {
+    if !sandboxes.iter().any(|confinement| confinement.works_here()) {
         println!(
-            "SKIPPED: crash {word}: no sandbox works on this machine, and without one nothing is started"
+            "SKIPPED: crash {word}: no sandbox works on this machine, and without a sandbox nothing is started"
         );
         return Ok(None);
     }
@@ -217,16 +217,16 @@ fn daemon_to_kill(word: &str) -> Result<Option<PathBuf>, String> {
     } else {
         let daemon = daemon.display();
         Err(format!(
-            "there is no {daemon}; `cargo build -p windlass` makes it"
+            "there is no {daemon}; `cargo build -p windlass` builds it"
         ))
     }
 }
 
-fn take_back(args: &[String]) -> Result<(), String> {
+fn kill_during_undo(args: &[String]) -> Result<(), String> {
     let Some(daemon) = daemon_to_kill("undo")? else {
         return Ok(());
     };
-    let plan = undo::Plan {
+    let plan = undo::UndoTrialPlan {
         daemon,
         kills: number(args, "--kills")?.unwrap_or(200),
         seed: seed(args)?,
@@ -236,9 +236,9 @@ fn take_back(args: &[String]) -> Result<(), String> {
     let summary = undo::run(&plan, |done| eprintln!("{done} of {kills} kills"))?;
     let [edit, command, approval, undo] = summary.kills;
     println!(
-        "seed {seed}: {} kills of the daemon ({edit} in an edit, {command} in a command, {approval} in an approval, {undo} in going back) and {} \
-         behind the end, {} turns, {} outcomes unknown, {} times files and conversation came back ({} of them with a call that was cut off), \
-         {} refused over edits of others: all holds",
+        "seed {seed}: {} kills of the daemon ({edit} in an edit, {command} in a command, {approval} in an approval, {undo} in an undo) and {} \
+         after the end, {} turns, {} outcomes unknown, {} undos of files and conversation ({} of them with an interrupted call), \
+         {} refused because of edits by the user: all checks passed",
         summary.all_kills(),
         summary.late_kills,
         summary.turns,
@@ -250,11 +250,11 @@ fn take_back(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn work(args: &[String]) -> Result<(), String> {
+fn kill_during_tasks(args: &[String]) -> Result<(), String> {
     let Some(daemon) = daemon_to_kill("tasks")? else {
         return Ok(());
     };
-    let plan = tasks::Plan {
+    let plan = tasks::TaskTrialPlan {
         daemon,
         tasks: number(args, "--tasks")?.unwrap_or(10_000),
         workers: number(args, "--workers")?.unwrap_or(8),
@@ -270,18 +270,18 @@ fn work(args: &[String]) -> Result<(), String> {
     })?;
     println!(
         "seed {seed}: {} kills of the daemon, {} tasks of three tokens ended once each, {} attempts with one turn each, {} failed, and no token \
-         was more than {} % ahead of another: all holds",
-        summary.kills, summary.tasks, summary.attempts, summary.failed, summary.unfair
+         was more than {} % ahead of another: all checks passed",
+        summary.kills, summary.tasks, summary.attempts, summary.failed, summary.max_lead
     );
     Ok(())
 }
 
-fn kill_daemon(args: &[String]) -> Result<(), String> {
+fn kill_during_backends(args: &[String]) -> Result<(), String> {
     let Some(daemon) = daemon_to_kill("backends")? else {
         return Ok(());
     };
     let agent = std::env::current_exe().map_err(|error| error.to_string())?;
-    let plan = backends::Plan {
+    let plan = backends::BackendTrialPlan {
         daemon,
         agent,
         kills: number(args, "--kills")?.unwrap_or(100),
@@ -295,18 +295,22 @@ fn kill_daemon(args: &[String]) -> Result<(), String> {
         }
     })?;
     println!(
-        "seed {seed}: {} kills of the daemon in the middle of a turn and {} behind its end, {} turns of an agent, {} prompts told again \
-         with a notice, {} processes left behind and ended: all holds",
-        summary.kills, summary.late_kills, summary.turns, summary.told_again, summary.left_behind
+        "seed {seed}: {} kills of the daemon during a turn and {} after its end, {} turns of an agent, {} prompts sent again \
+         with a notice, {} processes left running and ended: all checks passed",
+        summary.kills,
+        summary.late_kills,
+        summary.turns,
+        summary.repeated_prompts,
+        summary.left_behind
     );
     Ok(())
 }
 
-fn kill_fleet(args: &[String]) -> Result<(), String> {
+fn kill_during_fleet(args: &[String]) -> Result<(), String> {
     let Some(daemon) = daemon_to_kill("fleet")? else {
         return Ok(());
     };
-    let plan = fleet::Plan {
+    let plan = fleet::FleetTrialPlan {
         daemon,
         agent: std::env::current_exe().map_err(|error| error.to_string())?,
         tasks: number(args, "--tasks")?.unwrap_or(200),
@@ -327,8 +331,8 @@ fn kill_fleet(args: &[String]) -> Result<(), String> {
     let [completed, failed, cancelled] = summary.ends;
     println!(
         "seed {seed}: {} kills of the daemon, {} tasks on {} workers: {completed} completed, {failed} failed, {cancelled} cancelled ({} of them on \
-         an agent of others), {} attempts, {} restarted, {} interrupts, {} commands ran, {} outcomes unknown, {} prompts told again with a notice: \
-         all holds",
+         an external agent), {} attempts, {} restarted, {} interrupts, {} commands ran, {} outcomes unknown, {} prompts sent again with a notice: \
+         all checks passed",
         summary.kills,
         plan.tasks,
         plan.workers,
@@ -338,16 +342,16 @@ fn kill_fleet(args: &[String]) -> Result<(), String> {
         summary.interrupts,
         summary.commands,
         summary.unknown,
-        summary.told_again
+        summary.repeated_prompts
     );
     Ok(())
 }
 
-fn change_config(args: &[String]) -> Result<(), String> {
+fn kill_with_changing_config(args: &[String]) -> Result<(), String> {
     let Some(daemon) = daemon_to_kill("config")? else {
         return Ok(());
     };
-    let plan = config::Plan {
+    let plan = config::ConfigTrialPlan {
         daemon,
         agent: std::env::current_exe().map_err(|error| error.to_string())?,
         kills: number(args, "--kills")?.unwrap_or(100),
@@ -366,7 +370,7 @@ fn change_config(args: &[String]) -> Result<(), String> {
         .collect();
     println!(
         "seed {seed}: {} kills of the daemon with a changing configuration, {} tasks and {} tasks of fleet runs done once, {} cancelled, {} \
-         commands ran, seen held by {}: all holds",
+         commands ran, seen held by {}: all checks passed",
         summary.kills,
         summary.tasks,
         summary.fleet_tasks,
@@ -377,8 +381,8 @@ fn change_config(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn orphan(args: &[String]) -> Result<(), String> {
-    let plan = harness::Plan {
+fn kill_with_children(args: &[String]) -> Result<(), String> {
+    let plan = harness::KillPlan {
         program: std::env::current_exe().map_err(|error| error.to_string())?,
         kills: number(args, "--kills")?.unwrap_or(200),
         seed: seed(args)?,
@@ -387,8 +391,8 @@ fn orphan(args: &[String]) -> Result<(), String> {
     eprintln!("seed {seed}");
     let summary = children::run(&plan, |done| eprintln!("{done} of {kills} kills"))?;
     println!(
-        "seed {seed}: {} kills among {} agents of {} turns with one dollar each and {} behind the end, {} calls of the model and {} cut off, \
-         at most {:.3} dollars used: all holds",
+        "seed {seed}: {} kills among {} agents of {} turns with one dollar each and {} after the end, {} model calls and {} interrupted, \
+         at most {:.3} dollars used: all checks passed",
         summary.kills,
         children::AGENTS,
         summary.trees,
@@ -400,7 +404,7 @@ fn orphan(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn work_with_children(args: &[String]) -> Result<(), String> {
+fn run_with_children(args: &[String]) -> Result<(), String> {
     let directory = value(args, "--data").map(PathBuf::from);
     let directory = directory.ok_or("--data is missing")?;
     let worked = executor()?.block_on(children::work(directory));
@@ -414,11 +418,11 @@ fn write(args: &[String]) -> Result<(), String> {
     executor()?.block_on(feed::write(directory, seed))
 }
 
-fn watch(args: &[String]) -> Result<(), String> {
+fn run_soak(args: &[String]) -> Result<(), String> {
     let seconds = number(args, "--seconds")?.unwrap_or(30 * 60);
     let seed = seed(args)?;
     eprintln!("seed {seed}, {seconds} s");
-    let plan = soak::Plan {
+    let plan = soak::SoakPlan {
         length: Duration::from_secs(seconds),
         seed,
     };
@@ -427,9 +431,9 @@ fn watch(args: &[String]) -> Result<(), String> {
     summary.verdict()
 }
 
-fn attack(args: &[String]) -> Result<(), String> {
+fn run_hostile(args: &[String]) -> Result<(), String> {
     let seconds = number(args, "--seconds")?.unwrap_or(30 * 60);
-    let way = match value(args, "--sandbox") {
+    let confinement = match value(args, "--sandbox") {
         None => None,
         Some("bubblewrap") => Some(Confinement::Bubblewrap),
         Some("landlock") => Some(Confinement::Landlock),
@@ -440,24 +444,24 @@ fn attack(args: &[String]) -> Result<(), String> {
         }
     };
     if args.iter().any(|arg| arg == "--escapes-only") {
-        executor()?.block_on(hostile::attempt_escapes(way))?;
+        executor()?.block_on(hostile::attempt_escapes(confinement))?;
         println!("no command escaped from its sandbox");
         return Ok(());
     }
     let seed = seed(args)?;
     eprintln!("seed {seed}, {seconds} s");
-    let plan = hostile::Plan {
+    let plan = hostile::HostilePlan {
         length: Duration::from_secs(seconds),
         seed,
-        way,
+        confinement,
     };
     let summary = executor()?.block_on(hostile::run(plan))?;
     println!("{summary}");
     summary.verdict()
 }
 
-fn be_hostile_host(args: &[String]) -> Result<(), String> {
-    executor()?.block_on(hostile::be_host(args))
+fn run_hostile_host(args: &[String]) -> Result<(), String> {
+    executor()?.block_on(hostile::run_host(args))
 }
 
 fn executor() -> Result<tokio::runtime::Runtime, String> {

@@ -22,10 +22,10 @@ use crate::faults;
 const PIECE_DELAY: Duration = Duration::from_millis(1);
 
 /// A model that reads the tools to call from the newest input, and calls them once.
-pub(crate) struct TellingModel;
+pub(crate) struct ScriptedToolModel;
 
 #[async_trait]
-impl LlmDriver for TellingModel {
+impl LlmDriver for ScriptedToolModel {
     async fn chat_completion_stream(
         &self,
         messages: Vec<LlmMessage>,
@@ -45,7 +45,7 @@ impl LlmDriver for TellingModel {
         } else {
             calls_of(&input)
         };
-        let text = format!("About {input}: this is said piece by piece.");
+        let text = format!("About {input}: this is streamed in pieces.");
         let mut pieces: VecDeque<_> = text
             .split_inclusive(' ')
             .map(|word| LlmStreamEvent::TextDelta(word.to_owned()))
@@ -58,19 +58,19 @@ impl LlmDriver for TellingModel {
             completion_tokens: Some(1),
             ..LlmCompletionMetadata::default()
         })));
-        Ok(piece_by_piece(pieces, || {}))
+        Ok(stream_slowly(pieces, || {}))
     }
 }
 
 /// Streams chunks slowly, and signals when all are sent.
-pub(crate) fn piece_by_piece(
+pub(crate) fn stream_slowly(
     pieces: VecDeque<LlmStreamEvent>,
-    said: impl FnOnce() + Send + 'static,
+    on_last_piece: impl FnOnce() + Send + 'static,
 ) -> LlmResponseStream {
-    Box::pin(Pieces {
+    Box::pin(PacedStream {
         pieces,
         pause: None,
-        said: Some(Box::new(said)),
+        on_last_piece: Some(Box::new(on_last_piece)),
     })
 }
 
@@ -86,13 +86,13 @@ fn calls_of(input: &str) -> Vec<ToolCall> {
         .collect()
 }
 
-struct Pieces {
+struct PacedStream {
     pieces: VecDeque<LlmStreamEvent>,
     pause: Option<Pin<Box<Sleep>>>,
-    said: Option<Box<dyn FnOnce() + Send>>,
+    on_last_piece: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Stream for Pieces {
+impl Stream for PacedStream {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -104,9 +104,9 @@ impl Stream for Pieces {
             faults::pass("model.in-answer");
         }
         if self.pieces.len() == 1
-            && let Some(said) = self.said.take()
+            && let Some(on_last_piece) = self.on_last_piece.take()
         {
-            said();
+            on_last_piece();
         }
         Poll::Ready(self.pieces.pop_front().map(Ok))
     }

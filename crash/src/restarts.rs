@@ -13,7 +13,7 @@ const MAX_CRASHES: usize = 3;
 
 /// State of the open turn.
 #[derive(Default)]
-struct Watched {
+struct CrashCounter {
     /// Crashes since a call last ended.
     crashes: usize,
     is_released: bool,
@@ -22,9 +22,9 @@ struct Watched {
     calls: HashMap<ExecId, bool>,
 }
 
-impl Watched {
+impl CrashCounter {
     /// Returns whether the turn is running: not all remaining calls wait for an answer.
-    fn is_at_work(&self) -> bool {
+    fn is_running(&self) -> bool {
         self.is_thinking || self.calls.is_empty() || self.calls.values().any(|waits| !waits)
     }
 
@@ -33,7 +33,7 @@ impl Watched {
         match (&event.data, step) {
             (EventData::TurnReleased(_), _) => self.is_released = true,
             (EventData::TurnResumed(_), _) => {
-                if self.is_at_work() && !self.is_released {
+                if self.is_running() && !self.is_released {
                     self.crashes += 1;
                 }
                 self.is_released = false;
@@ -60,11 +60,11 @@ impl Watched {
 
 /// Returns how many turns failed by the rule, after checking that exactly those had to.
 pub(crate) fn check_crashes(events: &[Arc<Event>]) -> Result<usize, String> {
-    let mut turn = Watched::default();
-    let mut given_up = HashSet::new();
+    let mut turn = CrashCounter::default();
+    let mut failed = HashSet::new();
     for event in events {
         match &event.data {
-            EventData::TurnStarted(_) => turn = Watched::default(),
+            EventData::TurnStarted(_) => turn = CrashCounter::default(),
             data if data.ends_turn() => {
                 let is_given_up = matches!(data, EventData::TurnFailed(data) if data.error_code.as_deref() == Some("crashed"));
                 let name = event.context.turn_id;
@@ -76,18 +76,18 @@ pub(crate) fn check_crashes(events: &[Arc<Event>]) -> Result<usize, String> {
                     ));
                 }
                 if is_given_up {
-                    given_up.insert(name);
+                    failed.insert(name);
                 }
-                turn = Watched::default();
+                turn = CrashCounter::default();
             }
             _ => turn.follow(event),
         }
         if turn.crashes > MAX_CRASHES {
-            return Err(format!("event {} is one try too many", event.seq()));
+            return Err(format!("event {} is a restart too many", event.seq()));
         }
     }
     if turn.crashes >= MAX_CRASHES {
         return Err("a turn was left open after its last crash".to_owned());
     }
-    Ok(given_up.len())
+    Ok(failed.len())
 }

@@ -37,7 +37,7 @@ const MEGABYTE: f64 = 1e6;
 
 /// Returns all metrics; the process may grow up to `warm` bytes until it is warm.
 fn series(warm: u64) -> [Series; 4] {
-    let [log, disk, descriptors] = BESIDE_MEMORY;
+    let [log, disk, descriptors] = OTHER_METRICS;
     let memory = Series {
         name: "resident set (MB)",
         of: |usage| usage.resident,
@@ -48,7 +48,7 @@ fn series(warm: u64) -> [Series; 4] {
     [memory, log, disk, descriptors]
 }
 
-const BESIDE_MEMORY: [Series; 3] = [
+const OTHER_METRICS: [Series; 3] = [
     Series {
         name: "write-ahead log (MB)",
         of: |usage| usage.log,
@@ -112,13 +112,13 @@ pub(crate) fn verdict(samples: &[Usage], warm: u64) -> Result<(), String> {
 }
 
 /// The samples of a time as a table, and a line for each figure.
-pub(crate) struct Table<'a> {
+pub(crate) struct UsageTable<'a> {
     pub(crate) length: Duration,
     pub(crate) samples: &'a [Usage],
     pub(crate) warm: u64,
 }
 
-impl fmt::Display for Table<'_> {
+impl fmt::Display for UsageTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = series(self.warm);
         write!(f, "{:>8}", "seconds")?;
@@ -138,14 +138,14 @@ impl fmt::Display for Table<'_> {
         }
         for series in &all {
             let (middle, last) = series.thirds(self.samples);
-            let says = if series.levels_off(self.samples) {
+            let verdict = if series.levels_off(self.samples) {
                 "levels off"
             } else {
                 "GROWS"
             };
             writeln!(
                 f,
-                "{}: median of the middle third {:.1}, of the last {:.1}: {says}",
+                "{}: median of the middle third {:.1}, of the last {:.1}: {verdict}",
                 series.name,
                 series.shown(middle),
                 series.shown(last)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_may_grow_until_the_process_is_warm_and_no_further() {
+    fn memory_may_grow_until_the_process_is_warm() {
         let samples = |resident: fn(u64) -> u64| -> Vec<Usage> {
             let usage = |n| Usage {
                 resident: resident(n) * MIB,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_to_the_end_is_named() {
+    fn metric_that_still_grows_is_reported() {
         let check = |disk: fn(u64) -> u64, expected| {
             let usage = |n| Usage {
                 disk: disk(n) * MIB,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_may_fill_before_it_is_written_back() {
+    fn log_may_grow_before_a_checkpoint() {
         let check = |log: fn(u64) -> u64, expected| {
             let usage = |n| Usage {
                 log: log(n),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_are_not_given_back_are_named() {
+    fn leaked_descriptors_are_reported() {
         let usage = |n| Usage {
             descriptors: 40 + 4 * n,
             ..Usage::default()

@@ -1,6 +1,6 @@
 //! Kills the daemon while three clients queue tasks and its workers run them.
 //!
-//! Each client has its own token and queues as many tasks as the others, at their pace. A client that lost a response sends the same request to the
+//! Each client has its own token and queues as many tasks as the others, at their round. A client that lost a response sends the same request to the
 //! next daemon. At the end, exactly the requested tasks exist, each ended once, each attempt is one turn of its thread, and no token was served much
 //! better than another at any time.
 
@@ -15,26 +15,26 @@ use serde_json::{Value, json};
 use windlass_core::events::EventData;
 use windlass_store::{Journal, SqliteOptions, SqliteStore, StreamKey};
 
-use crate::chance::Chance;
 use crate::daemon::{Client, Daemon, Home, configure, home, start};
+use crate::random::Random;
 
 /// Number of clients.
 const TOKENS: usize = 3;
 /// Tasks that a client queues before it waits for the others.
-const PACE: u64 = 5;
+const TASKS_PER_ROUND: u64 = 5;
 /// Maximum runtime of a daemon while kills remain.
-const LONGEST_LIFE: u64 = 600;
+const MAX_UPTIME_MS: u64 = 600;
 /// How much sooner than another a token may be served, in percent, once this many tasks have ended.
-const UNFAIR: u64 = 20;
-const FIRST: usize = 100;
+const MAX_LEAD_PERCENT: u64 = 20;
+const MIN_ENDED: usize = 100;
 /// Work that takes longer is stuck, which is a failure.
-const PATIENCE: Duration = Duration::from_secs(600);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How many records are read at a time.
 const PAGE: usize = 1_000;
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct TaskTrialPlan {
     /// Path of the daemon's program.
     pub daemon: PathBuf,
     /// How many tasks there are.
@@ -49,7 +49,7 @@ pub struct Plan {
 
 /// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct TaskTrialSummary {
     /// How often the daemon was killed.
     pub kills: u64,
     /// How many tasks ended.
@@ -58,17 +58,17 @@ pub struct Summary {
     pub failed: u64,
     /// How many attempts there were.
     pub attempts: u64,
-    /// How much sooner one token was served than another, at most, in percent.
-    pub unfair: u64,
+    /// Maximum lead of one token over another, in percent.
+    pub max_lead: u64,
 }
 
-/// Where the daemon is now.
-struct Current {
+/// The client of the running daemon.
+struct CurrentDaemon {
     client: Mutex<Client>,
     is_over: AtomicBool,
 }
 
-impl Current {
+impl CurrentDaemon {
     fn get(&self) -> Client {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         client.clone()
@@ -80,24 +80,24 @@ impl Current {
 }
 
 /// Runs a plan. The error names the violated invariant.
-pub fn run(plan: &Plan, progress: impl FnMut(u64)) -> Result<Summary, String> {
+pub fn run(plan: &TaskTrialPlan, progress: impl FnMut(u64)) -> Result<TaskTrialSummary, String> {
     let mut home = home(&plan.daemon)?;
     configure(&home, "model = 'sim'\n")?;
     home.arguments = vec!["--workers".to_owned(), plan.workers.to_string()];
     let tokens = (0..TOKENS).map(|_| token(plan, &home));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
     let daemon = start(&home)?;
-    let current = Current {
+    let current = CurrentDaemon {
         client: Mutex::new(daemon.client.clone()),
         is_over: AtomicBool::new(false),
     };
-    let pace = Barrier::new(TOKENS);
+    let round = Barrier::new(TOKENS);
     let worked = std::thread::scope(|scope| {
         let queueing: Vec<_> = (0..TOKENS)
             .map(|number| {
-                let (current, pace, token) = (&current, &pace, &tokens[number]);
+                let (current, round, token) = (&current, &round, &tokens[number]);
                 let share = plan.tasks / TOKENS as u64;
-                scope.spawn(move || queue(current, token, number, share, pace))
+                scope.spawn(move || queue(current, token, number, share, round))
             })
             .collect();
         let killed = kill(plan, &home, daemon, &current, progress);
@@ -117,37 +117,37 @@ pub fn run(plan: &Plan, progress: impl FnMut(u64)) -> Result<Summary, String> {
     let (daemon, kills, queued) = worked.map_err(seeded)?;
     let checked = check(&home, daemon, &queued);
     let summary = checked.map_err(seeded)?;
-    Ok(Summary { kills, ..summary })
+    Ok(TaskTrialSummary { kills, ..summary })
 }
 
 /// Makes a token, and returns its secret.
-fn token(plan: &Plan, home: &Home) -> Result<String, String> {
-    let made = Command::new(&plan.daemon)
+fn token(plan: &TaskTrialPlan, home: &Home) -> Result<String, String> {
+    let output = Command::new(&plan.daemon)
         .args(["token", "create", "--scope", "client", "--data"])
         .arg(home.data())
         .output();
-    let made = made.map_err(|error| error.to_string())?;
-    let secret = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-    if made.status.success() && !secret.is_empty() {
+    let output = output.map_err(|error| error.to_string())?;
+    let secret = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() && !secret.is_empty() {
         Ok(secret)
     } else {
-        Err(format!("no token is made: {made:?}"))
+        Err(format!("no token was created: {output:?}"))
     }
 }
 
 /// Queues the tasks of one client; returns their ids.
 fn queue(
-    current: &Current,
+    current: &CurrentDaemon,
     token: &str,
     number: usize,
     share: u64,
-    pace: &Barrier,
+    round: &Barrier,
 ) -> Result<Vec<String>, String> {
     let mut ids = Vec::new();
     let mut failed = None;
     for task in 0..share {
-        if task % PACE == 0 {
-            pace.wait();
+        if task % TASKS_PER_ROUND == 0 {
+            round.wait();
         }
         // The others wait for it at the barrier, even if it has no more tasks.
         if failed.is_some() || current.is_over.load(Ordering::Relaxed) {
@@ -165,9 +165,9 @@ fn queue(
 }
 
 /// Repeats the request with the same key until a daemon answers.
-fn queue_one(current: &Current, token: &str, key: &str) -> Result<String, String> {
+fn queue_one(current: &CurrentDaemon, token: &str, key: &str) -> Result<String, String> {
     let body = json!({ "prompt": key, "max_attempts": 3 }).to_string();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + COMPLETION_TIMEOUT;
     while Instant::now() < until && !current.is_over.load(Ordering::Relaxed) {
         let client = current.get().with_token(token);
         let answer = client.exchange("POST", "/v1/tasks", &[("idempotency-key", key)], &body);
@@ -177,7 +177,7 @@ fn queue_one(current: &Current, token: &str, key: &str) -> Result<String, String
                 return id.ok_or_else(|| format!("a task without an id: {answer:?}"));
             }
             Ok(answer) => return Err(format!("a task is refused: {answer:?}")),
-            // The daemon is gone, and another one is on its way.
+            // The daemon is gone, and another one is starting.
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
@@ -186,16 +186,16 @@ fn queue_one(current: &Current, token: &str, key: &str) -> Result<String, String
 
 /// Kills one daemon after another, and lets the last one finish.
 fn kill(
-    plan: &Plan,
+    plan: &TaskTrialPlan,
     home: &Home,
     mut daemon: Daemon,
-    current: &Current,
+    current: &CurrentDaemon,
     mut progress: impl FnMut(u64),
 ) -> Result<(Daemon, u64), String> {
-    let mut chance = Chance::new(plan.seed);
+    let mut random = Random::new(plan.seed);
     let mut kills = 0;
     while kills < plan.kills && !is_done(&daemon, plan.tasks)? {
-        let life = Duration::from_millis(chance.below(LONGEST_LIFE));
+        let life = Duration::from_millis(random.below(MAX_UPTIME_MS));
         std::thread::sleep(life);
         daemon.kill();
         kills += 1;
@@ -203,11 +203,11 @@ fn kill(
         current.set(daemon.client.clone());
         progress(kills);
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + COMPLETION_TIMEOUT;
     while !is_done(&daemon, plan.tasks)? {
         if Instant::now() > until {
             let counts = daemon.client.try_get("/v1/tasks?limit=1")?;
-            return Err(format!("the tasks do not come to their end: {counts}"));
+            return Err(format!("the tasks do not end: {counts}"));
         }
         std::thread::sleep(PAUSE);
     }
@@ -222,7 +222,7 @@ fn is_done(daemon: &Daemon, tasks: u64) -> Result<bool, String> {
 }
 
 /// Checks what the daemon shows, and then what it has recorded.
-fn check(home: &Home, daemon: Daemon, queued: &[Vec<String>]) -> Result<Summary, String> {
+fn check(home: &Home, daemon: Daemon, queued: &[Vec<String>]) -> Result<TaskTrialSummary, String> {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     for (owner, ids) in queued.iter().enumerate() {
         for id in ids {
@@ -234,14 +234,12 @@ fn check(home: &Home, daemon: Daemon, queued: &[Vec<String>]) -> Result<Summary,
     let listed = listed(&daemon)?;
     if listed.len() != owners.len() {
         let (there, asked) = (listed.len(), owners.len());
-        return Err(format!(
-            "{there} tasks are there, and {asked} were asked for"
-        ));
+        return Err(format!("{there} tasks exist, and {asked} were requested"));
     }
-    let mut summary = Summary {
+    let mut summary = TaskTrialSummary {
         tasks: listed.len() as u64,
-        unfair: unfair(&listed, &owners)?,
-        ..Summary::default()
+        max_lead: max_lead(&listed, &owners)?,
+        ..TaskTrialSummary::default()
     };
     for task in &listed {
         let (attempts, has_failed) = check_task(&daemon, task)?;
@@ -256,7 +254,7 @@ fn check(home: &Home, daemon: Daemon, queued: &[Vec<String>]) -> Result<Summary,
 fn listed(daemon: &Daemon) -> Result<Vec<Value>, String> {
     let mut all: Vec<Value> = Vec::new();
     loop {
-        // The next page begins behind the last task of this one.
+        // The next page starts after the last task of this one.
         let cursor = all.last().and_then(|last| last["id"].as_str());
         let cursor = cursor.map_or(String::new(), |cursor| format!("&cursor={cursor}"));
         let page = daemon
@@ -270,14 +268,14 @@ fn listed(daemon: &Daemon) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Returns by how much one token was ahead of another at most, in the order in which tasks ended.
-fn unfair(listed: &[Value], owners: &HashMap<&str, usize>) -> Result<u64, String> {
+/// Returns the maximum lead of one token over another in the order in which tasks ended, in percent.
+fn max_lead(listed: &[Value], owners: &HashMap<&str, usize>) -> Result<u64, String> {
     let mut ends: Vec<(&str, usize)> = Vec::new();
     for task in listed {
         let (id, at) = (task["id"].as_str(), task["ended_at"].as_str());
         let owner = id.and_then(|id| owners.get(id));
         let (Some(owner), Some(at)) = (owner, at) else {
-            return Err(format!("nobody asked for it, or it has no end: {task}"));
+            return Err(format!("it was not requested, or it has no end: {task}"));
         };
         ends.push((at, *owner));
     }
@@ -289,12 +287,12 @@ fn unfair(listed: &[Value], owners: &HashMap<&str, usize>) -> Result<u64, String
         served[*owner] += 1;
         let (least, most) = (served.iter().min(), served.iter().max());
         if let (Some(least), Some(most)) = (least, most)
-            && number >= FIRST
+            && number >= MIN_ENDED
         {
             worst = worst.max((most - least) * 100 / most.max(&1));
         }
     }
-    if worst > UNFAIR {
+    if worst > MAX_LEAD_PERCENT {
         Err(format!("one token was {worst} % ahead of another"))
     } else {
         Ok(worst)

@@ -16,7 +16,7 @@ use crate::faults;
 /// Every tool of the child, by name.
 pub(crate) const TOOLS: &[&str] = &["pure", "idempotent", "once", "asked", "outside"];
 
-/// The capability that brings the tools.
+/// The capability with these tools.
 pub(crate) struct Effects {
     pub(crate) log: PathBuf,
 }
@@ -29,7 +29,7 @@ impl Capability for Effects {
         "Effects"
     }
     fn description(&self) -> &str {
-        "Tools that write down what they do."
+        "Tools that log their effects."
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         let tool = |name: &&'static str| {
@@ -48,8 +48,8 @@ struct Effect {
 }
 
 impl Effect {
-    /// One line per effect, in one write, so that a death leaves whole lines.
-    fn write_down(&self, step: &str) -> std::io::Result<()> {
+    /// Writes one line per effect in one call, so that a kill leaves complete lines.
+    fn log_effect(&self, step: &str) -> std::io::Result<()> {
         let mut log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -64,7 +64,7 @@ impl Tool for Effect {
         self.name
     }
     fn description(&self) -> &str {
-        "Writes down that it ran."
+        "Logs that it ran."
     }
     fn parameters_schema(&self) -> Value {
         json!({ "type": "object", "properties": { "input": { "type": "string" } }, "required": ["input"] })
@@ -97,17 +97,17 @@ impl Tool for Effect {
             .as_ref()
             .and_then(|context| context.exec_id);
         let Some(step) = step else {
-            return ToolExecutionResult::internal_error_msg("the step is not named");
+            return ToolExecutionResult::internal_error_msg("the step has no ID");
         };
         faults::pass("tool.before-effect");
-        if let Err(error) = self.write_down(&step.to_string()) {
+        if let Err(error) = self.log_effect(&step.to_string()) {
             return ToolExecutionResult::internal_error(error);
         }
         faults::pass("tool.after-effect");
         context
-            .emit_progress(self.name, "the effect is there")
+            .emit_progress(self.name, "the effect is logged")
             .await;
-        // Long enough that a random death finds it after its effect and before its result.
+        // Long enough that a random kill occurs between the effect and the result.
         tokio::time::sleep(Duration::from_millis(3)).await;
         ToolExecutionResult::success(json!({ "tool": self.name }))
     }

@@ -34,7 +34,7 @@ impl Usage {
         usage
     }
 
-    /// Takes the larger of each.
+    /// Returns the maximum of each metric.
     #[must_use]
     pub(crate) fn max(self, other: Self) -> Self {
         Self {

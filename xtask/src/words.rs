@@ -92,6 +92,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("files not kept", "a wire error code"),
     ("rename kept", "a name in stored checkpoint records"),
     ("rename not kept", "a name in stored checkpoint records"),
+    ("rename told", "a stored field of fleet workers"),
+    ("stopped told", "a stored event"),
+    ("work task kept", "a stored row kind"),
+    ("work automation kept", "a stored row kind"),
+    ("work fleet kept", "a stored row kind"),
 ];
 
 /// Names that every reader knows from elsewhere, so that more than two types may have them.

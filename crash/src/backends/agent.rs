@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// The argument that makes the program act as the agent; it follows those of Claude Code.
-pub const WORD: &str = "be-an-agent";
+pub const ARGUMENT: &str = "be-an-agent";
 /// Directory of the sessions below the agent's home.
 const SESSIONS: &str = "sessions";
 /// Chunks per answer.
@@ -23,25 +23,25 @@ const PIECES: u64 = 6;
 const PAUSE_MS: u64 = 80;
 
 /// Returns all prompts that an agent with this home ever received, session by session.
-pub fn told(home: &Path) -> Result<Vec<String>, String> {
+pub fn received(home: &Path) -> Result<Vec<String>, String> {
     let Ok(sessions) = fs::read_dir(home.join(SESSIONS)) else {
         return Ok(Vec::new());
     };
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for session in sessions.flatten() {
         let lines = fs::read_to_string(session.path()).map_err(|error| error.to_string())?;
         for line in lines.lines() {
             let prompt: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-            told.extend(prompt.as_str().map(str::to_owned));
+            received.extend(prompt.as_str().map(str::to_owned));
         }
     }
-    Ok(told)
+    Ok(received)
 }
 
 /// Runs until its input ends.
-pub fn live(arguments: &[String]) -> Result<(), String> {
+pub fn run(arguments: &[String]) -> Result<(), String> {
     if arguments.iter().any(|argument| argument == "--version") {
-        return say(&json!("1.0.0"));
+        return print(&json!("1.0.0"));
     }
     let after = |option: &str| {
         let at = arguments.iter().position(|argument| argument == option)?;
@@ -52,14 +52,14 @@ pub fn live(arguments: &[String]) -> Result<(), String> {
     fs::create_dir_all(&sessions).map_err(|error| error.to_string())?;
     let (resumed, begun) = (after("--resume"), after("--session-id"));
     let id = resumed.clone().or(begun).ok_or("there is no session")?;
-    let session = Session {
+    let session = FakeSession {
         file: sessions.join(&id),
         id,
     };
     match (resumed.is_some(), session.file.exists()) {
         (true, false) => {
             let why = format!("No conversation found with session ID: {}", session.id);
-            session.say(json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "errors": [why]}))?;
+            session.print(json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "errors": [why]}))?;
             return Err(why);
         }
         (false, true) => return Err(format!("Session ID {} is already in use.", session.id)),
@@ -75,23 +75,23 @@ pub fn live(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-struct Session {
+struct FakeSession {
     id: String,
     file: PathBuf,
 }
 
-impl Session {
+impl FakeSession {
     /// Runs a turn: text, a call with a process that outlives it, and text again.
     fn turn(&self, prompt: &str) -> Result<(), String> {
-        let number = self.keep(prompt)?;
+        let number = self.store_prompt(prompt)?;
         // The seed is derived from the session, so that each turn has its own pace.
         let seed = self.id.bytes().fold(number, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(byte.into())
         });
-        let mut chance = Chance::new(seed);
-        let mut pause = || std::thread::sleep(Duration::from_millis(chance.below(PAUSE_MS)));
+        let mut random = Random::new(seed);
+        let mut pause = || std::thread::sleep(Duration::from_millis(random.below(PAUSE_MS)));
         pause();
-        self.say(json!({"type": "system", "subtype": "init", "model": "crash"}))?;
+        self.print(json!({"type": "system", "subtype": "init", "model": "crash"}))?;
         for piece in 0..PIECES {
             pause();
             if piece == PIECES / 2 {
@@ -100,25 +100,25 @@ impl Session {
             let delta = json!({"type": "text_delta", "text": format!("piece {piece} ")});
             let event = json!({"type": "content_block_delta", "index": 0, "delta": delta});
             let message = format!("msg-{number}-{}", piece * 2 / PIECES);
-            self.say(json!({"type": "stream_event", "event": event, "api_message_id": message}))?;
+            self.print(json!({"type": "stream_event", "event": event, "api_message_id": message}))?;
         }
         let usage = json!({"input_tokens": 3, "output_tokens": 2});
-        self.say(json!({
+        self.print(json!({
             "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed", "result": "",
             "usage": usage, "total_cost_usd": 0.0,
         }))
     }
 
     /// Stores a prompt, and returns its number.
-    fn keep(&self, prompt: &str) -> Result<u64, String> {
-        let told = fs::read_to_string(&self.file).unwrap_or_default();
+    fn store_prompt(&self, prompt: &str) -> Result<u64, String> {
+        let received = fs::read_to_string(&self.file).unwrap_or_default();
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true).open(&self.file);
         let mut file = file.map_err(|error| error.to_string())?;
         let line = format!("{}\n", json!(prompt));
-        let kept = file.write_all(line.as_bytes());
-        kept.map_err(|error| error.to_string())?;
-        Ok(told.lines().count() as u64)
+        let result = file.write_all(line.as_bytes());
+        result.map_err(|error| error.to_string())?;
+        Ok(received.lines().count() as u64)
     }
 
     /// Calls a tool, whose process runs in its own session until it is killed.
@@ -130,24 +130,24 @@ impl Session {
         let id = format!("toolu-{number}");
         let used =
             json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "sleep"}});
-        self.say(block("assistant", used))?;
+        self.print(block("assistant", used))?;
         let mut left = Command::new("setsid");
         left.args(["sleep", "3600"]);
         let left = left.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         left.map_err(|error| error.to_string())?;
         pause();
         let result = json!({"type": "tool_result", "tool_use_id": id, "content": "done"});
-        self.say(block("user", result))
+        self.print(block("user", result))
     }
 
-    fn say(&self, mut message: Value) -> Result<(), String> {
+    fn print(&self, mut message: Value) -> Result<(), String> {
         message["session_id"] = json!(self.id);
-        say(&message)
+        print(&message)
     }
 }
 
-fn say(message: &Value) -> Result<(), String> {
+fn print(message: &Value) -> Result<(), String> {
     let mut out = io::stdout().lock();
-    let said = writeln!(out, "{message}").and_then(|()| out.flush());
-    said.map_err(|error| error.to_string())
+    let printed = writeln!(out, "{message}").and_then(|()| out.flush());
+    printed.map_err(|error| error.to_string())
 }

@@ -12,31 +12,28 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
 use crate::daemon::{Daemon, Home, configure, home, start, started_at};
+use crate::random::Random;
 
 pub(crate) const BACKEND: &str = "killed";
 /// The latest moment of a turn at which the daemon is killed; about the duration of a turn.
-const LATEST_MS: u64 = 450;
+const MAX_DELAY_MS: u64 = 450;
 /// A turn that takes longer is stuck, which is a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for ended processes to disappear.
-const BURIAL: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Turns per thread. The limit matters because a lost session makes Windlass send the whole history again.
-const TURNS_OF_A_THREAD: u64 = 10;
-/// Precedes the new input if the agent also receives the history.
-const NOW: &str = "This is what you are told now:";
+const TURNS_PER_THREAD: u64 = 10;
+/// Start of the line that precedes the new input if the agent also receives the history.
+const NOW: &str = "This is what you are ";
 /// The thread's notices about a prompt that is sent again.
-const NOTICES: [&str; 2] = [
-    "is told the same once more",
-    "starts again with the conversation",
-];
+const NOTICES: [&str; 2] = ["the same once more", "starts again with the conversation"];
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct BackendTrialPlan {
     /// Path of the daemon's program.
     pub daemon: PathBuf,
-    /// The program that acts as the agent if its argument is [`agent::WORD`].
+    /// The program that acts as the agent if its argument is [`agent::ARGUMENT`].
     pub agent: PathBuf,
     /// How often the daemon is killed during a turn.
     pub kills: u64,
@@ -46,7 +43,7 @@ pub struct Plan {
 
 /// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct BackendTrialSummary {
     /// How often the daemon was killed during a turn that then resumed.
     pub kills: u64,
     /// How often it was killed just after the turn had ended.
@@ -56,28 +53,31 @@ pub struct Summary {
     /// Agent processes that outlived a daemon until the next one ended them.
     pub left_behind: u64,
     /// Prompts sent again with a notice.
-    pub told_again: u64,
+    pub repeated_prompts: u64,
 }
 
 /// Runs a plan. The error names the violated invariant.
-pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
+pub fn run(
+    plan: &BackendTrialPlan,
+    mut progress: impl FnMut(u64),
+) -> Result<BackendTrialSummary, String> {
     let home = with_agent(&plan.daemon, &plan.agent)?;
-    let mut trial = Trial {
+    let mut trial = BackendTrial {
         home: &home,
-        chance: Chance::new(plan.seed),
-        summary: Summary::default(),
+        random: Random::new(plan.seed),
+        summary: BackendTrialSummary::default(),
         threads: Vec::new(),
     };
-    let told =
+    let context =
         |kills: u64, what: String| format!("seed {}, after {kills} kills: {what}", plan.seed);
     let mut daemon = start(&home)?;
     while trial.summary.kills < plan.kills {
         let turned = trial.turn(daemon);
-        daemon = turned.map_err(|what| told(trial.summary.kills, what))?;
+        daemon = turned.map_err(|what| context(trial.summary.kills, what))?;
         progress(trial.summary.kills);
     }
     let checked = trial.check(&daemon);
-    checked.map_err(|what| told(trial.summary.kills, what))?;
+    checked.map_err(|what| context(trial.summary.kills, what))?;
     Ok(trial.summary)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn with_agent(daemon: &Path, agent: &Path) -> Result<Home, String> {
         &format!(
             "[backends.{BACKEND}]\nkind = 'claude-code'\nhome = 'own'\ncommand = '{}'\narguments = ['{}']\n",
             program.display(),
-            self::agent::WORD
+            self::agent::ARGUMENT
         ),
     )?;
     home.arguments = ["--model", "sim"].map(str::to_owned).into();
@@ -99,39 +99,39 @@ pub(crate) fn with_agent(daemon: &Path, agent: &Path) -> Result<Home, String> {
 }
 
 /// The agent's home for threads of the operator.
-pub(crate) fn of_agent(home: &Home) -> PathBuf {
+pub(crate) fn agent_home(home: &Home) -> PathBuf {
     let homes = home.data().join("backends");
     homes.join(BACKEND).join("operator")
 }
 
 /// Returns the live processes of an agent with their start times.
-fn processes(of_agent: &Path) -> Vec<(u32, String)> {
-    let marker = format!("HOME={}", of_agent.display());
+fn processes(agent_home: &Path) -> Vec<(u32, String)> {
+    let marker = format!("HOME={}", agent_home.display());
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let of_agent = pids.filter(|pid: &u32| {
+    let agent_home = pids.filter(|pid: &u32| {
         let around = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         around
             .split(|byte| *byte == 0)
             .any(|variable| variable == marker.as_bytes())
     });
-    of_agent
+    agent_home
         .filter_map(|pid| Some((pid, started_at(pid)?)))
         .collect()
 }
 
-struct Trial<'a> {
+struct BackendTrial<'a> {
     home: &'a Home,
-    chance: Chance,
-    summary: Summary,
+    random: Random,
+    summary: BackendTrialSummary,
     /// The paths of the threads.
     threads: Vec<String>,
 }
 
-impl Trial<'_> {
+impl BackendTrial<'_> {
     /// Starts a turn, kills the daemon once or twice during it, and waits for its end.
     fn turn(&mut self, mut daemon: Daemon) -> Result<Daemon, String> {
-        if self.summary.turns.is_multiple_of(TURNS_OF_A_THREAD) {
+        if self.summary.turns.is_multiple_of(TURNS_PER_THREAD) {
             let thread = daemon
                 .client
                 .try_post("/v1/threads", &json!({"backend": BACKEND}))?;
@@ -144,15 +144,15 @@ impl Trial<'_> {
         let started = daemon.client.try_post(&format!("{thread}/turns"), &words)?;
         let turn = started["turn"]["id"].as_str().ok_or("a turn has no id")?;
         // A turn that crashes the process three times in a row fails.
-        let kills = 1 + u64::from(self.chance.below(4) == 0);
+        let kills = 1 + u64::from(self.random.below(4) == 0);
         let mut resumed = 0;
         for _ in 0..kills {
-            std::thread::sleep(Duration::from_millis(self.chance.below(LATEST_MS)));
+            std::thread::sleep(Duration::from_millis(self.random.below(MAX_DELAY_MS)));
             daemon.kill();
-            let left = processes(&of_agent(self.home));
+            let left = processes(&agent_home(self.home));
             self.summary.left_behind += left.len() as u64;
             daemon = start(self.home)?;
-            gone(&left)?;
+            wait_until_gone(&left)?;
             let known = resumed;
             resumed = newest(&daemon, &thread)?["resumed_count"]
                 .as_u64()
@@ -163,7 +163,7 @@ impl Trial<'_> {
                 self.summary.late_kills += 1
             }
         }
-        let given_up = Instant::now() + PATIENCE;
+        let given_up = Instant::now() + TURN_TIMEOUT;
         loop {
             let newest = newest(&daemon, &thread)?;
             match newest["status"].as_str() {
@@ -177,7 +177,7 @@ impl Trial<'_> {
 
     /// Compares the threads with the prompts that the agent received.
     fn check(&mut self, daemon: &Daemon) -> Result<(), String> {
-        let told = agent::told(&of_agent(self.home))?;
+        let received = agent::received(&agent_home(self.home))?;
         let mut turns = 0;
         for thread in &self.threads {
             let detail = daemon.client.try_get(thread)?;
@@ -186,9 +186,9 @@ impl Trial<'_> {
                 turns += 1;
                 let mut of_turn = items.clone();
                 of_turn.retain(|item| item["turn_id"] == turn["id"]);
-                let again = check_turn(turn, &of_turn, &told);
+                let again = check_turn(turn, &of_turn, &received);
                 let again = again.map_err(|what| format!("{what}: {of_turn:#?}"))?;
-                self.summary.told_again += again;
+                self.summary.repeated_prompts += again;
             }
         }
         if turns == self.summary.turns {
@@ -208,23 +208,23 @@ fn newest(daemon: &Daemon, thread: &str) -> Result<Value, String> {
 }
 
 /// Checks one turn, and returns how often its prompt was sent again.
-fn check_turn(turn: &Value, items: &[Value], told: &[String]) -> Result<u64, String> {
+fn check_turn(turn: &Value, items: &[Value], received: &[String]) -> Result<u64, String> {
     let words = turn["input_summary"].as_str().unwrap_or_default();
     let is_answered = items.iter().any(|item| {
         item["kind"] == "agent_message" && item["detail"].to_string().contains("piece 5")
     });
     if !is_answered {
-        return Err(format!("{words} has no whole answer"));
+        return Err(format!("{words} has no complete answer"));
     }
-    let new_in = told.iter().filter(|prompt| is_new_in(prompt, words));
+    let new_in = received.iter().filter(|prompt| is_new_in(prompt, words));
     let again = match new_in.count() {
-        0 => return Err(format!("the agent was never told {words}")),
+        0 => return Err(format!("the agent never received {words}")),
         times => times as u64 - 1,
     };
     let notices = items.iter().filter(|item| is_notice(item));
     if again > notices.count() as u64 {
         Err(format!(
-            "{words} was told again {again} times, and fewer notices say so"
+            "{words} was sent again {again} times, with fewer notices"
         ))
     } else {
         Ok(again)
@@ -239,13 +239,13 @@ pub(crate) fn is_new_in(prompt: &str, words: &str) -> bool {
 
 /// Returns whether an item is a notice about a repeated prompt.
 pub(crate) fn is_notice(item: &Value) -> bool {
-    let said = item["detail"].to_string();
-    item["kind"] == "status" && NOTICES.iter().any(|notice| said.contains(notice))
+    let text = item["detail"].to_string();
+    item["kind"] == "status" && NOTICES.iter().any(|notice| text.contains(notice))
 }
 
 /// Waits until the processes that a daemon left running are gone.
-fn gone(left: &[(u32, String)]) -> Result<(), String> {
-    let given_up = Instant::now() + BURIAL;
+fn wait_until_gone(left: &[(u32, String)]) -> Result<(), String> {
+    let given_up = Instant::now() + EXIT_TIMEOUT;
     loop {
         let still = |(pid, at): &&(u32, String)| started_at(*pid).as_ref() == Some(at);
         match left.iter().find(still) {

@@ -48,19 +48,24 @@ env -i setsid -f /usr/bin/perl -MIO::Socket::INET -e '
 "#;
 
 /// A root for commands, with a home next to it.
-struct World {
+struct EscapeSandbox {
     directory: TempDir,
-    way: Confinement,
+    confinement: Confinement,
 }
 
 /// Makes every attempt; the error names the first one that succeeds. Attempts that this machine cannot confine are reported as skipped.
-pub async fn attempt_all(way: Option<Confinement>) -> Result<(), String> {
-    let both = [Confinement::Bubblewrap, Confinement::Landlock];
-    let best = both.into_iter().find(|way| way.works_here());
-    let Some(way) = way.or(best).filter(|way| way.works_here()) else {
+pub async fn attempt_all(confinement: Option<Confinement>) -> Result<(), String> {
+    let methods = [Confinement::Bubblewrap, Confinement::Landlock];
+    let best = methods
+        .into_iter()
+        .find(|confinement| confinement.works_here());
+    let Some(confinement) = confinement
+        .or(best)
+        .filter(|confinement| confinement.works_here())
+    else {
         skipped(
             "escapes",
-            "the sandbox that was asked for does not work on this machine",
+            "the requested sandbox does not work on this machine",
         );
         return Ok(());
     };
@@ -68,65 +73,65 @@ pub async fn attempt_all(way: Option<Confinement>) -> Result<(), String> {
         skipped("escapes", "there is no perl");
         return Ok(());
     }
-    if way.ends_every_process() {
-        chain_after_its_command(way).await?;
-        chain_after_its_time(way).await?;
-        chain_after_an_interrupt(way).await?;
-        chain_after_a_killed_host(way)?;
+    if confinement.ends_every_process() {
+        chain_after_its_command(confinement).await?;
+        chain_after_its_time(confinement).await?;
+        chain_after_an_interrupt(confinement).await?;
+        chain_after_a_killed_host(confinement)?;
     } else {
-        let what = format!("a chain of forks in {}", way.name());
-        skipped(&what, "nothing on this machine ends one");
+        let what = format!("a chain of forks in {}", confinement.name());
+        skipped(&what, "this machine cannot end one");
     }
-    shared_memory(way).await?;
-    home_of_the_user(way).await
+    shared_memory(confinement).await?;
+    user_home(confinement).await
 }
 
-async fn chain_after_its_command(way: Confinement) -> Result<(), String> {
-    let world = World::new(way)?;
-    world.run(CHAIN, PATIENCE).await?;
-    world.is_free("a chain of forks outlives its command")
+async fn chain_after_its_command(confinement: Confinement) -> Result<(), String> {
+    let sandbox = EscapeSandbox::new(confinement)?;
+    sandbox.run(CHAIN, PATIENCE).await?;
+    sandbox.check_released("a chain of forks outlives its command")
 }
 
-async fn chain_after_its_time(way: Confinement) -> Result<(), String> {
-    let world = World::new(way)?;
+async fn chain_after_its_time(confinement: Confinement) -> Result<(), String> {
+    let sandbox = EscapeSandbox::new(confinement)?;
     let script = format!("{CHAIN} sleep 60");
-    let ran = world.run(&script, Duration::from_secs(2)).await;
+    let ran = sandbox.run(&script, Duration::from_secs(2)).await;
     if ran.is_ok() {
         return Err("a command outlives its time".to_owned());
     }
-    world.is_free("a chain of forks outlives the time of its command")
+    sandbox.check_released("a chain of forks outlives the time of its command")
 }
 
-async fn chain_after_an_interrupt(way: Confinement) -> Result<(), String> {
-    let world = World::new(way)?;
+async fn chain_after_an_interrupt(confinement: Confinement) -> Result<(), String> {
+    let sandbox = EscapeSandbox::new(confinement)?;
     let script = format!("{CHAIN} sleep 60");
     tokio::select! {
-        ran = world.run(&script, PATIENCE) => {
+        ran = sandbox.run(&script, PATIENCE) => {
             return Err(format!("a command ended too early: {ran:?}"));
         }
-        () = world.has_chain() => {}
+        () = sandbox.has_chain() => {}
     }
-    world.is_free("a chain of forks outlives an interrupt")
+    sandbox.check_released("a chain of forks outlives an interrupt")
 }
 
 /// Kills a host, whose port a command wants, and does what the next one does before it listens.
-fn chain_after_a_killed_host(way: Confinement) -> Result<(), String> {
-    let world = World::new(way)?;
-    let mut host = Host::start(&world)?;
+fn chain_after_a_killed_host(confinement: Confinement) -> Result<(), String> {
+    let sandbox = EscapeSandbox::new(confinement)?;
+    let mut host = KilledHost::start(&sandbox)?;
     host.kill()?;
-    let records = Records::open(world.directory.path().join("records")).map_err(text)?;
+    let records = Records::open(sandbox.directory.path().join("records")).map_err(text)?;
     records.end_leftovers().map_err(text)?;
-    end_leftovers(&world.owner());
-    world.is_free("a chain of forks outlives a killed host and the next start")?;
+    end_leftovers(&sandbox.owner());
+    sandbox.check_released("a chain of forks outlives a killed host and the next start")?;
     let is_free = || TcpListener::bind((Ipv4Addr::LOCALHOST, host.port)).is_ok();
-    if holds_soon(is_free) {
+    if becomes_true(is_free) {
         Ok(())
     } else {
         Err("a command has the port of a killed host after the next start".to_owned())
     }
 }
 
-async fn shared_memory(way: Confinement) -> Result<(), String> {
+async fn shared_memory(confinement: Confinement) -> Result<(), String> {
     let perl = |script: &str| {
         let ran = Command::new("perl").args(["-e", script]).output();
         ran.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned())
@@ -140,7 +145,9 @@ async fn shared_memory(way: Confinement) -> Result<(), String> {
     let script = format!(
         "perl -e 'shmread({id}, my $text, 0, 6) and print $text; shmwrite({id}, \"broken\", 0, 6); shmctl({id}, 0, 0)'"
     );
-    let ran = World::new(way)?.run(&script, PATIENCE).await;
+    let ran = EscapeSandbox::new(confinement)?
+        .run(&script, PATIENCE)
+        .await;
     let left = perl(&format!(
         "shmread({id}, my $text, 0, 6); print $text; shmctl({id}, 0, 0)"
     ))?;
@@ -153,34 +160,37 @@ async fn shared_memory(way: Confinement) -> Result<(), String> {
     }
 }
 
-async fn home_of_the_user(way: Confinement) -> Result<(), String> {
-    let world = World::new(way)?;
+async fn user_home(confinement: Confinement) -> Result<(), String> {
+    let sandbox = EscapeSandbox::new(confinement)?;
     for name in [".pgpass", ".vault-token", ".config/unheard-of"] {
-        let file = world.home().join(name);
+        let file = sandbox.home().join(name);
         fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(text)?;
         fs::write(file, "s3cret").map_err(text)?;
     }
-    let home = world.home();
+    let home = sandbox.home();
     let script = format!(
         "cat {0}/.pgpass {0}/.vault-token {0}/.config/* ~/.pgpass; grep -r s3cret {0} ~; echo x > ~/written; :",
         home.display()
     );
-    let said = world.run(&script, PATIENCE).await?;
-    if said.to_string().contains("s3cret") || home.join("written").exists() {
-        Err(format!("a command reaches the home of the user: {said}"))
+    let output = sandbox.run(&script, PATIENCE).await?;
+    if output.to_string().contains("s3cret") || home.join("written").exists() {
+        Err(format!("a command reaches the home of the user: {output}"))
     } else {
         Ok(())
     }
 }
 
-impl World {
-    fn new(way: Confinement) -> Result<Self, String> {
+impl EscapeSandbox {
+    fn new(confinement: Confinement) -> Result<Self, String> {
         // Not below `/tmp`, because a sandbox may have its own.
         let directory = tempfile::tempdir_in("/var/tmp").map_err(text)?;
         for name in ["root", "home"] {
             fs::create_dir(directory.path().join(name)).map_err(text)?;
         }
-        Ok(Self { directory, way })
+        Ok(Self {
+            directory,
+            confinement,
+        })
     }
 
     fn root(&self) -> PathBuf {
@@ -196,7 +206,7 @@ impl World {
     }
 
     async fn run(&self, script: &str, time: Duration) -> Result<Value, String> {
-        run_in(self.directory.path(), self.way, script, time).await
+        run_in(self.directory.path(), self.confinement, script, time).await
     }
 
     async fn has_chain(&self) {
@@ -205,12 +215,12 @@ impl World {
         }
     }
 
-    fn is_free(&self, otherwise: &str) -> Result<(), String> {
+    fn check_released(&self, otherwise: &str) -> Result<(), String> {
         let held = File::open(self.root().join("held")).map_err(text)?;
-        if holds_soon(|| held.try_lock().is_ok()) {
+        if becomes_true(|| held.try_lock().is_ok()) {
             Ok(())
         } else {
-            Err(format!("{otherwise} in {}", self.way.name()))
+            Err(format!("{otherwise} in {}", self.confinement.name()))
         }
     }
 }
@@ -220,9 +230,9 @@ fn owner_of(directory: &Path) -> String {
     format!("windlass-escapes-{}", name.to_string_lossy())
 }
 
-fn holds_soon(holds: impl Fn() -> bool) -> bool {
+fn becomes_true(condition: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + SOON;
-    while !holds() {
+    while !condition() {
         if Instant::now() > deadline {
             return false;
         }
@@ -234,7 +244,7 @@ fn holds_soon(holds: impl Fn() -> bool) -> bool {
 /// Runs a command as a model would; the error is the text that the model reads.
 async fn run_in(
     directory: &Path,
-    way: Confinement,
+    confinement: Confinement,
     script: &str,
     time: Duration,
 ) -> Result<Value, String> {
@@ -246,7 +256,7 @@ async fn run_in(
     let settings = ShellSettings {
         owner: Some(owner_of(directory)),
         records: Some(Records::open(directory.join("records")).map_err(text)?),
-        ways: vec![way],
+        ways: vec![confinement],
         home: UserHome::new(&directory.join("home")),
         timeout: time,
         ..ShellSettings::default()
@@ -264,18 +274,18 @@ async fn run_in(
 }
 
 /// A process that listens on a port and runs a chain and a program that wants the port.
-struct Host {
+struct KilledHost {
     process: Child,
     port: u16,
 }
 
-impl Host {
-    fn start(world: &World) -> Result<Self, String> {
+impl KilledHost {
+    fn start(sandbox: &EscapeSandbox) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(text)?;
         let process = Command::new(program)
             .arg(HOST)
-            .arg(world.directory.path())
-            .arg(world.way.name())
+            .arg(sandbox.directory.path())
+            .arg(sandbox.confinement.name())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
@@ -284,13 +294,13 @@ impl Host {
             port: 0,
         };
         let deadline = Instant::now() + PATIENCE;
-        while !world.root().join("up").exists() {
+        while !sandbox.root().join("up").exists() {
             if Instant::now() > deadline {
                 return Err("the host does not start".to_owned());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let port = fs::read_to_string(world.directory.path().join("port")).map_err(text)?;
+        let port = fs::read_to_string(sandbox.directory.path().join("port")).map_err(text)?;
         host.port = port.parse().map_err(text)?;
         Ok(host)
     }
@@ -301,26 +311,28 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for KilledHost {
     fn drop(&mut self) {
         let _ = self.kill();
     }
 }
 
 /// Runs as the killed host; its arguments are a directory and the name of a sandbox.
-pub async fn be_host(args: &[String]) -> Result<(), String> {
-    let [directory, way] = args else {
+pub async fn run_host(args: &[String]) -> Result<(), String> {
+    let [directory, confinement] = args else {
         return Err(format!("{HOST} takes a directory and a sandbox"));
     };
     let directory = Path::new(directory);
-    let both = [Confinement::Bubblewrap, Confinement::Landlock];
-    let way = both.into_iter().find(|known| known.name() == way);
-    let way = way.ok_or("there is no such sandbox")?;
+    let methods = [Confinement::Bubblewrap, Confinement::Landlock];
+    let confinement = methods
+        .into_iter()
+        .find(|known| known.name() == confinement);
+    let confinement = confinement.ok_or("there is no such sandbox")?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
     let port = listener.local_addr().map_err(text)?.port().to_string();
     fs::write(directory.join("port"), &port).map_err(text)?;
     let script = format!("{}{CHAIN} sleep 60", TAKES_PORT.replace("PORT", &port));
-    run_in(directory, way, &script, PATIENCE * 2)
+    run_in(directory, confinement, &script, PATIENCE * 2)
         .await
         .map(drop)
 }

@@ -1,9 +1,9 @@
 //! A hostile model next to honest ones. Whatever calls and values it tries, honest turns complete, nothing outside its root changes, and the resource
 //! usage of the process levels off.
 
+mod directories;
 mod escapes;
 mod model;
-mod place;
 mod values;
 
 use std::fmt;
@@ -29,12 +29,12 @@ use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_tools::{Confinement, FilesCapability, ShellCapability, ShellSettings, end_leftovers};
 
 use crate::child::harness_id;
-use crate::series::{self, Table};
+use crate::series::{self, UsageTable};
 use crate::soak::RETENTION;
 use crate::usage::Usage;
-pub use escapes::{HOST, attempt_all as attempt_escapes, be_host};
-use model::{TwoMinds, honest_file, honest_text};
-use place::Place;
+use directories::TrialDirectories;
+pub use escapes::{HOST, attempt_all as attempt_escapes, run_host};
+use model::{MixedModel, honest_file, honest_text};
 
 /// Concurrent hostile and honest sessions.
 const HOSTILE: u64 = 4;
@@ -52,19 +52,19 @@ const OWNER: &str = "windlass-hostile";
 
 /// Parameters of a test.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
+pub struct HostilePlan {
     /// Duration of the test.
     pub length: Duration,
     /// Seed for the hostile model.
     pub seed: u64,
     /// Confinement of commands; by default the strongest one available.
-    pub way: Option<Confinement>,
+    pub confinement: Option<Confinement>,
 }
 
 /// Results of a test.
 #[derive(Debug, Clone)]
-pub struct Summary {
-    plan: Plan,
+pub struct HostileSummary {
+    plan: HostilePlan,
     /// How many calls the hostile model made.
     pub tried: u64,
     hostile_turns: u64,
@@ -73,26 +73,26 @@ pub struct Summary {
 }
 
 /// Runs a test in its own directory, which is removed; the error describes the failure.
-pub async fn run(plan: Plan) -> Result<Summary, String> {
-    escapes::attempt_all(plan.way).await?;
-    let place = Arc::new(Place::new().map_err(text)?);
-    let before = place.outside().map_err(text)?;
-    let directory = place.at("store");
+pub async fn run(plan: HostilePlan) -> Result<HostileSummary, String> {
+    escapes::attempt_all(plan.confinement).await?;
+    let directories = Arc::new(TrialDirectories::new().map_err(text)?);
+    let before = directories.outside().map_err(text)?;
+    let directory = directories.at("store");
     let options = SqliteOptions::new(&directory).with_retention(RETENTION);
     let store = SqliteStore::open(options).await.map_err(text)?;
     let tried = Arc::new(AtomicU64::new(0));
-    let runtime = runtime(plan, &place, &store, &tried)?.build().await;
+    let runtime = runtime(plan, &directories, &store, &tried)?.build().await;
     let runtime = runtime.map_err(text)?;
 
     let until = Instant::now() + plan.length;
     let mut hostile = Vec::new();
     for n in 0..HOSTILE {
-        let work = be_hostile(runtime.clone(), plan.seed ^ (n << 40), until);
+        let work = run_hostile_sessions(runtime.clone(), plan.seed ^ (n << 40), until);
         hostile.push(tokio::spawn(work));
     }
     let mut honest = Vec::new();
     for n in 0..HONEST {
-        let work = be_honest(runtime.clone(), Arc::clone(&place), n << 32, until);
+        let work = run_honest_sessions(runtime.clone(), Arc::clone(&directories), n << 32, until);
         honest.push(tokio::spawn(work));
     }
     let mut samples = Vec::new();
@@ -103,7 +103,7 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
         let now = chrono::Utc::now();
         store.maintain(now).await.map_err(text)?;
         samples.push(Usage::now(&directory));
-        check_outside(&place, &before)?;
+        check_outside(&directories, &before)?;
     }
     let (mut hostile_turns, mut honest_turns) = (0, 0);
     for work in hostile {
@@ -112,17 +112,17 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
     for work in honest {
         honest_turns += work.await.map_err(text)??;
     }
-    check_outside(&place, &before)?;
+    check_outside(&directories, &before)?;
     let report = store.verify().await.map_err(text)?;
     store.close().await;
     if let Some(finding) = report.findings.first() {
-        return Err(format!("what is left does not verify: {finding:?}"));
+        return Err(format!("the store does not verify: {finding:?}"));
     }
     match end_leftovers(OWNER) {
         0 => {}
         left => return Err(format!("{left} processes of commands were left")),
     }
-    Ok(Summary {
+    Ok(HostileSummary {
         plan,
         tried: tried.load(Ordering::Relaxed),
         hostile_turns,
@@ -132,8 +132,8 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
 }
 
 fn runtime(
-    plan: Plan,
-    place: &Place,
+    plan: HostilePlan,
+    directories: &TrialDirectories,
     store: &SqliteStore,
     tried: &Arc<AtomicU64>,
 ) -> Result<InProcessRuntimeBuilder, String> {
@@ -141,17 +141,17 @@ fn runtime(
     let tried = Arc::clone(tried);
     drivers.register(ProviderType::LlmSim, move |_, _| {
         let tried = Arc::clone(&tried);
-        Box::new(TwoMinds { tried })
+        Box::new(MixedModel { tried })
     });
-    let environments = place.environments()?;
+    let environments = directories.environments()?;
     let mut shell = ShellSettings {
         owner: Some(OWNER.to_owned()),
         timeout: COMMAND_TIME,
         max_timeout: COMMAND_TIME,
         ..ShellSettings::default()
     };
-    if let Some(way) = plan.way {
-        shell.ways = vec![way];
+    if let Some(confinement) = plan.confinement {
+        shell.ways = vec![confinement];
     }
     // There is no user to ask.
     let never = || json!({ "approval": "never" });
@@ -174,7 +174,7 @@ fn runtime(
         .harness(harness.build()))
 }
 
-async fn arrive(runtime: &InProcessRuntime) -> Result<SessionId, String> {
+async fn new_session(runtime: &InProcessRuntime) -> Result<SessionId, String> {
     let session = SessionBuilder::new(harness_id()).build();
     let id = session.id;
     runtime.add_session(session).await.map_err(text)?;
@@ -190,10 +190,14 @@ fn input(said: String, environment: &str) -> InputMessage {
 }
 
 /// Tries one thing after another. How a turn ends does not matter, as long as it ends.
-async fn be_hostile(runtime: InProcessRuntime, seed: u64, until: Instant) -> Result<u64, String> {
+async fn run_hostile_sessions(
+    runtime: InProcessRuntime,
+    seed: u64,
+    until: Instant,
+) -> Result<u64, String> {
     let mut turns = 0;
     while Instant::now() < until {
-        let id = arrive(&runtime).await?;
+        let id = new_session(&runtime).await?;
         for _ in 0..TURNS {
             turns += 1;
             let said = input(format!("hostile {}", seed ^ turns), "hostile");
@@ -209,15 +213,15 @@ async fn be_hostile(runtime: InProcessRuntime, seed: u64, until: Instant) -> Res
 }
 
 /// Works independently of the hostile sessions; each turn completes, and its file exists.
-async fn be_honest(
+async fn run_honest_sessions(
     runtime: InProcessRuntime,
-    place: Arc<Place>,
+    directories: Arc<TrialDirectories>,
     first: u64,
     until: Instant,
 ) -> Result<u64, String> {
     let mut turns = 0;
     while Instant::now() < until {
-        let id = arrive(&runtime).await?;
+        let id = new_session(&runtime).await?;
         for _ in 0..TURNS {
             let n = first + turns;
             turns += 1;
@@ -228,7 +232,7 @@ async fn be_honest(
             if !ended.success {
                 return Err(format!("the honest turn {n} failed: {ended:?}"));
             }
-            let path = place.at("honest").join(honest_file(n));
+            let path = directories.at("honest").join(honest_file(n));
             let wrote = fs::read_to_string(&path);
             if wrote.as_deref().ok() != Some(&honest_text(n)) {
                 return Err(format!(
@@ -241,8 +245,11 @@ async fn be_honest(
     Ok(turns)
 }
 
-fn check_outside(place: &Place, before: &place::Outside) -> Result<(), String> {
-    let now = place.outside().map_err(text)?;
+fn check_outside(
+    directories: &TrialDirectories,
+    before: &directories::Outside,
+) -> Result<(), String> {
+    let now = directories.outside().map_err(text)?;
     if now == *before {
         return Ok(());
     }
@@ -261,21 +268,21 @@ fn check_outside(place: &Place, before: &place::Outside) -> Result<(), String> {
 /// after that.
 const WARM: u64 = 320_000_000;
 
-impl Summary {
+impl HostileSummary {
     /// Returns the violated invariant, if any.
     pub fn verdict(&self) -> Result<(), String> {
         if self.honest_turns == 0 || self.tried == 0 {
-            return Err("nobody has done anything".to_owned());
+            return Err("no session did any work".to_owned());
         }
         series::verdict(&self.samples, WARM)
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for HostileSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (length, samples) = (self.plan.length, &self.samples);
         let warm = WARM;
-        Table {
+        UsageTable {
             length,
             samples,
             warm,

@@ -15,13 +15,13 @@ use windlass_core::llm_driver_registry::{
 use windlass_core::tools::ToolCall;
 
 use super::values;
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// Answers with calls in a hostile turn.
 const HOSTILE_ANSWERS: usize = 3;
 
 /// A model that is honest in some conversations and hostile in others.
-pub(super) struct TwoMinds {
+pub(super) struct MixedModel {
     /// How many hostile calls were made.
     pub(super) tried: Arc<AtomicU64>,
 }
@@ -37,7 +37,7 @@ pub(super) fn honest_file(n: u64) -> String {
 }
 
 #[async_trait]
-impl LlmDriver for TwoMinds {
+impl LlmDriver for MixedModel {
     async fn chat_completion_stream(
         &self,
         messages: Vec<LlmMessage>,
@@ -54,19 +54,19 @@ impl LlmDriver for TwoMinds {
             .iter()
             .filter(|message| message.role == LlmMessageRole::Assistant)
             .count();
-        let (mind, n) = input.split_once(' ').unwrap_or((&input, "0"));
+        let (role, n) = input.split_once(' ').unwrap_or((&input, "0"));
         let n: u64 = n.parse().unwrap_or(0);
-        let calls = match mind {
+        let calls = match role {
             "hostile" if answers < HOSTILE_ANSWERS => {
-                let mut chance = Chance::new(n ^ ((answers as u64) << 56));
-                let calls = values::calls(&mut chance);
+                let mut random = Random::new(n ^ ((answers as u64) << 56));
+                let calls = values::calls(&mut random);
                 self.tried.fetch_add(calls.len() as u64, Ordering::Relaxed);
                 calls
             }
             "honest" => honest_call(n, answers).into_iter().collect(),
             _ => Vec::new(),
         };
-        let mut pieces = vec![LlmStreamEvent::TextDelta(format!("{mind}: {answers}"))];
+        let mut pieces = vec![LlmStreamEvent::TextDelta(format!("{role}: {answers}"))];
         if !calls.is_empty() {
             pieces.push(LlmStreamEvent::ToolCalls(calls));
         }
@@ -76,7 +76,7 @@ impl LlmDriver for TwoMinds {
             ..LlmCompletionMetadata::default()
         })));
         let pieces = pieces.into_iter().map(Ok);
-        Ok(Box::pin(Pieces(pieces)) as Pin<Box<dyn Stream<Item = _> + Send>>)
+        Ok(Box::pin(ReplyStream(pieces)) as Pin<Box<dyn Stream<Item = _> + Send>>)
     }
 }
 
@@ -106,9 +106,9 @@ fn honest_call(n: u64, answers: usize) -> Option<ToolCall> {
     })
 }
 
-struct Pieces<I>(I);
+struct ReplyStream<I>(I);
 
-impl<I: Iterator<Item = Result<LlmStreamEvent>> + Unpin> Stream for Pieces<I> {
+impl<I: Iterator<Item = Result<LlmStreamEvent>> + Unpin> Stream for ReplyStream<I> {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(

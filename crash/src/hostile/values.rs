@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use windlass_core::tools::ToolCall;
 
-use crate::chance::Chance;
+use crate::random::Random;
 
-/// A text to be made when it is used, because some are long.
+/// A text that is created when it is used, because some are long.
 type Text = fn() -> String;
 
 const PATHS: &[Text] = &[
@@ -199,42 +199,42 @@ enum Kind {
 }
 
 impl Kind {
-    fn value(self, chance: &mut Chance) -> Value {
-        let text = |of: &[Text], chance: &mut Chance| Value::String(one(of, chance)());
-        // Now and then what does not belong there.
-        if chance.below(12) == 0 {
-            return one(ODD, chance)();
+    fn value(self, random: &mut Random) -> Value {
+        let text = |of: &[Text], random: &mut Random| Value::String(one(of, random)());
+        // Occasionally a value of an unexpected type.
+        if random.below(12) == 0 {
+            return one(ODD, random)();
         }
         match self {
-            Self::Path => text(PATHS, chance),
-            Self::Pattern => text(PATTERNS, chance),
-            Self::Text => text(TEXTS, chance),
-            Self::Command => text(COMMANDS, chance),
-            Self::Number => one(NUMBERS, chance)(),
-            Self::Odd => one(ODD, chance)(),
+            Self::Path => text(PATHS, random),
+            Self::Pattern => text(PATTERNS, random),
+            Self::Text => text(TEXTS, random),
+            Self::Command => text(COMMANDS, random),
+            Self::Number => one(NUMBERS, random)(),
+            Self::Odd => one(ODD, random)(),
         }
     }
 }
 
-fn one<'a, T>(of: &'a [T], chance: &mut Chance) -> &'a T {
-    let at = chance.below(of.len() as u64);
+fn one<'a, T>(of: &'a [T], random: &mut Random) -> &'a T {
+    let at = random.below(of.len() as u64);
     &of[usize::try_from(at).unwrap_or(0)]
 }
 
 /// Some calls of one answer.
-pub(super) fn calls(chance: &mut Chance) -> Vec<ToolCall> {
-    let count = 1 + chance.below(4);
+pub(super) fn calls(random: &mut Random) -> Vec<ToolCall> {
+    let count = 1 + random.below(4);
     let call = |n| {
-        let (name, fields) = one(TOOLS, chance);
-        let arguments = match chance.below(20) {
-            0 => one(ODD, chance)(),
+        let (name, fields) = one(TOOLS, random);
+        let arguments = match random.below(20) {
+            0 => one(ODD, random)(),
             _ => fields
                 .iter()
                 .enumerate()
-                // The first is what the call is about.
+                // The first field is always present.
                 .filter_map(|(at, (name, kind))| {
-                    let is_there = at == 0 || chance.below(2) == 0;
-                    is_there.then(|| ((*name).to_owned(), kind.value(chance)))
+                    let is_there = at == 0 || random.below(2) == 0;
+                    is_there.then(|| ((*name).to_owned(), kind.value(random)))
                 })
                 .collect(),
         };

@@ -1,4 +1,4 @@
-//! A long run: random sessions come and go on a store with retention, and the resource usage of the process must level off.
+//! A long run: random sessions are created and removed on a store with retention, and the resource usage of the process must level off.
 
 mod sessions;
 mod summary;
@@ -13,10 +13,10 @@ use windlass_store::sqlite::{SqliteOptions, SqliteRetention, SqliteStore};
 
 use crate::child::runtime_with;
 use crate::usage::Usage;
-use sessions::{Counts, Guests};
-pub use summary::Summary;
+use sessions::{Counts, SessionPool};
+pub use summary::SoakSummary;
 
-/// How many sessions have turns at once.
+/// Number of sessions that run turns at the same time.
 const WORKERS: u64 = 12;
 /// How many samples are taken.
 const SAMPLES: u32 = 60;
@@ -32,15 +32,15 @@ pub(crate) const RETENTION: SqliteRetention = SqliteRetention {
 
 /// Parameters of a soak.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
-    /// How long sessions come and go.
+pub struct SoakPlan {
+    /// Duration of the run.
     pub length: Duration,
     /// Seed for the sessions.
     pub seed: u64,
 }
 
 /// Runs a soak in its own directory, which is removed; the error describes the failure.
-pub async fn run(plan: Plan) -> Result<Summary, String> {
+pub async fn run(plan: SoakPlan) -> Result<SoakSummary, String> {
     let place = tempfile::Builder::new()
         .prefix("windlass-soak-")
         .tempdir()
@@ -51,14 +51,14 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
     // The tools' effects are not checked here, and the log would grow.
     let log = PathBuf::from("/dev/null");
     let runtime = runtime_with(RuntimeBackends::on_sqlite(&store), log).build();
-    let guests = Arc::new(Guests::new(runtime.await.map_err(text)?));
+    let pool = Arc::new(SessionPool::new(runtime.await.map_err(text)?));
 
     let until = Instant::now() + plan.length;
     let workers: Vec<_> = (0..WORKERS)
         .map(|n| {
-            let guests = Arc::clone(&guests);
+            let pool = Arc::clone(&pool);
             let seed = plan.seed ^ (n << 48);
-            tokio::spawn(async move { guests.receive(seed, until).await })
+            tokio::spawn(async move { pool.run_sessions(seed, until).await })
         })
         .collect();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -73,9 +73,9 @@ pub async fn run(plan: Plan) -> Result<Summary, String> {
     let report = store.verify().await.map_err(text)?;
     store.close().await;
     if let Some(finding) = report.findings.first() {
-        return Err(format!("what is left does not verify: {finding:?}"));
+        return Err(format!("the store does not verify: {finding:?}"));
     }
-    Ok(Summary {
+    Ok(SoakSummary {
         seed: plan.seed,
         length: plan.length,
         counts,

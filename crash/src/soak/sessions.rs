@@ -10,24 +10,24 @@ use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_runtime::{EventStream, InProcessRuntime, SessionBuilder};
 
-use crate::chance::Chance;
 use crate::child::{answer, harness_id, with_tools};
+use crate::random::Random;
 
 /// Maximum idle sessions; the one idle longest is removed.
-const MAX_RESTING: usize = 48;
+const MAX_IDLE: usize = 48;
 /// Retention may remove the end of a turn before a reader sees it, so readers also poll.
-const LOOK_AFTER: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// A turn that takes longer hangs.
-const HANGS_AFTER: Duration = Duration::from_secs(60);
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Larger than a row: such an input becomes a blob.
 const BIG: usize = 40_000;
 
 /// Activity of the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Created sessions.
-    pub came: u64,
-    /// Removed sessions.
+    /// Number of created sessions.
+    pub created: u64,
+    /// Number of removed sessions.
     pub removed: u64,
     /// Inputs whose turns ended.
     pub turns: u64,
@@ -35,7 +35,7 @@ pub struct Counts {
 
 impl Counts {
     pub(super) fn add(&mut self, other: &Self) {
-        self.came += other.came;
+        self.created += other.created;
         self.removed += other.removed;
         self.turns += other.turns;
     }
@@ -49,15 +49,15 @@ enum Kind {
     Big,
     /// Two inputs, of which the second waits for the first.
     Queued,
-    /// An input whose turn is cancelled on the way.
+    /// An input whose turn is cancelled while it runs.
     Cancelled,
-    /// A caller that goes away.
+    /// A caller that disconnects.
     Abandoned,
 }
 
 impl Kind {
-    fn any(chance: &mut Chance) -> Self {
-        match chance.below(10) {
+    fn any(random: &mut Random) -> Self {
+        match random.below(10) {
             0 => Self::Big,
             1 => Self::Queued,
             2 => Self::Cancelled,
@@ -67,65 +67,63 @@ impl Kind {
     }
 }
 
-/// The runtime, and the sessions that rest in it.
-pub(super) struct Guests {
+/// The runtime and its idle sessions.
+pub(super) struct SessionPool {
     runtime: InProcessRuntime,
-    resting: Mutex<VecDeque<SessionId>>,
+    idle: Mutex<VecDeque<SessionId>>,
 }
 
-impl Guests {
+impl SessionPool {
     pub(super) fn new(runtime: InProcessRuntime) -> Self {
         Self {
             runtime,
-            resting: Mutex::default(),
+            idle: Mutex::default(),
         }
     }
 
-    fn resting(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in one session after the other until a moment.
-    pub(super) async fn receive(&self, seed: u64, until: Instant) -> Result<Counts> {
-        let mut chance = Chance::new(seed);
+    /// Runs one session after the other until the deadline.
+    pub(super) async fn run_sessions(&self, seed: u64, until: Instant) -> Result<Counts> {
+        let mut random = Random::new(seed);
         let mut counts = Counts::default();
         while Instant::now() < until {
-            let back = (chance.below(3) == 0).then(|| self.resting().pop_front());
+            let back = (random.below(3) == 0).then(|| self.idle().pop_front());
             let id = match back.flatten() {
                 Some(id) => id,
-                None => self.arrive(&mut counts).await?,
+                None => self.create(&mut counts).await?,
             };
-            for _ in 0..=chance.below(5) {
-                self.turn(id, &mut chance, &mut counts).await?;
+            for _ in 0..=random.below(5) {
+                self.turn(id, &mut random, &mut counts).await?;
             }
-            self.depart(id, &mut chance, &mut counts).await?;
+            self.leave(id, &mut random, &mut counts).await?;
         }
         Ok(counts)
     }
 
-    async fn arrive(&self, counts: &mut Counts) -> Result<SessionId> {
+    async fn create(&self, counts: &mut Counts) -> Result<SessionId> {
         let session = SessionBuilder::new(harness_id()).build();
         let id = session.id;
         self.runtime.add_session(session).await?;
-        counts.came += 1;
+        counts.created += 1;
         Ok(id)
     }
 
     /// Makes a session idle, or removes it, sometimes during a turn.
-    async fn depart(&self, id: SessionId, chance: &mut Chance, counts: &mut Counts) -> Result<()> {
-        let gone = match chance.below(4) {
+    async fn leave(&self, id: SessionId, random: &mut Random, counts: &mut Counts) -> Result<()> {
+        let gone = match random.below(4) {
             0 => Some(id),
             1 => {
-                let input = with_tools(chance, "last".to_owned());
+                let input = with_tools(random, "last".to_owned());
                 self.runtime.submit(id, input.as_str()).await?;
                 Some(id)
             }
             _ => {
-                let mut resting = self.resting();
-                resting.push_back(id);
-                (resting.len() > MAX_RESTING)
-                    .then(|| resting.pop_front())
-                    .flatten()
+                let mut idle = self.idle();
+                idle.push_back(id);
+                (idle.len() > MAX_IDLE).then(|| idle.pop_front()).flatten()
             }
         };
         if let Some(gone) = gone {
@@ -135,13 +133,13 @@ impl Guests {
         Ok(())
     }
 
-    async fn turn(&self, id: SessionId, chance: &mut Chance, counts: &mut Counts) -> Result<()> {
+    async fn turn(&self, id: SessionId, random: &mut Random, counts: &mut Counts) -> Result<()> {
         let runtime = &self.runtime;
         let mut events = runtime.subscribe(id).await?;
-        let input = with_tools(chance, counts.turns.to_string());
-        let soon = Duration::from_millis(chance.below(15));
+        let input = with_tools(random, counts.turns.to_string());
+        let soon = Duration::from_millis(random.below(15));
         let mut open = HashSet::new();
-        match Kind::any(chance) {
+        match Kind::any(random) {
             Kind::Ordinary => drop(open.insert(self.submit(id, input).await?)),
             Kind::Big => drop(open.insert(self.submit(id, "b".repeat(BIG)).await?)),
             Kind::Queued => {
@@ -173,8 +171,8 @@ impl Guests {
         mut open: HashSet<TurnId>,
     ) -> Result<()> {
         let since = Instant::now();
-        while since.elapsed() < HANGS_AFTER {
-            let Ok(event) = timeout(LOOK_AFTER, events.next()).await else {
+        while since.elapsed() < TURN_TIMEOUT {
+            let Ok(event) = timeout(POLL_INTERVAL, events.next()).await else {
                 if self.is_idle(id).await? {
                     return Ok(());
                 }

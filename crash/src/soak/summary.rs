@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use super::sessions::Counts;
-use crate::series::{self, Table};
+use crate::series::{self, UsageTable};
 use crate::usage::Usage;
 
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct SoakSummary {
     /// Seed of the run.
     pub seed: u64,
     /// How long it took.
@@ -24,7 +24,7 @@ pub struct Summary {
 /// Memory that the process may use until it is warm: it is idle at 25 MB, and there are few concurrent sessions.
 const WARM: u64 = 60_000_000;
 
-impl Summary {
+impl SoakSummary {
     /// Returns an error with the metrics that still grow.
     pub fn verdict(&self) -> Result<(), String> {
         match self.counts.turns {
@@ -34,27 +34,27 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for SoakSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             length, samples, ..
         } = self;
         let length = *length;
         let warm = WARM;
-        Table {
+        UsageTable {
             length,
             samples,
             warm,
         }
         .fmt(f)?;
         let Counts {
-            came,
+            created,
             removed,
             turns,
         } = self.counts;
         write!(
             f,
-            "seed {}: {came} sessions came, {removed} were removed, {turns} turns ended, {} records pruned",
+            "seed {}: {created} sessions were created, {removed} were removed, {turns} turns ended, {} records pruned",
             self.seed, self.pruned
         )
     }

@@ -15,29 +15,29 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
 use crate::daemon::{ApiReply, Daemon, Home, home, start};
-use drive::{Failed, Turn, Undo, Work};
-use model::Model;
+use crate::random::Random;
+use drive::{ClientRequest, DriveError, ScriptedTurn, UndoRequest};
+use model::ScriptedModel;
 
-/// Undo rounds per thread.
-const ROUNDS_OF_A_THREAD: u64 = 5;
-/// Files that a command creates; undo restores each in its own step.
+/// UndoRequest rounds per thread.
+const ROUNDS_PER_THREAD: u64 = 5;
+/// FileSnapshot that a command creates; undo restores each in its own step.
 const MADE: u64 = 40;
 /// File that counts a command's effects, outside the checkpointed files.
 const EFFECTS: &str = "effects";
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct UndoTrialPlan {
     /// Path of the daemon's program.
     pub daemon: PathBuf,
-    /// How often the daemon is killed in the middle of something.
+    /// Number of kills during an operation.
     pub kills: u64,
     /// Seed for the moments.
     pub seed: u64,
 }
 
-/// In the middle of what the daemon dies.
+/// The operation during which the daemon is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Edit,
@@ -48,25 +48,25 @@ enum Phase {
 
 /// Results of the test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// How often the daemon was killed in the middle of an edit, a command, an approval, and of going back.
+pub struct UndoTrialSummary {
+    /// Kills during an edit, a command, an approval and an undo.
     pub kills: [u64; 4],
-    /// How often it was killed when the work had just been done.
+    /// Kills just after the operation had completed.
     pub late_kills: u64,
     /// How many turns there were.
     pub turns: u64,
     /// Calls with an unknown outcome.
     pub unknown: u64,
-    /// How often files and conversation came back.
+    /// Number of undos of files and conversation.
     pub undone: u64,
     /// How often an undo was refused because the user had changed a file.
     pub refused: u64,
-    /// How often it was refused first because a call was cut off.
+    /// Number of undos that were refused first because a call was interrupted.
     pub cut_off: u64,
 }
 
-impl Summary {
-    /// Returns how often the daemon was killed in the middle of something.
+impl UndoTrialSummary {
+    /// Returns the number of kills during an operation.
     #[must_use]
     pub fn all_kills(&self) -> u64 {
         self.kills.iter().sum()
@@ -74,24 +74,27 @@ impl Summary {
 }
 
 /// Runs a plan. The error names the violated invariant.
-pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
-    let model = Model::start()?;
+pub fn run(
+    plan: &UndoTrialPlan,
+    mut progress: impl FnMut(u64),
+) -> Result<UndoTrialSummary, String> {
+    let model = ScriptedModel::start()?;
     let mut home = home(&plan.daemon)?;
     home.variables = vec![
         ("ANTHROPIC_API_KEY".to_owned(), "none".to_owned()),
         ("ANTHROPIC_BASE_URL".to_owned(), model.url()),
     ];
-    let mut trial = Trial {
+    let mut trial = UndoTrial {
         home: &home,
-        chance: Chance::new(plan.seed),
-        summary: Summary::default(),
+        random: Random::new(plan.seed),
+        summary: UndoTrialSummary::default(),
         lengths: [Duration::from_millis(200); 4],
         requests: 0,
     };
     let mut daemon = start(&home)?;
     while trial.summary.all_kills() < plan.kills {
-        let talked = trial.talk(daemon, plan.kills);
-        daemon = talked.map_err(|what| {
+        let result = trial.run_thread(daemon, plan.kills);
+        daemon = result.map_err(|what| {
             let kills = trial.summary.all_kills();
             format!("seed {}, after {kills} kills: {what}", plan.seed)
         })?;
@@ -100,39 +103,39 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
     Ok(trial.summary)
 }
 
-type Files = BTreeMap<PathBuf, Vec<u8>>;
+type FileSnapshot = BTreeMap<PathBuf, Vec<u8>>;
 
-struct Trial<'a> {
+struct UndoTrial<'a> {
     home: &'a Home,
-    chance: Chance,
-    summary: Summary,
-    /// How long each kind of work took the last time that it was left alone.
+    random: Random,
+    summary: UndoTrialSummary,
+    /// Duration of each kind of operation when it last ran without a kill.
     lengths: [Duration; 4],
-    /// Gives each request and each call its name.
+    /// Counter for the names of requests and calls.
     requests: u64,
 }
 
 /// A turn that ended.
-struct Ended {
+struct UndoableTurn {
     /// The files before it.
-    before: Files,
+    before: FileSnapshot,
     is_unknown: bool,
 }
 
-impl Trial<'_> {
-    /// Begins a thread, and goes forth and back in it.
-    fn talk(&mut self, mut daemon: Daemon, kills: u64) -> Result<Daemon, String> {
-        self.furnish().map_err(|error| error.to_string())?;
+impl UndoTrial<'_> {
+    /// Creates a thread, and runs and undoes turns on it.
+    fn run_thread(&mut self, mut daemon: Daemon, kills: u64) -> Result<Daemon, String> {
+        self.create_files().map_err(|error| error.to_string())?;
         let thread = daemon.client.try_post("/v1/threads", &json!({}))?;
         let mut thread = path_of(&thread)?;
         let mut turns = Vec::new();
-        for _ in 0..ROUNDS_OF_A_THREAD {
+        for _ in 0..ROUNDS_PER_THREAD {
             for phase in [Phase::Edit, Phase::Command, Phase::Approval] {
                 let (next, ended) = self.turn(daemon, &thread, phase)?;
                 daemon = next;
                 turns.push(ended);
             }
-            (daemon, thread) = self.go_back(daemon, &thread, &mut turns)?;
+            (daemon, thread) = self.undo_turns(daemon, &thread, &mut turns)?;
             if self.summary.all_kills() >= kills {
                 break;
             }
@@ -140,8 +143,8 @@ impl Trial<'_> {
         Ok(daemon)
     }
 
-    /// Puts files of people into the workspace.
-    fn furnish(&self) -> std::io::Result<()> {
+    /// Creates the user's files in the workspace.
+    fn create_files(&self) -> std::io::Result<()> {
         let at = self.home.workspace.clone();
         fs::create_dir_all(at.join(EFFECTS))?;
         fs::write(at.join(".gitignore"), format!("/{EFFECTS}/\n"))?;
@@ -149,11 +152,11 @@ impl Trial<'_> {
             at.join("notes"),
             format!("at first\n{}", "a line\n".repeat(9_000)),
         )?;
-        fs::write(at.join("theirs"), "nobody's business\n")
+        fs::write(at.join("theirs"), "the user's text\n")
     }
 
-    fn files(&self) -> Result<Files, String> {
-        let mut files = Files::new();
+    fn files(&self) -> Result<FileSnapshot, String> {
+        let mut files = FileSnapshot::new();
         read_below(&self.home.workspace, Path::new(""), &mut files)
             .map_err(|error| error.to_string())?;
         Ok(files)
@@ -165,22 +168,22 @@ impl Trial<'_> {
     }
 
     /// Drives a client's request to its end while the daemon is killed up to twice. Returns the response.
-    fn carry(
+    fn drive_with_kills(
         &mut self,
         mut daemon: Daemon,
         phase: Phase,
-        work: &Work,
+        work: &ClientRequest,
         check: impl Fn(&Daemon) -> Result<(), String>,
     ) -> Result<(Daemon, ApiReply), String> {
-        let place = phase as usize;
+        let index = phase as usize;
         // A turn that crashes the process three times in a row fails.
-        let kills = [0, 1, 1, 2][self.chance.below(4) as usize];
+        let kills = [0, 1, 1, 2][self.random.below(4) as usize];
         for _ in 0..kills {
-            let longest = self.lengths[place]
+            let longest = self.lengths[index]
                 .as_micros()
                 .try_into()
                 .unwrap_or(u64::MAX);
-            let moment = Duration::from_micros(self.chance.below(longest + longest / 10));
+            let moment = Duration::from_micros(self.random.below(longest + longest / 10));
             let client = daemon.client.clone();
             let driven = std::thread::scope(|scope| {
                 let driving = scope.spawn(move || work.drive(&client));
@@ -191,29 +194,29 @@ impl Trial<'_> {
             daemon = start(self.home)?;
             match driven {
                 Ok(_) => self.summary.late_kills += 1,
-                Err(Failed::Lost) => self.summary.kills[place] += 1,
-                Err(Failed::Wrong(what)) => return Err(what),
+                Err(DriveError::Lost) => self.summary.kills[index] += 1,
+                Err(DriveError::Wrong(what)) => return Err(what),
             }
             check(&daemon)?;
         }
         let begun = Instant::now();
         let answer = work.drive(&daemon.client).map_err(|failed| match failed {
-            Failed::Wrong(what) => what,
-            Failed::Lost => "the daemon is gone".to_owned(),
+            DriveError::Wrong(what) => what,
+            DriveError::Lost => "the daemon is gone".to_owned(),
         })?;
         if kills == 0 {
-            self.lengths[place] = begun.elapsed();
+            self.lengths[index] = begun.elapsed();
         }
         Ok((daemon, answer))
     }
 
-    /// Carries one turn through.
+    /// Drives one turn to its end.
     fn turn(
         &mut self,
         daemon: Daemon,
         thread: &str,
         phase: Phase,
-    ) -> Result<(Daemon, Ended), String> {
+    ) -> Result<(Daemon, UndoableTurn), String> {
         let before = self.files()?;
         let name = self.new_name();
         let call = match phase {
@@ -221,42 +224,47 @@ impl Trial<'_> {
             _ => command(&name),
         };
         let decision = match phase {
-            Phase::Approval if self.chance.below(4) == 0 => Some("deny"),
+            Phase::Approval if self.random.below(4) == 0 => Some("deny"),
             Phase::Approval => Some("allow"),
             _ => None,
         };
-        let work = Work::Turn(Turn {
+        let work = ClientRequest::Turn(ScriptedTurn {
             thread: thread.to_owned(),
             key: name.clone(),
             call,
             decision,
-            thought: Duration::from_millis(self.chance.below(40)),
+            delay: Duration::from_millis(self.random.below(40)),
             approval: OnceLock::new(),
             is_decided: OnceLock::new(),
         });
-        let (daemon, ended) = self.carry(daemon, phase, &work, |_| Ok(()))?;
+        let (daemon, ended) = self.drive_with_kills(daemon, phase, &work, |_| Ok(()))?;
         self.summary.turns += 1;
         let ended = ended.json()?;
         let outcome = outcome(&ended)?;
-        let is_unknown = outcome == Outcome::Unknown;
+        let is_unknown = outcome == CallOutcome::Unknown;
         self.summary.unknown += u64::from(is_unknown);
         let checked = match phase {
             Phase::Edit => self.check_edit(&before, &name, outcome),
             _ => self.check_command(&name, outcome, decision),
         };
         checked.map_err(|what| format!("{name}: {what}: {ended:#}"))?;
-        Ok((daemon, Ended { before, is_unknown }))
+        Ok((daemon, UndoableTurn { before, is_unknown }))
     }
 
-    /// An edit is there or not, and nothing else is different.
-    fn check_edit(&self, before: &Files, name: &str, outcome: Outcome) -> Result<(), String> {
+    /// The edit is either complete or absent, and nothing else has changed.
+    fn check_edit(
+        &self,
+        before: &FileSnapshot,
+        name: &str,
+        outcome: CallOutcome,
+    ) -> Result<(), String> {
         let mut after = before.clone();
         after.insert("notes".into(), edited(before, name).into_bytes());
         let now = self.files()?;
         let is_edited = now == after;
         match outcome {
-            Outcome::Success if is_edited => Ok(()),
-            Outcome::Unknown if is_edited || now == *before => Ok(()),
+            CallOutcome::Success if is_edited => Ok(()),
+            CallOutcome::Unknown if is_edited || now == *before => Ok(()),
             _ => Err(format!("{outcome:?}, and the file is edited: {is_edited}")),
         }
     }
@@ -265,7 +273,7 @@ impl Trial<'_> {
     fn check_command(
         &self,
         name: &str,
-        outcome: Outcome,
+        outcome: CallOutcome,
         decision: Option<&str>,
     ) -> Result<(), String> {
         let at = self.home.workspace.clone();
@@ -274,23 +282,23 @@ impl Trial<'_> {
         let result = fs::read_to_string(at.join("result")).unwrap_or_default();
         let is_done = result.trim_end() == name;
         match (outcome, decision) {
-            (Outcome::Success, None | Some("allow")) if begun == 1 && is_done => Ok(()),
-            (Outcome::Unknown, None | Some("allow")) if begun <= 1 => Ok(()),
-            (Outcome::Failure, Some("deny")) if begun == 0 => Ok(()),
+            (CallOutcome::Success, None | Some("allow")) if begun == 1 && is_done => Ok(()),
+            (CallOutcome::Unknown, None | Some("allow")) if begun <= 1 => Ok(()),
+            (CallOutcome::Failure, Some("deny")) if begun == 0 => Ok(()),
             _ => Err(format!(
                 "{outcome:?} of {decision:?}, begun {begun} times, done: {is_done}"
             )),
         }
     }
 
-    /// Goes back some turns, and checks what is there then.
-    fn go_back(
+    /// Undoes some turns and checks the result.
+    fn undo_turns(
         &mut self,
         mut daemon: Daemon,
         thread: &str,
-        turns: &mut Vec<Ended>,
+        turns: &mut Vec<UndoableTurn>,
     ) -> Result<(Daemon, String), String> {
-        let depth = self.chance.below(3.min(turns.len() as u64)) as usize;
+        let depth = self.random.below(3.min(turns.len() as u64)) as usize;
         let left = turns.len() - 1 - depth;
         // The user writes a file that no turn changed.
         let theirs = self.home.workspace.join("theirs");
@@ -298,8 +306,8 @@ impl Trial<'_> {
         fs::write(&theirs, &note).map_err(|error| error.to_string())?;
         let mut wanted = turns[left].before.clone();
         wanted.insert("theirs".into(), note.into_bytes());
-        if self.chance.below(3) == 0 {
-            daemon = self.be_refused(daemon, thread, depth, &wanted)?;
+        if self.random.below(3) == 0 {
+            daemon = self.check_undo_of_changed_file(daemon, thread, depth, &wanted)?;
         }
         let now = self.files()?;
         let threads = threads(&daemon)?;
@@ -315,20 +323,22 @@ impl Trial<'_> {
             (daemon, answer) = self.undo(daemon, thread, &body, &threads, &now, &wanted)?;
         }
         if answer.status != 201 {
-            return Err(format!("it does not go back: {answer:?}"));
+            return Err(format!("the undo failed: {answer:?}"));
         }
         self.summary.undone += 1;
-        same("going back", &self.files()?, &wanted)?;
+        same("the undo", &self.files()?, &wanted)?;
         let fork = path_of(&answer.json()?["thread"])?;
         let detail = daemon.client.try_get(&fork)?;
-        let kept = detail["turns"].as_array().map_or(0, Vec::len);
-        if kept != left {
-            return Err(format!("{kept} turns are left, and not {left}: {detail:#}"));
+        let remaining = detail["turns"].as_array().map_or(0, Vec::len);
+        if remaining != left {
+            return Err(format!(
+                "{remaining} turns are left instead of {left}: {detail:#}"
+            ));
         }
         let made = self::threads(&daemon)?;
         let made: Vec<_> = made.difference(&threads).collect();
         if made.len() != 1 {
-            return Err(format!("going back made {made:?}"));
+            return Err(format!("the undo created {made:?}"));
         }
         ends_once(&daemon, thread)?;
         Ok((daemon, fork))
@@ -342,17 +352,17 @@ impl Trial<'_> {
         thread: &str,
         body: &Value,
         threads: &BTreeSet<String>,
-        before: &Files,
-        wanted: &Files,
+        before: &FileSnapshot,
+        wanted: &FileSnapshot,
     ) -> Result<(Daemon, ApiReply), String> {
-        let work = Work::Undo(Undo {
+        let work = ClientRequest::Undo(UndoRequest {
             thread: thread.to_owned(),
             key: self.new_name(),
             body: body.clone(),
         });
         let workspace = self.home.workspace.clone();
-        self.carry(daemon, Phase::Undo, &work, |daemon| {
-            let mut now = Files::new();
+        self.drive_with_kills(daemon, Phase::Undo, &work, |daemon| {
+            let mut now = FileSnapshot::new();
             read_below(&workspace, Path::new(""), &mut now).map_err(|error| error.to_string())?;
             let is_made = self::threads(daemon)?.len() > threads.len();
             match (now == *wanted, now == *before) {
@@ -370,12 +380,12 @@ impl Trial<'_> {
     }
 
     /// The user changed a file that a turn had changed: the undo changes nothing.
-    fn be_refused(
+    fn check_undo_of_changed_file(
         &mut self,
         daemon: Daemon,
         thread: &str,
         depth: usize,
-        wanted: &Files,
+        wanted: &FileSnapshot,
     ) -> Result<Daemon, String> {
         let now = self.files()?;
         let differs = |path: &&str| now.get(Path::new(path)) != wanted.get(Path::new(path));
@@ -383,8 +393,8 @@ impl Trial<'_> {
             return Ok(daemon);
         };
         let at = self.home.workspace.join(path);
-        let foreign = format!("by a person {}", self.new_name());
-        fs::write(&at, &foreign).map_err(|error| error.to_string())?;
+        let content = format!("by the user {}", self.new_name());
+        fs::write(&at, &content).map_err(|error| error.to_string())?;
         let (before, threads) = (self.files()?, threads(&daemon)?);
         for cut_off in [false, true] {
             let body = json!({ "depth": depth, "files": true, "cut_off": cut_off });
@@ -408,7 +418,7 @@ impl Trial<'_> {
         daemon: &Daemon,
         answer: &ApiReply,
         threads: &BTreeSet<String>,
-        before: &Files,
+        before: &FileSnapshot,
     ) -> Result<(), String> {
         let code = answer.json()?["error"]["code"].clone();
         if answer.status != 409 || code != "files_changed" {
@@ -425,14 +435,14 @@ impl Trial<'_> {
 
 /// The recorded outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum CallOutcome {
     Success,
     Failure,
     Unknown,
 }
 
-/// Finds out what became of the one call of a turn.
-fn outcome(turn: &Value) -> Result<Outcome, String> {
+/// Returns the outcome of the only call of a turn.
+fn outcome(turn: &Value) -> Result<CallOutcome, String> {
     let items = turn["items"].as_array().cloned().unwrap_or_default();
     let is_call = |item: &&Value| {
         let kind = item["kind"].as_str().unwrap_or_default();
@@ -449,14 +459,14 @@ fn outcome(turn: &Value) -> Result<Outcome, String> {
         call["status"].as_str(),
         call.to_string().contains("unknown"),
     ) {
-        (Some("completed"), false) => Ok(Outcome::Success),
-        (Some("failed"), true) | (Some("interrupted"), _) => Ok(Outcome::Unknown),
-        (Some("failed"), false) => Ok(Outcome::Failure),
-        _ => Err(format!("nobody can tell what became of {call:#}")),
+        (Some("completed"), false) => Ok(CallOutcome::Success),
+        (Some("failed"), true) | (Some("interrupted"), _) => Ok(CallOutcome::Unknown),
+        (Some("failed"), false) => Ok(CallOutcome::Failure),
+        _ => Err(format!("the outcome of {call:#} is unclear")),
     }
 }
 
-/// Every turn of a thread's own has one end on record.
+/// Every turn of the thread has one recorded end.
 fn ends_once(daemon: &Daemon, thread: &str) -> Result<(), String> {
     let export = daemon.client.ask("GET", &format!("{thread}/export"), "")?;
     let mut ends: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -473,7 +483,7 @@ fn ends_once(daemon: &Daemon, thread: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "not each turn of {thread} begins and ends once: {ends:?}"
+            "not every turn of {thread} starts and ends once: {ends:?}"
         ))
     }
 }
@@ -489,20 +499,20 @@ fn path_of(thread: &Value) -> Result<String, String> {
     Ok(format!("/v1/threads/{id}"))
 }
 
-fn first_line(files: &Files) -> String {
+fn first_line(files: &FileSnapshot) -> String {
     let notes = files.get(Path::new("notes")).cloned().unwrap_or_default();
     let notes = String::from_utf8_lossy(&notes);
     notes.lines().next().unwrap_or_default().to_owned()
 }
 
-fn edited(files: &Files, name: &str) -> String {
+fn edited(files: &FileSnapshot, name: &str) -> String {
     let notes = files.get(Path::new("notes")).cloned().unwrap_or_default();
     let notes = String::from_utf8_lossy(&notes);
     notes.replacen(&first_line(files), &format!("edited by {name}"), 1)
 }
 
 /// A call that changes the first line of a file.
-fn edit(files: &Files, name: &str) -> Value {
+fn edit(files: &FileSnapshot, name: &str) -> Value {
     json!({ "name": "edit", "arguments": {
         "path": "notes", "old_string": first_line(files), "new_string": format!("edited by {name}"),
     }})
@@ -517,7 +527,7 @@ fn command(name: &str) -> Value {
     json!({ "name": "shell", "arguments": { "command": line } })
 }
 
-fn read_below(root: &Path, below: &Path, files: &mut Files) -> std::io::Result<()> {
+fn read_below(root: &Path, below: &Path, files: &mut FileSnapshot) -> std::io::Result<()> {
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let path = below.join(entry.file_name());
@@ -535,7 +545,7 @@ fn read_below(root: &Path, below: &Path, files: &mut Files) -> std::io::Result<(
     Ok(())
 }
 
-fn same(when: &str, now: &Files, wanted: &Files) -> Result<(), String> {
+fn same(when: &str, now: &FileSnapshot, wanted: &FileSnapshot) -> Result<(), String> {
     let all: BTreeSet<_> = now.keys().chain(wanted.keys()).collect();
     let other: Vec<_> = all
         .into_iter()
@@ -544,8 +554,6 @@ fn same(when: &str, now: &Files, wanted: &Files) -> Result<(), String> {
     if other.is_empty() {
         Ok(())
     } else {
-        Err(format!(
-            "after {when} these are not as they should be: {other:?}"
-        ))
+        Err(format!("after {when} these files are wrong: {other:?}"))
     }
 }

@@ -11,12 +11,12 @@ pub(crate) const CALL: &str = "CALL ";
 pub(crate) const FAIL: &str = "FAIL ";
 
 /// The model, in its own runtime. It outlives the daemons.
-pub(crate) struct Model {
+pub(crate) struct ScriptedModel {
     server: FakeServer,
     _runtime: Runtime,
 }
 
-impl Model {
+impl ScriptedModel {
     pub(crate) fn start() -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -1,16 +1,16 @@
 //! Twenty agents of a killed process stay within their shared budget.
 
 use windlass_crash::children::run;
-use windlass_crash::harness::Plan;
+use windlass_crash::harness::KillPlan;
 
 #[test]
-fn agents_whose_process_is_killed_keep_to_the_budget_of_their_turn() {
-    let plan = Plan {
+fn agents_of_a_killed_process_stay_within_the_budget() {
+    let plan = KillPlan {
         program: env!("CARGO_BIN_EXE_windlass-crash").into(),
         kills: 3,
         seed: 20_261_117,
     };
     let summary = run(&plan, |_| {}).unwrap_or_else(|broken| panic!("{broken}"));
     assert_eq!(summary.kills, 3);
-    assert!(summary.cut_off > 0, "nothing was cut off: {summary:?}");
+    assert!(summary.cut_off > 0, "no call was interrupted: {summary:?}");
 }

@@ -1,11 +1,11 @@
 //! Followers of the feed miss no record and receive none twice while the writer is killed.
 
 use windlass_crash::feed::{READERS, run};
-use windlass_crash::harness::Plan;
+use windlass_crash::harness::KillPlan;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_of_the_feed_get_each_record_once_while_the_writer_is_killed() {
-    let plan = Plan {
+async fn feed_readers_get_each_record_once_despite_kills() {
+    let plan = KillPlan {
         program: env!("CARGO_BIN_EXE_windlass-crash").into(),
         kills: 20,
         seed: 20_261_117,
@@ -16,6 +16,6 @@ async fn readers_of_the_feed_get_each_record_once_while_the_writer_is_killed() {
     assert!(summary.records > 0, "nothing was written: {summary:?}");
     assert!(
         summary.restarts > READERS,
-        "nobody began again: {summary:?}"
+        "no reader restarted: {summary:?}"
     );
 }

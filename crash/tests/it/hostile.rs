@@ -3,20 +3,20 @@
 use std::process::Command;
 
 #[test]
-fn a_hostile_model_breaks_nothing() {
+fn hostile_model_does_no_harm() {
     let trial = Command::new(env!("CARGO_BIN_EXE_windlass-crash"))
         .args(["hostile", "--seconds", "15", "--seed", "20261117"])
         .output()
         .unwrap();
-    let (said, trouble) = (
+    let (output, errors) = (
         String::from_utf8_lossy(&trial.stdout),
         String::from_utf8_lossy(&trial.stderr),
     );
-    assert!(trial.status.success(), "{said}\n{trouble}");
+    assert!(trial.status.success(), "{output}\n{errors}");
 }
 
 #[test]
-fn a_command_escapes_from_neither_sandbox() {
+fn no_command_escapes_its_sandbox() {
     for sandbox in ["bubblewrap", "landlock"] {
         let trial = Command::new(env!("CARGO_BIN_EXE_windlass-crash"))
             .args(["hostile", "--escapes-only", "--sandbox", sandbox])

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use windlass_store::sqlite::{SqliteError, SqliteOptions, SqliteStore};
 
 /// A child that works until it is dropped.
-struct Working {
+struct WorkingChild {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
@@ -19,7 +19,7 @@ fn program(directory: &Path) -> Command {
     command
 }
 
-impl Working {
+impl WorkingChild {
     fn start(directory: &Path) -> Self {
         let mut child = program(directory).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -27,24 +27,24 @@ impl Working {
     }
 
     /// Waits until it has acknowledged another input.
-    fn gets_on(&mut self) {
+    fn wait_for_input(&mut self) {
         let line = self.lines.next().expect("the child is gone").unwrap();
         assert!(line.starts_with("acknowledged"), "{line}");
     }
 }
 
-impl Drop for Working {
+impl Drop for WorkingChild {
     fn drop(&mut self) {
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }
 
 #[tokio::test]
-async fn a_second_process_is_refused_by_the_name_of_the_first_and_may_read() {
-    let place = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::new(place.path().join("store"));
-    let mut first = Working::start(place.path());
-    first.gets_on();
+async fn second_process_may_only_read_and_is_given_the_pid_of_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(directory.path().join("store"));
+    let mut first = WorkingChild::start(directory.path());
+    first.wait_for_input();
     let pid = first.child.id().to_string();
 
     let refused = SqliteStore::open(options.clone()).await.unwrap_err();
@@ -52,12 +52,12 @@ async fn a_second_process_is_refused_by_the_name_of_the_first_and_may_read() {
         matches!(&refused, SqliteError::Locked { holder, .. } if *holder == pid),
         "{refused}"
     );
-    let second = program(place.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&second.stderr);
-    assert!(!second.status.success(), "{said}");
+    let second = program(directory.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&second.stderr);
+    assert!(!second.status.success(), "{errors}");
     assert!(
-        said.contains(&format!("used by process {pid};")) && said.contains("for reading only"),
-        "{said}"
+        errors.contains(&format!("used by process {pid};")) && errors.contains("for reading only"),
+        "{errors}"
     );
 
     let reader = SqliteStore::open_read_only(options.clone()).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_second_process_is_refused_by_the_name_of_the_first_and_may_read() {
 
     // The first process was not disturbed. A lock ends with its process, however the process ends.
     for _ in 0..8 {
-        first.gets_on();
+        first.wait_for_input();
     }
     drop(first);
     let store = SqliteStore::open(options).await.unwrap();

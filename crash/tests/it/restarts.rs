@@ -18,7 +18,7 @@ fn program(word: &str, directory: &Path) -> Command {
 }
 
 /// Runs the child until its first model call of this process, and kills it there, after `meanwhile`.
-fn die_in_the_model(directory: &Path, meanwhile: impl FnOnce()) {
+fn kill_during_model_call(directory: &Path, meanwhile: impl FnOnce()) {
     let mut command = program("child", directory);
     command.args(["--inputs", "1", "--stop-at", "model.in-answer:1"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -31,11 +31,11 @@ fn die_in_the_model(directory: &Path, meanwhile: impl FnOnce()) {
 }
 
 /// Inspects the data from a separate process; returns the number of open turns.
-fn look(directory: &Path, how: &[&str]) -> usize {
-    let looked = program("look", directory).args(how).output().unwrap();
-    let trouble = String::from_utf8_lossy(&looked.stderr);
-    assert!(looked.status.success(), "{how:?}: {trouble}");
-    let seen = String::from_utf8_lossy(&looked.stdout);
+fn inspect(directory: &Path, options: &[&str]) -> usize {
+    let output = program("look", directory).args(options).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{options:?}: {errors}");
+    let seen = String::from_utf8_lossy(&output.stdout);
     seen.trim().parse().unwrap()
 }
 
@@ -43,8 +43,8 @@ fn look(directory: &Path, how: &[&str]) -> usize {
 fn finish(directory: &Path) {
     let mut command = program("child", directory);
     let done = command.args(["--inputs", "0"]).output().unwrap();
-    let trouble = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{trouble}");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
 }
 
 async fn events(directory: &Path) -> Vec<Vec<Arc<Event>>> {
@@ -68,19 +68,23 @@ fn count(events: &[Arc<Event>], name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn looking_twenty_times_beside_the_writer_and_after_it_leaves_the_turns_as_they_are() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path();
-    die_in_the_model(directory, || {
+async fn inspecting_the_data_does_not_change_turns() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path();
+    kill_during_model_call(directory, || {
         for _ in 0..20 {
-            assert!(look(directory, &["--read-only"]) > 0);
+            assert!(inspect(directory, &["--read-only"]) > 0);
         }
     });
     let before = events(directory).await;
     for _ in 0..20 {
-        assert!(look(directory, &[]) > 0);
+        assert!(inspect(directory, &[]) > 0);
     }
-    assert_eq!(events(directory).await, before, "looking records nothing");
+    assert_eq!(
+        events(directory).await,
+        before,
+        "inspections record nothing"
+    );
     finish(directory);
     for events in events(directory).await {
         assert_eq!(
@@ -91,18 +95,18 @@ async fn looking_twenty_times_beside_the_writer_and_after_it_leaves_the_turns_as
 }
 
 #[tokio::test]
-async fn the_third_restart_after_a_kill_fails_the_turn_and_not_the_second() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path();
+async fn turn_fails_at_the_third_restart_after_kills() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path();
     for _ in 0..3 {
-        die_in_the_model(directory, || {});
+        kill_during_model_call(directory, || {});
         let sessions = events(directory).await;
         assert!(
             sessions
                 .iter()
                 .all(|events| count(events, "turn.failed") == 0)
         );
-        look(directory, &[]);
+        inspect(directory, &[]);
     }
     let open: Vec<_> = events(directory).await;
     finish(directory);
@@ -119,7 +123,7 @@ async fn the_third_restart_after_a_kill_fails_the_turn_and_not_the_second() {
         assert_eq!(failed, should.then(|| Some("crashed".to_owned())));
         given_up += usize::from(should);
     }
-    assert!(given_up > 0, "no turn was in all three lives");
+    assert!(given_up > 0, "no turn was running in all three processes");
 }
 
 fn ends(events: &[Arc<Event>]) -> usize {

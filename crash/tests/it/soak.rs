@@ -8,9 +8,9 @@ fn memory_log_and_disk_level_off() {
         .args(["soak", "--seconds", "45", "--seed", "20261116"])
         .output()
         .unwrap();
-    let (said, trouble) = (
+    let (output, errors) = (
         String::from_utf8_lossy(&soak.stdout),
         String::from_utf8_lossy(&soak.stderr),
     );
-    assert!(soak.status.success(), "{said}\n{trouble}");
+    assert!(soak.status.success(), "{output}\n{errors}");
 }

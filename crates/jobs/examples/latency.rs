@@ -1,4 +1,4 @@
-//! How long a task waits when nothing else is to be done: from the request to the begin of its turn, over a real database.
+//! Measures the latency of an idle queue: from the request to the start of the turn, with a real database.
 
 #![expect(
     clippy::print_stdout,
@@ -47,19 +47,19 @@ async fn main() {
     };
     let tasks = Tasks::open(store, Arc::new(SystemClock), TaskSettings::default());
     let tasks = tasks.await.unwrap();
-    let (sender, mut begun) = mpsc::unbounded_channel();
+    let (sender, mut starts) = mpsc::unbounded_channel();
     let running = tasks.clone();
     tokio::spawn(async move { running.run(Arc::new(Stopwatch(sender))).await });
     let mut waits = Vec::new();
     for n in 0..1000 {
-        let asked = Instant::now();
+        let submitted = Instant::now();
         let task = NewTask::new(JobSpec::new(n.to_string()));
         tasks.submit("a", task).await.unwrap();
-        waits.push(begun.recv().await.unwrap() - asked);
+        waits.push(starts.recv().await.unwrap() - submitted);
     }
     waits.sort_unstable();
     println!(
-        "from asked to begun: p50 {:?}, p99 {:?}, most {:?}",
+        "from submission to start: p50 {:?}, p99 {:?}, max {:?}",
         waits[500], waits[990], waits[999]
     );
 }

@@ -1,4 +1,4 @@
-//! The rules that tasks and fleets share: what follows from the end of an attempt.
+//! Rules shared by tasks and fleets: the consequences of the end of an attempt.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -6,37 +6,37 @@ use windlass_core::items::UnapprovedCalls;
 
 use crate::turn_runner::{EndedTurn, HeldTurn, Hold, TurnEnd, TurnOutcome};
 
-/// How a job ended.
+/// Final status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndStatus {
-    /// It was done.
+    /// The job succeeded.
     Completed,
-    /// It was not done.
+    /// The job failed.
     Failed,
-    /// It was cancelled.
+    /// A client cancelled the job.
     Canceled,
 }
 
-/// What a client asked of a running attempt.
+/// A client's request to a running attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopRequest {
     Cancel,
     Restart,
 }
 
-/// Why another attempt follows one that ended.
+/// Why an attempt is followed by another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryCause {
-    /// It failed.
+    /// The attempt failed.
     Failure,
-    /// A client asked for it. It does not count against `max_attempts`.
+    /// A client requested a restart. The attempt does not count against `max_attempts`.
     Restart,
-    /// A budget stopped it that renews at this time. It does not count against `max_attempts`.
+    /// A budget stopped the attempt; it renews at this time. The attempt does not count against `max_attempts`.
     Budget(DateTime<Utc>),
 }
 
-/// What follows from the end of an attempt.
+/// The consequence of the end of an attempt.
 #[derive(Debug)]
 pub(crate) enum AttemptOutcome {
     Ended {
@@ -49,13 +49,13 @@ pub(crate) enum AttemptOutcome {
         error: String,
         cause: RetryCause,
     },
-    /// It has no turn, and is queued again under the same number.
+    /// The attempt has no turn. It is queued again under the same number.
     NotBegun(Hold),
-    /// It continues: its turn may be open.
+    /// The attempt continues, because its turn may be open.
     Continues,
 }
 
-/// Decides what follows from the end of an attempt. `may_retry` is whether `max_attempts` allows another one.
+/// Decides the consequence of the end of an attempt. `may_retry` states whether `max_attempts` allows another one.
 pub(crate) fn outcome(
     end: TurnEnd,
     request: Option<StopRequest>,
@@ -84,7 +84,7 @@ pub(crate) fn outcome(
             outcome,
             unapproved,
         }) => match (outcome, request) {
-            // A completed turn stays completed, even if it was to be stopped meanwhile.
+            // A completed turn stays completed, even if a stop was requested meanwhile.
             (TurnOutcome::Completed { summary }, _) => {
                 ended(EndStatus::Completed, Some(summary), None, unapproved)
             }

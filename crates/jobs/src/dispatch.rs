@@ -1,5 +1,5 @@
-//! The loop that tasks and fleets share: what ended is recorded, the next attempts start, and then it sleeps until a bell
-//! rings, a turn ends or a time comes. It can be dropped at any moment: what runs is found again by its ids.
+//! The dispatch loop of tasks and fleets. It records ended attempts, starts the next ones, and then sleeps until it is woken, a
+//! turn ends or a time is due. It can be dropped at any time: running turns are found again by their IDs.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -12,39 +12,39 @@ use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{JobError, cut_to};
-use crate::ledger::{Ledger, Machine};
+use crate::error::{JobError, truncate_to};
+use crate::ledger::{JobKind, Ledger};
 use crate::turn_runner::{
     ActiveHold, Assignment, HeldTurn, Hold, HoldCause, HoldCell, TurnEnd, TurnRunner, WorkerSlot,
 };
 
-/// The longest reason of a hold; more is cut.
+/// Maximum length of a hold's reason in bytes; longer ones are truncated.
 const REASON_BYTES: usize = 1024;
 
-/// How many turns of one owner may wait for somebody without a worker; with so many nothing further of his is begun. When all of them go
-/// on at once, so many more than there are workers are at work.
+/// Maximum number of one owner's parked turns, at which no further job of the owner starts. If all of them resume at once, the number of
+/// working turns exceeds the number of workers by this many.
 pub(crate) const PARKED_OF_OWNER: usize = 16;
 
-/// How long the second attempt waits; each later one waits four times as long, up to [`LONGEST_WAIT`].
+/// Delay of the second attempt. Each later delay is four times as long, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(1);
-/// How long an attempt waits at most.
+/// Maximum delay of an attempt.
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(5);
 
-/// Returns how long the attempt after this one waits.
-pub(crate) fn wait_after(attempt: u32) -> TimeDelta {
+/// Returns the delay after this attempt.
+pub(crate) fn retry_delay(attempt: u32) -> TimeDelta {
     let factor = 4_i32.saturating_pow(attempt.saturating_sub(1).min(10));
     (FIRST_WAIT * factor).min(LONGEST_WAIT)
 }
 
-/// How long a held attempt waits for the second try; each later one waits twice as long.
+/// Delay before a held attempt is retried. Each later delay is twice as long.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(1);
-/// How long a held attempt waits at most.
+/// Maximum delay of a held attempt.
 const LONGEST_RETRY: TimeDelta = TimeDelta::minutes(5);
-/// How long an attempt without room waits at most: any client may make room at any time.
+/// Maximum delay of an attempt that waits for a free thread: any client may free one at any time.
 const LONGEST_RETRY_FOR_ROOM: TimeDelta = TimeDelta::seconds(30);
 
-/// Returns when a held attempt is tried again after so many tries.
-pub(crate) fn retry_of_hold(hold: &Hold, tries: u32, now: DateTime<Utc>) -> DateTime<Utc> {
+/// Returns when a held attempt is retried after this number of tries.
+pub(crate) fn hold_retry_at(hold: &Hold, tries: u32, now: DateTime<Utc>) -> DateTime<Utc> {
     let longest = match hold.cause {
         HoldCause::NoRoom => LONGEST_RETRY_FOR_ROOM,
         _ => LONGEST_RETRY,
@@ -52,7 +52,7 @@ pub(crate) fn retry_of_hold(hold: &Hold, tries: u32, now: DateTime<Utc>) -> Date
     let factor = 2_i32.saturating_pow(tries.saturating_sub(1).min(10));
     let retry = now + (FIRST_RETRY * factor).min(longest);
     match (hold.cause, hold.until) {
-        // Each try may cost a turn that fails at once.
+        // A retry before the budget renews may cost a turn that fails immediately.
         (HoldCause::Budget, Some(until)) => until.max(now + FIRST_RETRY),
         (_, until) => until.map_or(retry, |until| retry.min(until.max(now + FIRST_RETRY))),
     }
@@ -60,17 +60,17 @@ pub(crate) fn retry_of_hold(hold: &Hold, tries: u32, now: DateTime<Utc>) -> Date
 
 /// Jobs whose attempts are turns.
 pub(crate) trait Dispatch: Sync {
-    /// What tells pieces of it apart that run at the same time.
+    /// Identifies a running attempt.
     type Key: Copy + Eq + Hash + Debug + Send + Sync;
-    /// The kind of its jobs.
-    type Jobs: Machine;
+    /// The kind of job.
+    type Jobs: JobKind;
 
     fn ledger(&self) -> &Ledger<Self::Jobs>;
 
-    /// The holds of attempts that keep their leases.
+    /// Holds of attempts that retain their leases.
     fn holds(&self) -> &Holds<Self::Key>;
 
-    /// Records what has ended, starts what comes next and stops what was called off. Says when to look again.
+    /// Records ended attempts, starts the next ones and stops cancelled ones. Returns when the next step is due.
     fn step(
         &self,
         turns: &mut Turns<Self::Key>,
@@ -78,7 +78,7 @@ pub(crate) trait Dispatch: Sync {
     ) -> impl Future<Output = Result<Option<DateTime<Utc>>, JobError>> + Send;
 }
 
-/// Carries work out, for ever; ends only when another process has taken over.
+/// Runs jobs until another process claims the stream.
 pub(crate) async fn run<D: Dispatch>(work: &D, runner: Arc<dyn TurnRunner>) -> JobError {
     let ledger = work.ledger();
     let mut turns = Turns {
@@ -89,7 +89,7 @@ pub(crate) async fn run<D: Dispatch>(work: &D, runner: Arc<dyn TurnRunner>) -> J
         held: HashMap::new(),
         holds: work.holds().clone(),
         ends: Vec::new(),
-        left: Arc::default(),
+        released: Arc::default(),
     };
     loop {
         let now = ledger.now();
@@ -103,101 +103,92 @@ pub(crate) async fn run<D: Dispatch>(work: &D, runner: Arc<dyn TurnRunner>) -> J
         let due = due.into_iter().chain(turns.next_try(now)).min();
         tokio::select! {
             Some(ended) = turns.set.join_next_with_id() => turns.note(ended, ledger.now()),
-            () = turns.left.notified() => {}
+            () = turns.released.notified() => {}
             () = ledger.sleep(due) => {}
         }
     }
 }
 
-/// The turns that are under way.
+/// The running turns.
 pub(crate) struct Turns<K> {
     runner: Arc<dyn TurnRunner>,
     set: JoinSet<TurnEnd>,
-    /// Which turn of the set belongs to which attempt.
+    /// The attempt of each task in the set.
     keys: HashMap<Id, (K, u32)>,
     running: HashMap<K, RunningAttempt>,
     held: HashMap<K, HeldAttempt>,
     holds: Holds<K>,
-    /// Ends that are not recorded yet: of what, of which attempt, and how.
+    /// Ends that are not recorded yet, with key and attempt number.
     pub(crate) ends: Vec<(K, u32, TurnEnd)>,
-    /// Rings when a turn leaves its worker to others.
-    left: Arc<Notify>,
+    /// Notified when a turn releases its worker.
+    released: Arc<Notify>,
 }
 
-/// A turn that is under way.
+/// A running turn.
 struct RunningAttempt {
     stop: CancellationToken,
     slot: WorkerSlot,
 }
 
-/// An attempt that keeps its lease and is tried again later.
+/// An attempt that retains its lease and is retried later.
 struct HeldAttempt {
     until: DateTime<Utc>,
     hold: HoldCell,
-    /// Whether it was tried again because its job was cancelled.
+    /// Whether it was retried because its job was cancelled.
     is_stop_known: bool,
 }
 
-/// The holds of attempts that keep their leases, by job. In memory only: after a restart each attempt is tried at once.
-#[derive(Debug)]
-pub(crate) struct Holds<K>(Arc<HoldTable<K>>);
-
-#[derive(Debug)]
-struct HoldTable<K> {
-    cells: Mutex<HashMap<K, HoldCell>>,
-    /// Whether all of them are to be tried at once.
-    retry: AtomicBool,
-}
-
-impl<K> Clone for Holds<K> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
+/// The holds of attempts that retain their leases, by job. In memory only: after a restart each attempt is retried immediately.
+#[derive(Debug, Clone)]
+pub(crate) struct Holds<K> {
+    cells: Arc<Mutex<HashMap<K, HoldCell>>>,
+    /// Whether all of them are retried in the next step.
+    retry: Arc<AtomicBool>,
 }
 
 impl<K> Default for Holds<K> {
     fn default() -> Self {
-        Self(Arc::new(HoldTable {
-            cells: Mutex::default(),
-            retry: AtomicBool::new(false),
-        }))
+        Self {
+            cells: Arc::default(),
+            retry: Arc::default(),
+        }
     }
 }
 
 impl<K: Copy + Eq + Hash> Holds<K> {
     fn cells(&self) -> MutexGuard<'_, HashMap<K, HoldCell>> {
-        self.0.cells.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns why a job does not run now, where its attempt has a turn or may have one.
+    /// Returns why a job does not run now, if its attempt has or may have a turn.
     pub(crate) fn get(&self, key: K) -> Option<ActiveHold> {
         self.cells().get(&key)?.get()
     }
 
-    /// Asks for all held attempts to be tried at once.
+    /// Requests an immediate retry of all held attempts.
     pub(crate) fn retry_all(&self) {
-        self.0.retry.store(true, Ordering::SeqCst);
+        self.retry.store(true, Ordering::SeqCst);
     }
 
     fn take_retry(&self) -> bool {
-        self.0.retry.swap(false, Ordering::SeqCst)
+        self.retry.swap(false, Ordering::SeqCst)
     }
 }
 
 impl<K: Copy + Eq + Hash + Debug> Turns<K> {
-    /// Tells whether something that runs waits for a start here: an earlier process began it, or it was held and its time has come.
-    pub(crate) fn is_waiting(&self, key: K, now: DateTime<Utc>) -> bool {
+    /// Returns whether a running attempt must be started in this process: a previous process started it, or its hold has expired.
+    pub(crate) fn needs_start(&self, key: K, now: DateTime<Utc>) -> bool {
         let is_held = self.held.get(&key).is_some_and(|held| held.until > now);
         !self.running.contains_key(&key) && !is_held
     }
 
-    /// Carries an attempt out beside the loop.
+    /// Runs an attempt concurrently with the loop.
     pub(crate) fn run(&mut self, key: K, work: Assignment) {
         let hold = self.held.get(&key).map(|held| held.hold.clone());
         let is_held = hold.is_some();
-        let slot = WorkerSlot::new(Arc::clone(&self.left), hold.unwrap_or_default());
+        let slot = WorkerSlot::new(Arc::clone(&self.released), hold.unwrap_or_default());
         if is_held {
-            // Until its turn is known to be open it needs no worker.
+            // It needs no worker until its turn is known to be open.
             slot.park();
         }
         let running = RunningAttempt {
@@ -213,8 +204,8 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         self.keys.insert(turn.id(), (key, attempt));
     }
 
-    /// Tries an attempt whose job was cancelled at once, however long it would be held.
-    pub(crate) fn hurry(&mut self, key: K, now: DateTime<Utc>) {
+    /// Retries a held attempt immediately, because its job was cancelled.
+    pub(crate) fn retry_now(&mut self, key: K, now: DateTime<Utc>) {
         if let Some(held) = self.held.get_mut(&key)
             && !std::mem::replace(&mut held.is_stop_known, true)
         {
@@ -222,14 +213,14 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         }
     }
 
-    /// Passes on that something was called off.
+    /// Signals cancellation to a running attempt.
     pub(crate) fn stop(&self, key: K) {
         if let Some(running) = self.running.get(&key) {
             running.stop.cancel();
         }
     }
 
-    /// Returns the turns that wait for somebody or are held, and leave their workers to others meanwhile.
+    /// Returns the attempts that are parked or held and need no worker meanwhile.
     pub(crate) fn parked(&self) -> HashSet<K> {
         let running = self.running.iter();
         let parked = running.filter(|(_, running)| running.slot.is_parked());
@@ -238,18 +229,18 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         parked.map(|(key, _)| *key).chain(held.copied()).collect()
     }
 
-    /// Holds an attempt that keeps its lease.
+    /// Holds an attempt that retains its lease.
     pub(crate) fn hold(&mut self, key: K, hold: Hold, now: DateTime<Utc>) {
         tracing::warn!(?key, cause = ?hold.cause, reason = hold.reason, "an attempt is held and will be tried again");
         let before = self.held.remove(&key);
         let is_stop_known = before.as_ref().is_some_and(|held| held.is_stop_known);
         let cell = before.map(|held| held.hold).unwrap_or_default();
-        // An attempt that ran meanwhile starts with short waits again.
+        // An attempt that ran meanwhile starts with short delays again.
         let tries = cell.get().map_or(0, |hold| hold.tries) + 1;
-        let until = retry_of_hold(&hold, tries, now);
+        let until = hold_retry_at(&hold, tries, now);
         cell.set(Some(ActiveHold {
             cause: hold.cause,
-            reason: cut_to(hold.reason, REASON_BYTES),
+            reason: truncate_to(hold.reason, REASON_BYTES),
             at: now,
             retry_at: Some(until),
             tries,
@@ -263,7 +254,7 @@ impl<K: Copy + Eq + Hash + Debug> Turns<K> {
         self.held.insert(key, held);
     }
 
-    /// The attempt has come to its end.
+    /// Removes the hold of an ended attempt.
     fn release(&mut self, key: K) {
         self.held.remove(&key);
         self.holds.cells().remove(&key);

@@ -1,76 +1,76 @@
-//! Why something was not done.
+//! Errors of job operations.
 
 use windlass_store::JournalError;
 
 use crate::schedule::RuleError;
 
-/// Why something was not done.
+/// Why a job operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// A value is not as it must be.
+    /// A value is invalid.
     #[error("`{field}` {reason}")]
     Invalid {
-        /// Its name.
+        /// Name of the field.
         field: &'static str,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and the valid values.
         reason: String,
     },
-    /// A schedule is not one.
+    /// The schedule is invalid.
     #[error(transparent)]
     Rule(#[from] RuleError),
-    /// There are as many as there may be.
+    /// A limit on the number of objects is reached.
     #[error(
         "there are {limit} {what} already, which is the limit; wait until some have ended, or remove some"
     )]
     TooMany {
-        /// Of what.
+        /// Name of the limited objects.
         what: &'static str,
-        /// How many there may be.
+        /// Maximum number of them.
         limit: usize,
     },
-    /// What there is of an owner has as many bytes as it may have.
+    /// A limit on the bytes of one owner is reached.
     #[error(
         "the {what} would exceed the limit of {limit} bytes; wait until some have ended, or remove some"
     )]
     TooManyBytes {
-        /// Of what.
+        /// Name of the limited objects.
         what: &'static str,
-        /// How many bytes there may be.
+        /// Maximum number of bytes.
         limit: u64,
     },
-    /// There is nothing of that id.
+    /// The object does not exist.
     #[error("no {what} has the id `{id}`")]
     NotFound {
-        /// What was looked for.
+        /// Kind of the object.
         what: &'static str,
-        /// Its id.
+        /// ID of the object.
         id: String,
     },
-    /// It is not in a state in which that can be done.
+    /// The state of the object does not allow the operation.
     #[error("{what} `{id}` {reason}")]
     Conflict {
-        /// What it is.
+        /// Kind of the object.
         what: &'static str,
-        /// Its id.
+        /// ID of the object.
         id: String,
-        /// What is in the way.
+        /// Why the operation is not possible.
         reason: &'static str,
     },
-    /// Another process has taken over the work; this one has to stop.
+    /// Another process has claimed the stream; this one must stop.
     #[error("another process has taken over the work of this data directory")]
     Replaced,
-    /// A record cannot be read.
+    /// A stored row or record cannot be read.
     #[error("the record `{name}` of kind `{kind}` cannot be read: {what}; it was left as it is")]
     Corrupt {
-        /// Its kind.
+        /// Kind of the row.
         kind: &'static str,
-        /// Its name.
+        /// Name of the row.
         name: String,
-        /// What is wrong with it.
+        /// Why it cannot be read.
         what: String,
     },
-    /// Nothing can be written or read now.
+    /// The store cannot be read or written now.
     #[error("the work could not be recorded or read: {0}")]
     Storage(String),
 }
@@ -83,11 +83,33 @@ impl JobError {
         }
     }
 
+    pub(crate) fn conflict(what: &'static str, id: impl ToString, reason: &'static str) -> Self {
+        Self::Conflict {
+            what,
+            id: id.to_string(),
+            reason,
+        }
+    }
+
     pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
         Self::NotFound {
             what,
             id: id.to_string(),
         }
+    }
+}
+
+/// Logs an unreadable object and skips it: others are unaffected.
+pub(crate) fn skip_corrupt<T>(
+    found: Result<T, JobError>,
+    message: &'static str,
+) -> Result<Option<T>, JobError> {
+    match found {
+        Err(error @ JobError::Corrupt { .. }) => {
+            tracing::error!(%error, "{message}");
+            Ok(None)
+        }
+        found => found.map(Some),
     }
 }
 
@@ -106,7 +128,7 @@ impl From<windlass_core::error::AgentLoopError> for JobError {
     }
 }
 
-/// Refuses a text that is too long, or has none at all where it must.
+/// Rejects a text that is too long, or blank although it is required.
 pub(crate) fn check_text(
     field: &'static str,
     text: &str,
@@ -123,8 +145,8 @@ pub(crate) fn check_text(
     Ok(())
 }
 
-/// Refuses one more to an owner who has half of what there may be, so that none takes all the room.
-pub(crate) fn check_share(
+/// Rejects one more object of an owner that has half of the maximum, so that no owner takes it all.
+pub(crate) fn check_owner_share(
     what: &'static str,
     of_owner: usize,
     limit: usize,
@@ -137,7 +159,7 @@ pub(crate) fn check_share(
     }
 }
 
-/// Refuses a name that is blank, too long or has control characters.
+/// Rejects a name that is blank, too long or contains control characters.
 pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Result<(), JobError> {
     check_text(field, text, longest, true)?;
     if text.chars().any(char::is_control) {
@@ -147,8 +169,17 @@ pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Res
     }
 }
 
-/// Cuts a text that is too long to be kept.
-pub(crate) fn cut_to(mut text: String, longest: usize) -> String {
+/// Rejects an optional name like [`check_name`].
+pub(crate) fn check_optional_name(
+    field: &'static str,
+    text: Option<&String>,
+    longest: usize,
+) -> Result<(), JobError> {
+    text.map_or(Ok(()), |text| check_name(field, text, longest))
+}
+
+/// Truncates a text to at most `longest` bytes and an ellipsis.
+pub(crate) fn truncate_to(mut text: String, longest: usize) -> String {
     if text.len() > longest {
         let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or_default());

@@ -1,8 +1,8 @@
 //! The engine that tasks, automations and fleets share: one stream of the journal, its only writer, and the open jobs in memory.
 //!
-//! A kind of job is a [`Machine`]: what its events do to the state of a job, which rows hold that state, and what of it is in memory. A
-//! record says what changed, and the rows that are committed with it hold the state that follows. So nothing reads a stream from
-//! its beginning, and retention may prune old records.
+//! A [`JobKind`] defines how events change a job, which rows store its state, and which part of it is in memory. A record contains
+//! the change, and the rows in the same commit contain the resulting state. Nothing reads a stream from its beginning, so retention
+//! may prune old records.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,42 +18,41 @@ use windlass_core::typed_id::{EventId, SessionId};
 use windlass_store::{Batch, Claim, RowWrite, StreamKey};
 
 use crate::error::JobError;
-use crate::retention::{Added, KeepNewest};
-use crate::rows::{JobStore, VERSION, put, take_out};
+use crate::retention::{KeepNewest, RetainedRow};
+use crate::rows::{JobStore, VERSION, put, remove_row};
 use windlass_core::Clock;
 
-/// How long a step that failed waits for the next try.
+/// Delay before a failed step is retried.
 const RETRY_STEP: TimeDelta = TimeDelta::seconds(1);
 
-/// One kind of job. The value holds what of its open jobs is in memory.
-pub(crate) trait Machine: Default + Send {
-    /// Identifies a job.
+/// One kind of job. The value contains the in-memory state of its open jobs.
+pub(crate) trait JobKind: Default + Send {
+    /// ID of a job.
     type Id: Copy + Display + DeserializeOwned;
-    /// A job.
+    /// The stored state of a job.
     type State: Clone + Send;
-    /// What happens to a job.
+    /// A change of a job.
     type Event: Serialize + DeserializeOwned + Send;
 
     /// The stream of its records.
     const STREAM: &'static str;
-    /// The field of a record that has the id of its job.
+    /// First part of the names of its records; the second is the `event` field of the serialized event.
+    const RECORD_PREFIX: &'static str;
+    /// The field of a record that contains the ID of its job.
     const ID_FIELD: &'static str;
     /// Rows of ended jobs and of their indexes.
     const ENDED_ROWS: &'static [&'static str];
     /// Rows that identify repeated requests.
     const REQUEST_ROWS: &'static str;
 
-    /// Returns the name of an event's records.
-    fn name(event: &Self::Event) -> &'static str;
-
     fn id(job: &Self::State) -> Self::Id;
 
-    /// Makes a job from its first event; `None` from any other event.
+    /// Creates a job from its first event; `None` from any other event.
     fn begin(id: Self::Id, at: DateTime<Utc>, event: &Self::Event) -> Option<Self::State>;
 
     fn evolve(job: &mut Self::State, at: DateTime<Utc>, event: &Self::Event);
 
-    /// Reads the open jobs in place of those in memory. Costs as much as there are, however many have ended.
+    /// Replaces the open jobs in memory by the stored ones. The cost does not depend on the number of ended jobs.
     fn load(&mut self, store: &JobStore) -> impl Future<Output = Result<(), JobError>> + Send;
 
     /// Adds the rows of a changed job.
@@ -69,16 +68,16 @@ pub(crate) trait Machine: Default + Send {
 }
 
 /// A job before and after some events.
-pub(crate) struct Change<M: Machine> {
+pub(crate) struct Change<M: JobKind> {
     pub(crate) before: Option<M::State>,
     pub(crate) events: Vec<M::Event>,
     pub(crate) after: M::State,
-    /// Identifies the request that asked for it, if it can be repeated.
+    /// Key of the request that created it, if the request can be repeated.
     pub(crate) request: Option<String>,
 }
 
-impl<M: Machine> Change<M> {
-    /// Makes a job.
+impl<M: JobKind> Change<M> {
+    /// Creates a job.
     pub(crate) fn begin(
         id: M::Id,
         event: M::Event,
@@ -86,7 +85,7 @@ impl<M: Machine> Change<M> {
         now: DateTime<Utc>,
     ) -> Result<Self, JobError> {
         let after = M::begin(id, now, &event)
-            .ok_or_else(|| JobError::Storage(format!("{} begins no job", M::name(&event))))?;
+            .ok_or_else(|| JobError::Storage("the first event creates no job".to_owned()))?;
         Ok(Self {
             before: None,
             events: vec![event],
@@ -96,7 +95,7 @@ impl<M: Machine> Change<M> {
     }
 
     /// Applies events to a job.
-    pub(crate) fn of(job: M::State, events: Vec<M::Event>, now: DateTime<Utc>) -> Self {
+    pub(crate) fn apply(job: M::State, events: Vec<M::Event>, now: DateTime<Utc>) -> Self {
         let mut after = job.clone();
         for event in &events {
             M::evolve(&mut after, now, event);
@@ -116,7 +115,7 @@ pub(crate) struct Commit {
     pub(crate) at: DateTime<Utc>,
     entries: Vec<CustomData>,
     rows: Vec<RowWrite>,
-    ended: Vec<Added>,
+    ended: Vec<RetainedRow>,
 }
 
 impl Commit {
@@ -130,7 +129,7 @@ impl Commit {
     }
 
     /// Adds a record.
-    pub(crate) fn record<M: Machine>(
+    pub(crate) fn record<M: JobKind>(
         &mut self,
         id: M::Id,
         event: &M::Event,
@@ -139,11 +138,14 @@ impl Commit {
         let mut payload = serde_json::Map::new();
         payload.insert("version".to_owned(), VERSION.into());
         payload.insert(M::ID_FIELD.to_owned(), id.to_string().into());
-        if let Value::Object(fields) = serde_json::to_value(event).map_err(unreadable)? {
+        let event = serde_json::to_value(event).map_err(unreadable)?;
+        let kind = event["event"].as_str().unwrap_or_default();
+        let name = format!("{}.{kind}", M::RECORD_PREFIX);
+        if let Value::Object(fields) = event {
             payload.extend(fields);
         }
         self.entries.push(CustomData {
-            name: M::name(event).to_owned(),
+            name,
             payload: Value::Object(payload),
         });
         Ok(())
@@ -169,19 +171,19 @@ impl Commit {
         value: &impl Serialize,
     ) -> Result<(), JobError> {
         let row = put(kind, key.into(), value)?;
-        self.ended.push(Added::new(owner, &row));
+        self.ended.push(RetainedRow::new(owner, &row));
         self.rows.push(row);
         Ok(())
     }
 
     /// Removes a row.
     pub(crate) fn remove(&mut self, kind: &'static str, key: impl Into<String>) {
-        self.rows.push(take_out(kind, key.into()));
+        self.rows.push(remove_row(kind, key.into()));
     }
 }
 
 /// Reads the job and the event of a record.
-pub(crate) fn read_record<M: Machine>(event: &Event) -> Result<(M::Id, M::Event), JobError> {
+pub(crate) fn read_record<M: JobKind>(event: &Event) -> Result<(M::Id, M::Event), JobError> {
     let corrupt = |what: String| JobError::Corrupt {
         kind: "journal",
         name: event.id.to_string(),
@@ -209,10 +211,10 @@ pub(crate) fn read_record<M: Machine>(event: &Event) -> Result<(M::Id, M::Event)
 pub(crate) struct Ledger<M> {
     pub(crate) store: JobStore,
     clock: Arc<dyn Clock>,
-    writer: Mutex<Writer<M>>,
+    writer: Mutex<LedgerWriter<M>>,
     /// Wakes the loop: there may be something to start or to stop.
     wake: Notify,
-    /// Counts changes.
+    /// Number of changes so far.
     changes: watch::Sender<u64>,
 }
 
@@ -222,7 +224,7 @@ impl<M> std::fmt::Debug for Ledger<M> {
     }
 }
 
-impl<M: Machine> Ledger<M> {
+impl<M: JobKind> Ledger<M> {
     /// Claims the stream and reads the open jobs.
     pub(crate) async fn open(
         store: JobStore,
@@ -231,7 +233,7 @@ impl<M: Machine> Ledger<M> {
     ) -> Result<Self, JobError> {
         let stream = StreamKey::new(M::STREAM);
         let claim = store.journal.claim(&stream).await?;
-        let mut writer = Writer {
+        let mut writer = LedgerWriter {
             store: store.clone(),
             session_id: SessionId::from_name(M::STREAM),
             stream,
@@ -261,7 +263,7 @@ impl<M: Machine> Ledger<M> {
 
     /// Acquires the right to change jobs. If it is unknown whether the last write is durable, the stream is claimed and the open
     /// jobs are read again.
-    pub(crate) async fn lock(&self) -> Result<MutexGuard<'_, Writer<M>>, JobError> {
+    pub(crate) async fn lock(&self) -> Result<MutexGuard<'_, LedgerWriter<M>>, JobError> {
         let mut writer = self.writer.lock().await;
         if !writer.is_sound()? {
             writer.reopen().await?;
@@ -271,9 +273,9 @@ impl<M: Machine> Ledger<M> {
         Ok(writer)
     }
 
-    /// Returns the open jobs for reading only, so that reads are answered also when nothing can be written, on a full disk for
-    /// example. If it is unknown whether the last write is durable, they are read again, and stay unsure.
-    pub(crate) async fn look(&self) -> Result<MutexGuard<'_, Writer<M>>, JobError> {
+    /// Returns the open jobs for reading only, which works even if writes fail, for example on a full disk. If it is unknown whether
+    /// the last write is durable, they are read again and stay unsure.
+    pub(crate) async fn read(&self) -> Result<MutexGuard<'_, LedgerWriter<M>>, JobError> {
         let mut writer = self.writer.lock().await;
         if !writer.is_sound()? {
             writer.open.load(&self.store).await?;
@@ -284,6 +286,12 @@ impl<M: Machine> Ledger<M> {
     /// Wakes the loop.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
+    }
+
+    /// Wakes the loop and notifies watchers.
+    pub(crate) fn wake_and_notify(&self) {
+        self.wake();
+        self.notify_changed();
     }
 
     /// Notifies watchers that a job has changed.
@@ -336,7 +344,7 @@ impl<M: Machine> Ledger<M> {
 }
 
 /// The right to write to a stream, with the open jobs.
-pub(crate) struct Writer<M> {
+pub(crate) struct LedgerWriter<M> {
     store: JobStore,
     stream: StreamKey,
     session_id: SessionId,
@@ -350,14 +358,14 @@ pub(crate) struct Writer<M> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriterState {
     Sound,
-    /// An append failed, or its caller went away: it is unknown whether it is durable.
+    /// An append failed or its future was dropped: it is unknown whether it is durable.
     Unsure,
     /// Another process has claimed the stream.
     Replaced,
 }
 
-impl<M: Machine> Writer<M> {
-    /// Returns whether what is in memory can be trusted. If not, it must be read again after [`Self::reopen`].
+impl<M: JobKind> LedgerWriter<M> {
+    /// Returns whether the state in memory is valid. If not, it must be read again after [`Self::reopen`].
     fn is_sound(&self) -> Result<bool, JobError> {
         match self.state {
             WriterState::Sound => Ok(true),
@@ -366,20 +374,20 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Claims the stream again. Nothing that was on its way can become durable after that.
+    /// Claims the stream again. No append in flight can become durable after that.
     async fn reopen(&mut self) -> Result<(), JobError> {
         self.claim = self.store.journal.claim(&self.stream).await?;
         self.head = self.claim.head;
         Ok(())
     }
 
-    /// Returns the number that the next record will have.
+    /// Returns the sequence number of the next record.
     pub(crate) const fn next_seq(&self) -> u64 {
         self.head + 1
     }
 
-    /// Makes changes durable, all or none; returns the jobs after them. What is in memory changes first: nothing reads it before the
-    /// append has ended, and after a failed one it is read again.
+    /// Makes changes durable, all or none; returns the changed jobs. The state in memory changes first: nothing reads it before the
+    /// append has ended, and after a failed append it is read again.
     pub(crate) async fn write(
         &mut self,
         now: DateTime<Utc>,
@@ -415,7 +423,7 @@ impl<M: Machine> Writer<M> {
             puts: commit.rows,
             ..Batch::default()
         };
-        // Stays so if this future is dropped while the append is on its way.
+        // Remains so if this future is dropped during the append.
         self.state = WriterState::Unsure;
         match self.store.journal.append(&self.claim, batch).await {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! Unattended work: tasks in a queue, automations with a schedule, fleets of workers.
 //!
-//! Every change is a record in a stream of the journal before it takes effect, with rows that hold the state that follows. There
-//! is no transport here and no runtime: the host implements [`TurnRunner`], which runs one attempt as a turn of a thread, and
+//! Every change is a record in a stream of the journal before it takes effect, with rows that contain the resulting state. This
+//! crate contains no transport and no runtime: the host implements [`TurnRunner`], which runs one attempt as a turn of a thread, and
 //! time comes from a [`Clock`](windlass_core::Clock). The crate's README explains how the parts fit together.
 
 #![warn(missing_docs)]
@@ -19,8 +19,8 @@ mod spec;
 pub mod tasks;
 mod turn_runner;
 
-/// Kinds of rows about jobs that have ended, with their indexes. A store with too many bytes removes the oldest of them before
-/// the history of any thread.
+/// Row kinds of ended jobs and their indexes. A store over its size limit removes the oldest of them before the history of any
+/// thread.
 pub const EXPENDABLE_RECORDS: &[&str] = &[
     tasks::EXPENDABLE[0],
     tasks::EXPENDABLE[1],

@@ -1,8 +1,8 @@
-//! What has ended, counted for each owner, so that the many of one push out nothing of another.
+//! Retention of ended jobs per owner, so that the jobs of one owner never displace those of another.
 //!
-//! Beside what is kept stands a row of an index, `<owner>⏎<number>`, which names it; the numbers of an owner count up. Adding an
-//! entry removes the oldest ones of the same owner that are too many or have too many bytes, in the same commit. Each row of the
-//! index has the sum of the bytes up to it and the number of the oldest row, so the cost does not depend on how many there are.
+//! Each stored job has an index row named `<owner>⏎<number>`; the numbers of an owner increase. Adding an entry removes the oldest
+//! entries of the same owner that exceed the count or size limit, in the same commit. Each index row contains the total bytes up to
+//! it and the number of the oldest row, so the cost does not depend on the number of rows.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 use windlass_store::RowWrite;
 
 use crate::error::JobError;
-use crate::rows::{JobStore, put, readable, take_out};
+use crate::rows::{JobStore, put, readable, remove_row};
 
-/// How many bytes of rows of each kind one owner may have: jobs must not fill a database whose other contents are then removed.
+/// Default limit on the bytes of one owner's rows of each kind. Without it, jobs could fill a database and displace its other contents.
 pub(crate) const BYTES_OF_OWNER: u64 = 64 * 1024 * 1024;
-/// How many more than were added are taken out at once, where there are too many: the limit may have been greater before.
+/// Maximum number of surplus rows removed in addition to those added, needed after the limit was lowered.
 const CATCH_UP: usize = 32;
 
-/// An index, and what each owner may have by it.
+/// An index and the limits of each owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeepNewest {
     /// The rows of ended jobs.
     pub(crate) ended: &'static str,
-    /// Rows that name the ended jobs of an owner, `<owner> <name>`, for a kind that has them.
+    /// Rows that list the ended jobs of an owner as `<owner> <name>`, if the kind has them.
     pub(crate) by_owner: Option<&'static str>,
     /// Rows of the index.
     pub(crate) index: &'static str,
-    /// How many of each owner are kept.
+    /// Maximum number of rows of each owner.
     pub(crate) newest: usize,
-    /// How many bytes they may have together. The newest one is kept whatever it has.
+    /// Maximum total bytes of an owner's rows. The newest row is always retained.
     pub(crate) bytes: u64,
 }
 
-/// A row that is added.
+/// A row that is added to the index.
 #[derive(Debug)]
-pub(crate) struct Added {
+pub(crate) struct RetainedRow {
     owner: String,
     name: String,
     bytes: u64,
 }
 
-impl Added {
+impl RetainedRow {
     pub(crate) fn new(owner: &str, row: &RowWrite) -> Self {
         Self {
             owner: owner.to_owned(),
@@ -50,28 +50,28 @@ impl Added {
     }
 }
 
-/// A row of the index. Rows of earlier versions have the name alone, and count as empty.
+/// A row of the index. Rows of earlier versions contain only the name and count as empty.
 #[derive(Debug, Serialize, Deserialize)]
 struct IndexRow {
     name: String,
-    /// The bytes of all rows of this owner up to this one, also of those that are gone.
+    /// Total bytes of all rows of this owner up to this one, including removed rows.
     #[serde(default)]
     total: u64,
     #[serde(default)]
     bytes: u64,
-    /// The number of the oldest row when this one was written. Older ones are gone, and this one may be gone by age.
+    /// Number of the oldest row when this one was written. Older rows are removed; that row may have been removed by age since.
     #[serde(default)]
     oldest: u64,
 }
 
 impl KeepNewest {
-    /// Says what to write with the rows that are added.
+    /// Returns the writes that accompany added rows.
     pub(crate) async fn add(
         self,
         store: &JobStore,
-        added: Vec<Added>,
+        added: Vec<RetainedRow>,
     ) -> Result<Vec<RowWrite>, JobError> {
-        let mut owners: BTreeMap<String, Vec<Added>> = BTreeMap::new();
+        let mut owners: BTreeMap<String, Vec<RetainedRow>> = BTreeMap::new();
         for row in added {
             owners.entry(row.owner.clone()).or_default().push(row);
         }
@@ -86,14 +86,14 @@ impl KeepNewest {
         self,
         store: &JobStore,
         owner: &str,
-        rows: Vec<Added>,
+        rows: Vec<RetainedRow>,
         writes: &mut Vec<RowWrite>,
     ) -> Result<(), JobError> {
-        // Names of owners have no control characters, so the rows of one lie together, and those of no other between them.
+        // Owner names contain no control characters, so the rows of one owner are adjacent.
         let prefix = format!("{owner}\n");
         let name = |number: u64| format!("{prefix}{number:016x}");
-        let behind_all = format!("{prefix}g");
-        let last = store.records.page(self.index, Some(&behind_all), 1).await?;
+        let after_all = format!("{prefix}g");
+        let last = store.records.page(self.index, Some(&after_all), 1).await?;
         let last = last.first().and_then(|last| {
             let number = u64::from_str_radix(last.name.strip_prefix(&prefix)?, 16);
             Some((number.ok()?, readable::<IndexRow>(self.index, last)))
@@ -123,10 +123,10 @@ impl KeepNewest {
             }
             if let Some(IndexRow { name, .. }) = row {
                 let by_owner = self.by_owner;
-                writes.extend(by_owner.map(|kind| take_out(kind, format!("{owner} {name}"))));
-                writes.push(take_out(self.ended, name));
+                writes.extend(by_owner.map(|kind| remove_row(kind, format!("{owner} {name}"))));
+                writes.push(remove_row(self.ended, name));
             }
-            writes.push(take_out(self.index, record.name));
+            writes.push(remove_row(self.index, record.name));
             oldest += 1;
         }
         for (number, row) in (next..).zip(rows) {
@@ -142,7 +142,7 @@ impl KeepNewest {
         Ok(())
     }
 
-    /// Finds the first number from one on that has a row. Rows are removed from the oldest on, so halving finds it.
+    /// Finds the first number after `gone` that has a row, by bisection: rows are removed in order.
     async fn first_from(
         self,
         store: &JobStore,

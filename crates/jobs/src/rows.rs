@@ -12,20 +12,20 @@ use windlass_store::{HostRecord, HostRecords, Journal, RowWrite};
 
 use crate::error::JobError;
 
-/// The version of rows and of the payloads of records.
+/// Version of rows and of record payloads.
 pub(crate) const VERSION: u32 = 1;
-/// How many rows are read at a time. One may have a few hundred kilobytes.
+/// Rows read at a time. A row may have a few hundred kilobytes.
 pub(crate) const PAGE: usize = 32;
-/// How many rows are read at a time after a page whose rows have at most [`SMALL_ROW`] bytes on average.
+/// Rows read at a time after a page whose rows have at most [`SMALL_ROW`] bytes on average.
 const PAGE_OF_SMALL: usize = 128;
 const SMALL_ROW: usize = 4 * 1024;
 
-/// Where jobs are stored: the journal, and the rows that its appends write.
+/// The storage of jobs.
 #[derive(Clone)]
 pub struct JobStore {
-    /// The log.
+    /// The journal with the streams of records.
     pub journal: Arc<dyn Journal>,
-    /// The rows; those of the same store.
+    /// The rows, in the same store as the journal.
     pub records: Arc<dyn HostRecords>,
 }
 
@@ -35,15 +35,15 @@ impl std::fmt::Debug for JobStore {
     }
 }
 
-/// A row as it is stored.
+/// The stored form of a row.
 #[derive(Serialize, Deserialize)]
-struct Versioned<T> {
+struct VersionedRow<T> {
     version: u32,
     #[serde(flatten)]
     value: T,
 }
 
-/// The version alone.
+/// Only the version of a row, which is checked first.
 #[derive(Deserialize)]
 struct VersionOnly {
     version: u32,
@@ -64,7 +64,7 @@ pub(crate) fn put(
     key: String,
     value: &impl Serialize,
 ) -> Result<RowWrite, JobError> {
-    let body = serde_json::to_vec(&Versioned {
+    let body = serde_json::to_vec(&VersionedRow {
         version: VERSION,
         value,
     });
@@ -77,7 +77,7 @@ pub(crate) fn put(
 }
 
 /// Removes a row.
-pub(crate) fn take_out(kind: &'static str, key: String) -> RowWrite {
+pub(crate) fn remove_row(kind: &'static str, key: String) -> RowWrite {
     RowWrite {
         kind,
         key,
@@ -103,7 +103,7 @@ pub(crate) fn read_row<T: DeserializeOwned>(
             found.version
         )));
     }
-    let read: Versioned<T> =
+    let read: VersionedRow<T> =
         serde_json::from_slice(&record.body).map_err(|error| corrupt(error.to_string()))?;
     Ok(read.value)
 }
@@ -126,7 +126,7 @@ impl JobStore {
         found.map(|record| read_row(kind, &record)).transpose()
     }
 
-    /// Finds a row; `None` also for one that cannot be read, which is logged.
+    /// Finds a row; `None` also for an unreadable row, which is logged.
     pub(crate) async fn readable_row<T: DeserializeOwned>(
         &self,
         kind: &'static str,

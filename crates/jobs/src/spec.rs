@@ -1,33 +1,33 @@
-//! What is to be done, as a client asks for it.
+//! The work of a job, as specified by a client.
 
 use serde::{Deserialize, Serialize};
 use windlass_core::turn_policy::TurnPolicyOptions;
 
-use crate::error::{JobError, check_name, check_text};
+use crate::error::{JobError, check_optional_name, check_text};
 
-/// The longest prompt.
+/// Maximum length of a prompt in bytes.
 const PROMPT_BYTES: usize = 256 * 1024;
-/// The longest name of a model, mode or backend.
+/// Maximum length of the name of a model, mode or backend in bytes.
 const NAME_BYTES: usize = 256;
-/// The longest path.
+/// Maximum length of a path in bytes.
 const PATH_BYTES: usize = 4096;
-/// About how many bytes a row has beside the texts of its client.
+/// Approximate size of a row without the client's texts in bytes.
 const ROW_BYTES: usize = 512;
-/// The most attempts that a rule may allow.
-const ATTEMPTS: u32 = 10;
+/// Maximum value of `max_attempts`.
+const MAX_ATTEMPTS: u32 = 10;
 
-/// What is to be done, as a client asks for it. The host reads what the words mean when it begins the turn.
+/// The work of a job, as specified by a client. The host interprets names and paths when the turn starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// What the agent is told.
+    /// Prompt for the agent.
     pub prompt: String,
-    /// The directory to work in.
+    /// Working directory; default: chosen by the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// The options of its turn.
+    /// Options of its turns.
     #[serde(flatten)]
     pub policy: TurnPolicyOptions,
-    /// How many attempts are made at most while it fails, from 1 to 10.
+    /// Maximum number of attempts while it fails, from 1 to 10.
     #[serde(default = "one")]
     pub max_attempts: u32,
 }
@@ -37,7 +37,7 @@ const fn one() -> u32 {
 }
 
 impl JobSpec {
-    /// Asks for one attempt at a prompt.
+    /// Creates a spec with one attempt and default options.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
@@ -47,7 +47,7 @@ impl JobSpec {
         }
     }
 
-    /// Returns about how many bytes a row with it has.
+    /// Returns the approximate size of a row that contains it, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let policy = &self.policy;
         let texts = [
@@ -60,7 +60,7 @@ impl JobSpec {
         (self.prompt.len() + texts.sum::<usize>() + ROW_BYTES) as u64
     }
 
-    /// Refuses what is over a bound.
+    /// Checks limits; returns the first violation.
     pub fn check(&self) -> Result<(), JobError> {
         check_text("prompt", &self.prompt, PROMPT_BYTES, true)?;
         let names = [
@@ -70,15 +70,13 @@ impl JobSpec {
             ("workspace", &self.workspace, PATH_BYTES),
         ];
         for (field, value, longest) in names {
-            if let Some(value) = value {
-                check_name(field, value, longest)?;
-            }
+            check_optional_name(field, value.as_ref(), longest)?;
         }
         match self.max_attempts {
-            1..=ATTEMPTS => Ok(()),
+            1..=MAX_ATTEMPTS => Ok(()),
             given => Err(JobError::invalid(
                 "max_attempts",
-                format!("must be from 1 to {ATTEMPTS}, not {given}"),
+                format!("must be from 1 to {MAX_ATTEMPTS}, not {given}"),
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! What carries work out: a thread of the daemon, and one turn of it.
+//! The interface to the host, which runs each attempt as a turn of a thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,35 +13,35 @@ use windlass_core::typed_id::{SessionId, TurnId};
 
 use crate::spec::JobSpec;
 
-/// One attempt at a piece of work.
+/// One attempt of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
-    /// Whose work it is.
+    /// The token or agent that the job belongs to.
     pub owner: String,
-    /// The task that it is an attempt at, as the thread names it.
+    /// Name of the task for the thread's metadata.
     pub task: String,
-    /// The thread. All attempts have the same, so that a later one can see what an earlier one did.
+    /// ID of the thread. All attempts share it, so that a later one sees the results of earlier ones.
     pub thread_id: SessionId,
-    /// The turn; each attempt has its own.
+    /// ID of the turn; each attempt has its own.
     pub turn_id: TurnId,
-    /// Which attempt it is, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// What is to be done.
+    /// The work to do.
     pub spec: JobSpec,
 }
 
-/// What became of an attempt. Only [`Ended`](Self::Ended) and [`Refused`](Self::Refused) end it.
+/// Result of running an attempt. Only [`Ended`](Self::Ended) and [`Refused`](Self::Refused) end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEnd {
-    /// The turn has ended. Only a recorded end of the turn may become this.
+    /// The turn has ended, and its end is recorded.
     Ended(EndedTurn),
     /// The attempt has no turn and cannot get one: its request is not allowed here, its thread was removed, or it was
     /// cancelled before the turn was recorded.
     Refused {
-        /// Why.
+        /// Why it is not possible.
         error: String,
     },
-    /// Nothing has ended. The same attempt runs later, under the same ids.
+    /// The attempt has not ended. It is retried later under the same IDs.
     Held(Hold),
 }
 
@@ -64,7 +64,7 @@ pub enum TurnOutcome {
     },
     /// The turn failed.
     Failed {
-        /// Why.
+        /// The error of the turn.
         error: String,
         /// When the budget that stopped it renews. The next attempt then starts at that time and does not count against
         /// `max_attempts`.
@@ -72,7 +72,7 @@ pub enum TurnOutcome {
     },
     /// The turn was interrupted, by the stop signal or by a client.
     Interrupted {
-        /// By what.
+        /// The reason of the interrupt.
         reason: String,
     },
 }
@@ -80,9 +80,9 @@ pub enum TurnOutcome {
 /// Why an attempt cannot run now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// What is missing.
+    /// What the attempt waits for.
     pub cause: HoldCause,
-    /// The details, for its owner.
+    /// Details for the owner.
     pub reason: String,
     /// When the cause is known to end. The attempt is retried then at the latest.
     pub until: Option<DateTime<Utc>>,
@@ -93,9 +93,9 @@ pub struct Hold {
 /// Whether a held attempt may have a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldTurn {
-    /// None is recorded. The job goes back to the queue, and the attempt does not count.
+    /// No turn is recorded. The job returns to the queue, and the attempt does not count.
     NotBegun,
-    /// It is open, or its status is unknown. The job keeps its lease: another attempt would do the work twice.
+    /// The turn is open, or its status is unknown. The job retains its lease, because another attempt would repeat the work.
     MayBeOpen,
 }
 
@@ -103,10 +103,10 @@ pub enum HeldTurn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldCause {
-    /// Fewer threads.
+    /// A free thread: the limit of threads is reached.
     #[default]
     NoRoom,
-    /// A budget to renew or to be raised.
+    /// The renewal or increase of a budget.
     Budget,
     /// A model, a backend or another part of the configuration.
     Configuration,
@@ -114,17 +114,17 @@ pub enum HoldCause {
     Environment,
     /// A readable token file.
     Token,
-    /// The store.
+    /// An available store.
     Store,
     /// The next start of the daemon.
     Shutdown,
-    /// The removal of an internal fault; the log names it.
+    /// The fix of an internal error, which is in the log.
     Fault,
 }
 
 impl HoldCause {
     /// Returns whether the owner's other jobs would be held as well.
-    pub(crate) const fn is_of_owner(self) -> bool {
+    pub(crate) const fn applies_to_owner(self) -> bool {
         matches!(self, Self::NoRoom | Self::Budget | Self::Token)
     }
 }
@@ -135,28 +135,28 @@ pub struct ActiveHold {
     /// What the attempt waits for.
     #[serde(default)]
     pub cause: HoldCause,
-    /// The details.
+    /// Details for the owner.
     pub reason: String,
     /// When the attempt was last tried.
     pub at: DateTime<Utc>,
-    /// When it is tried again.
+    /// When the attempt is retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<DateTime<Utc>>,
-    /// How often it was tried.
+    /// Number of tries.
     pub tries: u32,
 }
 
-/// The worker of an attempt. Others may have it while the turn only waits for somebody.
+/// The worker of an attempt. Another attempt may use the worker while the turn is parked.
 ///
-/// Nothing of this is recorded: after a restart whoever carries the attempt finds out again how its turn stands.
+/// This state is not recorded: after a restart the turn runner determines again whether the turn is parked.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerSlot {
     is_parked: Arc<AtomicBool>,
-    bell: Arc<Notify>,
+    released: Arc<Notify>,
     hold: HoldCell,
 }
 
-/// The hold of one attempt, shared by the loop, the attempt and whoever shows it.
+/// The hold of one attempt, shared by the dispatch loop, the attempt and queries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HoldCell(Arc<Mutex<Option<ActiveHold>>>);
 
@@ -174,23 +174,23 @@ impl HoldCell {
 }
 
 impl WorkerSlot {
-    pub(crate) fn new(bell: Arc<Notify>, hold: HoldCell) -> Self {
+    pub(crate) fn new(released: Arc<Notify>, hold: HoldCell) -> Self {
         Self {
             is_parked: Arc::default(),
-            bell,
+            released,
             hold,
         }
     }
 
-    /// Leaves the worker to others: the turn waits for an approval, an answer, a result from outside or another turn.
+    /// Releases the worker: the turn waits for an approval, an answer, an external result or another turn.
     pub fn park(&self) {
         self.is_parked.store(true, Ordering::SeqCst);
-        self.bell.notify_one();
+        self.released.notify_one();
     }
 
-    /// The attempt's turn is open in this process: an earlier hold is over, and the attempt has a worker again. The turn goes on by itself, so it does not wait for a free one: where all are taken there is one more at work
-    /// for a while, and nothing is begun until there are fewer.
-    pub fn go_on(&self) {
+    /// Takes a worker again, because the attempt's turn is running in this process, and ends an earlier hold. The turn continues without
+    /// waiting for a free worker. If all are busy, the limit is exceeded for a while, and no other attempt starts until it is met again.
+    pub fn unpark(&self) {
         self.is_parked.store(false, Ordering::SeqCst);
         self.hold.set(None);
     }
@@ -200,18 +200,18 @@ impl WorkerSlot {
     }
 }
 
-/// Carries work out on threads.
+/// Runs attempts as turns of threads; implemented by the host.
 #[async_trait]
 pub trait TurnRunner: Send + Sync {
-    /// Begins the turn of an attempt and waits for its end.
+    /// Starts the turn of an attempt and waits for its end.
     ///
-    /// It is called again for the same attempt after a restart. The ids are the same then, so it must look first: a turn that
-    /// has begun is waited for and not begun again, and one that has ended is answered at once.
+    /// It is called again for the same attempt, with the same IDs, after a restart. The implementation must check first: it waits for
+    /// a turn that has begun instead of starting it again, and returns the result of a turn that has ended immediately.
     ///
-    /// When `stop` fires it interrupts the turn and goes on waiting for the end, also where the turn is still to be begun.
-    /// Dropping the future must not end the turn: that is how a daemon shuts down.
+    /// When `stop` fires, it interrupts the turn and continues to wait for the end, even if the turn has not begun yet. Dropping the
+    /// future must not end the turn: that is how a daemon shuts down.
     ///
-    /// While the turn only waits for somebody, `slot` is [parked](WorkerSlot::park).
+    /// While the turn waits for an approval or an answer, the implementation [parks](WorkerSlot::park) `slot`.
     async fn run_attempt(
         &self,
         work: Assignment,

@@ -1,4 +1,4 @@
-//! Tasks that wait weigh little. Alone in its process, because it looks at all memory of it.
+//! Queued tasks use little memory. In a separate binary, because it measures the whole process.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 
@@ -8,11 +8,11 @@ use windlass_core::SystemClock;
 use windlass_jobs::{JobSpec, JobStore, NewTask, TaskSettings, Tasks};
 use windlass_store::{SqliteError, SqliteOptions, SqliteStore};
 
-/// What the store takes in any case, and what a task may take: a hundred thousand have 40 MiB.
+/// Memory of the store, and the limit for each task, in bytes: a hundred thousand tasks may use 40 MiB in total.
 const BASE: usize = 20 * 1024 * 1024;
 const OF_TASK: usize = 200;
 
-/// How many tasks wait: with `WINDLASS_SOAK` set, as many as is promised.
+/// Number of queued tasks; with `WINDLASS_SOAK`, the documented number.
 fn count() -> usize {
     match std::env::var_os("WINDLASS_SOAK") {
         Some(_) => 100_000,
@@ -30,7 +30,7 @@ fn resident() -> usize {
 async fn open(directory: &std::path::Path) -> Tasks {
     let store = loop {
         match SqliteStore::open(SqliteOptions::new(directory)).await {
-            // The one before is still being closed.
+            // The previous store is still being closed.
             Err(SqliteError::Locked { .. }) => tokio::task::yield_now().await,
             opened => break opened.unwrap(),
         }
@@ -44,7 +44,7 @@ async fn open(directory: &std::path::Path) -> Tasks {
 }
 
 #[tokio::test]
-async fn tasks_that_wait_weigh_little() {
+async fn queued_tasks_use_little_memory() {
     let tasks_in_all = count();
     let limit = BASE + OF_TASK * tasks_in_all;
     let directory = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ async fn tasks_that_wait_weigh_little() {
     assert!(queued < limit, "{queued} bytes after queueing");
     drop(tasks);
     let tasks = open(directory.path()).await;
-    let taken_up = resident() - before;
+    let reopened = resident() - before;
     assert_eq!(tasks.counts().await.unwrap().queued, tasks_in_all);
-    assert!(taken_up < limit, "{taken_up} bytes after a start");
+    assert!(reopened < limit, "{reopened} bytes after a start");
 }

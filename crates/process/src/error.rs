@@ -13,7 +13,7 @@ pub enum ProcessError {
         program: PathBuf,
     },
     /// The path is a directory.
-    #[error("{} is a directory and no program", program.display())]
+    #[error("{} is a directory, not a program", program.display())]
     IsDirectory {
         /// The path or name as given.
         program: PathBuf,
@@ -25,13 +25,13 @@ pub enum ProcessError {
         program: PathBuf,
     },
     /// The sandbox replaces the directory that contains the program.
-    #[error("{} is below /tmp, of which a sandbox has its own; put the program elsewhere", program.display())]
-    OutOfSight {
+    #[error("{} is below /tmp, which is private in a sandbox; move the program to another directory", program.display())]
+    NotInSandbox {
         /// Path of the program on the host.
         program: PathBuf,
     },
     /// The path is relative, so its meaning depends on the working directory.
-    #[error("{} is a relative path; name the program alone or by its absolute path", program.display())]
+    #[error("{} is a relative path; specify a bare program name or an absolute path", program.display())]
     RelativePath {
         /// The path as given.
         program: PathBuf,
@@ -43,13 +43,13 @@ pub enum ProcessError {
         place: &'static str,
     },
     /// The name of a variable is not valid.
-    #[error("`{name}` is no name of a variable")]
+    #[error("`{name}` is not a valid variable name")]
     VariableName {
         /// The name as given.
         name: String,
     },
     /// The working directory cannot be opened.
-    #[error("{} is no directory that can be opened: {source}", directory.display())]
+    #[error("{} cannot be opened as a directory: {source}", directory.display())]
     Directory {
         directory: PathBuf,
         /// The system's error.
@@ -67,7 +67,7 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// The threads that supervised the program are gone, so its outcome is unknown.
-    #[error("nobody looks after the command any more; what became of it is unknown")]
+    #[error("the threads that supervised the command are gone; its outcome is unknown")]
     Lost,
 }
 

@@ -14,10 +14,10 @@ const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Polls the condition with growing pauses. Returns whether it became true.
-fn until(mut is_so: impl FnMut() -> bool) -> bool {
+fn poll_until(mut condition: impl FnMut() -> bool) -> bool {
     let mut pause = FIRST_PAUSE;
     for _ in 0..ROUNDS {
-        if is_so() {
+        if condition() {
             return true;
         }
         std::thread::sleep(pause);
@@ -29,7 +29,7 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
 /// Kills the processes that `find` returns until there are none; a process that starts meanwhile is found in the next round. Returns whether none is
 /// left.
 pub(crate) fn kill_all(mut find: impl FnMut() -> Vec<Member>) -> bool {
-    until(|| {
+    poll_until(|| {
         let left = find();
         for member in &left {
             member.signal(Signal::KILL);
@@ -41,7 +41,7 @@ pub(crate) fn kill_all(mut find: impl FnMut() -> Vec<Member>) -> bool {
 /// Waits until the kernel has emptied all sandboxes started no earlier than `since` whose outer process is gone. Once the init of a sandbox is dead,
 /// all its processes are.
 pub(crate) fn wait_for_sandboxes(since: u64) -> bool {
-    until(|| !Table::read().has_lost_sandbox(since))
+    poll_until(|| !Table::read().has_lost_sandbox(since))
 }
 
 /// Kills processes that an earlier process of the same owner left running. They are identified by the environment variable that marks the programs of
@@ -61,7 +61,7 @@ pub fn end_leftovers(owner: &str) -> usize {
     if !kill_all(find) {
         tracing::warn!(
             owner,
-            "processes of an earlier life are still there after SIGKILL"
+            "processes of a previous process are still running after SIGKILL"
         );
     }
     count

@@ -10,12 +10,12 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::confine::{Confinement, Domain, Prepared};
 use crate::error::ProcessError;
-use crate::orphans::{self, Brood, Known};
+use crate::orphans::{self, ChildRegistration, OrphanRisk};
 use crate::parent_death_guard::ParentDeathGuard;
 use crate::program::Program;
 use crate::sandbox_init::SandboxInit;
 use crate::signals;
-use crate::supervise::{Note, spawn_thread};
+use crate::supervise::{SupervisorEvent, spawn_thread};
 
 /// The program's ends of the pipes.
 pub(crate) struct Pipes {
@@ -26,7 +26,7 @@ pub(crate) struct Pipes {
 
 pub(crate) struct Launched {
     pub(crate) child: Child,
-    pub(crate) known: Known,
+    pub(crate) registration: ChildRegistration,
     pub(crate) guard: Option<ParentDeathGuard>,
     pub(crate) domain: Option<Domain>,
 }
@@ -36,18 +36,18 @@ pub(crate) fn launch(
     program: Program,
     prepared: Prepared,
     pipes: Pipes,
-    notes: Sender<Note>,
+    notes: Sender<SupervisorEvent>,
     init: Arc<OnceLock<SandboxInit>>,
     guard: impl FnOnce(Confinement) -> Result<Option<ParentDeathGuard>, ProcessError> + Send + 'static,
 ) -> Result<Launched, ProcessError> {
-    let (tell, told) = channel();
+    let (result_sender, result) = channel();
     spawn_thread("windlass-wait", move || {
         let Prepared {
             mut command,
             inherited,
-            said,
+            info,
         } = prepared;
-        let begin = move || {
+        let start = move || {
             signals::reset_for_children().map_err(ProcessError::io("reset signals"))?;
             let guard = guard(program.sandbox.confinement)?;
             let outsider = guard.as_ref().and_then(ParentDeathGuard::pid);
@@ -62,41 +62,44 @@ pub(crate) fn launch(
                 .stdin(stdin)
                 .stdout(pipes.stdout)
                 .stderr(pipes.stderr);
-            let brood = match program.sandbox.confinement {
-                Confinement::Bubblewrap => Brood::Never,
-                Confinement::Landlock | Confinement::Unconfined => Brood::Possible,
+            let risk = match program.sandbox.confinement {
+                Confinement::Bubblewrap => OrphanRisk::Never,
+                Confinement::Landlock | Confinement::Unconfined => OrphanRisk::Possible,
             };
             let spawned = match inherited.as_slice() {
-                [] => orphans::spawn(&mut command, brood),
-                inherited => orphans::spawn_inheriting(&mut command, brood, inherited),
+                [] => orphans::spawn(&mut command, risk),
+                inherited => orphans::spawn_inheriting(&mut command, risk, inherited),
             };
-            let (child, known) = spawned.map_err(ProcessError::io("start the command"))?;
+            let (child, registration) = spawned.map_err(ProcessError::io("start the command"))?;
             Ok(Launched {
                 child,
-                known,
+                registration,
                 guard,
                 domain,
             })
         };
         // The closure drops the program's ends of the pipes, so that the readers see the end of the output.
-        let launched = begin();
+        let launched = start();
         let pid = launched
             .as_ref()
             .ok()
             .and_then(|launched| pid_of(&launched.child));
-        let _ = tell.send(launched);
+        let _ = result_sender.send(launched);
         if let Some(pid) = pid {
-            if let Some(found) = said.as_ref().and_then(|said| SandboxInit::of(pid, said)) {
-                let member = found.member();
-                let _ = init.set(found);
-                let _ = notes.send(Note::Init(member));
+            if let Some(reported) = info
+                .as_ref()
+                .and_then(|info| SandboxInit::wait_for(pid, info))
+            {
+                let member = reported.member();
+                let _ = init.set(reported);
+                let _ = notes.send(SupervisorEvent::Init(member));
             }
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
         }
-        let _ = notes.send(Note::Exited);
+        let _ = notes.send(SupervisorEvent::Exited);
     })?;
-    told.recv().map_err(|_| ProcessError::Lost)?
+    result.recv().map_err(|_| ProcessError::Lost)?
 }
 
 pub(crate) fn pid_of(child: &Child) -> Option<Pid> {

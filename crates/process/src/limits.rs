@@ -15,13 +15,13 @@ const SHELL: &str = "/bin/sh";
 const CLOSING_SHELL: &str = "/bin/bash";
 /// Closes all open files except the first three.
 const CLOSE: &str = "for n in /proc/self/fd/*; do n=${n##*/}; case $n in [012]) ;; *) eval \"exec $n>&-\" ;; esac; done; ";
-const CLOSE_FEW: &str = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ";
+const CLOSE_BELOW_10: &str = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ";
 /// The program that sets a death signal. The version in BusyBox cannot.
 const SETPRIV: &str = "/usr/bin/setpriv";
 
 /// Resource limits of a program, enforced by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Maximum data memory of each process in bytes; `None` means no limit.
     pub max_memory_bytes: Option<u64>,
     /// Maximum number of processes and threads at once; `None` means the system's limit. Enforced only in bubblewrap: elsewhere the kernel would
@@ -30,12 +30,12 @@ pub struct Limits {
 }
 
 /// Returns the words that precede the program and its arguments.
-pub(crate) fn words_before(limits: Limits, confinement: Confinement) -> Vec<String> {
+pub(crate) fn wrapper_arguments(limits: ResourceLimits, confinement: Confinement) -> Vec<String> {
     let mut script = String::new();
     let mut shell = SHELL;
     if inherits_open_files() {
         let can_close = Path::new(CLOSING_SHELL).exists();
-        script.push_str(if can_close { CLOSE } else { CLOSE_FEW });
+        script.push_str(if can_close { CLOSE } else { CLOSE_BELOW_10 });
         shell = if can_close { CLOSING_SHELL } else { SHELL };
     }
     if let Some(bytes) = limits.max_memory_bytes {
@@ -70,7 +70,7 @@ fn inherits_open_files() -> bool {
     static INHERITS: OnceLock<bool> = OnceLock::new();
     /// `O_CLOEXEC` as `/proc` prints it.
     const CLOSED_ON_START: u32 = 0o2_000_000;
-    let stays = |number: &str| {
+    let is_inherited = |number: &str| {
         let known = match std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")) {
             Ok(known) => known,
             // A missing file was closed meanwhile. Any other error counts as an open file.
@@ -90,7 +90,7 @@ fn inherits_open_files() -> bool {
             };
             let name = file.file_name();
             let number = name.to_str().unwrap_or_default();
-            !["0", "1", "2"].contains(&number) && stays(number)
+            !["0", "1", "2"].contains(&number) && is_inherited(number)
         })
     })
 }
@@ -105,7 +105,7 @@ fn inherits_open_files() -> bool {
 pub(crate) fn can_set_death_signal() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     *CAN.get_or_init(|| {
-        let tried = Path::new(SETPRIV).exists().then(|| {
+        let status = Path::new(SETPRIV).exists().then(|| {
             Command::new(SETPRIV)
                 .args(["--pdeathsig", "KILL", "--", SHELL, "-c", ":"])
                 .env_clear()
@@ -114,6 +114,6 @@ pub(crate) fn can_set_death_signal() -> bool {
                 .stderr(Stdio::null())
                 .status()
         });
-        matches!(tried, Some(Ok(status)) if status.success())
+        matches!(status, Some(Ok(status)) if status.success())
     })
 }

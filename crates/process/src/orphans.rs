@@ -27,16 +27,8 @@ static STARTED: Mutex<Option<HashMap<i32, Entry>>> = Mutex::new(None);
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     id: u64,
-    start: Start,
-}
-
-/// Whether a child that we started can leave orphans.
-#[derive(Debug, Clone, Copy)]
-enum Start {
-    /// It may leave orphans, none older than this start time.
-    Of(u64),
-    /// It leaves none.
-    Childless,
+    /// Start time of the child, which is that of its oldest possible orphan; `None` if it leaves none.
+    start: Option<u64>,
 }
 
 /// Makes this process the parent of all orphans that descend from it (a *child subreaper*), and kills the orphans of programs started by this crate.
@@ -57,32 +49,34 @@ pub fn adopt_orphans() -> io::Result<()> {
 
 /// Whether orphans can come from a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brood {
+pub(crate) enum OrphanRisk {
     Possible,
     /// The child is a sandbox that adopts its own orphans, or it has no children.
     Never,
 }
 
-/// A child that we started. Drop it when the child has been reaped, not before.
-pub(crate) struct Known {
+/// The registration of a child that this process started. Drop it when the child has been reaped, not before.
+pub(crate) struct ChildRegistration {
     pid: i32,
-    id: u64,
-    start: Option<u64>,
+    entry: Entry,
 }
 
 /// Starts a program and registers it, so that it is never treated as an orphan.
-pub(crate) fn spawn(command: &mut Command, brood: Brood) -> io::Result<(Child, Known)> {
+pub(crate) fn spawn(
+    command: &mut Command,
+    risk: OrphanRisk,
+) -> io::Result<(Child, ChildRegistration)> {
     let _gate = GATE.read().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn()?;
-    Ok(remember(child, brood))
+    Ok(register(child, risk))
 }
 
 /// Starts a program that inherits open files. No other program starts meanwhile, because it would inherit them too.
 pub(crate) fn spawn_inheriting(
     command: &mut Command,
-    brood: Brood,
+    risk: OrphanRisk,
     inherited: &[OwnedFd],
-) -> io::Result<(Child, Known)> {
+) -> io::Result<(Child, ChildRegistration)> {
     let _gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
     let set = |flags| {
         inherited
@@ -94,39 +88,36 @@ pub(crate) fn spawn_inheriting(
         .map_err(io::Error::from)
         .and_then(|()| command.spawn());
     set(FdFlags::CLOEXEC)?;
-    Ok(remember(child?, brood))
+    Ok(register(child?, risk))
 }
 
-fn remember(child: Child, brood: Brood) -> (Child, Known) {
+fn register(child: Child, risk: OrphanRisk) -> (Child, ChildRegistration) {
     let pid = i32::try_from(child.id()).unwrap_or_default();
     let birth = Pid::from_raw(pid).and_then(Member::birth);
     // If the start time is unknown, any orphan may belong to this child.
-    let start = (brood == Brood::Possible).then(|| birth.unwrap_or(0));
-    (child, Known::new(pid, start))
+    let start = (risk == OrphanRisk::Possible).then(|| birth.unwrap_or(0));
+    (child, ChildRegistration::new(pid, start))
 }
 
-impl Drop for Known {
+impl Drop for ChildRegistration {
     fn drop(&mut self) {
         if let Some(started) = started().as_mut()
             && started
                 .get(&self.pid)
-                .is_some_and(|entry| entry.id == self.id)
+                .is_some_and(|entry| entry.id == self.entry.id)
         {
             started.remove(&self.pid);
         }
     }
 }
 
-impl Known {
+impl ChildRegistration {
     fn new(pid: i32, start: Option<u64>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry {
-            id,
-            start: start.map_or(Start::Childless, Start::Of),
-        };
+        let entry = Entry { id, start };
         started().get_or_insert_default().insert(pid, entry);
-        Self { pid, id, start }
+        Self { pid, entry }
     }
 
     /// Kills the orphans that only this child can have left, and reaps the dead ones. Returns whether all are gone.
@@ -134,12 +125,12 @@ impl Known {
         if !ADOPTS.load(Ordering::Acquire) {
             return true;
         }
-        let is_whole = match self.start {
+        let all_ended = match self.entry.start {
             Some(since) => crate::kill::kill_all(|| self.orphans(since)),
             None => true,
         };
-        bury();
-        is_whole
+        reap_dead_orphans();
+        all_ended
     }
 
     /// Returns the current orphans that only this child can have left, with their descendants.
@@ -152,8 +143,7 @@ impl Known {
         let known = started().clone().unwrap_or_default();
         let may_be_of_another = |member: &Member| {
             let mut others = known.iter().filter(|(pid, _)| **pid != self.pid);
-            others
-                .any(|(_, entry)| matches!(entry.start, Start::Of(start) if start <= member.start))
+            others.any(|(_, entry)| entry.start.is_some_and(|start| start <= member.start))
         };
         let children = table.children_elsewhere().into_iter();
         let orphans = children.filter(|(member, is_dead)| {
@@ -167,12 +157,12 @@ impl Known {
     }
 
     pub(crate) fn since(&self) -> Option<u64> {
-        self.start
+        self.entry.start
     }
 }
 
 /// Reaps dead orphans.
-fn bury() {
+fn reap_dead_orphans() {
     let _gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
     let known = started().clone().unwrap_or_default();
     for (member, is_dead) in Table::read().children_elsewhere() {
@@ -192,14 +182,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_entry_of_a_new_child_outlives_that_of_a_reaped_one_with_the_same_pid() {
+    fn reaped_child_does_not_remove_the_entry_of_a_new_child_with_its_pid() {
         // No process has this PID: it is above every limit of the kernel.
         let pid = 1 << 22;
-        let reaped = Known::new(pid, Some(1));
-        let new = Known::new(pid, Some(2));
+        let reaped = ChildRegistration::new(pid, Some(1));
+        let new = ChildRegistration::new(pid, Some(2));
         drop(reaped);
         let has_entry = || started().as_ref().unwrap().contains_key(&pid);
-        assert!(has_entry(), "the new child is taken for an orphan");
+        assert!(has_entry(), "the new child would be treated as an orphan");
         drop(new);
         assert!(!has_entry());
     }

@@ -9,113 +9,113 @@ use tokio::sync::Notify;
 pub const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
 
 /// Receives the complete output, of which [`Output`] retains only the beginning and the end.
-pub trait WholeOutput: Send {
+pub trait OutputSink: Send {
     /// Receives the next bytes. The implementation records its own errors; they do not stop the program.
     fn take(&mut self, bytes: &[u8]);
 }
 
-/// When a [`WholeOutput`] starts to receive bytes.
+/// When an [`OutputSink`] starts to receive bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WholeFrom {
+pub enum SinkFrom {
     /// From the first byte on.
     Start,
     /// Once the output exceeds the retained amount. It then receives all earlier bytes too.
     Cut,
 }
 
-struct Whole {
-    taker: Box<dyn WholeOutput>,
-    has_begun: bool,
+struct SinkState {
+    sink: Box<dyn OutputSink>,
+    is_receiving: bool,
 }
 
 /// The output of a command, written by the thread that reads its pipe.
 pub struct Output {
-    kept: Mutex<Kept>,
-    /// Locked before `kept`, and only by the writer, so that a slow disk does not block readers.
-    whole: Mutex<Option<Whole>>,
+    retained: Mutex<Retained>,
+    /// Locked before `retained`, and only by the writer, so that a slow disk does not block readers.
+    sink: Mutex<Option<SinkState>>,
     changed: Notify,
 }
 
-struct Kept {
+struct Retained {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     /// Size in bytes of each half, the beginning and the end.
     half: usize,
     total: u64,
     /// Bytes that were not shown yet.
-    fresh: Vec<u8>,
+    unshown: Vec<u8>,
     /// How many bytes may still be shown.
     showable: usize,
     /// How many bytes may wait to be shown.
-    max_fresh: usize,
+    max_unshown: usize,
     is_closed: bool,
 }
 
 impl Output {
-    pub fn new(max_kept: usize, max_shown: usize) -> Self {
-        Self::bounded(max_kept, max_shown, usize::MAX)
+    pub fn new(max_retained: usize, max_shown: usize) -> Self {
+        Self::bounded(max_retained, max_shown, usize::MAX)
     }
 
     /// An output without a limit on the bytes shown. Bytes that arrive while too many wait to be shown are retained but not shown.
-    pub fn unending(max_kept: usize, max_waiting: usize) -> Self {
-        Self::bounded(max_kept, usize::MAX, max_waiting)
+    pub fn unending(max_retained: usize, max_waiting: usize) -> Self {
+        Self::bounded(max_retained, usize::MAX, max_waiting)
     }
 
-    fn bounded(max_kept: usize, max_shown: usize, max_fresh: usize) -> Self {
-        let kept = Kept {
+    fn bounded(max_retained: usize, max_shown: usize, max_unshown: usize) -> Self {
+        let retained = Retained {
             head: Vec::new(),
             tail: VecDeque::new(),
-            half: max_kept / 2,
+            half: max_retained / 2,
             total: 0,
-            fresh: Vec::new(),
+            unshown: Vec::new(),
             showable: max_shown,
-            max_fresh,
+            max_unshown,
             is_closed: false,
         };
         Self {
-            kept: Mutex::new(kept),
-            whole: Mutex::new(None),
+            retained: Mutex::new(retained),
+            sink: Mutex::new(None),
             changed: Notify::new(),
         }
     }
 
-    /// Sends the complete output to `taker`, which is dropped when the output ends.
+    /// Sends the complete output to `sink`, which is dropped when the output ends.
     #[must_use]
-    pub fn with_whole(self, from: WholeFrom, taker: impl WholeOutput + 'static) -> Self {
-        let whole = Whole {
-            taker: Box::new(taker),
-            has_begun: from == WholeFrom::Start,
+    pub fn with_sink(self, from: SinkFrom, sink: impl OutputSink + 'static) -> Self {
+        let state = SinkState {
+            sink: Box::new(sink),
+            is_receiving: from == SinkFrom::Start,
         };
         Self {
-            whole: Mutex::new(Some(whole)),
+            sink: Mutex::new(Some(state)),
             ..self
         }
     }
 
     pub fn push(&self, bytes: &[u8]) {
-        let mut whole = self.lock_whole();
+        let mut sink = self.lock_sink();
         let before = {
-            let mut kept = self.lock();
-            let before = kept.all_before(bytes);
-            kept.push(bytes);
+            let mut retained = self.lock();
+            let before = retained.all_before(bytes);
+            retained.push(bytes);
             before
         };
-        if let Some(whole) = whole.as_mut() {
-            if let (false, Some(before)) = (whole.has_begun, before) {
-                whole.taker.take(&before);
-                whole.has_begun = true;
+        if let Some(state) = sink.as_mut() {
+            if let (false, Some(before)) = (state.is_receiving, before) {
+                state.sink.take(&before);
+                state.is_receiving = true;
             }
-            if whole.has_begun {
-                whole.taker.take(bytes);
+            if state.is_receiving {
+                state.sink.take(bytes);
             }
         }
-        drop(whole);
+        drop(sink);
         self.changed.notify_one();
     }
 
     /// Marks the output as complete.
     pub fn close(&self) {
-        drop(self.lock_whole().take());
+        drop(self.lock_sink().take());
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
@@ -124,12 +124,12 @@ impl Output {
     pub async fn fresh(&self) -> Option<String> {
         loop {
             {
-                let mut kept = self.lock();
-                let text = kept.take_fresh();
+                let mut retained = self.lock();
+                let text = retained.take_unshown();
                 if !text.is_empty() {
                     return Some(text);
                 }
-                if kept.is_closed {
+                if retained.is_closed {
                     return None;
                 }
             }
@@ -154,21 +154,21 @@ impl Output {
         self.lock().excerpt()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Retained> {
+        self.retained.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_whole(&self) -> MutexGuard<'_, Option<Whole>> {
-        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_sink(&self) -> MutexGuard<'_, Option<SinkState>> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Retained {
     /// Returns all bytes before `bytes` if these are the first that exceed the retained amount.
     fn all_before(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let room = 2 * self.half as u64;
-        let is_cut_now = self.total <= room && self.total + bytes.len() as u64 > room;
-        is_cut_now.then(|| {
+        let limit = 2 * self.half as u64;
+        let is_first_cut = self.total <= limit && self.total + bytes.len() as u64 > limit;
+        is_first_cut.then(|| {
             let (first, second) = self.tail.as_slices();
             [&self.head, first, second].concat()
         })
@@ -176,13 +176,13 @@ impl Kept {
 
     fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let room = self.max_fresh.saturating_sub(self.fresh.len());
+        let room = self.max_unshown.saturating_sub(self.unshown.len());
         let shown = &bytes[..bytes.len().min(self.showable).min(room)];
         if !shown.is_empty() {
-            self.fresh.extend_from_slice(shown);
+            self.unshown.extend_from_slice(shown);
             self.showable -= shown.len();
             if self.showable == 0 {
-                self.fresh.extend_from_slice(NO_MORE_SHOWN.as_bytes());
+                self.unshown.extend_from_slice(NO_MORE_SHOWN.as_bytes());
             }
         }
         let to_head = bytes.len().min(self.half - self.head.len());
@@ -195,13 +195,13 @@ impl Kept {
     }
 
     /// Takes the bytes not shown yet, up to the last complete character.
-    fn take_fresh(&mut self) -> String {
-        let whole = match std::str::from_utf8(&self.fresh) {
+    fn take_unshown(&mut self) -> String {
+        let complete = match std::str::from_utf8(&self.unshown) {
             Err(error) if error.error_len().is_none() && !self.is_closed => error.valid_up_to(),
-            _ => self.fresh.len(),
+            _ => self.unshown.len(),
         };
-        let rest = self.fresh.split_off(whole);
-        let taken = std::mem::replace(&mut self.fresh, rest);
+        let rest = self.unshown.split_off(complete);
+        let taken = std::mem::replace(&mut self.unshown, rest);
         String::from_utf8_lossy(&taken).into_owned()
     }
 
@@ -226,8 +226,8 @@ pub struct Excerpt {
 impl Excerpt {
     /// Returns the number of bytes omitted between the two.
     pub fn left_out(&self) -> u64 {
-        let kept = self.head.len() + self.tail.len();
-        self.total.saturating_sub(kept as u64)
+        let retained = self.head.len() + self.tail.len();
+        self.total.saturating_sub(retained as u64)
     }
 
     /// Returns the text, and a note about omitted bytes if there are any.
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginning_and_end_are_kept() {
+    fn beginning_and_end_are_retained() {
         let output = Output::new(10, 0);
         output.push(b"0123456");
         assert_eq!(output.text(), ("0123456".to_owned(), None));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_character_in_two_pieces_is_shown_whole_and_a_flood_is_not_shown() {
+    async fn split_characters_are_joined_and_live_output_is_limited() {
         let output = Output::new(100, 6);
         output.push(b"a\xc3");
         assert_eq!(output.fresh().await.unwrap(), "a");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_so_much_waits_to_be_shown() {
+    async fn unshown_output_is_limited() {
         let output = Output::unending(4, 3);
         for _ in 0..1_000 {
             output.push(b"abcd");
@@ -293,9 +293,9 @@ mod tests {
     }
 
     /// Collects everything in a vector.
-    struct Taken(std::sync::Arc<Mutex<Vec<u8>>>);
+    struct CollectingSink(std::sync::Arc<Mutex<Vec<u8>>>);
 
-    impl WholeOutput for Taken {
+    impl OutputSink for CollectingSink {
         fn take(&mut self, bytes: &[u8]) {
             self.0.lock().unwrap().extend_from_slice(bytes);
         }
@@ -303,27 +303,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_whole_is_given_away_from_the_start_or_once_something_is_left_out(
+        fn sink_receives_all_bytes_from_the_start_or_after_the_first_cut(
             pieces in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..40), 0..20),
             max in 0_usize..60,
         ) {
-            for from in [WholeFrom::Start, WholeFrom::Cut] {
+            for from in [SinkFrom::Start, SinkFrom::Cut] {
                 let taken = std::sync::Arc::default();
-                let output = Output::new(max, 0).with_whole(from, Taken(std::sync::Arc::clone(&taken)));
+                let output = Output::new(max, 0).with_sink(from, CollectingSink(std::sync::Arc::clone(&taken)));
                 for piece in &pieces {
                     output.push(piece);
                 }
-                let is_whole = output.text().1.is_none();
+                let is_complete = output.text().1.is_none();
                 let expected = match from {
-                    WholeFrom::Cut if is_whole => Vec::new(),
-                    WholeFrom::Start | WholeFrom::Cut => pieces.concat(),
+                    SinkFrom::Cut if is_complete => Vec::new(),
+                    SinkFrom::Start | SinkFrom::Cut => pieces.concat(),
                 };
                 prop_assert_eq!(&*taken.lock().unwrap(), &expected);
             }
         }
 
         #[test]
-        fn whatever_the_pieces_the_same_is_kept(
+        fn retained_output_does_not_depend_on_how_it_is_split(
             pieces in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..40), 0..20),
             max in 0_usize..60,
         ) {

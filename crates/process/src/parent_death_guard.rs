@@ -14,14 +14,14 @@ use rustix::process::Pid;
 
 use crate::error::ProcessError;
 use crate::launch::pid_of;
-use crate::orphans::{self, Brood, Known};
+use crate::orphans::{self, ChildRegistration, OrphanRisk};
 use crate::processes::MARK;
 
 /// The first line is the process group to kill; the second line never comes. Processes that left the group are found by their mark. The directory for
 /// temporary files is removed too.
 ///
 /// In a domain, one signal goes to every process that can be signalled, so that no chain of forks escapes it. It is sent only after a check that the
-/// kernel enforces two rules: the host, alive and of the same user, could neither be signalled nor inspected.
+/// kernel enforces two rules: the host, alive and of the same user, can neither be signalled nor inspected.
 const WATCH: &str = r#"
 in_domain=
 if [ "$2" = domain ] && [ "$PPID" = "$3" ] && ! kill -0 "$PPID" 2>/dev/null && [ ! -e "/proc/$PPID/exe" ] && [ -d "/proc/$PPID" ]
@@ -36,16 +36,16 @@ grep -lsaF -- "$1" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do kill
 
 /// Whether the thread that starts a guard is in a Landlock domain that confines signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Around {
-    Nothing,
+pub(crate) enum GuardScope {
+    Unscoped,
     Domain,
 }
 
 /// A process that kills a program if the host cannot.
 pub(crate) struct ParentDeathGuard {
-    watcher: Child,
+    guard: Child,
     line: PipeWriter,
-    _known: Known,
+    _registration: ChildRegistration,
 }
 
 impl ParentDeathGuard {
@@ -53,7 +53,7 @@ impl ParentDeathGuard {
     pub(crate) fn start(
         mark: &str,
         scratch: Option<&Path>,
-        around: Around,
+        scope: GuardScope,
     ) -> Result<Self, ProcessError> {
         use std::os::unix::process::CommandExt;
 
@@ -62,9 +62,9 @@ impl ParentDeathGuard {
         command
             .args(["-c", WATCH, "windlass-guard"])
             .arg(format!("{MARK}={mark}"))
-            .arg(match around {
-                Around::Nothing => "nothing",
-                Around::Domain => "domain",
+            .arg(match scope {
+                GuardScope::Unscoped => "nothing",
+                GuardScope::Domain => "domain",
             })
             .arg(std::process::id().to_string())
             .args(scratch)
@@ -75,17 +75,17 @@ impl ParentDeathGuard {
             .stdin(reader)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let (watcher, known) = orphans::spawn(&mut command, Brood::Never)
-            .map_err(ProcessError::io("start the watcher of the command"))?;
+        let (guard, registration) = orphans::spawn(&mut command, OrphanRisk::Never)
+            .map_err(ProcessError::io("start the guard of the command"))?;
         Ok(Self {
-            watcher,
+            guard,
             line,
-            _known: known,
+            _registration: registration,
         })
     }
 
     pub(crate) fn pid(&self) -> Option<Pid> {
-        pid_of(&self.watcher)
+        pid_of(&self.guard)
     }
 
     /// Sends the guard the process group to kill.
@@ -98,7 +98,7 @@ impl ParentDeathGuard {
 impl Drop for ParentDeathGuard {
     fn drop(&mut self) {
         // The guard must not read the end of the pipe, because the group's ID may have been reused by then.
-        let _ = self.watcher.kill();
-        let _ = self.watcher.wait();
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
     }
 }

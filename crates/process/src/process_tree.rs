@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::confine::Domain;
 use crate::kill::{kill_all, wait_for_sandboxes};
-use crate::orphans::Known;
+use crate::orphans::ChildRegistration;
 use crate::processes::{Member, Table};
 use crate::sandbox_init::SandboxInit;
 
@@ -24,7 +24,7 @@ pub(crate) struct ProcessTree {
     /// The sandbox's init, once it is known.
     init: Arc<OnceLock<SandboxInit>>,
     domain: Option<Domain>,
-    known: Known,
+    registration: ChildRegistration,
     /// Processes seen so far that may still be alive: if a parent dies first, descent no longer finds its children.
     seen: Vec<Member>,
 }
@@ -36,7 +36,7 @@ impl ProcessTree {
         leader_is_sandbox: bool,
         init: Arc<OnceLock<SandboxInit>>,
         domain: Option<Domain>,
-        known: Known,
+        registration: ChildRegistration,
     ) -> Self {
         Self {
             leader,
@@ -44,13 +44,13 @@ impl ProcessTree {
             leader_is_sandbox,
             init,
             domain,
-            known,
+            registration,
             seen: Vec::new(),
         }
     }
 
     /// Sends a signal that requests an exit to all processes. A sandbox itself is spared: without it, the others could not exit on their own.
-    pub(crate) fn ask(&mut self, signal: Signal) {
+    pub(crate) fn signal_all(&mut self, signal: Signal) {
         if !self.leader_is_sandbox {
             let _ = kill_process_group(self.leader, signal);
         }
@@ -80,22 +80,25 @@ impl ProcessTree {
 
     fn find_and_kill(&mut self) -> bool {
         self.domain.iter().for_each(Domain::kill);
-        let is_whole = kill_all(|| self.members());
+        let all_ended = kill_all(|| self.members());
         let is_empty = match (self.leader_is_sandbox, Member::birth(self.leader)) {
             (true, Some(since)) => wait_for_sandboxes(since),
             _ => true,
         };
-        let is_whole = self.known.end_orphans() && is_whole && is_empty;
-        if !is_whole {
-            tracing::warn!(leader = ?self.leader, "processes of a command are still there after SIGKILL");
+        let all_ended = self.registration.end_orphans() && all_ended && is_empty;
+        if !all_ended {
+            tracing::warn!(leader = ?self.leader, "processes of a command are still running after SIGKILL");
         }
-        is_whole
+        all_ended
     }
 
     /// Returns the current processes, including orphans that can belong to no other program.
-    pub(crate) fn everybody(&mut self) -> Vec<Member> {
+    pub(crate) fn members_and_orphans(&mut self) -> Vec<Member> {
         let mut all = self.members();
-        let orphans = self.known.since().map(|since| self.known.orphans(since));
+        let orphans = self
+            .registration
+            .since()
+            .map(|since| self.registration.orphans(since));
         for orphan in orphans.unwrap_or_default() {
             if !all.contains(&orphan) {
                 all.push(orphan);
@@ -109,7 +112,7 @@ impl ProcessTree {
         let mut close: HashSet<i32> = table.group(self.leader);
         close.extend(table.marked(|mark| mark == self.mark));
         if let Some(domain) = &self.domain {
-            close.extend(domain.holds(&table.living()));
+            close.extend(domain.members_inside(&table.living()));
         }
         let mut found = table.with_descendants(close);
         self.seen

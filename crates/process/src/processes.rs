@@ -27,19 +27,19 @@ mod proc {
 
     impl Member {
         /// Returns the process with this PID if it is alive.
-        pub(crate) fn of(pid: Pid) -> Option<Self> {
-            let stat = Stat::of(pid).filter(|stat| !stat.is_dead)?;
+        pub(crate) fn find(pid: Pid) -> Option<Self> {
+            let stat = Stat::read(pid).filter(|stat| !stat.is_dead)?;
             Some(stat.member())
         }
 
         /// Returns the start time of the process with this PID, even if it is a zombie.
         pub(crate) fn birth(pid: Pid) -> Option<u64> {
-            Stat::of(pid).map(|stat| stat.start)
+            Stat::read(pid).map(|stat| stat.start)
         }
 
         /// Returns the process with this PID if it is a child of `parent` and the init of a PID namespace.
         pub(crate) fn init_below(pid: Pid, parent: Pid) -> Option<Self> {
-            let stat = Stat::of(pid)?;
+            let stat = Stat::read(pid)?;
             let is_meant = stat.parent == number(parent) && stat.is_init();
             is_meant.then(|| stat.member())
         }
@@ -53,7 +53,7 @@ mod proc {
         }
 
         pub(crate) fn is_alive(&self) -> bool {
-            Self::of(self.pid).is_some_and(|now| now.start == self.start)
+            Self::find(self.pid).is_some_and(|now| now.start == self.start)
         }
 
         /// Signals this process and no other: the handle is opened before the identity is checked.
@@ -61,7 +61,7 @@ mod proc {
             let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
                 return;
             };
-            if Stat::of(self.pid).is_some_and(|stat| stat.start == self.start) {
+            if Stat::read(self.pid).is_some_and(|stat| stat.start == self.start) {
                 let _ = pidfd_send_signal(handle, signal);
             }
         }
@@ -81,7 +81,7 @@ mod proc {
     }
 
     impl Stat {
-        fn of(pid: Pid) -> Option<Self> {
+        fn read(pid: Pid) -> Option<Self> {
             let text = fs::read(format!("/proc/{}/stat", number(pid))).ok()?;
             // The program's name is in parentheses and can contain any characters.
             let end = text.iter().rposition(|byte| *byte == b')')?;
@@ -148,7 +148,7 @@ mod proc {
                 let pid = entry.file_name().to_str()?.parse().ok()?;
                 Pid::from_raw(pid).filter(|_| pid != own)
             });
-            let stats = others.filter_map(Stat::of).collect();
+            let stats = others.filter_map(Stat::read).collect();
             Self { own, stats }
         }
 
@@ -236,7 +236,7 @@ mod unknown {
     }
 
     impl Member {
-        pub(crate) fn of(_pid: Pid) -> Option<Self> {
+        pub(crate) fn find(_pid: Pid) -> Option<Self> {
             None
         }
         pub(crate) fn birth(_pid: Pid) -> Option<u64> {

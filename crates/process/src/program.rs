@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::confine::{Confinement, Prepared};
 use crate::error::ProcessError;
-use crate::limits::words_before;
+use crate::limits::wrapper_arguments;
 use crate::network::Network;
 use crate::output::Output;
 use crate::processes::MARK;
-use crate::proxied::{LAUNCHER_PLACE, Launcher, Proxied};
+use crate::proxied::{LAUNCHER_PATH, Launcher, Proxied};
 use crate::sandbox_spec::SandboxSpec;
 use crate::shutdown::ShutdownSequence;
 
@@ -25,9 +25,9 @@ const GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdin {
     /// An empty input.
-    Nothing,
+    Empty,
     /// The bytes sent through [`Running::stdin_writer`](crate::Running::stdin_writer).
-    Fed,
+    Piped,
 }
 
 /// Destination of the program's standard output.
@@ -36,7 +36,7 @@ pub enum Stdout {
     /// An [`Output`], which retains the beginning and the end. The program's end is reported after everything is read.
     Captured(Arc<Output>),
     /// The reader of [`Running::chunks`](crate::Running::chunks).
-    Read,
+    Piped,
 }
 
 /// Destination of the program's standard error.
@@ -79,7 +79,7 @@ impl Program {
             arguments: Vec::new(),
             variables: tmpdir.into_iter().collect(),
             sandbox,
-            stdin: Stdin::Nothing,
+            stdin: Stdin::Empty,
             stdout: Stdout::Captured(output),
             stderr: Stderr::WithStdout,
             time: None,
@@ -101,7 +101,7 @@ impl Program {
     pub(crate) fn command(&self, mark: &str) -> Result<Prepared, ProcessError> {
         self.refuse_nul()?;
         let program = self.find()?;
-        self.refuse_unseen(&program)?;
+        self.refuse_outside_sandbox(&program)?;
         let directory = |source| ProcessError::Directory {
             directory: self.sandbox.bounds.cwd.clone(),
             source,
@@ -111,10 +111,10 @@ impl Program {
             return Err(directory(std::io::ErrorKind::NotADirectory.into()));
         }
         let launcher = self.launcher()?;
-        let before = words_before(self.sandbox.limits, self.sandbox.confinement).into_iter();
+        let before = wrapper_arguments(self.sandbox.limits, self.sandbox.confinement).into_iter();
         let mut words: Vec<OsString> = before.map(Into::into).collect();
         if let Some(launcher) = launcher {
-            words.push(LAUNCHER_PLACE.into());
+            words.push(LAUNCHER_PATH.into());
             words.extend(launcher.words.iter().cloned());
         }
         words.push(program.into());
@@ -128,7 +128,7 @@ impl Program {
             self.sandbox
                 .confinement
                 .command(&self.sandbox.bounds, shown, &first, &variables);
-        let mut prepared = prepared.map_err(ProcessError::io("hand over variables"))?;
+        let mut prepared = prepared.map_err(ProcessError::io("pass variables"))?;
         // The sandbox process gets the same mark as the processes in it.
         prepared.command.args(words).env(MARK, mark);
         Ok(prepared)
@@ -145,84 +145,82 @@ impl Program {
         {
             return refused("a filtered network needs bubblewrap");
         }
-        if self.stdin != Stdin::Nothing {
-            return refused("a program with a filtered network reads nothing");
+        if self.stdin != Stdin::Empty {
+            return refused("a program with a filtered network cannot have an input");
         }
-        look_at(&proxied.launcher.program)?;
+        check_executable(&proxied.launcher.program)?;
         Ok(Some(&proxied.launcher))
     }
 
     /// Refuses a program that exists on the host but not in the sandbox: the sandbox's own error would be misleading.
-    fn refuse_unseen(&self, program: &Path) -> Result<(), ProcessError> {
+    fn refuse_outside_sandbox(&self, program: &Path) -> Result<(), ProcessError> {
         let bounds = &self.sandbox.bounds;
-        let mut seen = bounds.also_writable.iter().chain(&bounds.also_seen);
-        let is_seen = program.starts_with(&bounds.root) || seen.any(|it| program.starts_with(it));
+        let mut visible = bounds.also_writable.iter().chain(&bounds.also_readable);
+        let is_visible =
+            program.starts_with(&bounds.root) || visible.any(|it| program.starts_with(it));
         if self.sandbox.confinement == Confinement::Bubblewrap
             && program.starts_with("/tmp")
-            && !is_seen
+            && !is_visible
         {
             let program = program.to_owned();
-            return Err(ProcessError::OutOfSight { program });
+            return Err(ProcessError::NotInSandbox { program });
         }
         Ok(())
     }
 
     fn refuse_nul(&self) -> Result<(), ProcessError> {
-        let holds_nul = |text: &OsStr| text.as_bytes().contains(&0);
-        let mut arguments = self.arguments.iter();
-        let mut values = self.variables.values();
-        let place = match () {
-            () if holds_nul(self.program.as_os_str()) => "the program's name",
-            () if arguments.any(|argument| holds_nul(argument)) => "an argument",
-            () if values.any(|value| holds_nul(value)) => "a variable",
-            () if holds_nul(self.sandbox.bounds.cwd.as_os_str()) => "the directory",
-            () => {
-                let is_bad = |name: &&OsString| {
-                    name.is_empty() || name.as_bytes().iter().any(|byte| b"\0=".contains(byte))
-                };
-                return match self.variables.keys().find(is_bad) {
-                    Some(name) => Err(ProcessError::VariableName {
-                        name: name.to_string_lossy().into_owned(),
-                    }),
-                    None => Ok(()),
-                };
-            }
+        let program = [("the program's name", self.program.as_os_str())].into_iter();
+        let arguments = self
+            .arguments
+            .iter()
+            .map(|argument| ("an argument", argument.as_os_str()));
+        let values = self
+            .variables
+            .values()
+            .map(|value| ("a variable", value.as_os_str()));
+        let directory = [("the directory", self.sandbox.bounds.cwd.as_os_str())];
+        let mut texts = program.chain(arguments).chain(values).chain(directory);
+        if let Some((place, _)) = texts.find(|(_, text)| text.as_bytes().contains(&0)) {
+            return Err(ProcessError::Nul { place });
+        }
+        let is_invalid = |name: &&OsString| {
+            name.is_empty() || name.as_bytes().iter().any(|byte| b"\0=".contains(byte))
         };
-        Err(ProcessError::Nul { place })
+        let invalid = self.variables.keys().find(is_invalid);
+        invalid.map_or(Ok(()), |name| {
+            let name = name.to_string_lossy().into_owned();
+            Err(ProcessError::VariableName { name })
+        })
     }
 
     /// Finds the program on the host; a sandbox may still hide it.
     fn find(&self) -> Result<PathBuf, ProcessError> {
-        let named = || self.program.clone();
+        let given = || self.program.clone();
         if self.program.is_absolute() {
-            return look_at(&self.program);
+            return check_executable(&self.program);
         }
-        if self.program.components().count() != 1 || self.program.as_os_str().is_empty() {
-            return Err(if self.program.as_os_str().is_empty() {
-                ProcessError::NotFound { program: named() }
-            } else {
-                ProcessError::RelativePath { program: named() }
-            });
+        if self.program.as_os_str().is_empty() {
+            return Err(ProcessError::NotFound { program: given() });
         }
-        let places = self.variables.get(OsStr::new("PATH")).cloned();
-        let places = places
-            .iter()
-            .flat_map(std::env::split_paths)
-            .filter(|place| place.is_absolute());
+        if self.program.components().count() != 1 {
+            return Err(ProcessError::RelativePath { program: given() });
+        }
+        let path = self.variables.get(OsStr::new("PATH"));
+        let directories = path.into_iter().flat_map(std::env::split_paths);
         // As in shells, a file that is not executable is reported only if there is no other match.
-        let mut told = ProcessError::NotFound { program: named() };
-        for place in places {
-            match look_at(&place.join(&self.program)) {
+        let mut failure = ProcessError::NotFound { program: given() };
+        for directory in directories.filter(|directory| directory.is_absolute()) {
+            match check_executable(&directory.join(&self.program)) {
                 Ok(found) => return Ok(found),
                 Err(ProcessError::NotFound { .. }) => {}
-                Err(other) => told = other,
+                Err(other) => failure = other,
             }
         }
-        Err(told)
+        Err(failure)
     }
 }
 
-fn look_at(path: &Path) -> Result<PathBuf, ProcessError> {
+fn check_executable(path: &Path) -> Result<PathBuf, ProcessError> {
     let program = path.to_owned();
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
@@ -231,11 +229,11 @@ fn look_at(path: &Path) -> Result<PathBuf, ProcessError> {
         }
         Err(_) => return Err(ProcessError::NotFound { program }),
     };
-    match () {
-        () if metadata.is_dir() => Err(ProcessError::IsDirectory { program }),
-        () if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 => {
-            Err(ProcessError::NotExecutable { program })
-        }
-        () => Ok(program),
+    if metadata.is_dir() {
+        Err(ProcessError::IsDirectory { program })
+    } else if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
+        Err(ProcessError::NotExecutable { program })
+    } else {
+        Ok(program)
     }
 }

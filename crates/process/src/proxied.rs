@@ -20,7 +20,7 @@ use rustix::net::{
 };
 
 /// Path of the launcher in a sandbox: every sandbox has a private `/dev`.
-pub(crate) const LAUNCHER_PLACE: &str = "/dev/windlass-launcher";
+pub(crate) const LAUNCHER_PATH: &str = "/dev/windlass-launcher";
 /// Payload sent with the listener, because a message cannot be empty.
 const WORD: &[u8] = b"l";
 /// Variables that programs read to find a proxy. Programs disagree on the case.
@@ -107,9 +107,9 @@ pub fn become_proxied(command: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn begin(command: impl IntoIterator<Item = OsString>) -> io::Error {
     let mut words = command.into_iter();
     let Some(program) = words.next() else {
-        return io::Error::other("no command was named");
+        return io::Error::other("no command was specified");
     };
-    let proxy = match hand_over(io::stdin().as_fd()) {
+    let proxy = match send_listener(io::stdin().as_fd()) {
         Ok(port) => format!("http://127.0.0.1:{port}"),
         Err(error) => return error,
     };
@@ -122,7 +122,7 @@ fn begin(command: impl IntoIterator<Item = OsString>) -> io::Error {
 }
 
 /// Listens and sends the listener to the host. Returns the port.
-fn hand_over(channel: BorrowedFd<'_>) -> io::Result<u16> {
+fn send_listener(channel: BorrowedFd<'_>) -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
     let listener = OwnedFd::from(listener);
@@ -130,7 +130,9 @@ fn hand_over(channel: BorrowedFd<'_>) -> io::Result<u16> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(&handles)) {
-        return Err(io::Error::other("there is no room for a listener"));
+        return Err(io::Error::other(
+            "the control message has no space for a listener",
+        ));
     }
     sendmsg(
         channel,

@@ -190,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_pieces_the_lines_are_the_same(
+        fn lines_do_not_depend_on_how_the_output_is_split(
             pieces in prop::collection::vec(prop::collection::vec(prop::sample::select(b"ab\n".to_vec()), 0..12), 0..12),
             max_bytes in 0_usize..8,
         ) {

@@ -17,7 +17,7 @@ use crate::processes::{Member, Table};
 /// First word of each file; the second is the boot ID.
 const FORMAT: &str = "windlass-processes-1";
 /// Extension of the files.
-const ENDING: &str = "processes";
+const EXTENSION: &str = "processes";
 /// Maximum size of a file that is read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
@@ -33,7 +33,7 @@ pub struct Leftovers {
     /// Number of processes that were ended.
     pub ended: usize,
     /// Whether all of them are gone.
-    pub is_whole: bool,
+    pub all_ended: bool,
     /// Files that cannot be read and were left in place: the processes they record may still run.
     pub unreadable: Vec<PathBuf>,
 }
@@ -53,12 +53,12 @@ impl Records {
     pub fn end_leftovers(&self) -> io::Result<Leftovers> {
         let boot = boot()?;
         let mut left = Leftovers {
-            is_whole: true,
+            all_ended: true,
             ..Leftovers::default()
         };
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
-            if path.extension().is_none_or(|ending| ending != ENDING) {
+            if path.extension().is_none_or(|ending| ending != EXTENSION) {
                 continue;
             }
             let Some(record) = read(&path) else {
@@ -67,10 +67,10 @@ impl Records {
             };
             // Processes recorded in another boot ended with that boot.
             if record.boot == boot {
-                let (ended, is_whole) = end(record.processes);
+                let (ended, all_ended) = end(record.processes);
                 left.ended += ended;
-                if !is_whole {
-                    left.is_whole = false;
+                if !all_ended {
+                    left.all_ended = false;
                     continue;
                 }
             }
@@ -80,9 +80,9 @@ impl Records {
     }
 
     /// Creates the record of one program.
-    pub(crate) fn begin(&self) -> io::Result<Record> {
-        let name = format!("{}.{ENDING}", uuid::Uuid::now_v7().simple());
-        Ok(Record {
+    pub(crate) fn begin(&self) -> io::Result<ProcessRecord> {
+        let name = format!("{}.{EXTENSION}", uuid::Uuid::now_v7().simple());
+        Ok(ProcessRecord {
             path: self.directory.join(name),
             boot: boot()?,
             written: Vec::new(),
@@ -91,13 +91,13 @@ impl Records {
 }
 
 /// The record of a running program.
-pub(crate) struct Record {
+pub(crate) struct ProcessRecord {
     path: PathBuf,
     boot: String,
     written: Vec<Member>,
 }
 
-impl Record {
+impl ProcessRecord {
     /// Records the processes, if they have changed.
     pub(crate) fn write(&mut self, members: &[Member]) -> io::Result<()> {
         if self.written == members {
@@ -130,13 +130,13 @@ impl Record {
     }
 }
 
-struct Recorded {
+struct ParsedRecord {
     boot: String,
     processes: Vec<(Pid, u64)>,
 }
 
 /// Reads a file; `None` if any part of it is not in the format that we write.
-fn read(path: &Path) -> Option<Recorded> {
+fn read(path: &Path) -> Option<ParsedRecord> {
     let metadata = path.symlink_metadata().ok()?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return None;
@@ -149,7 +149,7 @@ fn read(path: &Path) -> Option<Recorded> {
         let pid = pid.parse().ok().filter(|pid| *pid > 1)?;
         Some((Pid::from_raw(pid)?, start.parse().ok()?))
     };
-    Some(Recorded {
+    Some(ParsedRecord {
         boot: boot.to_owned(),
         processes: lines.map(process).collect::<Option<_>>()?,
     })
@@ -157,13 +157,13 @@ fn read(path: &Path) -> Option<Recorded> {
 
 /// Ends these processes and their descendants.
 fn end(processes: Vec<(Pid, u64)>) -> (usize, bool) {
-    let meant = |member: &Member| processes.contains(&(member.pid, member.start));
+    let is_recorded = |member: &Member| processes.contains(&(member.pid, member.start));
     // A process that was seen once stays a target, even after the parent that led to it is gone.
     let mut seen: Vec<Member> = Vec::new();
     let mut find = || {
         let table = Table::read();
         let living = table.living().into_iter();
-        let close = living.filter(|member| meant(member) || seen.contains(member));
+        let close = living.filter(|member| is_recorded(member) || seen.contains(member));
         let close: HashSet<i32> = close.map(|member| member.number()).collect();
         let found = table.with_descendants(close);
         for member in &found {
@@ -173,8 +173,8 @@ fn end(processes: Vec<(Pid, u64)>) -> (usize, bool) {
         }
         found
     };
-    let is_whole = kill_all(&mut find);
-    (seen.len(), is_whole)
+    let all_ended = kill_all(&mut find);
+    (seen.len(), all_ended)
 }
 
 /// Returns the ID of this boot of the machine.

@@ -14,15 +14,15 @@ use crate::program::{Program, Stderr, Stdout};
 use crate::read::Chunks;
 use crate::shutdown::ShutdownStep;
 use crate::stdin_writer::StdinWriter;
-use crate::supervise::{Note, spawn_thread, supervise};
+use crate::supervise::{SupervisorEvent, spawn_thread, supervise};
 
 /// Why a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The program exited on its own.
-    Itself,
+    Exited,
     /// Its time limit expired.
-    TimeOver,
+    TimedOut,
     /// The caller stopped it.
     Stopped,
 }
@@ -36,14 +36,14 @@ pub struct End {
     /// The step of the shutdown sequence that ended it; `None` if it was killed or exited on its own.
     pub step: Option<ShutdownStep>,
     /// Whether it was verified that none of its processes is left.
-    pub is_whole: bool,
+    pub all_ended: bool,
     /// Run time, including the cleanup.
     pub took: Duration,
 }
 
 /// A running program. Dropping it stops the program; a supervisor thread waits for its end.
 pub struct Running {
-    notes: Sender<Note>,
+    notes: Sender<SupervisorEvent>,
     end: oneshot::Receiver<Result<End, ProcessError>>,
     pid: u32,
     stdin_writer: Option<StdinWriter>,
@@ -57,10 +57,10 @@ impl Drop for Running {
 }
 
 /// Closes the outputs on drop, whatever happened.
-struct CloseAtEnd(Vec<Arc<Output>>);
+struct CloseOutputs(Vec<Arc<Output>>);
 
-impl CloseAtEnd {
-    fn of(program: &Program) -> Self {
+impl CloseOutputs {
+    fn new(program: &Program) -> Self {
         let mut outputs = Vec::new();
         if let Stdout::Captured(output) = &program.stdout {
             outputs.push(Arc::clone(output));
@@ -72,19 +72,19 @@ impl CloseAtEnd {
     }
 }
 
-impl Drop for CloseAtEnd {
+impl Drop for CloseOutputs {
     fn drop(&mut self) {
         self.0.iter().for_each(|output| output.close());
     }
 }
 
 /// Stops a program if the start is cancelled.
-struct StopAtEnd(Option<Sender<Note>>);
+struct StopOnDrop(Option<Sender<SupervisorEvent>>);
 
-impl Drop for StopAtEnd {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if let Some(notes) = self.0.take() {
-            let _ = notes.send(Note::Stop);
+            let _ = notes.send(SupervisorEvent::Stop);
         }
     }
 }
@@ -93,17 +93,17 @@ impl Program {
     /// Starts the program. Dropping the future stops it.
     pub async fn start(self) -> Result<Running, ProcessError> {
         let (notes, inbox) = channel();
-        let (tell, told) = oneshot::channel();
-        let (tell_end, end) = oneshot::channel();
+        let (started_sender, started) = oneshot::channel();
+        let (end_sender, end) = oneshot::channel();
         let to_self = notes.clone();
-        let outputs = CloseAtEnd::of(&self);
+        let outputs = CloseOutputs::new(&self);
         spawn_thread("windlass-program", move || {
             let _outputs = outputs;
-            let done = supervise(self, tell, to_self, &inbox);
-            let _ = tell_end.send(done);
+            let done = supervise(self, started_sender, to_self, &inbox);
+            let _ = end_sender.send(done);
         })?;
-        let mut guard = StopAtEnd(Some(notes));
-        let started = told.await.map_err(|_| ProcessError::Lost)??;
+        let mut guard = StopOnDrop(Some(notes));
+        let started = started.await.map_err(|_| ProcessError::Lost)??;
         let notes = guard.0.take().ok_or(ProcessError::Lost)?;
         Ok(Running {
             notes,
@@ -122,12 +122,12 @@ impl Running {
         self.pid
     }
 
-    /// Takes the writer of its input. Returns it once, and only for [`Stdin::Fed`](crate::Stdin::Fed).
+    /// Takes the writer of its input. Returns it once, and only for [`Stdin::Piped`](crate::Stdin::Piped).
     pub fn stdin_writer(&mut self) -> Option<StdinWriter> {
         self.stdin_writer.take()
     }
 
-    /// Takes its output. Returns it once, and only for [`Stdout::Read`](crate::Stdout::Read). If it is dropped, the program writes into a closed
+    /// Takes its output. Returns it once, and only for [`Stdout::Piped`](crate::Stdout::Piped). If it is dropped, the program writes into a closed
     /// pipe.
     pub fn chunks(&mut self) -> Option<Chunks> {
         self.chunks.take()
@@ -135,12 +135,12 @@ impl Running {
 
     /// Sends SIGINT to all its processes and lets it continue, for programs that interpret it as the end of a turn.
     pub fn interrupt(&self) {
-        let _ = self.notes.send(Note::Signal(Signal::INT));
+        let _ = self.notes.send(SupervisorEvent::Signal(Signal::INT));
     }
 
     /// Stops the program: the shutdown sequence, then SIGKILL. [`end`](Self::end) returns the result.
     pub fn stop(&self) {
-        let _ = self.notes.send(Note::Stop);
+        let _ = self.notes.send(SupervisorEvent::Stop);
     }
 
     /// Waits for the end: the program is reaped, its remaining processes are gone, and the retained output is complete.

@@ -24,10 +24,10 @@ mod linux {
     use crate::processes::Member;
 
     /// How long it may take to exit before its processes are searched one by one.
-    const WITHIN: Duration = Duration::from_secs(1);
+    const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
     /// The key before its PID in bubblewrap's report, and the maximum length of the report.
-    const BEFORE_NUMBER: &str = "\"child-pid\":";
-    const MAX_SAID: usize = 4096;
+    const PID_KEY: &str = "\"child-pid\":";
+    const MAX_REPORT: usize = 4096;
 
     /// The init of a sandbox, with its pidfd.
     pub(crate) struct SandboxInit {
@@ -38,8 +38,8 @@ mod linux {
     impl SandboxInit {
         /// Waits until bubblewrap has reported the PID of its init. `None` if bubblewrap ended before that, or if the PID cannot be verified. The
         /// pipe must stay open until bubblewrap is gone: a failed write would end it.
-        pub(crate) fn of(bubblewrap: Pid, said: &PipeReader) -> Option<Self> {
-            let number = number_said(bubblewrap, said)?;
+        pub(crate) fn wait_for(bubblewrap: Pid, info: &PipeReader) -> Option<Self> {
+            let number = read_pid(bubblewrap, info)?;
             // The handle is opened before the check: a process that is a child of bubblewrap now was one when the handle was opened.
             let handle = pidfd_open(number, PidfdFlags::empty()).ok()?;
             let member = Member::init_below(number, bubblewrap)?;
@@ -54,7 +54,7 @@ mod linux {
         /// Kills the init after bubblewrap has exited, and with it all processes in the sandbox. Returns whether they are gone.
         pub(crate) fn end(&self) -> bool {
             let _ = pidfd_send_signal(&self.handle, Signal::KILL);
-            let deadline = Instant::now() + WITHIN;
+            let deadline = Instant::now() + EXIT_TIMEOUT;
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let left = Timespec::try_from(left).unwrap_or_default();
@@ -73,13 +73,13 @@ mod linux {
     }
 
     /// Reads the PID. It does not wait for the end of the report, because other processes may have inherited the pipe.
-    fn number_said(bubblewrap: Pid, mut said: &PipeReader) -> Option<Pid> {
+    fn read_pid(bubblewrap: Pid, mut info: &PipeReader) -> Option<Pid> {
         let bubblewrap = pidfd_open(bubblewrap, PidfdFlags::empty()).ok()?;
         let mut text = Vec::new();
         let mut buffer = [0; 1024];
-        while text.len() < MAX_SAID {
+        while text.len() < MAX_REPORT {
             let mut files = [
-                PollFd::new(said, PollFlags::IN),
+                PollFd::new(info, PollFlags::IN),
                 PollFd::new(&bubblewrap, PollFlags::IN),
             ];
             match poll(&mut files, None) {
@@ -88,12 +88,12 @@ mod linux {
                 Ok(_) if files[0].revents().is_empty() => return None,
                 Ok(_) => {}
             }
-            match said.read(&mut buffer) {
+            match info.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => return None,
                 Ok(count) => text.extend_from_slice(&buffer[..count]),
             }
-            if let Some(number) = number_in(&text) {
+            if let Some(number) = parse_pid(&text) {
                 return Pid::from_raw(number);
             }
         }
@@ -101,24 +101,24 @@ mod linux {
     }
 
     /// Returns the PID in the text read so far, if it is complete.
-    fn number_in(text: &[u8]) -> Option<i32> {
+    fn parse_pid(text: &[u8]) -> Option<i32> {
         let text = std::str::from_utf8(text).ok()?;
-        let (_, rest) = text.split_once(BEFORE_NUMBER)?;
+        let (_, rest) = text.split_once(PID_KEY)?;
         let (number, _) = rest.trim_start().split_once([',', '\n', '}'])?;
         number.trim_end().parse().ok().filter(|number| *number > 1)
     }
 
     #[cfg(test)]
     mod tests {
-        use super::number_in;
+        use super::parse_pid;
 
         #[test]
-        fn a_number_is_read_once_it_is_whole() {
-            let said = "{\n    \"child-pid\": 1234,\n    \"net-namespace\": 4026532\n}\n";
-            let whole = said.find(',').unwrap() + 1;
-            for end in 0..said.len() {
+        fn pid_is_read_once_it_is_complete() {
+            let info = "{\n    \"child-pid\": 1234,\n    \"net-namespace\": 4026532\n}\n";
+            let whole = info.find(',').unwrap() + 1;
+            for end in 0..info.len() {
                 let expected = (end >= whole).then_some(1234);
-                assert_eq!(number_in(&said.as_bytes()[..end]), expected, "{end}");
+                assert_eq!(parse_pid(&info.as_bytes()[..end]), expected, "{end}");
             }
             for other in [
                 "{\"child-pid\": 1}",
@@ -126,7 +126,7 @@ mod linux {
                 "{\"child-pid\": x}",
                 "{}",
             ] {
-                assert_eq!(number_in(other.as_bytes()), None, "{other}");
+                assert_eq!(parse_pid(other.as_bytes()), None, "{other}");
             }
         }
     }
@@ -145,7 +145,7 @@ mod unknown {
     pub(crate) enum SandboxInit {}
 
     impl SandboxInit {
-        pub(crate) fn of(_bubblewrap: Pid, _said: &PipeReader) -> Option<Self> {
+        pub(crate) fn wait_for(_bubblewrap: Pid, _info: &PipeReader) -> Option<Self> {
             None
         }
         pub(crate) fn member(&self) -> Member {

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use crate::confine::{Confinement, SandboxBounds};
 use crate::error::ProcessError;
-use crate::limits::Limits;
+use crate::limits::ResourceLimits;
 use crate::output::Output;
 use crate::program::Program;
-use crate::protected_paths::open_to_look;
+use crate::protected_paths::open_path;
 use crate::records::Records;
 
 /// Confinement, access rights and limits of a program.
@@ -26,7 +26,7 @@ pub struct SandboxSpec {
     /// A directory for temporary files, removed after the program has ended.
     pub scratch: Option<TempDir>,
     /// Resource limits, enforced by the kernel.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The owner's name, with which [`end_leftovers`](crate::end_leftovers) of a later process finds the program. It must be stable, such as a digest
     /// of the host's data directory.
     pub owner: Option<String>,
@@ -42,8 +42,12 @@ impl SandboxSpec {
             source,
         };
         let directory = directory.canonicalize().map_err(failed)?;
-        let root = open_to_look(&directory).map_err(failed)?;
-        Ok(Self::new(confinement, SandboxBounds::of(directory), root))
+        let root = open_path(&directory).map_err(failed)?;
+        Ok(Self::new(
+            confinement,
+            SandboxBounds::writable(directory),
+            root,
+        ))
     }
 
     /// A sandbox without limits, scratch directory and records.
@@ -54,7 +58,7 @@ impl SandboxSpec {
             bounds,
             root,
             scratch: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             owner: None,
             records: None,
         }

@@ -15,7 +15,7 @@ use crate::supervise::spawn_thread;
 /// Maximum number of bytes that wait for the program to read them.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// How often a blocked writer checks whether it should stop.
-const LOOK_PAUSE: Duration = Duration::from_millis(20);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why bytes could not be sent to a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,21 +25,21 @@ pub enum StdinError {
     Closed,
     /// The program does not read, and the buffer is full.
     #[error(
-        "the program does not read its input, and {MAX_WAITING_BYTES} bytes wait for it already"
+        "the program does not read its input, and {MAX_WAITING_BYTES} bytes are already queued"
     )]
     Full,
 }
 
 /// The input of a program. Dropping it writes the buffered bytes and then closes the input.
 pub struct StdinWriter {
-    shared: Arc<Shared>,
+    queue: Arc<StdinQueue>,
 }
 
-struct Shared {
+struct StdinQueue {
     state: Mutex<State>,
     /// Wakes the thread that writes.
-    fed: Condvar,
-    /// Wakes callers that wait for room.
+    data_ready: Condvar,
+    /// Wakes callers that wait for free space.
     room: Notify,
 }
 
@@ -53,7 +53,7 @@ struct State {
     is_closed: bool,
 }
 
-impl Shared {
+impl StdinQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,7 +64,7 @@ impl Shared {
         state.waiting.clear();
         state.waiting_bytes = 0;
         drop(state);
-        self.fed.notify_all();
+        self.data_ready.notify_all();
         self.room.notify_waiters();
     }
 
@@ -81,7 +81,10 @@ impl Shared {
             if state.is_finished {
                 return None;
             }
-            state = self.fed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .data_ready
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -97,13 +100,13 @@ impl StdinWriter {
     /// Returns whether the buffer is below its limit. Always true for a closed input.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.shared.lock().waiting_bytes < MAX_WAITING_BYTES
+        self.queue.lock().waiting_bytes < MAX_WAITING_BYTES
     }
 
     /// Waits until [`has_room`](Self::has_room).
     pub async fn room(&self) {
         loop {
-            let room = self.shared.room.notified();
+            let room = self.queue.room.notified();
             tokio::pin!(room);
             room.as_mut().enable();
             if self.has_room() {
@@ -115,40 +118,36 @@ impl StdinWriter {
 
     /// Queues any number of bytes, even beyond the limit. The caller limits them with [`has_room`](Self::has_room).
     pub fn push(&self, bytes: Vec<u8>) -> Result<(), StdinError> {
-        self.hand_over(self.shared.lock(), bytes)
+        self.enqueue(self.queue.lock(), bytes)
     }
 
     /// Queues bytes if they fit. Into an empty buffer any number fits.
     pub fn try_send(&self, bytes: &[u8]) -> Result<(), StdinError> {
-        let state = self.shared.lock();
+        let state = self.queue.lock();
         let is_open = !state.is_closed && !state.is_finished;
         let has_room =
             state.waiting_bytes == 0 || state.waiting_bytes + bytes.len() <= MAX_WAITING_BYTES;
         if is_open && !has_room {
             return Err(StdinError::Full);
         }
-        self.hand_over(state, bytes.to_vec())
+        self.enqueue(state, bytes.to_vec())
     }
 
-    fn hand_over(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        bytes: Vec<u8>,
-    ) -> Result<(), StdinError> {
+    fn enqueue(&self, mut state: MutexGuard<'_, State>, bytes: Vec<u8>) -> Result<(), StdinError> {
         if state.is_closed || state.is_finished {
             return Err(StdinError::Closed);
         }
         state.waiting_bytes += bytes.len();
         state.waiting.push_back(bytes);
         drop(state);
-        self.shared.fed.notify_all();
+        self.queue.data_ready.notify_all();
         Ok(())
     }
 
     /// Waits until the bytes fit and queues them. They are written later, so success does not mean that the program received them.
     pub async fn send(&self, bytes: &[u8]) -> Result<(), StdinError> {
         loop {
-            let room = self.shared.room.notified();
+            let room = self.queue.room.notified();
             tokio::pin!(room);
             room.as_mut().enable();
             match self.try_send(bytes) {
@@ -160,8 +159,8 @@ impl StdinWriter {
 
     /// Closes the input after all queued bytes are written.
     pub fn finish(&self) {
-        self.shared.lock().is_finished = true;
-        self.shared.fed.notify_all();
+        self.queue.lock().is_finished = true;
+        self.queue.data_ready.notify_all();
     }
 }
 
@@ -172,7 +171,7 @@ impl Drop for StdinWriter {
 }
 
 /// Closes an input on behalf of the supervisor.
-pub(crate) struct Closer(Arc<Shared>);
+pub(crate) struct Closer(Arc<StdinQueue>);
 
 impl Closer {
     pub(crate) fn close(&self) {
@@ -190,12 +189,12 @@ impl Drop for Closer {
 pub(crate) fn start(writer: PipeWriter) -> Result<(StdinWriter, Closer), ProcessError> {
     let flags = fcntl_getfl(&writer).and_then(|old| fcntl_setfl(&writer, old | OFlags::NONBLOCK));
     flags.map_err(|error| ProcessError::io("prepare a pipe")(error.into()))?;
-    let shared = Arc::new(Shared {
+    let queue = Arc::new(StdinQueue {
         state: Mutex::default(),
-        fed: Condvar::new(),
+        data_ready: Condvar::new(),
         room: Notify::new(),
     });
-    let own = Arc::clone(&shared);
+    let own = Arc::clone(&queue);
     spawn_thread("windlass-stdin", move || {
         let mut writer = writer;
         while let Some(bytes) = own.next() {
@@ -208,23 +207,23 @@ pub(crate) fn start(writer: PipeWriter) -> Result<(StdinWriter, Closer), Process
     })?;
     Ok((
         StdinWriter {
-            shared: Arc::clone(&shared),
+            queue: Arc::clone(&queue),
         },
-        Closer(shared),
+        Closer(queue),
     ))
 }
 
 /// Writes at the pace of the program; stops when either end closes the input.
-fn write_all(shared: &Shared, writer: &mut PipeWriter, mut bytes: &[u8]) -> bool {
+fn write_all(queue: &StdinQueue, writer: &mut PipeWriter, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match writer.write(bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                if shared.lock().is_closed {
+                if queue.lock().is_closed {
                     return false;
                 }
-                let pause = Timespec::try_from(LOOK_PAUSE).ok();
+                let pause = Timespec::try_from(CLOSE_CHECK_INTERVAL).ok();
                 let _ = poll(&mut [PollFd::new(&*writer, PollFlags::OUT)], pause.as_ref());
             }
             Err(_) => return false,

@@ -24,7 +24,7 @@ use crate::process_tree::ProcessTree;
 use crate::processes::Member;
 use crate::program::{Program, Stderr, Stdin, Stdout};
 use crate::read::{self, Chunks};
-use crate::records::Record;
+use crate::records::ProcessRecord;
 use crate::running::{Cause, End};
 use crate::shutdown::{ShutdownSequence, ShutdownStep};
 use crate::stdin_writer::{self, Closer, StdinWriter};
@@ -35,7 +35,7 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 const FIRST_RECORD: Duration = Duration::from_millis(250);
 const LAST_RECORD: Duration = Duration::from_secs(8);
 
-pub(crate) enum Note {
+pub(crate) enum SupervisorEvent {
     Stop,
     Signal(Signal),
     /// The init of its sandbox, which usually does not exist yet when the program is first recorded.
@@ -44,7 +44,7 @@ pub(crate) enum Note {
 }
 
 /// Returned to the caller that starts a program.
-pub(crate) struct Started {
+pub(crate) struct StartedProgram {
     pub(crate) pid: Pid,
     pub(crate) stdin_writer: Option<StdinWriter>,
     pub(crate) chunks: Option<Chunks>,
@@ -63,20 +63,20 @@ pub(crate) fn spawn_thread(
 /// Starts a program and supervises it until it has ended.
 pub(crate) fn supervise(
     program: Program,
-    tell: oneshot::Sender<Result<Started, ProcessError>>,
-    notes: Sender<Note>,
-    inbox: &Receiver<Note>,
+    started_sender: oneshot::Sender<Result<StartedProgram, ProcessError>>,
+    notes: Sender<SupervisorEvent>,
+    inbox: &Receiver<SupervisorEvent>,
 ) -> Result<End, ProcessError> {
     let (mut supervised, started) = match Supervised::start(program, notes) {
-        Ok(begun) => begun,
+        Ok(supervised) => supervised,
         Err(error) => {
-            let _ = tell.send(Err(error));
+            let _ = started_sender.send(Err(error));
             return Err(ProcessError::Lost);
         }
     };
     // If the caller is gone by now, the inbox contains a request to stop.
-    let _ = tell.send(Ok(started));
-    supervised.see_to_its_end(inbox)
+    let _ = started_sender.send(Ok(started));
+    supervised.wait_for_end(inbox)
 }
 
 /// A running program and everything that belongs to it.
@@ -84,19 +84,22 @@ struct Supervised {
     child: Child,
     tree: ProcessTree,
     guard: Option<ParentDeathGuard>,
-    record: Option<Record>,
+    record: Option<ProcessRecord>,
     closer: Option<Closer>,
     drained: Vec<Receiver<()>>,
     started: Instant,
     time: Option<Duration>,
     shutdown: ShutdownSequence,
     /// Whether its processes are recorded repeatedly, because some could outlive the host.
-    is_watched: bool,
+    records_repeatedly: bool,
     _scratch: Option<TempDir>,
 }
 
 impl Supervised {
-    fn start(mut program: Program, notes: Sender<Note>) -> Result<(Self, Started), ProcessError> {
+    fn start(
+        mut program: Program,
+        notes: Sender<SupervisorEvent>,
+    ) -> Result<(Self, StartedProgram), ProcessError> {
         let mark = program.new_mark();
         let prepared = program.command(&mark)?;
         let scratch = program.sandbox.scratch.take();
@@ -112,7 +115,7 @@ impl Supervised {
         let make_pipe = || pipe().map_err(ProcessError::io("make a pipe"));
         let (reader, stdout) = make_pipe()?;
         let chunks = match &program.stdout {
-            Stdout::Read => Some(read::into_chunks(reader)?),
+            Stdout::Piped => Some(read::into_chunks(reader)?),
             Stdout::Captured(output) => {
                 drained.push(read::into_output(reader, output)?);
                 None
@@ -129,11 +132,11 @@ impl Supervised {
             }
         };
         let (stdin, stdin_writer, closer) = match program.stdin {
-            Stdin::Nothing => {
+            Stdin::Empty => {
                 let channel = program.proxied.take().map(|proxied| proxied.channel);
                 (channel.map(OwnedFd::from), None, None)
             }
-            Stdin::Fed => {
+            Stdin::Piped => {
                 let (reader, writer) = make_pipe()?;
                 let (stdin_writer, closer) = stdin_writer::start(writer)?;
                 (Some(reader.into()), Some(stdin_writer), Some(closer))
@@ -144,25 +147,23 @@ impl Supervised {
             stdout,
             stderr,
         };
-        let scratch_path = scratch.as_ref().map(|made| made.path().to_owned());
-        let guard = move |mark: &str, around| {
-            ParentDeathGuard::start(mark, scratch_path.as_deref(), around)
-        };
-        let mark_of_launch = mark.clone();
+        let scratch_path = scratch
+            .as_ref()
+            .map(|directory| directory.path().to_owned());
+        let guard_mark = mark.clone();
         let guard = move |confinement: Confinement| {
             if is_sandbox {
                 return Ok(None);
             }
-            let around = confinement
-                .surround_thread()
-                .map_err(ProcessError::Sandbox)?;
-            guard(&mark_of_launch, around).map(Some)
+            let scope = confinement.enter_guard_domain();
+            let scope = scope.map_err(ProcessError::Sandbox)?;
+            ParentDeathGuard::start(&guard_mark, scratch_path.as_deref(), scope).map(Some)
         };
         let init = Arc::default();
         let launched = launch(program, prepared, pipes, notes, Arc::clone(&init), guard)?;
         let Launched {
             child,
-            known,
+            registration,
             mut guard,
             domain,
         } = launched;
@@ -170,8 +171,8 @@ impl Supervised {
         if let Some(guard) = &mut guard {
             guard.watch(child.id());
         }
-        let is_watched = record.is_some() && !is_sandbox;
-        let mut tree = ProcessTree::new(leader, &mark, is_sandbox, init, domain, known);
+        let records_repeatedly = record.is_some() && !is_sandbox;
+        let mut tree = ProcessTree::new(leader, &mark, is_sandbox, init, domain, registration);
         write_record(&mut record, &mut tree);
         let supervised = Self {
             child,
@@ -183,10 +184,10 @@ impl Supervised {
             started,
             time,
             shutdown,
-            is_watched,
+            records_repeatedly,
             _scratch: scratch,
         };
-        let started = Started {
+        let started = StartedProgram {
             pid: leader,
             stdin_writer,
             chunks,
@@ -194,31 +195,24 @@ impl Supervised {
         Ok((supervised, started))
     }
 
-    fn see_to_its_end(&mut self, inbox: &Receiver<Note>) -> Result<End, ProcessError> {
+    fn wait_for_end(&mut self, inbox: &Receiver<SupervisorEvent>) -> Result<End, ProcessError> {
         let cause = self.wait(inbox);
-        let (step, is_gone, is_whole) = match cause {
-            Cause::Itself => (None, true, self.tree.sweep()),
-            Cause::TimeOver | Cause::Stopped => {
-                let step = self.climb(inbox);
-                let is_whole = self.tree.kill();
+        let (step, is_gone, all_ended) = match cause {
+            Cause::Exited => (None, true, self.tree.sweep()),
+            Cause::TimedOut | Cause::Stopped => {
+                let step = self.run_shutdown_steps(inbox);
+                let all_ended = self.tree.kill();
                 let is_gone = step.is_some() || exited_within(inbox, AFTER_KILL);
-                (step, is_gone, is_whole)
+                (step, is_gone, all_ended)
             }
         };
         // Until here the leader's PID must not be reused.
         self.guard = None;
         self.closer = None;
-        let status = if is_gone {
-            Some(
-                self.child
-                    .wait()
-                    .map_err(ProcessError::io("learn how the command ended"))?,
-            )
-        } else {
-            None
-        };
-        let is_whole = is_whole && is_gone;
-        if let Some(record) = self.record.take().filter(|_| is_whole) {
+        let status = is_gone.then(|| self.child.wait()).transpose();
+        let status = status.map_err(ProcessError::io("read the exit status of the command"))?;
+        let all_ended = all_ended && is_gone;
+        if let Some(record) = self.record.take().filter(|_| all_ended) {
             record.forget();
         }
         // A process that still holds the pipe after this time is not ours.
@@ -229,16 +223,16 @@ impl Supervised {
             status,
             cause,
             step,
-            is_whole,
+            all_ended,
             took: self.started.elapsed(),
         })
     }
 
     /// Waits until the program exits, is stopped, or exceeds its time limit.
-    fn wait(&mut self, inbox: &Receiver<Note>) -> Cause {
+    fn wait(&mut self, inbox: &Receiver<SupervisorEvent>) -> Cause {
         let deadline = self.time.map(|time| self.started + time);
         let mut pause = FIRST_RECORD;
-        let mut next_record = self.is_watched.then(|| Instant::now() + pause);
+        let mut next_record = self.records_repeatedly.then(|| Instant::now() + pause);
         loop {
             let until = [deadline, next_record].into_iter().flatten().min();
             let note = match until {
@@ -246,16 +240,18 @@ impl Supervised {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match note {
-                Ok(Note::Exited) => return Cause::Itself,
-                Ok(Note::Signal(signal)) => self.tree.ask(signal),
-                Ok(Note::Init(init)) => {
-                    told(self.record.as_mut().map(|record| record.add(init)));
+                Ok(SupervisorEvent::Exited) => return Cause::Exited,
+                Ok(SupervisorEvent::Signal(signal)) => self.tree.signal_all(signal),
+                Ok(SupervisorEvent::Init(init)) => {
+                    log_failure(self.record.as_mut().map(|record| record.add(init)));
                 }
-                Ok(Note::Stop) | Err(RecvTimeoutError::Disconnected) => return Cause::Stopped,
+                Ok(SupervisorEvent::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    return Cause::Stopped;
+                }
                 Err(RecvTimeoutError::Timeout)
                     if deadline.is_some_and(|end| end <= Instant::now()) =>
                 {
-                    return Cause::TimeOver;
+                    return Cause::TimedOut;
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     write_record(&mut self.record, &mut self.tree);
@@ -267,10 +263,10 @@ impl Supervised {
     }
 
     /// Runs the shutdown steps in order. Returns the step that ended the program, if one did.
-    fn climb(&mut self, inbox: &Receiver<Note>) -> Option<ShutdownStep> {
+    fn run_shutdown_steps(&mut self, inbox: &Receiver<SupervisorEvent>) -> Option<ShutdownStep> {
         for (step, time) in self.shutdown.0.clone() {
             match step.signal() {
-                Some(signal) => self.tree.ask(signal),
+                Some(signal) => self.tree.signal_all(signal),
                 None => self.closer.iter().for_each(Closer::close),
             }
             if exited_within(inbox, time) {
@@ -282,27 +278,27 @@ impl Supervised {
 }
 
 /// Records the current processes.
-fn write_record(record: &mut Option<Record>, tree: &mut ProcessTree) {
-    told(
+fn write_record(record: &mut Option<ProcessRecord>, tree: &mut ProcessTree) {
+    log_failure(
         record
             .as_mut()
-            .map(|record| record.write(&tree.everybody())),
+            .map(|record| record.write(&tree.members_and_orphans())),
     );
 }
 
 /// Logs a failed record: the program continues, and the next attempt may succeed.
-fn told(recorded: Option<io::Result<()>>) {
+fn log_failure(recorded: Option<io::Result<()>>) {
     if let Some(Err(error)) = recorded {
         tracing::warn!(%error, "the processes of a command cannot be recorded");
     }
 }
 
-fn exited_within(inbox: &Receiver<Note>, time: Duration) -> bool {
+fn exited_within(inbox: &Receiver<SupervisorEvent>, time: Duration) -> bool {
     let deadline = Instant::now() + time;
     loop {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Note::Exited) => return true,
-            Ok(Note::Stop | Note::Signal(_) | Note::Init(_)) => {}
+            Ok(SupervisorEvent::Exited) => return true,
+            Ok(SupervisorEvent::Stop | SupervisorEvent::Signal(_) | SupervisorEvent::Init(_)) => {}
             Err(_) => return false,
         }
     }

@@ -1,11 +1,10 @@
 //! Resolution of the agent that owns a run.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use windlass_core::runs::OWN_AGENTS;
 
-use crate::caller::{Caller, Role};
+use crate::caller::{Role, RunCaller};
 use crate::error::RunError;
 use crate::start::StartRun;
 
@@ -39,28 +38,18 @@ impl Default for Agents {
 }
 
 impl Agents {
-    /// Sets the agents that have tokens.
-    #[must_use]
-    pub fn with_tokens(agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let agents: HashSet<String> = agents.into_iter().map(Into::into).collect();
-        Self {
-            has_token: Arc::new(move |agent| agents.contains(agent)),
-            default_agent: None,
-        }
-    }
-
     /// Resolves the agent of a new run from, in this order: the binding, the parameter, the configuration, the name.
-    pub(crate) fn resolve(&self, caller: &Caller, start: &StartRun) -> Result<String, RunError> {
-        let asked = non_blank(start.agent_id.as_deref());
+    pub(crate) fn resolve(&self, caller: &RunCaller, start: &StartRun) -> Result<String, RunError> {
+        let requested = non_blank(start.agent_id.as_deref());
         if let Role::Bound(bound) = &caller.role {
-            return match asked {
-                Some(asked) if asked != bound => Err(RunError::AgentMismatch {
-                    asked: asked.to_owned(),
+            return match requested {
+                Some(requested) if requested != bound => Err(RunError::AgentMismatch {
+                    requested: requested.to_owned(),
                 }),
                 _ => Ok(bound.clone()),
             };
         }
-        let found = asked
+        let found = requested
             .or(non_blank(self.default_agent.as_deref()))
             .map(str::to_owned)
             .or_else(|| slug(start.agent_name.as_deref()?))
@@ -83,7 +72,7 @@ fn non_blank(text: Option<&str>) -> Option<&str> {
 /// Derives an ID from a name: lower-case ASCII letters and digits, with one `-` for each run of other characters.
 #[must_use]
 pub fn slug(name: &str) -> Option<String> {
-    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words = name.split(|character: char| !character.is_ascii_alphanumeric());
     let words: Vec<String> = words
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase)

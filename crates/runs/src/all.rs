@@ -13,14 +13,14 @@ use crate::record::fit;
 
 /// Events read at a time.
 const EVENTS: usize = 256;
-/// Maximum number of remembered trace cursors.
-const MARKS: usize = 256;
+/// Maximum number of cached trace cursors.
+const MAX_CURSORS: usize = 256;
 
 pub use windlass_store::RunRow as AnyRun;
 
 /// Access to the turns of Windlass threads.
 #[derive(Clone)]
-pub struct OwnTurns {
+pub struct ThreadTurns {
     /// The journal that contains the turns.
     pub journal: Arc<dyn Journal>,
     /// The queries that find turns.
@@ -31,9 +31,9 @@ pub struct OwnTurns {
 #[derive(Clone)]
 pub struct AllRuns {
     log: Arc<dyn RunLog>,
-    turns: Option<OwnTurns>,
+    turns: Option<ThreadTurns>,
     limits: RunLimits,
-    marks: Arc<Mutex<Vec<TraceCursor>>>,
+    cursors: Arc<Mutex<Vec<TraceCursor>>>,
 }
 
 impl std::fmt::Debug for AllRuns {
@@ -45,12 +45,12 @@ impl std::fmt::Debug for AllRuns {
 impl AllRuns {
     /// Combines a log of reported runs with the turns of threads.
     #[must_use]
-    pub fn new(log: Arc<dyn RunLog>, turns: Option<OwnTurns>, limits: RunLimits) -> Self {
+    pub fn new(log: Arc<dyn RunLog>, turns: Option<ThreadTurns>, limits: RunLimits) -> Self {
         Self {
             log,
             turns,
             limits,
-            marks: Arc::default(),
+            cursors: Arc::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl AllRuns {
         }
     }
 
-    /// Converts the events of a turn to records. A reader that continues resumes from its remembered cursor.
+    /// Converts the events of a turn to records. A reader that continues resumes from its cached cursor.
     async fn read_turn(
         &self,
         turns: &dyn Journal,
@@ -124,33 +124,33 @@ impl AllRuns {
         after: u64,
         (limit, max_bytes): (usize, usize),
     ) -> Result<RunPage, JournalError> {
-        let mut mark = self.mark(turn, after);
+        let mut cursor = self.cursor(turn, after);
         let mut page = RunPage::default();
         let mut bytes = 0;
-        'reading: while !mark.is_ended && page.records.len() < limit && bytes < max_bytes {
-            let events = turns.read(&mark.stream, mark.seq, EVENTS).await?.events;
+        'reading: while !cursor.is_ended && page.records.len() < limit && bytes < max_bytes {
+            let events = turns.read(&cursor.stream, cursor.seq, EVENTS).await?.events;
             if events.is_empty() {
                 break;
             }
             for event in events {
-                mark.seq = event.seq();
-                let Some(record) = mark.trace.apply(&event) else {
+                cursor.seq = event.seq();
+                let Some(record) = cursor.trace.apply(&event) else {
                     continue;
                 };
-                mark.records += 1;
-                mark.is_ended = matches!(record, RunRecord::Ended(_));
-                if mark.records > after {
+                cursor.records += 1;
+                cursor.is_ended = matches!(record, RunRecord::Ended(_));
+                if cursor.records > after {
                     let record = fit(record, &self.limits);
                     bytes += size(&record);
                     page.records.push(record);
                 }
-                if mark.is_ended || page.records.len() >= limit || bytes >= max_bytes {
+                if cursor.is_ended || page.records.len() >= limit || bytes >= max_bytes {
                     break 'reading;
                 }
             }
         }
-        page.head = mark.records;
-        self.remember(mark);
+        page.head = cursor.records;
+        self.store_cursor(cursor);
         Ok(page)
     }
 
@@ -163,16 +163,17 @@ impl AllRuns {
     }
 
     /// A panic elsewhere leaves plain data intact, so a poisoned lock is still valid.
-    fn marks(&self) -> MutexGuard<'_, Vec<TraceCursor>> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cursors(&self) -> MutexGuard<'_, Vec<TraceCursor>> {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes and returns the cursor at which a reader stopped, or creates one at the trace's beginning.
-    fn mark(&self, turn: &TurnRun, after: u64) -> TraceCursor {
-        let is_it = |mark: &TraceCursor| (mark.position, mark.records) == (turn.position, after);
-        let marks = self.marks();
-        match marks.iter().rfind(|mark| is_it(mark)) {
-            Some(mark) => mark.clone(),
+    fn cursor(&self, turn: &TurnRun, after: u64) -> TraceCursor {
+        let matches =
+            |cursor: &TraceCursor| (cursor.position, cursor.records) == (turn.position, after);
+        let cursors = self.cursors();
+        match cursors.iter().rfind(|cursor| matches(cursor)) {
+            Some(cursor) => cursor.clone(),
             None => TraceCursor {
                 position: turn.position,
                 stream: turn.stream.clone(),
@@ -184,15 +185,16 @@ impl AllRuns {
         }
     }
 
-    /// Remembers a cursor. Each reader of a run has one: continuing replaces the previous cursor.
-    fn remember(&self, mark: TraceCursor) {
-        let mut marks = self.marks();
-        marks.retain(|known| known.position != mark.position || known.records > mark.records);
-        if marks.len() >= MARKS {
-            marks.remove(0);
+    /// Caches a cursor. Each reader of a run has one: continuing replaces the previous cursor.
+    fn store_cursor(&self, cursor: TraceCursor) {
+        let mut cursors = self.cursors();
+        cursors
+            .retain(|cached| cached.position != cursor.position || cached.records > cursor.records);
+        if cursors.len() >= MAX_CURSORS {
+            cursors.remove(0);
         }
-        if !mark.is_ended {
-            marks.push(mark);
+        if !cursor.is_ended {
+            cursors.push(cursor);
         }
     }
 }

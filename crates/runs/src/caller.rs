@@ -12,15 +12,9 @@ pub struct ClientId(Arc<str>);
 impl ClientId {
     /// Generates a new ID.
     #[must_use]
-    pub fn mint() -> Self {
+    fn generate() -> Self {
         let uuid = Uuid::new_v4().simple().to_string();
         Self(uuid[..12].into())
-    }
-
-    /// Wraps a stored ID.
-    #[must_use]
-    pub fn kept(text: &str) -> Self {
-        Self(text.into())
     }
 
     /// Returns the ID as text.
@@ -50,7 +44,7 @@ pub enum Role {
 
 /// A connection, as the run rules see it.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct RunCaller {
     /// ID of the connection.
     pub client_id: ClientId,
     /// Role granted by its credentials.
@@ -61,12 +55,12 @@ pub struct Caller {
     pub reads_all: bool,
 }
 
-impl Caller {
+impl RunCaller {
     /// Creates a connection without credentials.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            client_id: ClientId::mint(),
+            client_id: ClientId::generate(),
             role: Role::Unbound,
             wants_lease: false,
             reads_all: false,
@@ -84,7 +78,7 @@ impl Caller {
     }
 }
 
-impl Default for Caller {
+impl Default for RunCaller {
     fn default() -> Self {
         Self::new()
     }

@@ -6,9 +6,9 @@ use windlass_core::runs::{RunRecord, RunStatus, Termination};
 use windlass_store::StoredRun;
 
 use crate::all::AnyRun;
-use crate::caller::{Caller, Role};
+use crate::caller::{Role, RunCaller};
 use crate::error::RunError;
-use crate::runs::{Appended, Runs, Writable};
+use crate::runs::{Appended, Runs, WriteAccess};
 
 /// Parameters of a cancellation.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,7 +24,7 @@ pub struct CancelRun {
 
 impl Runs {
     /// Cancels a run and returns the receipt.
-    pub async fn cancel(&self, caller: &Caller, cancel: CancelRun) -> Result<Value, RunError> {
+    pub async fn cancel(&self, caller: &RunCaller, cancel: CancelRun) -> Result<Value, RunError> {
         check("idempotency_key", &cancel.idempotency_key, 128)?;
         check("reason", &cancel.reason, 1024)?;
         let unknown = || RunError::UnknownRun(cancel.run_id.clone());
@@ -38,9 +38,9 @@ impl Runs {
                 }
             }
             _ => match self.writable(caller, &cancel.run_id).await? {
-                Writable::Open(run) | Writable::Ended(run) => AnyRun::Reported(run),
-                Writable::Turn(run) => AnyRun::Turn(run),
-                Writable::Unknown => return Err(unknown()),
+                WriteAccess::Open(run) | WriteAccess::Ended(run) => AnyRun::Reported(run),
+                WriteAccess::Turn(run) => AnyRun::Turn(run),
+                WriteAccess::Unknown => return Err(unknown()),
             },
         };
         let run = match run {
@@ -64,7 +64,7 @@ impl Runs {
     async fn receipt_of_reported(
         &self,
         run: StoredRun,
-        caller: &Caller,
+        caller: &RunCaller,
         cancel: &CancelRun,
     ) -> Result<Value, RunError> {
         let run = AnyRun::Reported(run);
@@ -75,7 +75,7 @@ impl Runs {
     pub(crate) async fn receipt_of_ended(
         &self,
         run: &AnyRun,
-        caller: &Caller,
+        caller: &RunCaller,
         cancel: &CancelRun,
     ) -> Result<Value, RunError> {
         let last = run.head() - 1;
@@ -90,7 +90,7 @@ impl Runs {
     }
 }
 
-pub(crate) fn receipt(caller: &Caller, cancel: &CancelRun, status: &str) -> Value {
+pub(crate) fn receipt(caller: &RunCaller, cancel: &CancelRun, status: &str) -> Value {
     json!({
         "receipt_version": 1,
         "run_id": cancel.run_id,

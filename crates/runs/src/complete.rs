@@ -3,17 +3,17 @@
 use windlass_core::runs::{Outcome, RunEnded, RunRecord, RunSummary, Termination};
 use windlass_store::StoredRun;
 
-use crate::caller::Caller;
+use crate::caller::RunCaller;
 use crate::error::RunError;
 use crate::limits::size;
-use crate::runs::{Appended, Runs, Writable};
-use crate::turns::not_from_outside;
+use crate::runs::{Appended, Runs, WriteAccess};
+use crate::turns::external_write_error;
 
 impl Runs {
     /// Ends a run with an outcome. The outcome is durable when this returns.
     pub async fn complete(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
         outcome: Outcome,
     ) -> Result<(), RunError> {
@@ -30,13 +30,13 @@ impl Runs {
         };
         let unknown = || RunError::UnknownRun(run_id.to_owned());
         let run = match self.writable(caller, run_id).await? {
-            Writable::Open(run) => run,
-            Writable::Ended(run) => return Err(terminal(&run.summary)),
-            Writable::Turn(run) if run.summary.ended_at.is_some() => {
+            WriteAccess::Open(run) => run,
+            WriteAccess::Ended(run) => return Err(terminal(&run.summary)),
+            WriteAccess::Turn(run) if run.summary.ended_at.is_some() => {
                 return Err(terminal(&run.summary));
             }
-            Writable::Turn(_) => return Err(not_from_outside(run_id)),
-            Writable::Unknown => return Err(unknown()),
+            WriteAccess::Turn(_) => return Err(external_write_error(run_id)),
+            WriteAccess::Unknown => return Err(unknown()),
         };
         match self.end(run, &termination).await? {
             Appended::Done { .. } => Ok(()),

@@ -21,12 +21,12 @@ pub enum RunError {
     NoAgent,
     /// A connection bound to one agent requested another.
     #[error(
-        "runs.start `agent_id` (`{asked}`) does not match this session's bound agent: a bound connection can only record \
+        "runs.start `agent_id` (`{requested}`) does not match this session's bound agent: a bound connection can only record \
          runs under its own agent"
     )]
     AgentMismatch {
         /// The requested agent.
-        asked: String,
+        requested: String,
     },
     /// The agent has a token, and the connection has not presented it.
     #[error(

@@ -51,16 +51,16 @@ impl Default for RunLimits {
 
 /// Returns the size of a value's JSON in bytes, without allocating it.
 pub(crate) fn size(value: &impl Serialize) -> usize {
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
         Err(_) => usize::MAX,
     }
 }
 
-struct Count(usize);
+struct ByteCounter(usize);
 
-impl io::Write for Count {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

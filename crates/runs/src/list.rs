@@ -4,7 +4,7 @@ use windlass_core::runs::{RunStatus, RunSummary};
 use windlass_store::RunFilter;
 
 use crate::all::AnyRun;
-use crate::caller::{Caller, Role};
+use crate::caller::{Role, RunCaller};
 use crate::error::RunError;
 use crate::runs::Runs;
 
@@ -34,7 +34,7 @@ pub struct RunList {
 
 impl Runs {
     /// Lists runs that the caller may read.
-    pub async fn list(&self, caller: &Caller, list: ListRuns) -> Result<RunList, RunError> {
+    pub async fn list(&self, caller: &RunCaller, list: ListRuns) -> Result<RunList, RunError> {
         let agent_id = match (list.agent_id, &caller.role) {
             // For a bound connection, the default is its own agent.
             (None, Role::Bound(agent)) => Some(agent.clone()),
@@ -68,13 +68,13 @@ impl Runs {
 /// Returns the page size; the default is the maximum.
 pub(crate) fn checked_limit(
     method: &str,
-    asked: Option<usize>,
-    most: usize,
+    requested: Option<usize>,
+    max: usize,
 ) -> Result<usize, RunError> {
-    match asked.unwrap_or(most) {
-        limit if (1..=most).contains(&limit) => Ok(limit),
+    match requested.unwrap_or(max) {
+        limit if (1..=max).contains(&limit) => Ok(limit),
         limit => Err(RunError::InvalidParams(format!(
-            "{method}: `limit` must be 1 to {most}, not {limit}"
+            "{method}: `limit` must be 1 to {max}, not {limit}"
         ))),
     }
 }

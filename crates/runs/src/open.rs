@@ -14,8 +14,8 @@ use crate::caller::ClientId;
 pub(crate) enum Holder {
     /// A live connection.
     Connection(ClientId),
-    /// None: the connection is lost, and the run waits until the deadline.
-    Nobody { until: Duration },
+    /// The connection is lost, and the run waits until the deadline.
+    Waiting { until: Duration },
 }
 
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct OpenRun {
 }
 
 #[derive(Debug, Default)]
-struct Connection {
+struct ConnectionRuns {
     runs: HashSet<Arc<str>>,
     current: Option<Arc<str>>,
 }
@@ -36,7 +36,7 @@ struct Connection {
 #[derive(Debug, Default)]
 pub(crate) struct OpenRuns {
     runs: HashMap<Arc<str>, OpenRun>,
-    connections: HashMap<ClientId, Connection>,
+    connections: HashMap<ClientId, ConnectionRuns>,
     deadlines: BTreeSet<(Duration, Arc<str>)>,
 }
 
@@ -56,15 +56,15 @@ impl OpenRuns {
     }
 
     /// Assigns a run to a holder and removes it from the previous one.
-    pub(crate) fn hold(&mut self, run: StoredRun, holder: Holder) {
+    pub(crate) fn assign(&mut self, run: StoredRun, holder: Holder) {
         let run_id: Arc<str> = run.summary.run_id.as_str().into();
-        self.let_go(&run_id);
+        self.remove(&run_id);
         match &holder {
             Holder::Connection(client) => {
                 let connection = self.connections.entry(client.clone()).or_default();
                 connection.runs.insert(Arc::clone(&run_id));
             }
-            Holder::Nobody { until } => {
+            Holder::Waiting { until } => {
                 self.deadlines.insert((*until, Arc::clone(&run_id)));
             }
         }
@@ -79,7 +79,7 @@ impl OpenRuns {
     /// Updates a run. A run that has ended is removed.
     pub(crate) fn update(&mut self, run: StoredRun) {
         if run.summary.status != RunStatus::InProgress {
-            self.let_go(&run.summary.run_id);
+            self.remove(&run.summary.run_id);
             return;
         }
         // The stored state may be newer: responses of concurrent writers can arrive out of order.
@@ -90,7 +90,7 @@ impl OpenRuns {
         }
     }
 
-    pub(crate) fn let_go(&mut self, run_id: &str) {
+    pub(crate) fn remove(&mut self, run_id: &str) {
         let Some((run_id, open)) = self.runs.remove_entry(run_id) else {
             return;
         };
@@ -103,21 +103,21 @@ impl OpenRuns {
                     }
                 }
             }
-            Holder::Nobody { until } => {
+            Holder::Waiting { until } => {
                 self.deadlines.remove(&(until, run_id));
             }
         }
     }
 
     /// Removes a run without a connection. A run resumed in the meantime stays.
-    pub(crate) fn forget_unheld(&mut self, run_id: &str) {
+    pub(crate) fn remove_waiting(&mut self, run_id: &str) {
         let open = self.runs.get(run_id);
-        if open.is_some_and(|open| matches!(open.holder, Holder::Nobody { .. })) {
-            self.let_go(run_id);
+        if open.is_some_and(|open| matches!(open.holder, Holder::Waiting { .. })) {
+            self.remove(run_id);
         }
     }
 
-    pub(crate) fn note_resumed(&mut self, run_id: &str, from: String) {
+    pub(crate) fn set_resumed_from(&mut self, run_id: &str, from: String) {
         if let Some(open) = self.runs.get_mut(run_id) {
             open.resumed_from = Some(from);
         }
@@ -133,13 +133,13 @@ impl OpenRuns {
     }
 
     /// Marks the runs of a lost connection as waiting until the deadline.
-    pub(crate) fn lose(&mut self, client: &ClientId, until: Duration) {
+    pub(crate) fn connection_lost(&mut self, client: &ClientId, until: Duration) {
         let Some(connection) = self.connections.remove(client) else {
             return;
         };
         for run_id in connection.runs {
             if let Some(open) = self.runs.get_mut(&run_id) {
-                open.holder = Holder::Nobody { until };
+                open.holder = Holder::Waiting { until };
                 self.deadlines.insert((until, run_id));
             }
         }

@@ -4,37 +4,36 @@ use serde::Serialize;
 use serde_json::Value;
 use windlass_core::bounds::prefix;
 use windlass_core::runs::{ModelTurn, RunRecord, RunTurn};
-use windlass_store::TurnRun;
 
-use crate::caller::Caller;
+use crate::caller::RunCaller;
 use crate::error::RunError;
 use crate::limits::{RunLimits, size};
-use crate::runs::{Appended, Runs, Writable};
-use crate::turns::not_from_outside;
+use crate::runs::{Appended, Runs, WriteAccess};
+use crate::turns::external_write_error;
 
 /// Suffix of a truncated text.
-const CUT: &str = "…[truncated]";
+const TRUNCATED: &str = "…[truncated]";
 /// Replacement for a field that is too large.
-const HEAVY: &str = "[omitted: too large]";
+const OMITTED: &str = "[omitted: too large]";
 
 /// Result of recording turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordOutcome {
     /// The turns are durable.
-    Kept {
+    Recorded {
         /// Index of the first turn.
         base_index: u64,
         /// Number of turns.
         count: usize,
     },
     /// No turn was recorded.
-    Dropped(Dropped),
+    Dropped(DropReason),
 }
 
 /// Why no turn was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dropped {
+pub enum DropReason {
     /// The run does not exist or belongs to another agent.
     RunNotFound,
     /// The run has already ended.
@@ -49,10 +48,10 @@ impl Runs {
     /// Records turns of a run.
     pub async fn record_turns(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
         turns: Vec<RunTurn>,
-    ) -> Result<Recorded, RunError> {
+    ) -> Result<RecordOutcome, RunError> {
         let limit = self.settings.limits.turns_per_call;
         if turns.is_empty() || turns.len() > limit {
             return Err(RunError::InvalidParams(format!(
@@ -63,41 +62,47 @@ impl Runs {
         let fitted = turns
             .into_iter()
             .map(|turn| fit_turn(turn, &self.settings.limits));
-        match fitted.collect::<Option<Vec<_>>>() {
-            Some(records) => self.record(caller, run_id, records).await,
-            None => self.refuse_or(caller, run_id, Dropped::TurnTooLarge).await,
-        }
+        self.record(caller, run_id, fitted.collect()).await
     }
 
     /// Records a model reply.
     pub async fn record_model_turn(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
         mut turn: ModelTurn,
-    ) -> Result<Recorded, RunError> {
+    ) -> Result<RecordOutcome, RunError> {
         turn.recorded_at = self.clock.now();
-        match fit_model_turn(turn, &self.settings.limits) {
-            Some(record) => self.record(caller, run_id, vec![record]).await,
-            None => self.refuse_or(caller, run_id, Dropped::TurnTooLarge).await,
-        }
+        let record = fit_model_turn(turn, &self.settings.limits);
+        self.record(caller, run_id, record.map(|record| vec![record]))
+            .await
     }
 
+    /// Records turns; `None` if one of them is too large.
     async fn record(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
-        records: Vec<RunRecord>,
-    ) -> Result<Recorded, RunError> {
+        records: Option<Vec<RunRecord>>,
+    ) -> Result<RecordOutcome, RunError> {
+        let dropped = |reason| Ok(RecordOutcome::Dropped(reason));
         let run = match self.writable(caller, run_id).await? {
-            Writable::Open(run) => run,
-            Writable::Ended(_) => return Ok(Recorded::Dropped(Dropped::RunTerminal)),
-            Writable::Turn(run) => return of_turn(&run),
-            Writable::Unknown => return Ok(Recorded::Dropped(Dropped::RunNotFound)),
+            WriteAccess::Open(run) => run,
+            WriteAccess::Ended(_) => return dropped(DropReason::RunTerminal),
+            // A turn of a thread records its own steps.
+            WriteAccess::Turn(run) if run.summary.ended_at.is_none() => {
+                return Err(external_write_error(run_id));
+            }
+            WriteAccess::Turn(_) => return dropped(DropReason::RunTerminal),
+            WriteAccess::Unknown => return dropped(DropReason::RunNotFound),
+        };
+        // Checked last: a caller that does not own the run learns nothing about it, not even from the size of a turn.
+        let Some(records) = records else {
+            return dropped(DropReason::TurnTooLarge);
         };
         let count = records.len();
         if run.summary.turn_count + count as u64 > self.settings.limits.turns_per_run {
-            return Ok(Recorded::Dropped(Dropped::RunTurnLimit));
+            return dropped(DropReason::RunTurnLimit);
         }
         let appended = self.append(run, |run| {
             let mut records = records.clone();
@@ -106,39 +111,14 @@ impl Runs {
             }
             records
         });
-        Ok(match appended.await? {
-            Appended::Done { before } => Recorded::Kept {
+        match appended.await? {
+            Appended::Done { before } => Ok(RecordOutcome::Recorded {
                 base_index: before.summary.turn_count,
                 count,
-            },
-            Appended::Ended(_) => Recorded::Dropped(Dropped::RunTerminal),
-            Appended::Lost => Recorded::Dropped(Dropped::RunNotFound),
-        })
-    }
-
-    /// A caller that does not own the run learns nothing about it, not even from the error for an oversized turn.
-    async fn refuse_or(
-        &self,
-        caller: &Caller,
-        run_id: &str,
-        why: Dropped,
-    ) -> Result<Recorded, RunError> {
-        Ok(Recorded::Dropped(
-            match self.writable(caller, run_id).await? {
-                Writable::Open(_) => why,
-                Writable::Ended(_) => Dropped::RunTerminal,
-                Writable::Turn(run) => return of_turn(&run),
-                Writable::Unknown => Dropped::RunNotFound,
-            },
-        ))
-    }
-}
-
-/// A turn of a thread records its own steps.
-fn of_turn(run: &TurnRun) -> Result<Recorded, RunError> {
-    match run.summary.ended_at {
-        Some(_) => Ok(Recorded::Dropped(Dropped::RunTerminal)),
-        None => Err(not_from_outside(&run.summary.run_id)),
+            }),
+            Appended::Ended(_) => dropped(DropReason::RunTerminal),
+            Appended::Lost => dropped(DropReason::RunNotFound),
+        }
     }
 }
 
@@ -151,7 +131,7 @@ pub(crate) fn fit(record: RunRecord, limits: &RunLimits) -> RunRecord {
                 RunRecord::Turn(RunTurn {
                     index,
                     tool,
-                    output: Some(HEAVY.into()),
+                    output: Some(OMITTED.into()),
                     ..RunTurn::default()
                 })
             })
@@ -172,10 +152,10 @@ pub(crate) fn fit(record: RunRecord, limits: &RunLimits) -> RunRecord {
 
 fn fit_turn(mut turn: RunTurn, limits: &RunLimits) -> Option<RunRecord> {
     let texts = [&mut turn.prompt, &mut turn.tool].into_iter().flatten();
-    texts.for_each(|text| cut(text, limits.text_bytes));
+    texts.for_each(|text| truncate(text, limits.text_bytes));
     let values = [&mut turn.parameters, &mut turn.output];
     for value in values.into_iter().flatten() {
-        cut_texts(value, limits.text_bytes);
+        truncate_texts(value, limits.text_bytes);
     }
     if size(&turn) > limits.turn_bytes {
         let heavy = [&mut turn.output, &mut turn.parameters];
@@ -185,12 +165,12 @@ fn fit_turn(mut turn: RunTurn, limits: &RunLimits) -> Option<RunRecord> {
 }
 
 fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> {
-    cut(&mut turn.assistant_text, limits.text_bytes);
-    cut(&mut turn.model_id, limits.text_bytes);
+    truncate(&mut turn.assistant_text, limits.text_bytes);
+    truncate(&mut turn.model_id, limits.text_bytes);
     let error = turn.error.iter_mut();
-    error.for_each(|error| cut(error, limits.text_bytes));
+    error.for_each(|error| truncate(error, limits.text_bytes));
     let calls = turn.requested_tool_calls.iter_mut();
-    calls.for_each(|call| cut_texts(call, limits.text_bytes));
+    calls.for_each(|call| truncate_texts(call, limits.text_bytes));
     if size(&turn) > limits.turn_bytes {
         for call in &mut turn.requested_tool_calls {
             call.get_mut("arguments").into_iter().for_each(omit);
@@ -200,22 +180,26 @@ fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> 
 }
 
 fn omit(value: &mut Value) {
-    *value = Value::String(HEAVY.to_owned());
+    *value = Value::String(OMITTED.to_owned());
 }
 
 /// Truncates a text at a character boundary.
-fn cut(text: &mut String, limit: usize) {
+fn truncate(text: &mut String, limit: usize) {
     if text.len() > limit {
-        text.truncate(prefix(text, limit.saturating_sub(CUT.len())).len());
-        text.push_str(CUT);
+        text.truncate(prefix(text, limit.saturating_sub(TRUNCATED.len())).len());
+        text.push_str(TRUNCATED);
     }
 }
 
-fn cut_texts(value: &mut Value, limit: usize) {
+fn truncate_texts(value: &mut Value, limit: usize) {
     match value {
-        Value::String(text) => cut(text, limit),
-        Value::Array(values) => values.iter_mut().for_each(|value| cut_texts(value, limit)),
-        Value::Object(map) => map.values_mut().for_each(|value| cut_texts(value, limit)),
+        Value::String(text) => truncate(text, limit),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| truncate_texts(value, limit)),
+        Value::Object(map) => map
+            .values_mut()
+            .for_each(|value| truncate_texts(value, limit)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -225,12 +209,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n26_texts_are_cut_between_characters() {
+    fn n26_texts_are_truncated_between_characters() {
         for limit in 14..40 {
             let mut text = "aä€😀".repeat(10);
-            cut(&mut text, limit);
+            truncate(&mut text, limit);
             assert!(
-                text.len() <= limit && text.ends_with(CUT),
+                text.len() <= limit && text.ends_with(TRUNCATED),
                 "{limit}: {text}"
             );
         }

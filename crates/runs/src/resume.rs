@@ -3,11 +3,11 @@
 use windlass_core::runs::RunStatus;
 use windlass_store::JournalError;
 
-use crate::caller::{Caller, Role};
+use crate::caller::{Role, RunCaller};
 use crate::error::RunError;
 use crate::open::{Holder, OpenRun};
 use crate::runs::Runs;
-use crate::turns::not_from_outside;
+use crate::turns::external_write_error;
 
 /// A resumed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Resumed {
 
 impl Runs {
     /// Resumes a run. A bound connection may resume its own agent's runs; others may resume runs of agents without a token.
-    pub async fn resume(&self, caller: &Caller, run_id: &str) -> Result<Resumed, RunError> {
+    pub async fn resume(&self, caller: &RunCaller, run_id: &str) -> Result<Resumed, RunError> {
         let open = self.open().get(run_id).cloned();
         let Some(OpenRun {
             run,
@@ -34,7 +34,7 @@ impl Runs {
         else {
             if let Some(run) = self.all.turn(run_id).await? {
                 return Err(if self.may_read(caller, &run.summary.agent_id) {
-                    not_from_outside(run_id)
+                    external_write_error(run_id)
                 } else {
                     RunError::NotResumable
                 });
@@ -49,7 +49,7 @@ impl Runs {
         if !self.may_resume(caller, &run.summary.agent_id) {
             return Err(RunError::NotResumable);
         }
-        let taken = |from: String| Resumed {
+        let resumed = |from: String| Resumed {
             run_id: run_id.to_owned(),
             agent_id: run.summary.agent_id.clone(),
             client_id: caller.client_id.to_string(),
@@ -57,27 +57,27 @@ impl Runs {
         };
         match holder {
             Holder::Connection(client) if client == caller.client_id => {
-                return Ok(taken(resumed_from.unwrap_or_else(|| run.client.clone())));
+                return Ok(resumed(resumed_from.unwrap_or_else(|| run.client.clone())));
             }
             Holder::Connection(_) => {
                 return Err(RunError::Conflict(
                     "the run is still held by a live connection".to_owned(),
                 ));
             }
-            Holder::Nobody { until } if until <= self.clock.elapsed() => {
+            Holder::Waiting { until } if until <= self.clock.elapsed() => {
                 return Err(RunError::Conflict("the resume lease is over".to_owned()));
             }
-            Holder::Nobody { .. } => {}
+            Holder::Waiting { .. } => {}
         }
-        self.check_room(caller)?;
+        self.check_open_runs(caller)?;
         let from = run.client.clone();
         match self.log.take_over(&run, caller.client_id.as_str()).await {
             Ok(now) => {
                 let mut open = self.open();
-                open.hold(now, Holder::Connection(caller.client_id.clone()));
+                open.assign(now, Holder::Connection(caller.client_id.clone()));
                 open.set_current(&caller.client_id, run_id);
-                open.note_resumed(run_id, from.clone());
-                Ok(taken(from))
+                open.set_resumed_from(run_id, from.clone());
+                Ok(resumed(from))
             }
             Err(JournalError::Fenced { .. } | JournalError::Removed(_)) => Err(RunError::Conflict(
                 "another connection has taken the run over".to_owned(),
@@ -91,7 +91,7 @@ impl Runs {
         }
     }
 
-    fn may_resume(&self, caller: &Caller, agent_id: &str) -> bool {
+    fn may_resume(&self, caller: &RunCaller, agent_id: &str) -> bool {
         match &caller.role {
             Role::Bound(agent) => agent == agent_id,
             Role::Unbound => !(self.settings.agents.has_token)(agent_id),
@@ -103,7 +103,7 @@ impl Runs {
 fn ended(status: RunStatus) -> RunError {
     RunError::Conflict(match status {
         // A transient state: the run's end was just recorded, or the run was just started.
-        RunStatus::InProgress => "the run is changing hands; try again".to_owned(),
+        RunStatus::InProgress => "the owner of the run is changing; try again".to_owned(),
         status => format!("the run has ended ({status})"),
     })
 }

@@ -10,7 +10,7 @@ use windlass_store::{JournalError, RunFilter, RunLog, StoredRun, TurnRun};
 
 use crate::agent::Agents;
 use crate::all::{AllRuns, AnyRun};
-use crate::caller::{Caller, ClientId, Role};
+use crate::caller::{ClientId, Role, RunCaller};
 use crate::error::RunError;
 use crate::limits::RunLimits;
 use crate::open::{Holder, OpenRun, OpenRuns};
@@ -31,7 +31,7 @@ pub enum Reads {
     Open,
 }
 
-/// Operator settings.
+/// Settings of run tracing.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
     /// How long a run stays open after its connection is lost, if the connection requested no lease.
@@ -100,7 +100,7 @@ impl Runs {
             };
             filter.before = Some(last.position);
             for run in page {
-                open.hold(run, Holder::Nobody { until });
+                open.assign(run, Holder::Waiting { until });
             }
         }
         Ok(Self {
@@ -140,46 +140,37 @@ impl Runs {
     /// Returns a run that the caller may write to.
     pub(crate) async fn writable(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
-    ) -> Result<Writable, RunError> {
+    ) -> Result<WriteAccess, RunError> {
+        let may_write = |run: &StoredRun, is_own: bool| match &caller.role {
+            Role::Bound(agent) => *agent == run.summary.agent_id,
+            Role::Unbound => is_own,
+            Role::Host => false,
+        };
         let open = self.open().get(run_id).cloned();
         if let Some(OpenRun { run, holder, .. }) = open {
-            let may = match &caller.role {
-                Role::Bound(agent) => *agent == run.summary.agent_id,
-                Role::Unbound => holder == Holder::Connection(caller.client_id.clone()),
-                Role::Host => false,
-            };
-            return Ok(if may {
-                Writable::Open(run)
+            let is_own = holder == Holder::Connection(caller.client_id.clone());
+            return Ok(if may_write(&run, is_own) {
+                WriteAccess::Open(run)
             } else {
-                Writable::Unknown
+                WriteAccess::Unknown
             });
         }
         if let Some(run) = self.all.turn(run_id).await? {
             return Ok(if self.may_read(caller, &run.summary.agent_id) {
-                Writable::Turn(run)
+                WriteAccess::Turn(run)
             } else {
-                Writable::Unknown
+                WriteAccess::Unknown
             });
         }
-        let Some(run) = self.log.get(run_id).await? else {
-            return Ok(Writable::Unknown);
-        };
-        let may = match &caller.role {
-            Role::Bound(agent) => *agent == run.summary.agent_id,
-            Role::Unbound => run.client == caller.client_id.as_str(),
-            Role::Host => false,
-        };
-        Ok(if may {
-            Writable::of(run)
-        } else {
-            Writable::Unknown
-        })
+        let run = self.log.get(run_id).await?;
+        let run = run.filter(|run| may_write(run, run.client == caller.client_id.as_str()));
+        Ok(run.map_or(WriteAccess::Unknown, WriteAccess::from))
     }
 
     /// Returns whether a caller may read the runs of an agent.
-    pub(crate) fn may_read(&self, caller: &Caller, agent_id: &str) -> bool {
+    pub(crate) fn may_read(&self, caller: &RunCaller, agent_id: &str) -> bool {
         match &caller.role {
             Role::Bound(bound) => bound == agent_id,
             Role::Host => true,
@@ -190,7 +181,7 @@ impl Runs {
     /// Returns a run that the caller may read.
     pub(crate) async fn readable(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
     ) -> Result<Option<AnyRun>, RunError> {
         let run = self.all.get(run_id).await?;
@@ -229,7 +220,7 @@ impl Runs {
             run = now;
         }
         Err(RunError::Storage(format!(
-            "too many others write to run `{}`; try again",
+            "run `{}` has too many concurrent writers; try again",
             run.summary.run_id
         )))
     }
@@ -237,7 +228,7 @@ impl Runs {
 
 /// The caller's access to a run.
 #[derive(Debug)]
-pub(crate) enum Writable {
+pub(crate) enum WriteAccess {
     /// The run is writable.
     Open(StoredRun),
     /// The run has ended; its outcome is readable.
@@ -248,8 +239,8 @@ pub(crate) enum Writable {
     Unknown,
 }
 
-impl Writable {
-    fn of(run: StoredRun) -> Self {
+impl From<StoredRun> for WriteAccess {
+    fn from(run: StoredRun) -> Self {
         match run.summary.status {
             RunStatus::InProgress => Self::Open(run),
             _ => Self::Ended(run),

@@ -5,7 +5,7 @@ use uuid::{Builder, Uuid, Version};
 use windlass_core::runs::{RunStarted, RunStatus, turn_of_run};
 use windlass_store::BeginOutcome;
 
-use crate::caller::Caller;
+use crate::caller::RunCaller;
 use crate::error::RunError;
 use crate::open::Holder;
 use crate::runs::Runs;
@@ -38,7 +38,7 @@ pub struct Started {
 
 impl Runs {
     /// Starts a run. When this returns, the run is durable and is the current run of the connection.
-    pub async fn start(&self, caller: &Caller, start: StartRun) -> Result<Started, RunError> {
+    pub async fn start(&self, caller: &RunCaller, start: StartRun) -> Result<Started, RunError> {
         if start.intent.trim().is_empty() {
             return Err(RunError::BlankIntent);
         }
@@ -48,7 +48,7 @@ impl Runs {
             Some(key) => checked_key(key)?,
             None => new_run_id(),
         };
-        self.check_room(caller)?;
+        self.check_open_runs(caller)?;
         let started = RunStarted {
             run_id: run_id.clone(),
             agent_id: agent_id.clone(),
@@ -60,7 +60,7 @@ impl Runs {
         match self.log.begin(started, caller.client_id.as_str()).await? {
             BeginOutcome::New(run) => {
                 let mut open = self.open();
-                open.hold(run, Holder::Connection(caller.client_id.clone()));
+                open.assign(run, Holder::Connection(caller.client_id.clone()));
                 open.set_current(&caller.client_id, &run_id);
                 Ok(Started {
                     run_id,
@@ -110,11 +110,11 @@ impl Runs {
         Ok(())
     }
 
-    pub(crate) fn check_room(&self, caller: &Caller) -> Result<(), RunError> {
+    pub(crate) fn check_open_runs(&self, caller: &RunCaller) -> Result<(), RunError> {
         let limit = self.settings.limits.open_runs;
         if self.open().count_of(&caller.client_id) >= limit {
             return Err(RunError::Limit(format!(
-                "this connection has {limit} open runs, which is as many as it may have; complete some first"
+                "this connection has {limit} open runs, which is the limit; complete some first"
             )));
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Runs {
 }
 
 fn checked_key(key: &str) -> Result<String, RunError> {
-    let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     let is_good = (1..=128).contains(&key.len()) && key.bytes().all(is_plain);
     // The run of a turn has the turn's ID, whether or not the turn exists now.
     let is_free = turn_of_run(key).is_none();
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_runs_read_as_version_4_and_sort_by_their_time() {
+    fn run_ids_have_version_4_and_are_sorted_by_time() {
         let ids: Vec<_> = std::iter::repeat_with(new_run_id).take(1_000).collect();
         assert!(ids.is_sorted_by(|before, after| before < after));
         let version = |id: &String| Uuid::parse_str(id).unwrap().get_version();

@@ -9,7 +9,7 @@ use windlass_core::runs::{RunRecord, RunStatus};
 use windlass_store::JournalError;
 
 use crate::all::{AllRuns, AnyRun};
-use crate::caller::Caller;
+use crate::caller::RunCaller;
 use crate::error::RunError;
 use crate::list::checked_limit;
 use crate::runs::Runs;
@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub agent_id: String,
     /// The turns so far.
     pub turns: Vec<RunRecord>,
-    /// Current status.
+    /// Status at the time of the request.
     pub status: RunStatus,
     /// Yields new records.
     pub follower: Follower,
@@ -43,7 +43,7 @@ pub struct SnapshotPage {
     pub next_cursor: Option<u64>,
     /// Current number of turns.
     pub live_cursor: u64,
-    /// Current status.
+    /// Status at the time of the request.
     pub status: RunStatus,
     /// Yields new records; only in the last page.
     pub follower: Option<Follower>,
@@ -64,18 +64,18 @@ impl Runs {
     /// Returns all existing turns and follows the run. `None`: the run does not exist for this caller.
     pub async fn subscribe(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
     ) -> Result<Option<Snapshot>, RunError> {
         let limits = &self.settings.limits;
-        let most = usize::try_from(limits.turns_per_run).unwrap_or(usize::MAX);
+        let max = usize::try_from(limits.turns_per_run).unwrap_or(usize::MAX);
         let Some(run) = self.readable(caller, run_id).await? else {
             return Ok(None);
         };
-        let bell = self.all.watch(&run).await?;
+        let updates = self.all.watch(&run).await?;
         let page = self
             .all
-            .read(&run, 0, most.saturating_add(2), limits.page_bytes)
+            .read(&run, 0, max.saturating_add(2), limits.page_bytes)
             .await?;
         if (page.records.len() as u64) < page.head {
             return Err(RunError::Limit(format!(
@@ -83,7 +83,7 @@ impl Runs {
             )));
         }
         let agent_id = run.summary().agent_id.clone();
-        let follower = Follower::after(self, run, &page.records, 0, bell);
+        let follower = Follower::after(self, run, &page.records, 0, updates);
         Ok(Some(Snapshot {
             agent_id,
             status: follower.status,
@@ -95,7 +95,7 @@ impl Runs {
     /// Returns a page of turns, and follows the run once the page reaches its end.
     pub async fn subscribe_paged(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
         cursor: u64,
         limit: Option<usize>,
@@ -105,7 +105,7 @@ impl Runs {
         let Some(run) = self.readable(caller, run_id).await? else {
             return Ok(None);
         };
-        let bell = self.all.watch(&run).await?;
+        let updates = self.all.watch(&run).await?;
         // The first record is the start, so turn `cursor` is record `cursor + 2`. One more record may be the end.
         let after = cursor.saturating_add(1);
         let page = self
@@ -122,7 +122,7 @@ impl Runs {
         let end = after.saturating_add(records.len() as u64);
         let live_cursor = page.head.saturating_sub(1 + u64::from(ended));
         let follower =
-            (end >= page.head).then(|| Follower::after(self, run, &records, cursor, bell));
+            (end >= page.head).then(|| Follower::after(self, run, &records, cursor, updates));
         let status = follower.as_ref().map_or(known, |follower| follower.status);
         let turns = only_turns(records);
         let shown = cursor.saturating_add(turns.len() as u64);
@@ -147,7 +147,7 @@ fn only_turns(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
 pub struct Follower {
     all: AllRuns,
     run: AnyRun,
-    bell: watch::Receiver<u64>,
+    updates: watch::Receiver<u64>,
     /// Sequence number of the last record read.
     seq: u64,
     cursor: u64,
@@ -172,14 +172,14 @@ impl Follower {
         run: AnyRun,
         records: &[RunRecord],
         cursor: u64,
-        bell: watch::Receiver<u64>,
+        updates: watch::Receiver<u64>,
     ) -> Self {
         let has_start = matches!(records.first(), Some(RunRecord::Started(_)));
         let before = cursor + u64::from(!has_start);
         let mut follower = Self {
             all: runs.all.clone(),
             run,
-            bell,
+            updates,
             seq: before + records.len() as u64,
             cursor,
             status: RunStatus::InProgress,
@@ -219,7 +219,7 @@ impl Follower {
                 return Ok(None);
             }
             // Mark the notification as seen before reading, so that a record appended in between notifies again.
-            self.bell.borrow_and_update();
+            self.updates.borrow_and_update();
             let page = self
                 .all
                 .read(&self.run, self.seq, AHEAD, self.page_bytes)
@@ -227,7 +227,7 @@ impl Follower {
                 .map_err(|error: JournalError| RunError::from(error))?;
             self.seq += page.records.len() as u64;
             self.read.extend(page.records);
-            if self.read.is_empty() && self.bell.changed().await.is_err() {
+            if self.read.is_empty() && self.updates.changed().await.is_err() {
                 return Ok(None);
             }
         }

@@ -6,26 +6,26 @@ use tokio::task::JoinSet;
 use windlass_core::runs::Termination;
 use windlass_store::StoredRun;
 
-use crate::caller::Caller;
+use crate::caller::RunCaller;
 use crate::error::RunError;
 use crate::runs::{Appended, Runs};
 
 /// Concurrent writes of run ends; they share commits.
-const AT_A_TIME: usize = 256;
+const MAX_CONCURRENT: usize = 256;
 /// Runs removed in one commit by retention.
-const STEP: usize = 200;
+const BATCH: usize = 200;
 
 impl Runs {
     /// Handles the loss of a connection, after all its frames are handled. Its open runs wait for the grace period, or for the lease if the
     /// connection requested one.
-    pub fn disconnect(&self, caller: &Caller) {
+    pub fn disconnect(&self, caller: &RunCaller) {
         let patience = if caller.wants_lease {
             self.settings.lease
         } else {
             self.settings.grace
         };
         let until = self.clock.elapsed() + patience;
-        self.open().lose(&caller.client_id, until);
+        self.open().connection_lost(&caller.client_id, until);
         self.lost.notify_one();
     }
 
@@ -57,7 +57,7 @@ impl Runs {
             Err(error) => tracing::error!(%error, "ending a lost run failed"),
         };
         for run in expired {
-            if ending.len() >= AT_A_TIME
+            if ending.len() >= MAX_CONCURRENT
                 && let Some(done) = ending.join_next().await
             {
                 note(done);
@@ -78,7 +78,7 @@ impl Runs {
         match self.end(run, &Termination::Incomplete).await? {
             Appended::Done { .. } | Appended::Ended(_) => Ok(true),
             Appended::Lost => {
-                self.open().forget_unheld(&run_id);
+                self.open().remove_waiting(&run_id);
                 Ok(false)
             }
         }
@@ -92,9 +92,9 @@ impl Runs {
         };
         let mut forgotten = 0;
         loop {
-            let step = self.log.forget(before, STEP).await?;
+            let step = self.log.forget(before, BATCH).await?;
             forgotten += step;
-            if step < STEP {
+            if step < BATCH {
                 return Ok(forgotten);
             }
         }

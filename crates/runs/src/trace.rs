@@ -2,7 +2,7 @@
 
 use windlass_core::runs::RunRecord;
 
-use crate::caller::Caller;
+use crate::caller::RunCaller;
 use crate::error::RunError;
 use crate::list::checked_limit;
 use crate::runs::Runs;
@@ -22,7 +22,7 @@ impl Runs {
     /// Returns the records after a cursor, which counts all records. `None`: the run does not exist for this caller.
     pub async fn trace(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run_id: &str,
         cursor: u64,
         limit: Option<usize>,

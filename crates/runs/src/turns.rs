@@ -9,8 +9,8 @@ use windlass_core::runs::{CALLED_OFF, RunStatus};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::TurnRun;
 
-use crate::all::{AllRuns, AnyRun, OwnTurns};
-use crate::caller::Caller;
+use crate::all::{AllRuns, AnyRun, ThreadTurns};
+use crate::caller::RunCaller;
 use crate::cancel::{CancelRun, receipt};
 use crate::error::RunError;
 use crate::runs::Runs;
@@ -33,7 +33,7 @@ pub trait Turns: Send + Sync {
 impl Runs {
     /// Includes the turns of threads as runs; `turns` interrupts a turn when its run is canceled.
     #[must_use]
-    pub fn with_turns(mut self, own: OwnTurns, turns: Arc<dyn Turns>) -> Self {
+    pub fn with_turns(mut self, own: ThreadTurns, turns: Arc<dyn Turns>) -> Self {
         let (log, limits) = (Arc::clone(&self.log), self.settings.limits.clone());
         self.all = AllRuns::new(log, Some(own), limits);
         self.turns = Some(turns);
@@ -43,7 +43,7 @@ impl Runs {
     /// Cancels the run of a turn by interrupting the turn. The receipt is recorded as the reason, so that the same key returns the same receipt.
     pub(crate) async fn cancel_turn(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         run: TurnRun,
         cancel: &CancelRun,
     ) -> Result<Value, RunError> {
@@ -51,7 +51,7 @@ impl Runs {
         let mut run = run;
         if run.summary.status == RunStatus::InProgress {
             let (Some(turns), Some(session_id)) = (&self.turns, run.summary.session_id) else {
-                return Err(not_from_outside(&run.summary.run_id));
+                return Err(external_write_error(&run.summary.run_id));
             };
             let receipt = receipt(caller, cancel, "cancelled_confirmed");
             let reason = format!("{CALLED_OFF}{receipt}");
@@ -70,13 +70,13 @@ impl Runs {
     /// Waits up to the limit for the end of a turn; `None` if its thread is gone.
     async fn ended_turn(&self, run: TurnRun) -> Result<Option<TurnRun>, RunError> {
         let run_id = run.summary.run_id.clone();
-        let mut bell = self.all.watch(&AnyRun::Turn(run)).await?;
+        let mut updates = self.all.watch(&AnyRun::Turn(run)).await?;
         let ended = async {
             loop {
-                bell.borrow_and_update();
+                updates.borrow_and_update();
                 let now = self.all.turn(&run_id).await?;
                 let is_open = |run: &TurnRun| run.summary.status == RunStatus::InProgress;
-                if !now.as_ref().is_some_and(is_open) || bell.changed().await.is_err() {
+                if !now.as_ref().is_some_and(is_open) || updates.changed().await.is_err() {
                     return Ok(now);
                 }
             }
@@ -89,7 +89,7 @@ impl Runs {
 }
 
 /// The error for external writes to the run of a turn.
-pub(crate) fn not_from_outside(run_id: &str) -> RunError {
+pub(crate) fn external_write_error(run_id: &str) -> RunError {
     RunError::Conflict(format!(
         "run `{run_id}` is a turn of a session here, which records its steps and its end itself; use runs.cancel to \
          stop it"

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass_jobs::automations::Declared;
+use windlass_jobs::automations::DeclaredAutomation;
 use windlass_policy::ApprovalAction;
 use windlass_protocol::config::ProviderEntry;
 
@@ -46,7 +46,7 @@ pub struct Reloaded {
     /// The model providers of the configuration.
     pub providers: Vec<ProviderEntry>,
     /// The declared automations.
-    pub automations: Vec<Declared>,
+    pub automations: Vec<DeclaredAutomation>,
     /// The keys that changed and apply now.
     pub applied: Vec<String>,
     /// The keys that changed and apply after a restart.

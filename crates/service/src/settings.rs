@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::typed_id::{AgentId, HarnessId};
-use windlass_jobs::automations::Declared;
+use windlass_jobs::automations::DeclaredAutomation;
 use windlass_jobs::{AutomationSettings, FleetSettings, TaskSettings};
 use windlass_protocol::CreateEnvironment;
 use windlass_runs::RunLimits;
@@ -166,7 +166,7 @@ pub struct JobSettings {
     /// Settings of automations.
     pub automations: AutomationSettings,
     /// Automations declared in the configuration. If this daemon runs no jobs, they are left unchanged.
-    pub declared: Vec<Declared>,
+    pub declared: Vec<DeclaredAutomation>,
     /// Settings of fleet runs.
     pub fleet: FleetSettings,
     /// Retention of tasks and runs after their end; `None` is until their owner has too many.

@@ -3,9 +3,28 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_runs::rpc::{Connection, Hub, Next, NoMethods, OpenGate, Outbox, Outgoing, RpcLimits};
+use windlass_runs::rpc::{
+    Connection, FrameAction, Gate, Hub, NoMethods, Outbox, Outgoing, RpcLimits, ValidToken,
+};
 use windlass_runs::{Reads, RunSettings, Runs};
 use windlass_store::{MemoryRunLog, RunFilter, RunLog};
+
+/// Requires no token.
+struct OpenGate;
+
+impl Gate for OpenGate {
+    fn requires_token(&self) -> bool {
+        false
+    }
+
+    fn validate(&self, _: &str) -> Option<ValidToken> {
+        None
+    }
+
+    fn is_still_valid(&self, _: &str) -> bool {
+        true
+    }
+}
 
 /// How many frames one input makes at most, so that every answer has room in the queue.
 const MAX_FRAMES: usize = 64;
@@ -166,7 +185,11 @@ pub fn rpc_frames(data: &[u8]) {
             }
             let frame = bytes.frame();
             expected.extend(expected_id(&frame));
-            assert_eq!(connection.handle(&frame).await, Next::GoOn, "{frame}");
+            assert_eq!(
+                connection.handle(&frame).await,
+                FrameAction::Continue,
+                "{frame}"
+            );
         }
         connection.disconnect().await;
         let mut answered = Vec::new();

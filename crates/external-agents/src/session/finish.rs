@@ -28,7 +28,7 @@ pub(super) fn exit(ended: Result<End, ProcessError>) -> BackendExit {
     BackendExit {
         code,
         signal: signal.or(told),
-        is_whole: end.is_whole,
+        is_whole: end.all_ended,
     }
 }
 

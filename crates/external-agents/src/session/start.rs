@@ -40,8 +40,8 @@ impl Start {
         let complaints = Arc::new(Output::unending(STORED_STDERR, UNREAD_STDERR));
         let mut program = prepare(spec, self.sandbox, &self.program, &complaints);
         program.arguments = self.arguments;
-        program.stdin = Stdin::Fed;
-        program.stdout = Stdout::Read;
+        program.stdin = Stdin::Piped;
+        program.stdout = Stdout::Piped;
         program.stderr = Stderr::Captured(Arc::clone(&complaints));
         program.shutdown = self.settings.shutdown.clone();
         let started = program.start().await;

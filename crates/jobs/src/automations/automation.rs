@@ -1,4 +1,4 @@
-//! One automation: what can happen to it, and what follows. Pure: time and ids come from outside.
+//! The state of one automation and its transitions. Pure: the caller supplies time and IDs.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,22 @@ use uuid::Uuid;
 use windlass_core::typed_id::{IdMarker, TypedId};
 
 use crate::error::{JobError, check_name};
-use crate::schedule::{Rule, RuleError, Schedule};
+use crate::schedule::{RuleError, Schedule, ScheduleRule};
 use crate::spec::JobSpec;
 use crate::tasks::{RUN_VERSION, TaskId};
 
-/// How late a run may begin and still count as on time.
+/// Maximum delay of a run that is still on time.
 const ON_TIME: TimeDelta = TimeDelta::seconds(60);
-/// How many runs are made up for at most.
-const MADE_UP: usize = 1000;
-/// The longest name.
+/// Maximum number of missed runs that are started late.
+const MAX_MISSED_RUNS: usize = 1000;
+/// Maximum length of a name in bytes.
 const NAME_BYTES: usize = 256;
-/// The most directories, and the longest.
-const DIRECTORIES: usize = 16;
+/// Maximum number of directories.
+const MAX_DIRECTORIES: usize = 16;
+/// Maximum length of a directory's path in bytes.
 const PATH_BYTES: usize = 4096;
 
-/// Marks ids of automations.
+/// Type marker of automation IDs.
 #[derive(Debug)]
 pub struct AutomationMarker;
 
@@ -28,10 +29,10 @@ impl IdMarker for AutomationMarker {
     const PREFIX: &'static str = "auto";
 }
 
-/// Identifies an automation.
+/// ID of an automation.
 pub type AutomationId = TypedId<AutomationMarker>;
 
-/// Marks ids of runs of automations.
+/// Type marker of automation run IDs.
 #[derive(Debug)]
 pub struct RunMarker;
 
@@ -39,31 +40,31 @@ impl IdMarker for RunMarker {
     const PREFIX: &'static str = "autorun";
 }
 
-/// Identifies a run of an automation.
+/// ID of a run of an automation.
 pub type RunId = TypedId<RunMarker>;
 
-/// What is to be done, and when.
+/// The work of an automation and its schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What people call it.
+    /// Name for display.
     pub name: String,
-    /// What each run does.
+    /// The work of each run.
     pub spec: JobSpec,
-    /// The directories that it is about. The first one is where a run works, unless the spec names one.
+    /// Working directories. A run works in the first one, unless the spec names another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cwds: Vec<String>,
-    /// When.
+    /// The schedule: an RRULE or a cron expression.
     pub rrule: String,
-    /// In which time zone; the host's own where none is given.
+    /// Time zone of the schedule; default: the host's time zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// What becomes of runs whose time passed while nobody was there.
+    /// Policy for times that passed while the daemon was not running.
     #[serde(default)]
     pub missed: MissedRuns,
 }
 
 impl Plan {
-    /// Returns about how many bytes a row with it has.
+    /// Returns the approximate size of a row that contains it, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let texts = [&self.name, &self.rrule].into_iter();
         let texts = texts.chain(&self.cwds).chain(&self.time_zone);
@@ -71,173 +72,155 @@ impl Plan {
     }
 }
 
-/// What becomes of runs whose time passed while nobody was there.
+/// Policy for times that passed while the daemon was not running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRuns {
-    /// They are left out.
+    /// Missed times are skipped.
     Skip,
-    /// The last one is made up for.
+    /// The latest missed time gets a run.
     #[default]
     Once,
-    /// All are made up for, the last thousand at most.
+    /// All missed times get a run, at most the latest thousand.
     All,
 }
 
-/// Whether an automation runs by itself.
+/// Whether an automation follows its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutomationStatus {
-    /// It does.
+    /// Runs start at the scheduled times.
     Active,
-    /// It waits to be resumed.
+    /// No run starts until the automation is resumed.
     Paused,
 }
 
-/// An automation, as its records fold to.
+/// An automation: the fold of its records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Automation {
-    /// Identifies it.
+    /// ID of the automation.
     pub id: AutomationId,
-    /// Whose it is.
+    /// The token or agent that the automation belongs to.
     pub owner: String,
-    /// What is to be done, and when.
+    /// Its work and its schedule.
     pub plan: Plan,
-    /// Where `INTERVAL` counts from: when the rule was given.
+    /// Start of the count of `INTERVAL`: the time at which the rule was set.
     pub start: DateTime<Utc>,
-    /// Whether it runs by itself.
+    /// Whether it follows its schedule.
     pub status: AutomationStatus,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// When somebody changed it.
+    /// Time of the last change by a client.
     pub updated_at: DateTime<Utc>,
-    /// The first time that was not dealt with yet.
+    /// The next scheduled time that has not been handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_run_at: Option<DateTime<Utc>>,
-    /// The time of its last run.
+    /// Scheduled time of its last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<DateTime<Utc>>,
 }
 
-/// Why a run was made.
+/// Why a run was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// Its time had come.
+    /// The schedule was due.
     Schedule,
-    /// Somebody asked for it.
+    /// A client requested it.
     Manual,
 }
 
-/// What happens to an automation.
+/// A change of an automation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum AutomationEvent {
-    /// It was made.
+    /// The automation was created.
     Created {
-        /// Whose it is.
+        /// The token or agent that the automation belongs to.
         owner: String,
-        /// What and when.
+        /// Its work and its schedule.
         plan: Box<Plan>,
-        /// Whether it runs by itself.
+        /// Whether it follows its schedule.
         status: AutomationStatus,
-        /// When it runs first.
+        /// Time of the first run.
         next_run_at: Option<DateTime<Utc>>,
     },
-    /// What or when was changed.
+    /// The work or the schedule was changed.
     Updated {
-        /// What and when from now on.
+        /// The new work and schedule.
         plan: Box<Plan>,
-        /// Where `INTERVAL` counts from.
+        /// Start of the count of `INTERVAL`.
         start: DateTime<Utc>,
-        /// When it runs next.
+        /// Time of the next run.
         next_run_at: Option<DateTime<Utc>>,
     },
-    /// It does not run by itself any more.
+    /// The schedule was suspended.
     Paused,
-    /// It runs by itself again.
+    /// The schedule was resumed.
     Resumed {
-        /// When it runs next.
+        /// Time of the next run.
         next_run_at: Option<DateTime<Utc>>,
     },
-    /// Times were left out, or the clock was set back.
+    /// The next time changed, because times were skipped or the clock was set back.
     Moved {
-        /// When it runs next.
+        /// Time of the next run.
         next_run_at: Option<DateTime<Utc>>,
     },
-    /// A run is about to be queued.
+    /// A run was created and will be queued.
     RunBegan {
-        /// The run.
+        /// ID of the run.
         run_id: RunId,
-        /// Why.
+        /// Why it was created.
         trigger: Trigger,
-        /// The time that it is for.
+        /// Its scheduled time.
         scheduled_for: DateTime<Utc>,
-        /// When the automation runs next.
+        /// Time of the automation's next run.
         next_run_at: Option<DateTime<Utc>>,
     },
-    /// The task of a run is in the queue.
+    /// The task of a run was queued.
     RunQueued {
-        /// The run.
+        /// ID of the run.
         run_id: RunId,
     },
-    /// The queue did not take the task of a run.
+    /// The queue rejected the task of a run.
     RunRefused {
-        /// The run.
+        /// ID of the run.
         run_id: RunId,
-        /// Why not.
+        /// Why the queue rejected it.
         error: String,
     },
-    /// It was removed.
+    /// The automation was removed.
     Removed,
 }
 
-impl AutomationEvent {
-    /// Returns the name of its records.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Created { .. } => "automation.created",
-            Self::Updated { .. } => "automation.updated",
-            Self::Paused => "automation.paused",
-            Self::Resumed { .. } => "automation.resumed",
-            Self::Moved { .. } => "automation.moved",
-            Self::RunBegan { .. } => "automation.run_began",
-            Self::RunQueued { .. } => "automation.run_queued",
-            Self::RunRefused { .. } => "automation.run_refused",
-            Self::Removed => "automation.removed",
-        }
-    }
-}
-
 impl Plan {
-    /// Refuses what is over a bound or cannot be read; returns the schedule.
+    /// Checks limits and parses the schedule.
     pub fn check(&self, local_zone: &str, start: DateTime<Utc>) -> Result<Schedule, JobError> {
         self.check_bounds()?;
         Ok(self.schedule(local_zone, start)?)
     }
 
-    /// Refuses what is over a bound.
+    /// Checks limits without parsing the schedule.
     pub fn check_bounds(&self) -> Result<(), JobError> {
         check_name("name", &self.name, NAME_BYTES)?;
         self.spec.check()?;
-        if self.cwds.len() > DIRECTORIES {
-            let reason = format!("has more than {DIRECTORIES} directories");
+        if self.cwds.len() > MAX_DIRECTORIES {
+            let reason = format!("has more than {MAX_DIRECTORIES} directories");
             return Err(JobError::invalid("cwds", reason));
         }
         let mut directories = self.cwds.iter();
         directories.try_for_each(|directory| check_name("cwds", directory, PATH_BYTES))
     }
 
-    /// Returns the schedule.
+    /// Parses the schedule.
     pub fn schedule(&self, local_zone: &str, start: DateTime<Utc>) -> Result<Schedule, RuleError> {
         let zone = self.time_zone.as_deref().unwrap_or(local_zone);
-        Schedule::new(Rule::parse(&self.rrule)?, zone, start)
+        Schedule::new(ScheduleRule::parse(&self.rrule)?, zone, start)
     }
 }
 
 impl Automation {
-    /// Makes an automation of its first record; `None` where it is another one.
+    /// Creates an automation from its first record; `None` from any other record.
     #[must_use]
     pub fn begin(id: AutomationId, at: DateTime<Utc>, event: &AutomationEvent) -> Option<Self> {
         let AutomationEvent::Created {
@@ -262,7 +245,7 @@ impl Automation {
         })
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn evolve(&mut self, at: DateTime<Utc>, event: &AutomationEvent) {
         match event {
             AutomationEvent::Updated {
@@ -301,7 +284,7 @@ impl Automation {
         }
     }
 
-    /// Returns the times that have come and get a run, in order, and when the next one comes.
+    /// Returns the due times that get a run, in order, and the next time.
     #[must_use]
     pub fn due(
         &self,
@@ -312,7 +295,7 @@ impl Automation {
             return (Vec::new(), self.next_run_at);
         };
         let limit = match self.plan.missed {
-            MissedRuns::All => MADE_UP,
+            MissedRuns::All => MAX_MISSED_RUNS,
             MissedRuns::Once | MissedRuns::Skip => 1,
         };
         let mut times = schedule.latest(first - TimeDelta::seconds(1), now, limit);
@@ -322,16 +305,16 @@ impl Automation {
         (times, schedule.next(now))
     }
 
-    /// Returns the id of the run for a time: the same time always has the same run.
+    /// Returns the ID of the run for a time. It depends only on the automation and the time.
     #[must_use]
-    pub fn run_at(&self, due: DateTime<Utc>) -> RunId {
+    pub fn run_id_at(&self, due: DateTime<Utc>) -> RunId {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.id.uuid().as_bytes());
         hasher.update(&due.timestamp().to_be_bytes());
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         let random = u128::from_be_bytes(bytes);
-        // Laid out as version 7 is, with the time that the run is for, so that runs and their tasks sort by it.
+        // Laid out like version 7 with the scheduled time, so that runs and their tasks are sorted by it.
         let millis = u128::try_from(due.timestamp_millis()).unwrap_or_default();
         let uuid = (millis & 0xffff_ffff_ffff) << 80
             | u128::from(RUN_VERSION) << 76
@@ -341,7 +324,7 @@ impl Automation {
         RunId::from_uuid(Uuid::from_u128(uuid))
     }
 
-    /// Returns what a run does.
+    /// Returns the spec of a run, with the default workspace filled in.
     #[must_use]
     pub fn spec(&self) -> JobSpec {
         let mut spec = self.plan.spec.clone();
@@ -352,7 +335,7 @@ impl Automation {
     }
 }
 
-/// Returns the task of a run.
+/// Returns the ID of a run's task.
 #[must_use]
 pub fn task_of(run_id: RunId) -> TaskId {
     TaskId::from_uuid(run_id.uuid())

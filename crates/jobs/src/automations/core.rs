@@ -1,4 +1,4 @@
-//! The automations in memory, when each is due next, and the rows of all automations.
+//! The automations in memory with their next times, and the rows of all automations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,50 +8,46 @@ use serde::{Deserialize, Serialize};
 use super::automation::{Automation, AutomationEvent, AutomationId, RunId};
 use super::{AUTOMATION, AutomationRun, PENDING, RUN, run_name};
 use crate::error::JobError;
-use crate::ledger::{Change, Commit, Machine, Writer};
+use crate::ledger::{Change, Commit, JobKind, LedgerWriter};
 use crate::rows::JobStore;
 
-/// The row of a request that made a run.
+/// The row of a request that created a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RequestRow {
+pub(super) struct AutomationRequestRow {
     pub(super) automation_id: AutomationId,
     pub(super) run_id: RunId,
 }
 
-/// What one owner has.
+/// The automations of one owner.
 #[derive(Debug, Clone, Copy, Default)]
-struct Share {
+struct OwnerUsage {
     count: usize,
-    /// About how many bytes the rows have.
+    /// Approximate size of their rows in bytes.
     bytes: u64,
 }
 
 #[derive(Default)]
 pub(super) struct AllAutomations {
-    /// How many each owner has.
-    owners: HashMap<String, Share>,
-    /// When each one is due next.
+    owners: HashMap<String, OwnerUsage>,
+    /// The next time of each automation.
     next: HashMap<AutomationId, Option<DateTime<Utc>>>,
     due: BTreeSet<(DateTime<Utc>, AutomationId)>,
-    /// Runs that have begun and whose tasks may not be in the queue yet.
+    /// Created runs whose tasks may not be queued yet.
     pub(super) pending: Vec<AutomationRun>,
-    /// The latest time that was seen.
-    pub(super) seen: Option<DateTime<Utc>>,
+    /// Time of the latest tick.
+    pub(super) last_tick: Option<DateTime<Utc>>,
 }
 
-impl Machine for AllAutomations {
+impl JobKind for AllAutomations {
     type Id = AutomationId;
     type State = Automation;
     type Event = AutomationEvent;
 
     const STREAM: &'static str = "work:automations";
+    const RECORD_PREFIX: &'static str = "automation";
     const ID_FIELD: &'static str = "automation_id";
     const ENDED_ROWS: &'static [&'static str] = &super::EXPENDABLE;
     const REQUEST_ROWS: &'static str = "work.automation.request";
-
-    fn name(event: &AutomationEvent) -> &'static str {
-        event.name()
-    }
 
     fn id(automation: &Automation) -> AutomationId {
         automation.id
@@ -73,16 +69,16 @@ impl Machine for AllAutomations {
         let mut found = Vec::new();
         let owners = &mut self.owners;
         let take = |automation: Automation| {
-            let share: &mut Share = owners.entry(automation.owner).or_default();
-            share.count += 1;
-            share.bytes += automation.plan.bytes();
+            let usage: &mut OwnerUsage = owners.entry(automation.owner).or_default();
+            usage.count += 1;
+            usage.bytes += automation.plan.bytes();
             found.push((automation.id, automation.next_run_at));
         };
         store.each(AUTOMATION, take).await?;
         let pending = &mut self.pending;
         store.each(PENDING, |run| pending.push(run)).await?;
         for (id, next) in found {
-            self.note(id, next);
+            self.set_next(id, next);
         }
         Ok(())
     }
@@ -90,11 +86,11 @@ impl Machine for AllAutomations {
     fn rows(change: &Change<Self>, commit: &mut Commit) -> Result<(), JobError> {
         let automation = &change.after;
         for event in &change.events {
-            let Some(run) = run_of(automation.id, event, commit.at) else {
+            let Some(run) = created_run(automation.id, event, commit.at) else {
                 continue;
             };
             if let Some(request) = &change.request {
-                let row = RequestRow {
+                let row = AutomationRequestRow {
                     automation_id: automation.id,
                     run_id: run.id,
                 };
@@ -117,29 +113,29 @@ impl Machine for AllAutomations {
         let runs = change
             .events
             .iter()
-            .filter_map(|event| run_of(id, event, at));
+            .filter_map(|event| created_run(id, event, at));
         self.pending.extend(runs);
         if let Some(before) = &change.before
-            && let Some(share) = self.owners.get_mut(owner)
+            && let Some(usage) = self.owners.get_mut(owner)
         {
-            share.count -= 1;
-            share.bytes = share.bytes.saturating_sub(before.plan.bytes());
+            usage.count -= 1;
+            usage.bytes = usage.bytes.saturating_sub(before.plan.bytes());
         }
         if is_removal(change) {
-            self.note(id, None);
+            self.set_next(id, None);
             self.next.remove(&id);
         } else {
-            let share = self.owners.entry(owner.clone()).or_default();
-            share.count += 1;
-            share.bytes += change.after.plan.bytes();
-            self.note(id, change.after.next_run_at);
+            let usage = self.owners.entry(owner.clone()).or_default();
+            usage.count += 1;
+            usage.bytes += change.after.plan.bytes();
+            self.set_next(id, change.after.next_run_at);
         }
-        self.owners.retain(|_, share| share.count > 0);
+        self.owners.retain(|_, usage| usage.count > 0);
     }
 }
 
-/// Returns the run that an event begins.
-fn run_of(
+/// Returns the run that an event creates.
+fn created_run(
     automation_id: AutomationId,
     event: &AutomationEvent,
     created_at: DateTime<Utc>,
@@ -168,16 +164,16 @@ fn is_removal(change: &Change<AllAutomations>) -> bool {
 }
 
 impl AllAutomations {
-    fn note(&mut self, id: AutomationId, next: Option<DateTime<Utc>>) {
+    fn set_next(&mut self, id: AutomationId, next: Option<DateTime<Utc>>) {
         if let Some(Some(before)) = self.next.insert(id, next) {
             self.due.remove(&(before, id));
         }
         self.due.extend(next.map(|next| (next, id)));
     }
 
-    /// Lets an automation be due no more, until everything is read again.
-    pub(super) fn leave_out(&mut self, id: AutomationId) {
-        self.note(id, None);
+    /// Skips an unreadable automation until all rows are read again.
+    pub(super) fn skip_unreadable(&mut self, id: AutomationId) {
+        self.set_next(id, None);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -185,33 +181,33 @@ impl AllAutomations {
     }
 
     pub(super) fn count_of(&self, owner: &str) -> usize {
-        self.owners.get(owner).map_or(0, |share| share.count)
+        self.owners.get(owner).map_or(0, |usage| usage.count)
     }
 
-    /// Returns about how many bytes the plans of an owner have.
+    /// Returns the approximate size of an owner's plans in bytes.
     pub(super) fn bytes_of(&self, owner: &str) -> u64 {
-        self.owners.get(owner).map_or(0, |share| share.bytes)
+        self.owners.get(owner).map_or(0, |usage| usage.bytes)
     }
 
     pub(super) fn ids(&self) -> Vec<AutomationId> {
         self.next.keys().copied().collect()
     }
 
-    /// Returns those whose time has come, the earliest first.
+    /// Returns the automations that are due, the earliest first.
     pub(super) fn due(&self, now: DateTime<Utc>, limit: usize) -> Vec<AutomationId> {
         let due = self.due.iter().take_while(|(next, _)| *next <= now);
         due.take(limit).map(|(_, id)| *id).collect()
     }
 
-    /// Returns when the next time comes.
+    /// Returns the earliest next time.
     pub(super) fn next_due(&self) -> Option<DateTime<Utc>> {
         self.due.first().map(|(next, _)| *next)
     }
 }
 
-impl Writer<AllAutomations> {
-    /// Notes what became of runs that were pending.
-    pub(super) async fn settle(
+impl LedgerWriter<AllAutomations> {
+    /// Records the outcomes of pending runs.
+    pub(super) async fn record_outcomes(
         &mut self,
         now: DateTime<Utc>,
         settled: Vec<AutomationRun>,

@@ -6,17 +6,17 @@ use crate::error::JobError;
 /// The owner of declared automations. It has the rights of the operator.
 pub const CONFIGURATION: &str = "configuration";
 
-/// An automation as the configuration declares it. Its name identifies it.
+/// An automation declared in the configuration, identified by its name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Declared {
-    /// What is done, and when.
+pub struct DeclaredAutomation {
+    /// Its work and its schedule.
     pub plan: Plan,
-    /// Whether it fires by its schedule.
+    /// Whether it follows its schedule.
     pub status: AutomationStatus,
 }
 
-impl Declared {
-    /// Returns the id, which is derived from the name.
+impl DeclaredAutomation {
+    /// Returns the ID, which is derived from the name.
     #[must_use]
     pub fn id(&self) -> AutomationId {
         AutomationId::from_name(&format!("{CONFIGURATION}\n{}", self.plan.name))
@@ -32,16 +32,16 @@ impl Automation {
 }
 
 impl Automations {
-    /// Creates, updates and removes declared automations so that they are exactly these. One that did not change keeps its
-    /// next time.
-    pub async fn declare(&self, declared: Vec<Declared>) -> Result<(), JobError> {
-        let ids: Vec<_> = declared.iter().map(Declared::id).collect();
+    /// Creates, updates and removes declared automations to match the configuration. An unchanged one retains its next
+    /// time.
+    pub async fn declare(&self, declared: Vec<DeclaredAutomation>) -> Result<(), JobError> {
+        let ids: Vec<_> = declared.iter().map(DeclaredAutomation::id).collect();
         for existing in self.declared().await? {
             if !ids.contains(&existing) {
                 self.remove(existing).await?;
             }
         }
-        for (id, Declared { plan, status }) in ids.into_iter().zip(declared) {
+        for (id, DeclaredAutomation { plan, status }) in ids.into_iter().zip(declared) {
             let found = self
                 .create_once(id, CONFIGURATION, plan.clone(), status)
                 .await?;

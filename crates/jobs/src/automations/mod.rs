@@ -1,4 +1,4 @@
-//! Automations: tasks by a schedule, one for each time that the rule names.
+//! Automations: scheduled tasks, one for each time of a rule.
 
 mod automation;
 mod core;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use self::core::{AllAutomations, RequestRow};
-use crate::error::{JobError, check_name, check_share};
-use crate::ledger::{Change, Ledger, Machine, Writer};
+use self::core::{AllAutomations, AutomationRequestRow};
+use crate::error::{JobError, check_name, check_owner_share, skip_corrupt};
+use crate::ledger::{Change, JobKind, Ledger, LedgerWriter};
 use crate::retention::{BYTES_OF_OWNER, KeepNewest};
 use crate::rows::{JobStore, PAGE, readable};
 use crate::schedule::check_zone;
@@ -25,36 +25,36 @@ pub use automation::{
     Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
     Plan, RunId, RunMarker, Trigger, task_of,
 };
-pub use declared::{CONFIGURATION, Declared};
+pub use declared::{CONFIGURATION, DeclaredAutomation};
 
 /// Rows of automations.
 const AUTOMATION: &str = "work.automation";
 /// Rows of runs, by automation.
 const RUN: &str = "work.automation.run";
 /// The index of runs by owner.
-const KEPT: &str = "work.automation.kept";
-/// Rows of runs that have begun and whose tasks may not be in the queue yet.
+const RETAINED: &str = "work.automation.kept";
+/// Rows of created runs whose tasks may not be queued yet.
 const PENDING: &str = "work.automation.pending";
 
-/// Rows of runs and their index, which a store may remove where there is no room for histories.
-pub(crate) const EXPENDABLE: [&str; 2] = [RUN, KEPT];
+/// Rows of runs and their index, which a store may prune when history exceeds its limit.
+pub(crate) const EXPENDABLE: [&str; 2] = [RUN, RETAINED];
 
-/// The longest name of an owner.
+/// Maximum length of an owner's name in bytes.
 const OWNER_BYTES: usize = 256;
 const OF_OWNER: &str = "automations of this owner";
-/// The longest page of a list.
-const LIST: usize = 500;
+/// Maximum page size of a list.
+const MAX_PAGE: usize = 500;
 
-/// What an operator can set.
+/// Settings of automations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutomationSettings {
-    /// The time zone of rules that name none.
+    /// Default time zone of rules.
     pub local_zone: String,
-    /// How many automations there may be; half of them may be one owner's.
+    /// Maximum number of automations; one owner may have half of them.
     pub automations: usize,
-    /// How many runs of each owner are kept; the oldest go first.
+    /// Maximum number of stored runs of each owner; the oldest are removed first.
     pub runs_of_owner: usize,
-    /// How many bytes the automations of one owner may have, and how many its runs.
+    /// Maximum bytes of one owner's automations, and of its runs.
     pub bytes_of_owner: u64,
 }
 
@@ -69,26 +69,26 @@ impl Default for AutomationSettings {
     }
 }
 
-/// A run of an automation, as it is kept. How far it is, its task says.
+/// A stored run of an automation. Its task has the progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutomationRun {
-    /// Identifies it.
+    /// ID of the run.
     pub id: RunId,
-    /// Whose run it is.
+    /// The automation that it belongs to.
     pub automation_id: AutomationId,
-    /// The time that it is for.
+    /// Its scheduled time.
     pub scheduled_for: DateTime<Utc>,
-    /// Why it was made.
+    /// Why it was created.
     pub trigger: Trigger,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// Why the queue did not take it.
+    /// Why the queue rejected it, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl AutomationRun {
-    /// Returns its task.
+    /// Returns the ID of its task.
     #[must_use]
     pub fn task_id(&self) -> TaskId {
         task_of(self.id)
@@ -98,29 +98,29 @@ impl AutomationRun {
 /// A run with its task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWithTask {
-    /// The run.
+    /// The stored run.
     pub run: AutomationRun,
-    /// Its task; `None` where the queue did not take it, or it was forgotten.
+    /// Its task; `None` if the queue rejected it or it was pruned.
     pub task: Option<Task>,
-    /// Whether it is about to be queued.
+    /// Whether its task will still be queued.
     pub is_pending: bool,
 }
 
-/// The automations; clones share them.
+/// All automations; clones share state.
 #[derive(Debug, Clone)]
 pub struct Automations {
-    inner: Arc<Inner>,
+    inner: Arc<SharedAutomations>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SharedAutomations {
     ledger: Ledger<AllAutomations>,
     settings: AutomationSettings,
     tasks: Tasks,
 }
 
 impl Automations {
-    /// Takes up the automations of a store. Nothing runs before [`run`](Self::run).
+    /// Opens the automations of a store. Nothing runs before [`run`](Self::run).
     pub async fn open(
         store: JobStore,
         clock: Arc<dyn Clock>,
@@ -131,12 +131,12 @@ impl Automations {
         let keep = KeepNewest {
             ended: RUN,
             by_owner: None,
-            index: KEPT,
+            index: RETAINED,
             newest: settings.runs_of_owner,
             bytes: settings.bytes_of_owner,
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SharedAutomations {
                 ledger: Ledger::open(store, clock, keep).await?,
                 settings,
                 tasks,
@@ -145,12 +145,12 @@ impl Automations {
     }
 
     fn now(&self) -> DateTime<Utc> {
-        // Schedules know whole seconds.
+        // Schedules have a resolution of one second.
         let now = self.inner.ledger.now();
         now - TimeDelta::nanoseconds(i64::from(now.timestamp_subsec_nanos()))
     }
 
-    /// Makes an automation. When this returns it is durable.
+    /// Creates an automation. It is durable when this returns.
     pub async fn create(
         &self,
         owner: &str,
@@ -161,7 +161,7 @@ impl Automations {
         self.create_once(id, owner, plan, status).await
     }
 
-    /// Makes an automation under an id, for a request that may come again: where one of that id is there, it is answered.
+    /// Creates an automation with a given ID, so that a repeated request returns the existing one.
     pub async fn create_once(
         &self,
         id: AutomationId,
@@ -176,14 +176,14 @@ impl Automations {
         let mut writer = self.inner.ledger.lock().await?;
         match self.get(id).await {
             Err(JobError::NotFound { .. }) => {}
-            made => return made,
+            existing => return existing,
         }
         let limit = self.inner.settings.automations;
         if writer.open.count() >= limit {
             let what = "automations";
             return Err(JobError::TooMany { what, limit });
         }
-        check_share(OF_OWNER, writer.open.count_of(owner), limit)?;
+        check_owner_share(OF_OWNER, writer.open.count_of(owner), limit)?;
         self.check_bytes(writer.open.bytes_of(owner) + plan.bytes())?;
         let event = AutomationEvent::Created {
             owner: owner.to_owned(),
@@ -206,7 +206,7 @@ impl Automations {
 
     async fn write(
         &self,
-        writer: &mut Writer<AllAutomations>,
+        writer: &mut LedgerWriter<AllAutomations>,
         now: DateTime<Utc>,
         change: Change<AllAutomations>,
     ) -> Result<Automation, JobError> {
@@ -216,7 +216,7 @@ impl Automations {
         Ok(after)
     }
 
-    /// Decides and writes a change of an automation; it is returned as it is if nothing follows.
+    /// Decides and writes a change of an automation. Without an event, returns it unchanged.
     async fn change(
         &self,
         id: AutomationId,
@@ -229,7 +229,7 @@ impl Automations {
         let Some(event) = decide(&before, now)? else {
             return Ok(before);
         };
-        let change = Change::of(before, vec![event], now);
+        let change = Change::apply(before, vec![event], now);
         self.write(&mut writer, now, change).await
     }
 
@@ -244,17 +244,17 @@ impl Automations {
         found.ok_or_else(|| JobError::not_found("automation", id))
     }
 
-    /// Lists automations, the newest first, from behind one on.
+    /// Lists automations, the newest first, after the one with the ID `before`.
     pub async fn list(
         &self,
         before: Option<AutomationId>,
         limit: usize,
     ) -> Result<Vec<Automation>, JobError> {
-        let limit = limit.clamp(1, LIST);
+        let limit = limit.clamp(1, MAX_PAGE);
         let records = &self.inner.ledger.store.records;
         let mut before = before.map(|id| id.to_string());
         let mut listed = Vec::new();
-        // Until there are enough that can be read: whoever gets fewer than were asked for has seen all.
+        // Unreadable rows are skipped and replaced by further ones: a page below the limit is the last one.
         while listed.len() < limit {
             let left = (limit - listed.len()).min(PAGE);
             let page = records.page(AUTOMATION, before.as_deref(), left).await?;
@@ -267,7 +267,7 @@ impl Automations {
         Ok(listed)
     }
 
-    /// Changes what is done, or when. A rule that is given anew counts from now.
+    /// Changes the work or the schedule. A new rule starts now.
     pub async fn update(
         &self,
         id: AutomationId,
@@ -299,11 +299,11 @@ impl Automations {
             start,
             next_run_at,
         };
-        let change = Change::of(before, vec![event], now);
+        let change = Change::apply(before, vec![event], now);
         self.write(&mut writer, now, change).await
     }
 
-    /// Stops the automation from running by its schedule until it is resumed. What is queued runs.
+    /// Suspends the schedule until the automation is resumed. Queued tasks still run.
     pub async fn pause(&self, id: AutomationId) -> Result<Automation, JobError> {
         self.change(id, |before, _| {
             let is_active = before.status == AutomationStatus::Active;
@@ -312,7 +312,7 @@ impl Automations {
         .await
     }
 
-    /// Lets an automation run by its schedule again. Times that passed in between are not made up for.
+    /// Resumes the schedule. Times that passed in between are skipped.
     pub async fn resume(&self, id: AutomationId) -> Result<Automation, JobError> {
         self.change(id, |before, now| {
             if before.status == AutomationStatus::Active {
@@ -327,14 +327,13 @@ impl Automations {
         .await
     }
 
-    /// Removes an automation. What is queued runs.
+    /// Removes an automation. Queued tasks still run.
     pub async fn remove(&self, id: AutomationId) -> Result<(), JobError> {
         let removed = self.change(id, |_, _| Ok(Some(AutomationEvent::Removed)));
         removed.await.map(drop)
     }
 
-    /// Runs an automation now, whatever its schedule says, also while it is paused. A `request` that made a run of it already is answered
-    /// with that one.
+    /// Runs an automation now, even while it is paused. A repeated `request` returns the run that it created.
     pub async fn run_now(
         &self,
         id: AutomationId,
@@ -343,8 +342,8 @@ impl Automations {
         let now = self.now();
         let mut writer = self.inner.ledger.lock().await?;
         let before = self.get(id).await?;
-        if let Some(made) = self.made_by(id, request).await? {
-            return self.with_task(made).await;
+        if let Some(run) = self.run_of_request(id, request).await? {
+            return self.with_task(run).await;
         }
         let run_id: RunId = self.inner.ledger.clock().uuid().into();
         let began = AutomationEvent::RunBegan {
@@ -353,7 +352,7 @@ impl Automations {
             scheduled_for: now,
             next_run_at: before.next_run_at,
         };
-        let mut change = Change::of(before, vec![began], now);
+        let mut change = Change::apply(before, vec![began], now);
         change.request = request.map(str::to_owned);
         self.write(&mut writer, now, change).await?;
         let runs = writer.open.pending.iter().filter(|run| run.id == run_id);
@@ -367,8 +366,8 @@ impl Automations {
         self.with_task(run).await
     }
 
-    /// Finds the run of an automation that a request made before.
-    async fn made_by(
+    /// Finds the run that a previous request with the same key created.
+    async fn run_of_request(
         &self,
         id: AutomationId,
         request: Option<&str>,
@@ -377,15 +376,16 @@ impl Automations {
             return Ok(None);
         };
         let store = &self.inner.ledger.store;
-        let row: Option<RequestRow> = store.row(AllAutomations::REQUEST_ROWS, request).await?;
+        let row: Option<AutomationRequestRow> =
+            store.row(AllAutomations::REQUEST_ROWS, request).await?;
         match row.filter(|row| row.automation_id == id) {
             Some(row) => store.row(RUN, &run_name(id, row.run_id)).await,
             None => Ok(None),
         }
     }
 
-    /// Lists the runs of an automation, the newest first, from behind one on. There may be fewer than `limit` where their tasks are
-    /// big; there are no more when there is none.
+    /// Lists the runs of an automation, the newest first, after the one with the ID `before`. Large tasks make a page smaller than
+    /// `limit`; an empty page is the end.
     pub async fn runs(
         &self,
         id: AutomationId,
@@ -393,11 +393,11 @@ impl Automations {
         limit: usize,
     ) -> Result<Vec<RunWithTask>, JobError> {
         self.get(id).await?;
-        // All names of runs of this automation lie before this one, and those of a greater id behind it.
+        // Greater than the names of all runs of this automation, and less than those of a greater ID.
         let end = format!("{id}0");
         let before = before.map_or(end, |run| run_name(id, run));
         let records = &self.inner.ledger.store.records;
-        let page = records.page(RUN, Some(&before), limit.clamp(1, LIST));
+        let page = records.page(RUN, Some(&before), limit.clamp(1, MAX_PAGE));
         let mut runs = Vec::new();
         let mut bytes = 0;
         for row in page.await? {
@@ -407,17 +407,13 @@ impl Automations {
             let Some(run) = readable(RUN, &row) else {
                 continue;
             };
-            match self.with_task(run).await {
-                Err(error @ JobError::Corrupt { .. }) => {
-                    tracing::error!(%error, "a run is left out");
-                }
-                found => {
-                    let found = found?;
-                    let prompt = found.task.as_ref().map(|task| task.spec.prompt.len());
-                    bytes += prompt.unwrap_or_default();
-                    runs.push(found);
-                }
-            }
+            let found = self.with_task(run).await;
+            let Some(found) = skip_corrupt(found, "an automation run is skipped")? else {
+                continue;
+            };
+            let prompt = found.task.as_ref().map(|task| task.spec.prompt.len());
+            bytes += prompt.unwrap_or_default();
+            runs.push(found);
             if bytes >= LIST_BYTES {
                 break;
             }
@@ -442,18 +438,18 @@ impl Automations {
         })
     }
 
-    /// Forgets runs that are older than this; returns how many.
+    /// Removes runs older than `age`; returns their number.
     pub async fn forget(&self, age: Duration) -> Result<usize, JobError> {
         self.inner.ledger.forget(age).await
     }
 
-    /// Forgets which requests made a run, of those that are older than this.
+    /// Removes the keys of requests older than `age`; returns their number.
     pub async fn forget_requests(&self, age: Duration) -> Result<usize, JobError> {
         self.inner.ledger.forget_requests(age).await
     }
 }
 
-/// Returns the name of the row of a run. Runs of one automation lie together, in the order of their times.
+/// Returns the row name of a run. The runs of one automation are adjacent and sorted by time.
 fn run_name(id: AutomationId, run: RunId) -> String {
     format!("{id}/{run}")
 }

@@ -1,8 +1,8 @@
-//! What happens when a time comes.
+//! Starts the runs that are due.
 //!
-//! First the run is recorded, with the next time that counts from then on; then its task is queued under an id that follows from
-//! the automation and the time; then that is recorded. Whatever is killed in between is done again with the same ids, so a time
-//! has one run.
+//! First the run is recorded together with the automation's next time. Then its task is queued under an ID derived from the
+//! automation and the time, and the result is recorded. After a crash in between, the steps are repeated with the same IDs, so
+//! each time has one run.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,26 +15,26 @@ use super::automation::{
 use super::core::AllAutomations;
 use super::{AUTOMATION, AutomationRun, Automations, RUN, run_name};
 use crate::error::JobError;
-use crate::ledger::{Change, Writer};
+use crate::ledger::{Change, LedgerWriter};
 use crate::spec::JobSpec;
-use crate::tasks::{AT_ONCE_BYTES, NewTask, cut};
+use crate::tasks::{MAX_BATCH_BYTES, NewTask, cut};
 
-/// How many automations are dealt with in one commit.
-const TOGETHER: usize = 64;
-/// With so many events or runs a commit is big enough.
-const EVENTS: usize = 256;
+/// Maximum number of automations in one commit.
+const MAX_AUTOMATIONS_PER_COMMIT: usize = 64;
+/// Number of events or runs at which a commit is complete.
+const MAX_EVENTS_PER_COMMIT: usize = 256;
 
-/// What is known of the automation of a run.
-enum Known {
-    /// Its owner, and what a run does.
-    There(String, JobSpec),
+/// Result of looking up the automation of a run.
+enum AutomationLookup {
+    /// Its owner and the spec of a run.
+    Found(String, JobSpec),
     Removed,
-    /// Its runs stay pending, for a program that can read it.
+    /// Its row cannot be read by this version. Its runs stay pending for a version that can.
     Unreadable,
 }
 
 impl Automations {
-    /// Lets automations run when their times come, for ever; ends only when another process has taken over.
+    /// Starts due runs until another process claims the stream.
     pub async fn run(&self) -> JobError {
         let ledger = &self.inner.ledger;
         loop {
@@ -45,43 +45,45 @@ impl Automations {
         }
     }
 
-    /// Runs what is due, and says when to look again. It goes in batches, and others may change automations in between.
+    /// Starts the runs that are due and returns the next time. Works in batches, so that clients can change automations in between.
     pub async fn tick(&self) -> Result<Option<DateTime<Utc>>, JobError> {
         let now = self.now();
         let mut unreadable = HashSet::new();
         loop {
             let mut writer = self.inner.ledger.lock().await?;
-            if writer.open.seen.is_none_or(|seen| now < seen) {
+            if writer.open.last_tick.is_none_or(|last| now < last) {
                 self.realign(&mut writer, now).await?;
             }
-            writer.open.seen = Some(now);
-            let is_more = self.queue_some(&mut writer, now, &mut unreadable).await?
-                || self.begin_some(&mut writer, now).await?;
+            writer.open.last_tick = Some(now);
+            let is_more = self
+                .queue_pending_runs(&mut writer, now, &mut unreadable)
+                .await?
+                || self.create_due_runs(&mut writer, now).await?;
             if !is_more {
                 return Ok(writer.open.next_due());
             }
         }
     }
 
-    /// Begins runs of some automations that are due; tells whether there were any.
-    async fn begin_some(
+    /// Creates runs for a batch of due automations. Returns whether any were due.
+    async fn create_due_runs(
         &self,
-        writer: &mut Writer<AllAutomations>,
+        writer: &mut LedgerWriter<AllAutomations>,
         now: DateTime<Utc>,
     ) -> Result<bool, JobError> {
-        let ids = writer.open.due(now, TOGETHER);
+        let ids = writer.open.due(now, MAX_AUTOMATIONS_PER_COMMIT);
         let is_due = !ids.is_empty();
         let mut changes = Vec::new();
         let mut events = 0;
         for id in ids {
             let Some(automation) = self.readable(id).await? else {
-                writer.open.leave_out(id);
+                writer.open.skip_unreadable(id);
                 continue;
             };
             let change = self.begin(automation, now).await?;
             events += change.events.len();
             changes.push(change);
-            if events >= EVENTS {
+            if events >= MAX_EVENTS_PER_COMMIT {
                 break;
             }
         }
@@ -91,13 +93,13 @@ impl Automations {
         Ok(is_due)
     }
 
-    /// Finds an automation; `None` where its row cannot be read.
+    /// Finds an automation; `None` if its row cannot be read.
     async fn readable(&self, id: AutomationId) -> Result<Option<Automation>, JobError> {
         let store = &self.inner.ledger.store;
         store.readable_row(AUTOMATION, &id.to_string()).await
     }
 
-    /// Decides what becomes of the times of an automation that have come.
+    /// Decides which due times of an automation get a run.
     async fn begin(
         &self,
         automation: Automation,
@@ -108,16 +110,20 @@ impl Automations {
         let schedule = match automation.plan.schedule(zone, automation.start) {
             Ok(schedule) => schedule,
             Err(error) => {
-                // The zone was known when the automation was made; without it nothing can be due.
+                // The zone was valid at creation. Without it, no time can be due.
                 tracing::error!(automation = %id, %error, "an automation cannot run and is paused");
-                return Ok(Change::of(automation, vec![AutomationEvent::Paused], now));
+                return Ok(Change::apply(
+                    automation,
+                    vec![AutomationEvent::Paused],
+                    now,
+                ));
             }
         };
         let (times, next_run_at) = automation.due(&schedule, now);
         let mut events = Vec::new();
         for time in times {
-            let run_id = automation.run_at(time);
-            // There is one already where the clock was set back.
+            let run_id = automation.run_id_at(time);
+            // The run exists already if the clock was set back.
             let name = run_name(id, run_id);
             if self
                 .inner
@@ -139,79 +145,79 @@ impl Automations {
         if events.is_empty() {
             events.push(AutomationEvent::Moved { next_run_at });
         }
-        Ok(Change::of(automation, events, now))
+        Ok(Change::apply(automation, events, now))
     }
 
-    /// Queues tasks of some runs that have begun; tells whether there were any. Those of automations that cannot be read stay pending.
-    async fn queue_some(
+    /// Queues the tasks of a batch of pending runs. Returns whether there were any. Runs of unreadable automations stay pending.
+    async fn queue_pending_runs(
         &self,
-        writer: &mut Writer<AllAutomations>,
+        writer: &mut LedgerWriter<AllAutomations>,
         now: DateTime<Utc>,
         unreadable: &mut HashSet<AutomationId>,
     ) -> Result<bool, JobError> {
         let pending = writer.open.pending.iter();
         let pending = pending.filter(|run| !unreadable.contains(&run.automation_id));
-        let runs: Vec<_> = pending.take(EVENTS).cloned().collect();
+        let runs: Vec<_> = pending.take(MAX_EVENTS_PER_COMMIT).cloned().collect();
         let is_more = !runs.is_empty();
         self.queue_runs(writer, runs, now, unreadable).await?;
         Ok(is_more)
     }
 
-    /// Queues the tasks of runs, in one commit for each owner, and notes it. Where the prompts are too long together, some stay pending.
+    /// Queues the tasks of runs, in one commit per owner, and records the results. If the prompts exceed the batch limit, the rest stays pending.
     pub(super) async fn queue_runs(
         &self,
-        writer: &mut Writer<AllAutomations>,
+        writer: &mut LedgerWriter<AllAutomations>,
         runs: Vec<AutomationRun>,
         now: DateTime<Utc>,
         unreadable: &mut HashSet<AutomationId>,
     ) -> Result<(), JobError> {
-        let mut known: HashMap<AutomationId, Known> = HashMap::new();
-        let mut settled: Vec<AutomationRun> = Vec::new();
+        let mut lookups: HashMap<AutomationId, AutomationLookup> = HashMap::new();
+        let mut finished: Vec<AutomationRun> = Vec::new();
         let mut queued: BTreeMap<String, Vec<(AutomationRun, JobSpec)>> = BTreeMap::new();
         let mut bytes = 0;
         for run in runs {
             let id = run.automation_id;
-            let automation = match known.entry(id) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(unknown) => unknown.insert(self.known(id).await?),
+            let automation = match lookups.entry(id) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(missing) => missing.insert(self.lookup(id).await?),
             };
             match automation {
-                Known::There(owner, spec) => {
+                AutomationLookup::Found(owner, spec) => {
                     bytes += spec.prompt.len();
-                    if bytes > AT_ONCE_BYTES {
+                    if bytes > MAX_BATCH_BYTES {
                         break;
                     }
                     let of_owner = queued.entry(owner.clone()).or_default();
                     of_owner.push((run, spec.clone()));
                 }
-                Known::Removed => {
+                AutomationLookup::Removed => {
                     let error = Some("the automation was removed".to_owned());
-                    settled.push(AutomationRun { error, ..run });
+                    finished.push(AutomationRun { error, ..run });
                 }
-                Known::Unreadable => {
+                AutomationLookup::Unreadable => {
                     unreadable.insert(id);
                 }
             }
         }
         for (owner, runs) in queued {
-            settled.extend(self.queue_tasks(&owner, runs).await?);
+            finished.extend(self.queue_tasks(&owner, runs).await?);
         }
-        writer.settle(now, settled).await
+        writer.record_outcomes(now, finished).await
     }
 
-    async fn known(&self, id: AutomationId) -> Result<Known, JobError> {
+    async fn lookup(&self, id: AutomationId) -> Result<AutomationLookup, JobError> {
         match self.get(id).await {
-            Ok(row) => Ok(Known::There(row.owner.clone(), row.spec())),
-            Err(JobError::NotFound { .. }) => Ok(Known::Removed),
+            Ok(row) => Ok(AutomationLookup::Found(row.owner.clone(), row.spec())),
+            Err(JobError::NotFound { .. }) => Ok(AutomationLookup::Removed),
             Err(error @ JobError::Corrupt { .. }) => {
-                tracing::error!(%error, "runs of an automation are not queued");
-                Ok(Known::Unreadable)
+                tracing::error!(%error, "the runs of an automation are not queued");
+                Ok(AutomationLookup::Unreadable)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Queues the tasks of runs of one owner, and says of each why the queue does not take it. A store in trouble is no answer.
+    /// Queues the tasks of one owner's runs. Returns the runs, each with the reason if the queue rejected it. Storage errors are returned as errors.
     async fn queue_tasks(
         &self,
         owner: &str,
@@ -228,9 +234,9 @@ impl Automations {
             Err(error @ (JobError::Storage(_) | JobError::Replaced)) => return Err(error),
             Err(_) => true,
         };
-        let mut settled = Vec::new();
+        let mut finished = Vec::new();
         for run in runs {
-            // There may be room for some.
+            // The limits may still allow some of them.
             let error = if is_refused {
                 match tasks.queue_all(owner, vec![task(&run)]).await {
                     Ok(_) => None,
@@ -242,22 +248,23 @@ impl Automations {
             } else {
                 None
             };
-            settled.push(AutomationRun { error, ..run.0 });
+            finished.push(AutomationRun { error, ..run.0 });
         }
-        Ok(settled)
+        Ok(finished)
     }
 
-    /// Takes back times that lie too far ahead, because the clock had gone wrong and was set back. An active automation always has a
-    /// next time.
+    /// Corrects next times that are too late because the clock was wrong and was set back. Also sets a missing next time of an active
+    /// automation.
     async fn realign(
         &self,
-        writer: &mut Writer<AllAutomations>,
+        writer: &mut LedgerWriter<AllAutomations>,
         now: DateTime<Utc>,
     ) -> Result<(), JobError> {
         let mut changes = Vec::new();
         for id in writer.open.ids() {
             let found = self.readable(id).await?;
-            let Some(automation) = found.filter(|it| it.status == AutomationStatus::Active) else {
+            let Some(automation) = found.filter(|found| found.status == AutomationStatus::Active)
+            else {
                 continue;
             };
             let zone = &self.inner.settings.local_zone;
@@ -266,7 +273,7 @@ impl Automations {
             let is_late = automation.next_run_at.is_none() || automation.next_run_at > next;
             if is_late && next.is_some() {
                 let moved = AutomationEvent::Moved { next_run_at: next };
-                changes.push(Change::of(automation, vec![moved], now));
+                changes.push(Change::apply(automation, vec![moved], now));
             }
         }
         if changes.is_empty() {

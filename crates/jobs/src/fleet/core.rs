@@ -1,4 +1,4 @@
-//! The open runs in memory, and the rows of all runs.
+//! The open fleet runs in memory, and the rows of all fleet runs.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,20 +11,20 @@ use super::plan::FleetPlan;
 use super::run::{FleetEvent, FleetRun, FleetRunId};
 use super::task::FleetTask;
 use super::{ENDED, OWNED};
-use crate::error::JobError;
-use crate::ledger::{Change, Commit, Machine};
+use crate::error::{JobError, skip_corrupt};
+use crate::ledger::{Change, Commit, JobKind};
 use crate::rows::{JobStore, read_row};
 
 /// Rows of runs that have not ended.
 const OPEN: &str = "work.fleet";
-/// Rows of plans of open runs, written once: they are big, and do not change.
+/// Rows of plans of open runs, written once: they are large and do not change.
 const PLAN: &str = "work.fleet.plan";
 /// Rows of tasks of open runs.
 const TASK: &str = "work.fleet.task";
 
 /// The runs that have not ended.
 #[derive(Default)]
-pub(crate) struct OpenRuns {
+pub(crate) struct OpenFleetRuns {
     pub(super) runs: BTreeMap<FleetRunId, FleetRun>,
 }
 
@@ -35,13 +35,13 @@ struct EndedRow {
     plan: FleetPlan,
 }
 
-/// The row of an ended run by its owner; its name is all that it has.
+/// The row of an ended run by its owner. All data is in its name.
 #[derive(Debug, Serialize, Deserialize)]
 struct OwnedRow {}
 
-/// The row of a request that made a run.
+/// The row of a request that created a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RequestRow {
+pub(super) struct FleetRequestRow {
     pub(super) run_id: FleetRunId,
     pub(super) at: DateTime<Utc>,
 }
@@ -68,10 +68,10 @@ fn task_name(id: FleetRunId, task: usize) -> String {
     format!("{id}/{task:04}")
 }
 
-/// Reads the tasks of an open run. One that no worker has had yet has no row.
+/// Reads the tasks of an open run. A task without an attempt has no row.
 async fn read_tasks(store: &JobStore, run: &mut FleetRun) -> Result<(), JobError> {
     let prefix = format!("{}/", run.id);
-    // All names of tasks of this run are less than this one, and those of a greater id are not.
+    // Greater than the names of all tasks of this run, and not greater than those of a greater ID.
     let before = format!("{}0", run.id);
     store
         .scan(TASK, Some(before), |row| {
@@ -80,13 +80,13 @@ async fn read_tasks(store: &JobStore, run: &mut FleetRun) -> Result<(), JobError
             };
             let index: Option<usize> = index.parse().ok();
             let task = index.and_then(|at| run.tasks.get_mut(at));
-            *task.ok_or_else(|| does_not_fit(run.id))? = read_row(TASK, row)?;
+            *task.ok_or_else(|| plan_mismatch(run.id))? = read_row(TASK, row)?;
             Ok(ControlFlow::Continue(()))
         })
         .await
 }
 
-fn does_not_fit(id: FleetRunId) -> JobError {
+fn plan_mismatch(id: FleetRunId) -> JobError {
     JobError::Corrupt {
         kind: OPEN,
         name: id.to_string(),
@@ -99,25 +99,22 @@ fn with_plan(mut run: FleetRun, plan: FleetPlan) -> Result<FleetRun, JobError> {
         run.tasks = vec![FleetTask::NEW; plan.tasks.len()];
     }
     if (plan.tasks.len(), plan.workers.len()) != (run.tasks.len(), run.workers.len()) {
-        return Err(does_not_fit(run.id));
+        return Err(plan_mismatch(run.id));
     }
     run.plan = Arc::new(plan);
     Ok(run)
 }
 
-impl Machine for OpenRuns {
+impl JobKind for OpenFleetRuns {
     type Id = FleetRunId;
     type State = FleetRun;
     type Event = FleetEvent;
 
     const STREAM: &'static str = "work:fleet";
+    const RECORD_PREFIX: &'static str = "fleet";
     const ID_FIELD: &'static str = "run_id";
     const ENDED_ROWS: &'static [&'static str] = &super::EXPENDABLE;
     const REQUEST_ROWS: &'static str = "work.fleet.request";
-
-    fn name(event: &FleetEvent) -> &'static str {
-        event.name()
-    }
 
     fn id(run: &FleetRun) -> FleetRunId {
         run.id
@@ -136,16 +133,11 @@ impl Machine for OpenRuns {
         store.each(OPEN, |run: FleetRun| found.push(run.id)).await?;
         let mut runs = BTreeMap::new();
         for id in found {
-            match read_run(store, id).await {
-                Ok(run) => runs.extend(run.map(|mut run| {
-                    // What was missing may be there since the restart.
-                    run.release_held();
-                    (id, run)
-                })),
-                Err(error @ JobError::Corrupt { .. }) => {
-                    tracing::error!(%error, "a run of the fleet is skipped");
-                }
-                Err(error) => return Err(error),
+            let run = skip_corrupt(read_run(store, id).await, "a fleet run is skipped")?;
+            if let Some(mut run) = run.flatten() {
+                // The causes of holds may be gone since the restart.
+                run.release_held();
+                runs.insert(id, run);
             }
         }
         self.runs = runs;
@@ -156,7 +148,7 @@ impl Machine for OpenRuns {
         let run = &change.after;
         let (id, name) = (run.id, run.id.to_string());
         if let Some(request) = &change.request {
-            let row = RequestRow {
+            let row = FleetRequestRow {
                 run_id: id,
                 at: run.created_at,
             };
@@ -178,7 +170,7 @@ impl Machine for OpenRuns {
         if change.before.is_none() {
             commit.put(PLAN, &name, &*run.plan)?;
         }
-        // Only the tasks that have changed: a run may have a thousand, and twice as many commits.
+        // Only changed tasks are written: a run may have a thousand tasks, and twice as many commits.
         let before = change.before.as_ref().map(|before| &before.tasks);
         for (index, task) in run.tasks.iter().enumerate() {
             let before = before.and_then(|tasks| tasks.get(index));

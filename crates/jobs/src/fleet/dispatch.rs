@@ -1,4 +1,4 @@
-//! Leases: each is recorded, then its attempt runs; what has ended is recorded, and a worker is free again.
+//! Dispatch of fleet runs: a lease is recorded before its attempt runs, and its end before the worker gets another task.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::Fleet;
-use super::core::OpenRuns;
+use super::core::OpenFleetRuns;
 use super::run::{FleetCommand, FleetRun, FleetRunId};
 use crate::dispatch::{self, Dispatch, Holds, PARKED_OF_OWNER, Turns};
 use crate::error::JobError;
-use crate::ledger::{Change, Ledger, Writer};
+use crate::ledger::{Change, Ledger, LedgerWriter};
 use crate::turn_runner::TurnRunner;
 
 /// The run, the worker and the task of a lease.
 pub(super) type LeaseKey = (FleetRunId, usize, usize);
 
-/// How many leases an owner has.
+/// Number of leases of an owner.
 #[derive(Clone, Copy, Default)]
 struct Leases {
     at_work: usize,
-    /// Those that only wait for somebody.
+    /// Leases of parked turns.
     parked: usize,
 }
 
 impl Dispatch for Fleet {
     type Key = LeaseKey;
-    type Jobs = OpenRuns;
+    type Jobs = OpenFleetRuns;
 
-    fn ledger(&self) -> &Ledger<OpenRuns> {
+    fn ledger(&self) -> &Ledger<OpenFleetRuns> {
         &self.inner.ledger
     }
 
@@ -43,7 +43,7 @@ impl Dispatch for Fleet {
     ) -> Result<Option<DateTime<Utc>>, JobError> {
         let ledger = &self.inner.ledger;
         let mut writer = ledger.lock().await?;
-        // One after the other: what ends the last task of a run depends on those before.
+        // One by one: whether an end completes the run depends on the previous ones.
         while let Some(((id, worker, task), attempt, end)) = turns.ends.first().cloned() {
             let finish = FleetCommand::Finish {
                 worker,
@@ -54,32 +54,32 @@ impl Dispatch for Fleet {
             if let Some(run) = writer.open.runs.get(&id)
                 && let Ok(events) = run.decide(finish)
             {
-                let change = Change::of(run.clone(), events, now);
+                let change = Change::apply(run.clone(), events, now);
                 writer.write(now, vec![change]).await?;
                 ledger.notify_changed();
             }
             turns.ends.remove(0);
         }
         let runs = &mut writer.open.runs;
-        runs.values_mut().for_each(|run| run.ripen(now));
+        runs.values_mut().for_each(|run| run.release_due(now));
         self.lease(&mut writer, &turns.parked(), now).await?;
         let runs = &writer.open.runs;
         for run in runs.values() {
             for (worker, task, attempt) in run.leases() {
                 let key = (run.id, worker, task);
-                let is_commanded = run
+                let has_command = run
                     .workers
                     .get(worker)
-                    .is_some_and(|it| it.command.is_some());
-                if is_commanded {
-                    turns.hurry(key, now);
+                    .is_some_and(|worker| worker.command.is_some());
+                if has_command {
+                    turns.retry_now(key, now);
                 }
-                if turns.is_waiting(key, now)
+                if turns.needs_start(key, now)
                     && let Some(work) = run.assignment((worker, task, attempt))
                 {
                     turns.run(key, work);
                 }
-                if is_commanded {
+                if has_command {
                     turns.stop(key);
                 }
             }
@@ -89,16 +89,16 @@ impl Dispatch for Fleet {
 }
 
 impl Fleet {
-    /// Carries runs out, for ever; ends only when another process has taken over. Whoever stops the daemon drops it.
+    /// Runs fleet runs until another process claims the stream. The daemon drops the future to shut down.
     pub async fn run(&self, runner: Arc<dyn TurnRunner>) -> JobError {
         dispatch::run(self, runner).await
     }
 
-    /// Gives tasks to free workers: one at a time to the owner with the fewest at work, and of his runs to the oldest. What only waits
-    /// for somebody takes none of the workers of all runs; its own worker still has it.
+    /// Leases tasks to idle workers, one at a time: to the owner with the fewest working turns, and there to the oldest run. A parked turn
+    /// does not count against the limit of all workers, but its own worker stays busy.
     async fn lease(
         &self,
-        writer: &mut Writer<OpenRuns>,
+        writer: &mut LedgerWriter<OpenFleetRuns>,
         parked: &HashSet<LeaseKey>,
         now: DateTime<Utc>,
     ) -> Result<(), JobError> {
@@ -118,19 +118,20 @@ impl Fleet {
             if at_work >= self.inner.settings.workers {
                 return Ok(());
             }
-            let of = |run: &FleetRun| owners.get(run.owner.as_str()).copied().unwrap_or_default();
-            let could = writer.open.runs.values().filter_map(|run| {
-                if of(run).parked >= PARKED_OF_OWNER {
+            let leases_of =
+                |run: &FleetRun| owners.get(run.owner.as_str()).copied().unwrap_or_default();
+            let candidates = writer.open.runs.values().filter_map(|run| {
+                if leases_of(run).parked >= PARKED_OF_OWNER {
                     return None;
                 }
                 let events = run.decide(FleetCommand::Lease { limit: 1 }).ok()?;
-                (!events.is_empty()).then_some((of(run).at_work, run, events))
+                (!events.is_empty()).then_some((leases_of(run).at_work, run, events))
             });
-            let next = could.min_by_key(|(at_work, run, _)| (*at_work, run.id));
+            let next = candidates.min_by_key(|(at_work, run, _)| (*at_work, run.id));
             let Some((_, run, events)) = next else {
                 return Ok(());
             };
-            let change = Change::of(run.clone(), events, now);
+            let change = Change::apply(run.clone(), events, now);
             writer.write(now, vec![change]).await?;
             self.inner.ledger.notify_changed();
         }

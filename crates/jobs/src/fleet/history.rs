@@ -1,58 +1,58 @@
-//! What happened to a run, as its records say.
+//! The history of a fleet run, read from its records.
 
 use chrono::{DateTime, Utc};
 use windlass_store::StreamKey;
 
 use super::Fleet;
-use super::core::OpenRuns;
+use super::core::OpenFleetRuns;
 use super::run::{FleetEvent, FleetRun};
 use crate::error::JobError;
-use crate::ledger::{Machine, read_record};
+use crate::ledger::{JobKind, read_record};
 
-/// How many records are read at a time.
+/// Number of records read at a time.
 const PAGE: usize = 256;
-/// How many pages are read for one answer.
-const PAGES: usize = 16;
+/// Maximum number of pages read for one response.
+const MAX_PAGES: usize = 16;
 
 /// A record of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetRecord {
-    /// Its number; numbers of a run grow, and have gaps where other runs have their records.
+    /// Sequence number in the stream of all runs: increasing, with gaps.
     pub seq: u64,
-    /// When it was written.
+    /// Time of the record.
     pub at: DateTime<Utc>,
-    /// What happened.
+    /// The recorded event.
     pub event: FleetEvent,
 }
 
-/// Some records of a run, in order.
+/// A page of a run's records, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FleetHistory {
-    /// The records.
+    /// The records of this page.
     pub records: Vec<FleetRecord>,
-    /// Up to which number everything is in it: where the next one begins.
+    /// Sequence number up to which the page is complete; the next page starts after it.
     pub read_to: u64,
-    /// Whether there are further records now.
+    /// Whether more records exist now.
     pub has_more: bool,
-    /// Whether records before or between these are no longer kept.
+    /// Whether records before or between these were pruned.
     pub is_pruned: bool,
 }
 
 impl Fleet {
-    /// Returns records of a run behind a number, at most `limit`. All runs share a stream, so it is read from the first record of the run
-    /// on, or from that number.
+    /// Returns at most `limit` records of a run after a sequence number. All runs share a stream, which is read from the run's first record
+    /// or from that number.
     pub async fn history(
         &self,
         run: &FleetRun,
         after: u64,
         limit: usize,
     ) -> Result<FleetHistory, JobError> {
-        let stream = StreamKey::new(OpenRuns::STREAM);
+        let stream = StreamKey::new(OpenFleetRuns::STREAM);
         let mut history = FleetHistory {
             read_to: after.max(run.first_seq.saturating_sub(1)),
             ..FleetHistory::default()
         };
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES {
             let journal = &self.inner.ledger.store.journal;
             let page = journal.read(&stream, history.read_to, PAGE).await?;
             let is_last = page.events.len() < PAGE;
@@ -64,7 +64,7 @@ impl Fleet {
                     return Ok(history);
                 }
                 history.read_to = seq;
-                let (run_id, change) = read_record::<OpenRuns>(event)?;
+                let (run_id, change) = read_record::<OpenFleetRuns>(event)?;
                 if run_id != run.id {
                     continue;
                 }
@@ -82,7 +82,7 @@ impl Fleet {
                 return Ok(history);
             }
         }
-        // Others have so many that whoever asks goes on from here.
+        // Records of other runs fill the pages; the client continues from here.
         history.has_more = true;
         Ok(history)
     }

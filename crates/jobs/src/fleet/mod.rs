@@ -1,4 +1,4 @@
-//! Fleets: runs of many tasks over workers that are threads of this daemon.
+//! Fleets: runs of many tasks on workers, which are threads of this daemon.
 
 mod core;
 mod dispatch;
@@ -15,11 +15,11 @@ use chrono::TimeDelta;
 use tokio::sync::watch;
 use windlass_store::HostRecord;
 
-use self::core::{OpenRuns, RequestRow, read_run};
+use self::core::{FleetRequestRow, OpenFleetRuns, read_run};
 use self::dispatch::LeaseKey;
 use crate::dispatch::Holds;
-use crate::error::{JobError, check_name, check_share};
-use crate::ledger::{Change, Ledger, Machine};
+use crate::error::{JobError, check_name, check_owner_share, skip_corrupt};
+use crate::ledger::{Change, JobKind, Ledger};
 use crate::retention::{BYTES_OF_OWNER, KeepNewest};
 use crate::rows::JobStore;
 use crate::spec::JobSpec;
@@ -27,45 +27,45 @@ use crate::turn_runner::{ActiveHold, Assignment};
 use windlass_core::Clock;
 
 pub use history::{FleetHistory, FleetRecord};
-pub use plan::{FleetBegins, FleetPlan, FleetTaskSpec, WorkerSpec};
+pub use plan::{FleetPlan, FleetStart, FleetTaskSpec, WorkerSpec};
 pub use run::{
     FleetCommand, FleetEvent, FleetRefused, FleetRun, FleetRunId, FleetRunMarker, FleetRunStatus,
     Worker, WorkerCommand, is_stale,
 };
 pub use task::{FleetTask, FleetTaskStatus, ReleaseCause};
 
-/// Rows of runs that have, with their plans.
+/// Rows of ended runs, with their plans.
 const ENDED: &str = "work.fleet.ended";
-/// Rows of ended runs by their owner: his name, a space and that of the run.
+/// Rows of ended runs by owner: the owner's name, a space and the run ID.
 const OWNED: &str = "work.fleet.owned";
 /// The index of ended runs by owner, in the order of their ends.
-const KEPT: &str = "work.fleet.kept";
-/// How long a request can come again.
-const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
+const RETAINED: &str = "work.fleet.kept";
+/// How long a repeated request returns the same run.
+const REQUEST_LIFETIME: TimeDelta = TimeDelta::hours(24);
 
-/// Rows of ended runs and their indexes, which a store may remove where there is no room for histories.
-pub(crate) const EXPENDABLE: [&str; 3] = [ENDED, KEPT, OWNED];
+/// Rows of ended runs and their indexes, which a store may prune when history exceeds its limit.
+pub(crate) const EXPENDABLE: [&str; 3] = [ENDED, RETAINED, OWNED];
 
-/// The longest name of an owner.
+/// Maximum length of an owner's name in bytes.
 const OWNER_BYTES: usize = 256;
-/// The longest page of a list.
-const LIST: usize = 100;
+/// Maximum page size of a list.
+const MAX_PAGE: usize = 100;
 
-/// The most workers that work at once.
+/// Maximum number of workers that work at once.
 pub const MAX_WORKERS: usize = 64;
-/// The most runs that are open. Open runs are in memory, with what their tasks were told.
+/// Maximum number of open runs. Open runs are in memory, with the prompts of their tasks.
 pub const MAX_OPEN_RUNS: usize = 256;
 
-/// What an operator can set.
+/// Settings of the fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FleetSettings {
-    /// How many workers of all runs work at once, from 1 to [`MAX_WORKERS`].
+    /// Maximum number of workers of all runs that work at once, from 1 to [`MAX_WORKERS`].
     pub workers: usize,
-    /// How many runs may be open, from 1 to [`MAX_OPEN_RUNS`]; half of them may be one owner's.
+    /// Maximum number of open runs, from 1 to [`MAX_OPEN_RUNS`]; one owner may have half of them.
     pub open_runs: usize,
-    /// How many ended runs of each owner are kept; the oldest go first.
+    /// Maximum number of stored ended runs of each owner; the oldest are removed first.
     pub ended_runs_of_owner: usize,
-    /// How many bytes the ended runs of one owner may have. Open ones are bounded by their number and the size of a plan.
+    /// Maximum bytes of one owner's ended runs. Open runs are limited by their number and the size of a plan.
     pub bytes_of_owner: u64,
 }
 
@@ -80,15 +80,15 @@ impl Default for FleetSettings {
     }
 }
 
-/// The fleet; clones share it.
+/// The fleet; clones share state.
 #[derive(Debug, Clone)]
 pub struct Fleet {
-    inner: Arc<Inner>,
+    inner: Arc<SharedFleet>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    ledger: Ledger<OpenRuns>,
+struct SharedFleet {
+    ledger: Ledger<OpenFleetRuns>,
     settings: FleetSettings,
     holds: Holds<LeaseKey>,
 }
@@ -112,22 +112,17 @@ impl Fleet {
         let keep = KeepNewest {
             ended: ENDED,
             by_owner: Some(OWNED),
-            index: KEPT,
+            index: RETAINED,
             newest: settings.ended_runs_of_owner,
             bytes: settings.bytes_of_owner,
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SharedFleet {
                 ledger: Ledger::open(store, clock, keep).await?,
                 settings,
                 holds: Holds::default(),
             }),
         })
-    }
-
-    fn wake(&self) {
-        self.inner.ledger.wake();
-        self.inner.ledger.notify_changed();
     }
 
     /// Returns a counter that changes when a run has changed.
@@ -136,7 +131,7 @@ impl Fleet {
         self.inner.ledger.watch()
     }
 
-    /// Begins a run. When this returns it is durable. A `request` that made one already is answered with that one.
+    /// Creates a run. It is durable when this returns. A repeated `request` returns the run that it created.
     pub async fn create(
         &self,
         owner: &str,
@@ -150,8 +145,9 @@ impl Fleet {
         let mut writer = ledger.lock().await?;
         if let Some(request) = request {
             let store = &ledger.store;
-            let known: Option<RequestRow> = store.row(OpenRuns::REQUEST_ROWS, request).await?;
-            let known = known.filter(|row| row.at > now - REPEATED_WITHIN);
+            let known: Option<FleetRequestRow> =
+                store.row(OpenFleetRuns::REQUEST_ROWS, request).await?;
+            let known = known.filter(|row| row.at > now - REQUEST_LIFETIME);
             if let Some(row) = known
                 && let Some(run) = read_run(store, row.run_id).await?
             {
@@ -165,22 +161,23 @@ impl Fleet {
         }
         let runs = writer.open.runs.values();
         let of_owner = runs.filter(|run| run.owner == owner).count();
-        check_share("open runs of this owner", of_owner, limit)?;
+        check_owner_share("open runs of this owner", of_owner, limit)?;
         let id = ledger.clock().uuid().into();
         let event = FleetEvent::Created {
             owner: owner.to_owned(),
             plan: Box::new(plan),
         };
-        let mut change = Change::<OpenRuns>::begin(id, event, request.map(str::to_owned), now)?;
+        let mut change =
+            Change::<OpenFleetRuns>::begin(id, event, request.map(str::to_owned), now)?;
         change.after.first_seq = writer.next_seq();
         let run = change.after.clone();
         writer.write(now, vec![change]).await?;
         drop(writer);
-        self.wake();
+        self.inner.ledger.wake_and_notify();
         Ok(run)
     }
 
-    /// Returns why a task of a run does not run now, although it is not at its end.
+    /// Returns why a task that has not ended does not run now.
     #[must_use]
     pub fn hold_of(&self, run: &FleetRun, task: usize) -> Option<ActiveHold> {
         let lease = run.leases().find(|(_, of, _)| *of == task);
@@ -191,7 +188,7 @@ impl Fleet {
         }
     }
 
-    /// Tries everything that is held at once: the configuration has changed, for example.
+    /// Retries all held tasks immediately, for example after a change of the configuration.
     pub async fn retry_held(&self) -> Result<(), JobError> {
         let mut writer = self.inner.ledger.lock().await?;
         let runs = writer.open.runs.values_mut();
@@ -202,7 +199,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns the attempts that run and whose workers must give them up. Their turns must not continue.
+    /// Returns the running attempts whose workers have a command to give them up. Their turns must not continue.
     pub async fn cancelled_attempts(&self) -> Result<Vec<Assignment>, JobError> {
         let writer = self.inner.ledger.lock().await?;
         let attempts = writer.open.runs.values().flat_map(|run| {
@@ -218,7 +215,7 @@ impl Fleet {
     /// Finds a run.
     pub async fn get(&self, id: FleetRunId) -> Result<FleetRun, JobError> {
         // An open run has several rows, which change together.
-        let writer = self.inner.ledger.look().await?;
+        let writer = self.inner.ledger.read().await?;
         if let Some(run) = writer.open.runs.get(&id) {
             return Ok(run.clone());
         }
@@ -227,37 +224,32 @@ impl Fleet {
         found.ok_or_else(|| JobError::not_found("fleet run", id))
     }
 
-    /// Lists runs, the newest first, from behind one on; of one owner or of all. Those that have ended come without what their tasks were
-    /// told and said: plans are big.
+    /// Lists runs of one owner or of all, the newest first, after the one with the ID `before`. Ended runs come without prompts and results
+    /// of their tasks, because plans are large.
     pub async fn list(
         &self,
         owner: Option<&str>,
         before: Option<FleetRunId>,
         limit: usize,
     ) -> Result<Vec<FleetRun>, JobError> {
-        let limit = limit.clamp(1, LIST);
+        let limit = limit.clamp(1, MAX_PAGE);
         let mut runs = self.open_runs(owner, before).await?;
         for id in self.ended_ids(owner, before, limit).await? {
-            match read_run(&self.inner.ledger.store, id).await {
-                Ok(run) => runs.extend(run.map(in_short)),
-                // It hides no other.
-                Err(error @ JobError::Corrupt { .. }) => {
-                    tracing::error!(%error, "a run of the fleet is left out");
-                }
-                Err(error) => return Err(error),
-            }
+            let run = read_run(&self.inner.ledger.store, id).await;
+            let run = skip_corrupt(run, "a fleet run is skipped")?;
+            runs.extend(run.flatten().map(without_texts));
         }
         runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.id));
-        // One may have ended between the two.
+        // A run may have ended between the two reads.
         runs.dedup_by_key(|run| run.id);
         runs.truncate(limit);
         Ok(runs)
     }
 
-    /// Counts the runs that are kept, of one owner or of all.
+    /// Counts the stored runs of one owner or of all.
     pub async fn count(&self, owner: Option<&str>) -> Result<usize, JobError> {
         let mut count = self.open_runs(owner, None).await?.len();
-        // By the small rows; those of the runs have all their texts.
+        // Counts the small rows; those of the runs contain all their texts.
         let prefix = owner.map(|owner| format!("{owner} ")).unwrap_or_default();
         let before = owner.map(|_| format!("{prefix}g"));
         let visit = |record: &HostRecord| {
@@ -272,13 +264,13 @@ impl Fleet {
         Ok(count)
     }
 
-    /// Returns open runs behind one; there are few.
+    /// Returns the open runs after `before`; there are few.
     async fn open_runs(
         &self,
         owner: Option<&str>,
         before: Option<FleetRunId>,
     ) -> Result<Vec<FleetRun>, JobError> {
-        let writer = self.inner.ledger.look().await?;
+        let writer = self.inner.ledger.read().await?;
         let open = writer.open.runs.values().filter(|run| {
             let is_theirs = owner.is_none_or(|owner| run.owner == owner);
             is_theirs && before.is_none_or(|before| run.id < before)
@@ -286,7 +278,7 @@ impl Fleet {
         Ok(open.cloned().collect())
     }
 
-    /// Returns the ids of ended runs behind one, the newest first.
+    /// Returns the IDs of ended runs after `before`, the newest first.
     async fn ended_ids(
         &self,
         owner: Option<&str>,
@@ -318,18 +310,18 @@ impl Fleet {
         Ok(ids)
     }
 
-    /// Starts a run that waits for it. One that goes on already is answered as it is.
+    /// Starts a run that waits for its start. A started run is returned unchanged.
     pub async fn start(&self, id: FleetRunId) -> Result<FleetRun, JobError> {
         self.command(id, FleetCommand::Start).await
     }
 
-    /// Interrupts a worker: its task is cancelled, and it takes another one.
+    /// Interrupts a worker: its task is cancelled, and the worker gets another one.
     pub async fn interrupt(&self, id: FleetRunId, worker: &str) -> Result<FleetRun, JobError> {
         self.command_worker(id, worker, WorkerCommand::Interrupt)
             .await
     }
 
-    /// Restarts a worker: its turn is interrupted, and its task is begun anew on the same thread.
+    /// Restarts a worker: its turn is interrupted, and its task starts again on the same thread.
     pub async fn restart(&self, id: FleetRunId, worker: &str) -> Result<FleetRun, JobError> {
         self.command_worker(id, worker, WorkerCommand::Restart)
             .await
@@ -349,7 +341,7 @@ impl Fleet {
             .await
     }
 
-    /// Stops a run: what waits is cancelled, what runs is interrupted. One that has ended is answered as it is.
+    /// Stops a run: queued tasks are cancelled and running ones are interrupted. An ended run is returned unchanged.
     pub async fn stop(&self, id: FleetRunId) -> Result<FleetRun, JobError> {
         match self.command(id, FleetCommand::Stop).await {
             Err(JobError::Conflict { .. }) => self.get(id).await,
@@ -366,8 +358,7 @@ impl Fleet {
                 FleetRefused::Idle => ("worker", "has no task now"),
                 FleetRefused::OtherAttempt => ("worker", "has no such attempt running"),
             };
-            let id = id.to_string();
-            JobError::Conflict { what, id, reason }
+            JobError::conflict(what, id, reason)
         };
         let Some(run) = writer.open.runs.get(&id) else {
             drop(writer);
@@ -378,25 +369,25 @@ impl Fleet {
         if events.is_empty() {
             return Ok(run.clone());
         }
-        let change = Change::<OpenRuns>::of(run.clone(), events, now);
+        let change = Change::<OpenFleetRuns>::apply(run.clone(), events, now);
         let after = change.after.clone();
         writer.write(now, vec![change]).await?;
         drop(writer);
-        self.wake();
+        self.inner.ledger.wake_and_notify();
         Ok(after)
     }
 
-    /// Forgets ended runs that are older than this; returns how many.
+    /// Removes ended runs older than `age`; returns their number.
     pub async fn forget(&self, age: Duration) -> Result<usize, JobError> {
         let ledger = &self.inner.ledger;
-        let repeated = REPEATED_WITHIN.to_std().unwrap_or_default();
+        let repeated = REQUEST_LIFETIME.to_std().unwrap_or_default();
         ledger.forget_requests(repeated).await?;
         ledger.forget(age).await
     }
 }
 
-/// Leaves out what a list does not show.
-fn in_short(mut run: FleetRun) -> FleetRun {
+/// Removes the texts that a list does not show.
+fn without_texts(mut run: FleetRun) -> FleetRun {
     for task in &mut Arc::make_mut(&mut run.plan).tasks {
         task.spec = JobSpec::new("");
         task.objective = None;

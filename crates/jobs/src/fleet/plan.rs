@@ -1,54 +1,55 @@
-//! What a run of a fleet is asked to do, and what it may not ask.
+//! The plan of a fleet run and its limits.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{JobError, check_name, check_text};
+use crate::error::{JobError, check_name, check_optional_name, check_text};
 use crate::spec::JobSpec;
 
-/// The most tasks of a run.
-const TASKS: usize = 1000;
-/// The most workers of a run.
-const WORKERS: usize = 64;
-/// The longest name, and how many labels there may be.
+/// Maximum number of tasks of a run.
+const MAX_TASKS: usize = 1000;
+/// Maximum number of workers of a run.
+const MAX_WORKERS: usize = 64;
+/// Maximum length of a name in bytes.
 const NAME_BYTES: usize = 256;
-const LABELS: usize = 32;
-/// The longest objective of a task.
+/// Maximum number of labels.
+const MAX_LABELS: usize = 32;
+/// Maximum length of a task's objective in bytes.
 const OBJECTIVE_BYTES: usize = 1024;
-/// How much all prompts of a run have together.
+/// Maximum size of all texts of a plan in bytes.
 const PLAN_BYTES: usize = 1024 * 1024;
 
-/// What a run is asked to do.
+/// The plan of a fleet run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FleetPlan {
-    /// What people call it.
+    /// Name for display.
     pub name: String,
-    /// What is to be done, each by one worker. `max_attempts` of a task is how often it may be tried.
+    /// The tasks. `max_attempts` of a task limits its attempts.
     pub tasks: Vec<FleetTaskSpec>,
-    /// Who does it.
+    /// The workers that execute the tasks.
     pub workers: Vec<WorkerSpec>,
-    /// Words of the client.
+    /// Labels of the client, not interpreted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// When its first task may begin.
-    #[serde(default, skip_serializing_if = "FleetBegins::is_at_once")]
-    pub begins: FleetBegins,
+    /// When its first task may start.
+    #[serde(default, skip_serializing_if = "FleetStart::is_at_once")]
+    pub begins: FleetStart,
 }
 
-/// When the first task of a run may begin.
+/// When the first task of a run may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FleetBegins {
-    /// As soon as it is made.
+pub enum FleetStart {
+    /// Immediately after the creation of the run.
     #[default]
     AtOnce,
-    /// When somebody starts it.
+    /// When a client starts the run.
     WhenStarted,
 }
 
-impl FleetBegins {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+impl FleetStart {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     fn is_at_once(&self) -> bool {
         *self == Self::AtOnce
     }
@@ -57,23 +58,23 @@ impl FleetBegins {
 /// A task of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetTaskSpec {
-    /// Names it among those of its run.
+    /// ID, unique within the run.
     pub task_id: String,
-    /// What people call it.
+    /// Name for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is for, in short; the agent is told `spec.prompt`.
+    /// Short description of the purpose; the agent receives `spec.prompt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<String>,
-    /// In which role it is done.
+    /// Role of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// What is to be done.
+    /// The work to do.
     pub spec: JobSpec,
 }
 
 impl FleetTaskSpec {
-    /// Asks for something under a name.
+    /// Creates a task with an ID.
     pub fn new(task_id: impl Into<String>, spec: JobSpec) -> Self {
         Self {
             task_id: task_id.into(),
@@ -84,15 +85,12 @@ impl FleetTaskSpec {
         }
     }
 
-    /// Refuses what is over a bound.
+    /// Checks limits; returns the first violation.
     pub fn check(&self) -> Result<(), JobError> {
         check_name("id", &self.task_id, NAME_BYTES)?;
         self.spec.check()?;
-        for (field, value) in [("name", &self.name), ("role", &self.role)] {
-            if let Some(value) = value {
-                check_name(field, value, NAME_BYTES)?;
-            }
-        }
+        check_optional_name("name", self.name.as_ref(), NAME_BYTES)?;
+        check_optional_name("role", self.role.as_ref(), NAME_BYTES)?;
         check_text(
             "objective",
             self.objective.as_deref().unwrap_or_default(),
@@ -114,35 +112,32 @@ impl FleetTaskSpec {
 /// A worker of a run: a thread of this daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerSpec {
-    /// Names it among those of its run.
+    /// ID, unique within the run.
     pub worker_id: String,
-    /// What it is for.
+    /// Its role, for display.
     #[serde(default)]
     pub role: String,
-    /// The foreign agent that works in its place, unless the task names one; the built-in loop where neither does.
+    /// The external agent that executes its tasks, unless a task names one; default: the built-in loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
 
 impl WorkerSpec {
-    /// Refuses what is over a bound.
+    /// Checks limits; returns the first violation.
     pub fn check(&self) -> Result<(), JobError> {
         check_text("role", &self.role, NAME_BYTES, false)?;
-        match &self.backend {
-            Some(backend) => check_name("backend", backend, NAME_BYTES),
-            None => Ok(()),
-        }
+        check_optional_name("backend", self.backend.as_ref(), NAME_BYTES)
     }
 }
 
 impl FleetPlan {
-    /// Refuses what is over a bound.
+    /// Checks limits; returns the first violation.
     pub fn check(&self) -> Result<(), JobError> {
         check_name("name", &self.name, NAME_BYTES)?;
         let tasks = self.tasks.iter().map(|task| task.task_id.as_str());
-        check_ids("tasks", tasks, TASKS)?;
+        check_ids("tasks", tasks, MAX_TASKS)?;
         let workers = self.workers.iter().map(|worker| worker.worker_id.as_str());
-        check_ids("workers", workers, WORKERS)?;
+        check_ids("workers", workers, MAX_WORKERS)?;
         self.tasks.iter().try_for_each(FleetTaskSpec::check)?;
         let bytes: usize = self.tasks.iter().map(FleetTaskSpec::bytes).sum();
         if bytes > PLAN_BYTES {
@@ -150,8 +145,8 @@ impl FleetPlan {
             return Err(JobError::invalid("tasks", reason));
         }
         self.workers.iter().try_for_each(WorkerSpec::check)?;
-        if self.labels.len() > LABELS {
-            let reason = format!("has more than {LABELS} labels");
+        if self.labels.len() > MAX_LABELS {
+            let reason = format!("has more than {MAX_LABELS} labels");
             return Err(JobError::invalid("labels", reason));
         }
         for (name, value) in &self.labels {

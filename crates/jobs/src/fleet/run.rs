@@ -1,9 +1,9 @@
-//! One run of a fleet: tasks, workers that lease them, and what follows from each word. Pure: time and ids come from outside.
+//! The state of one fleet run and its transitions. Pure: the caller supplies time and IDs.
 //!
 //! A worker holds the lease of one task at a time. A lease is an attempt; it ends with the end of its turn, or when the worker is
-//! restarted or stopped. An attempt whose worker fell silent is stale: it is shown, and goes on. Nothing takes a task away
-//! from a turn that may still be at work, so no task is worked on twice at a time, and none is begun again unless a turn
-//! has said that it failed or was interrupted.
+//! restarted or stopped. An attempt whose worker sends no heartbeat is shown as stale and continues. A task is never taken from a
+//! turn that may still be running, so no task runs twice at the same time. A task starts again only after its turn has failed or
+//! was interrupted.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use windlass_core::derived_id::derive;
 use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 
-use super::plan::{FleetBegins, FleetPlan};
+use super::plan::{FleetPlan, FleetStart};
 use super::task::{FleetTask, FleetTaskStatus, ReleaseCause};
 use crate::attempt::{AttemptOutcome, RetryCause, StopRequest, outcome};
-use crate::error::cut_to;
+use crate::error::truncate_to;
 use crate::turn_runner::{Assignment, HoldCause, TurnEnd};
 
-/// How much of a summary or an error is kept; more is in the thread.
+/// Maximum stored length of a summary or an error in bytes; the thread has the full text.
 const END_BYTES: usize = 1024;
 
-/// Marks ids of runs of a fleet.
+/// Type marker of fleet run IDs.
 #[derive(Debug)]
 pub struct FleetRunMarker;
 
@@ -30,63 +30,63 @@ impl IdMarker for FleetRunMarker {
     const PREFIX: &'static str = "fleet";
 }
 
-/// Identifies a run of a fleet.
+/// ID of a fleet run.
 pub type FleetRunId = TypedId<FleetRunMarker>;
 
 /// A command to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerCommand {
-    /// To give up its task, which is then cancelled.
+    /// Give up the task, which is then cancelled.
     Interrupt,
-    /// To give up its task and begin it anew.
+    /// Give up the task and start it again.
     Restart,
-    /// To give up its task, because the run is stopped.
+    /// Give up the task, because the run is stopped.
     Stop,
 }
 
-/// A worker as it stands.
+/// The state of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Worker {
-    /// The task that it has.
+    /// The task that it is leasing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The command that it received and has not completed yet.
     #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
     pub command: Option<WorkerCommand>,
-    /// How often it was restarted.
+    /// Number of restarts by clients.
     #[serde(default)]
     pub restarts: u32,
-    /// Why its last attempt came to nothing.
+    /// Error of its last attempt that did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
-/// A run, as its records fold to.
+/// A fleet run: the fold of its records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FleetRun {
-    /// Identifies it.
+    /// ID of the run.
     pub id: FleetRunId,
-    /// Whose it is.
+    /// The token or agent that the run belongs to.
     pub owner: String,
-    /// What it was asked to do. Kept apart, because it does not change.
+    /// The plan. Stored in a separate row, because it does not change.
     #[serde(skip)]
     pub plan: Arc<FleetPlan>,
     /// Its tasks, in the order of the plan.
     pub tasks: Vec<FleetTask>,
     /// Its workers, in the order of the plan.
     pub workers: Vec<Worker>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// When something last happened.
+    /// Time of the last event.
     pub updated_at: DateTime<Utc>,
-    /// The number of its first record.
+    /// Sequence number of its first record.
     #[serde(default)]
     pub first_seq: u64,
-    /// When somebody started it, where it waits for that.
+    /// When a client started it, if the plan requires that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
-    /// When somebody stopped it.
+    /// When a client stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<DateTime<Utc>>,
     /// When its last task ended.
@@ -94,144 +94,127 @@ pub struct FleetRun {
     pub completed_at: Option<DateTime<Utc>>,
 }
 
-/// Where a run is, in one word.
+/// Status of a fleet run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetRunStatus {
-    /// Nobody has started it.
+    /// It waits for a client to start it.
     Pending,
-    /// No task has begun.
+    /// No task has started.
     Queued,
-    /// Some have.
+    /// At least one task has started.
     Running,
-    /// All were done.
+    /// All tasks succeeded.
     Completed,
-    /// Some were done.
+    /// Some tasks succeeded.
     Partial,
-    /// None was done.
+    /// No task succeeded.
     Failed,
-    /// It was stopped.
+    /// A client stopped it.
     Cancelled,
 }
 
-/// What happens to a run.
+/// A change of a fleet run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum FleetEvent {
-    /// It was asked for.
+    /// The run was created.
     Created {
-        /// Whose it is.
+        /// The token or agent that the run belongs to.
         owner: String,
-        /// What is to be done.
+        /// Its tasks and workers.
         plan: Box<FleetPlan>,
     },
-    /// Somebody started it.
+    /// A client started the run.
     Started,
-    /// A worker is about to begin a task.
+    /// A worker leased a task.
     Leased {
-        /// The worker.
+        /// Index of the worker.
         worker: usize,
-        /// The task.
+        /// Index of the task.
         task: usize,
-        /// Which attempt it is, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
     },
     /// A worker received a command.
     #[serde(rename = "told")]
     WorkerCommanded {
-        /// The worker.
+        /// Index of the worker.
         worker: usize,
-        /// The command.
+        /// The received command.
         #[serde(rename = "what")]
         command: WorkerCommand,
     },
-    /// A worker gave its task up, and it waits for one again.
+    /// A worker gave up its task, which is queued again.
     Released {
-        /// The worker.
+        /// Index of the worker.
         worker: usize,
-        /// On whose account.
+        /// The kind of cause.
         cause: ReleaseCause,
-        /// Why.
+        /// The error or the reason.
         error: String,
-        /// What it waits for, where it was held.
+        /// What the task waits for, if it was held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<HoldCause>,
-        /// When that is known to end.
+        /// When the hold is known to end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<DateTime<Utc>>,
     },
-    /// A task has its end.
+    /// A task ended.
     TaskEnded {
-        /// The task.
+        /// Index of the task.
         task: usize,
-        /// How it ended.
+        /// Its final status.
         status: FleetTaskStatus,
-        /// What came of it.
+        /// Result text of the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// Why nothing came of it.
+        /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Calls of its last turn that did not run for want of an approval.
+        /// Calls of its last turn that did not run because an approval was missing.
         #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
         unapproved: UnapprovedCalls,
     },
-    /// It takes no further task.
+    /// The run was stopped; no further task starts.
     Stopped,
-    /// All its tasks have ended.
+    /// All tasks have ended.
     Completed,
 }
 
-impl FleetEvent {
-    /// Returns the name of its records.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Created { .. } => "fleet.created",
-            Self::Started => "fleet.started",
-            Self::Leased { .. } => "fleet.leased",
-            Self::WorkerCommanded { .. } => "fleet.told",
-            Self::Released { .. } => "fleet.released",
-            Self::TaskEnded { .. } => "fleet.task_ended",
-            Self::Stopped => "fleet.stopped",
-            Self::Completed => "fleet.completed",
-        }
-    }
-}
-
-/// What is asked of a run.
+/// A command to a fleet run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FleetCommand {
-    /// Begin, where it waits for that.
+    /// Start, if the run waits for it.
     Start,
-    /// Give tasks to workers that have none, so many at most.
+    /// Lease tasks to idle workers.
     Lease {
-        /// How many.
+        /// Maximum number of new leases.
         limit: usize,
     },
     /// The turn of a worker's attempt has ended.
     Finish {
-        /// The worker.
+        /// Index of the worker.
         worker: usize,
-        /// The task.
+        /// Index of the task.
         task: usize,
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u32,
-        /// How.
+        /// The end of its turn.
         end: TurnEnd,
     },
     /// Send a command to a worker.
     CommandWorker {
-        /// The worker.
+        /// Index of the worker.
         worker: usize,
-        /// To give up its task for good or for now.
+        /// What the worker must do.
         command: WorkerCommand,
     },
-    /// Take no further task, and end those that run.
+    /// Start no further task and end the running ones.
     Stop,
 }
 
-/// Why a command does not fit.
+/// Why a command was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FleetRefused {
     /// The run has ended.
@@ -240,13 +223,13 @@ pub enum FleetRefused {
     /// The worker has no task.
     #[error("has no task")]
     Idle,
-    /// That attempt does not run.
+    /// The attempt is not running.
     #[error("has no such attempt running")]
     OtherAttempt,
 }
 
 impl FleetRun {
-    /// Begins a run with its first record; `None` where it is another one.
+    /// Creates a run from its first record; `None` from any other record.
     #[must_use]
     pub fn begin(id: FleetRunId, at: DateTime<Utc>, event: &FleetEvent) -> Option<Self> {
         let FleetEvent::Created { owner, plan } = event else {
@@ -267,7 +250,7 @@ impl FleetRun {
         })
     }
 
-    /// Says what follows from a command.
+    /// Decides the events of a command.
     pub fn decide(&self, command: FleetCommand) -> Result<Vec<FleetEvent>, FleetRefused> {
         if self.completed_at.is_some() {
             return Err(FleetRefused::Ended);
@@ -295,8 +278,8 @@ impl FleetRun {
                 attempt,
                 end,
             } => {
-                let is_its = self.leases().any(|lease| lease == (worker, task, attempt));
-                if is_its {
+                let is_leased = self.leases().any(|lease| lease == (worker, task, attempt));
+                if is_leased {
                     Ok(self.finish(worker, task, end))
                 } else {
                     Err(FleetRefused::OtherAttempt)
@@ -305,20 +288,20 @@ impl FleetRun {
         }
     }
 
-    /// Tells whether nothing begins before somebody starts it.
+    /// Returns whether the run waits for a client to start it.
     #[must_use]
     pub fn waits_for_start(&self) -> bool {
-        self.plan.begins == FleetBegins::WhenStarted && self.started_at.is_none()
+        self.plan.begins == FleetStart::WhenStarted && self.started_at.is_none()
     }
 
     fn lease(&self, limit: usize) -> Vec<FleetEvent> {
         if self.stopped_at.is_some() || self.waits_for_start() {
             return Vec::new();
         }
-        // What holds one holds the others too.
+        // A hold that applies to the owner also applies to the other tasks.
         let is_held = |task: &FleetTask| {
             let hold = task.hold.as_ref().filter(|_| task.not_before.is_some());
-            hold.is_some_and(|hold| hold.cause.is_of_owner())
+            hold.is_some_and(|hold| hold.cause.applies_to_owner())
         };
         if self.tasks.iter().any(is_held) {
             return Vec::new();
@@ -333,8 +316,10 @@ impl FleetRun {
             if task.status != FleetTaskStatus::Queued || task.not_before.is_some() {
                 continue;
             }
-            let fits = idle.iter().position(|worker| self.fits(index, *worker));
-            if let Some(at) = fits {
+            let can_continue = idle
+                .iter()
+                .position(|worker| self.can_continue(index, *worker));
+            if let Some(at) = can_continue {
                 leased.push(FleetEvent::Leased {
                     worker: idle.remove(at),
                     task: index,
@@ -345,8 +330,8 @@ impl FleetRun {
         leased
     }
 
-    /// Tells whether a worker can go on with the thread of a task.
-    fn fits(&self, task: usize, worker: usize) -> bool {
+    /// Returns whether a worker can continue the thread of a task.
+    fn can_continue(&self, task: usize, worker: usize) -> bool {
         let names_backend = |task: usize| {
             let task = self.plan.tasks.get(task);
             task.is_some_and(|task| task.spec.policy.backend.is_some())
@@ -425,7 +410,7 @@ impl FleetRun {
         self.complete(vec![event])
     }
 
-    /// Adds the end of the run where the events end its last task.
+    /// Adds the end of the run if the events end its last task.
     fn complete(&self, mut events: Vec<FleetEvent>) -> Vec<FleetEvent> {
         let mut after = self.clone();
         events
@@ -437,7 +422,7 @@ impl FleetRun {
         events
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn evolve(&mut self, at: DateTime<Utc>, event: &FleetEvent) {
         self.updated_at = at;
         match event {
@@ -456,7 +441,7 @@ impl FleetRun {
                     task.status = FleetTaskStatus::Running;
                     task.leased_to = Some(worker_spec.worker_id.clone());
                     task.attempts = *attempt;
-                    // What an earlier attempt met is no news of this one.
+                    // The error of an earlier attempt does not describe this one.
                     task.error = None;
                     task.first_worker.get_or_insert(*worker);
                 }
@@ -481,7 +466,7 @@ impl FleetRun {
                 if let Some(task) = lease.and_then(|(_, task, _)| self.tasks.get_mut(task)) {
                     task.release(at, *cause, error, *hold, *until);
                 }
-                self.free(*worker, Some(error));
+                self.release_worker(*worker, Some(error));
             }
             FleetEvent::TaskEnded {
                 task,
@@ -492,7 +477,7 @@ impl FleetRun {
             } => {
                 let lease = self.leases().find(|(_, of, _)| of == task);
                 if let Some((worker, ..)) = lease {
-                    self.free(worker, error.as_ref());
+                    self.release_worker(worker, error.as_ref());
                 }
                 if let Some(task) = self.tasks.get_mut(*task) {
                     task.status = *status;
@@ -508,7 +493,7 @@ impl FleetRun {
         }
     }
 
-    fn free(&mut self, worker: usize, error: Option<&String>) {
+    fn release_worker(&mut self, worker: usize, error: Option<&String>) {
         let Some(worker) = self.workers.get_mut(worker) else {
             return;
         };
@@ -527,27 +512,27 @@ impl FleetRun {
         }
     }
 
-    /// Lets held tasks wait for a worker.
+    /// Makes held tasks available to workers.
     pub fn release_held(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.hold.is_some()) {
             task.not_before = None;
         }
     }
 
-    /// Lets tasks wait for a worker whose time has come.
-    pub fn ripen(&mut self, now: DateTime<Utc>) {
+    /// Makes tasks available whose delay has passed.
+    pub fn release_due(&mut self, now: DateTime<Utc>) {
         for task in &mut self.tasks {
             task.not_before = task.not_before.filter(|due| *due > now);
         }
     }
 
-    /// Returns when the next task has waited long enough.
+    /// Returns the earliest end of a task's delay.
     #[must_use]
     pub fn next_due(&self) -> Option<DateTime<Utc>> {
         self.tasks.iter().filter_map(|task| task.not_before).min()
     }
 
-    /// Returns worker, task and attempt of each lease.
+    /// Returns the worker index, task index and attempt number of each lease.
     pub fn leases(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
         let leased = self.tasks.iter().enumerate();
         leased.filter_map(|(index, task)| {
@@ -558,26 +543,20 @@ impl FleetRun {
         })
     }
 
-    /// Returns where it is, in one word.
+    /// Returns the status of the run.
     #[must_use]
     pub fn status(&self) -> FleetRunStatus {
-        let done = |status| {
-            self.tasks
-                .iter()
-                .filter(|task| task.status == status)
-                .count()
-        };
-        if self.completed_at.is_none() && self.waits_for_start() {
-            return FleetRunStatus::Pending;
-        }
         if self.completed_at.is_none() {
-            return if self.tasks.iter().all(|task| task.attempts == 0) {
+            return if self.waits_for_start() {
+                FleetRunStatus::Pending
+            } else if self.tasks.iter().all(|task| task.attempts == 0) {
                 FleetRunStatus::Queued
             } else {
                 FleetRunStatus::Running
             };
         }
-        match done(FleetTaskStatus::Completed) {
+        let is_completed = |task: &&FleetTask| task.status == FleetTaskStatus::Completed;
+        match self.tasks.iter().filter(is_completed).count() {
             all if all == self.tasks.len() => FleetRunStatus::Completed,
             _ if self.stopped_at.is_some() => FleetRunStatus::Cancelled,
             0 => FleetRunStatus::Failed,
@@ -585,22 +564,20 @@ impl FleetRun {
         }
     }
 
-    /// Returns the thread of a task's worker. Each task has its own, and all its attempts share it.
+    /// Returns the thread of a task. Each task has its own, shared by all its attempts.
     #[must_use]
     pub fn thread_id(&self, task: usize) -> SessionId {
         SessionId::from_uuid(derive(derive(self.id.uuid(), task as u64), 0))
     }
 
-    /// Returns the turn of an attempt.
+    /// Returns the turn ID of an attempt.
     #[must_use]
     pub fn turn_id(&self, task: usize, attempt: u32) -> TurnId {
-        TurnId::from_uuid(derive(
-            derive(self.id.uuid(), task as u64),
-            u64::from(attempt),
-        ))
+        let task = derive(self.id.uuid(), task as u64);
+        TurnId::from_uuid(derive(task, u64::from(attempt)))
     }
 
-    /// Returns the attempt of a lease.
+    /// Returns the work of a lease for the turn runner.
     #[must_use]
     pub fn assignment(&self, (worker, task, attempt): (usize, usize, u32)) -> Option<Assignment> {
         let planned = self.plan.tasks.get(task)?;
@@ -620,10 +597,10 @@ impl FleetRun {
 }
 
 fn cut(text: String) -> String {
-    cut_to(text, END_BYTES)
+    truncate_to(text, END_BYTES)
 }
 
-/// Tells whether a worker fell silent.
+/// Returns whether a worker's last heartbeat is older than `patience`.
 #[must_use]
 pub fn is_stale(heartbeat: Option<DateTime<Utc>>, now: DateTime<Utc>, patience: TimeDelta) -> bool {
     heartbeat.is_none_or(|at| now - at > patience)

@@ -1,46 +1,46 @@
-//! One task of a run: where it is, and what follows when a worker gives it up.
+//! The state of one task of a fleet run.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::items::UnapprovedCalls;
 
 use crate::attempt::EndStatus;
-use crate::dispatch::{retry_of_hold, wait_after};
+use crate::dispatch::{hold_retry_at, retry_delay};
 use crate::turn_runner::{ActiveHold, HeldTurn, Hold, HoldCause};
 
-/// Where a task of a run is.
+/// Status of a task of a fleet run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetTaskStatus {
     /// It waits for a worker.
     Queued,
-    /// A worker has it.
+    /// A worker leases it.
     Running,
-    /// It was done.
+    /// The task succeeded.
     Completed,
-    /// It was not done, as often as it was tried.
+    /// All its attempts failed.
     Failed,
-    /// The run was stopped before it was done.
+    /// It was interrupted, or the run was stopped before it ended.
     Cancelled,
 }
 
-/// A task of a run as it stands.
+/// The state of a task of a fleet run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetTask {
-    /// Where it is.
+    /// Its current status.
     pub status: FleetTaskStatus,
-    /// Who has it.
+    /// ID of the worker that leases it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased_to: Option<String>,
-    /// How often it was given to a worker.
+    /// Number of attempts.
     pub attempts: u32,
-    /// How many of the attempts were restarted by somebody: they do not count against the rule.
+    /// Number of attempts that clients restarted; they do not count against `max_attempts`.
     #[serde(default)]
     pub restarts: u32,
-    /// Who had it first. Its thread uses that worker's backend, so only a worker with the same backend continues it.
+    /// Index of its first worker. Its thread uses that worker's backend, so only a worker with the same backend can continue it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_worker: Option<usize>,
-    /// What came of it.
+    /// Result text of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why the last attempt failed.
@@ -49,19 +49,19 @@ pub struct FleetTask {
     /// Why its next attempt could not begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<ActiveHold>,
-    /// How many of the attempts a budget stopped: they do not count against the rule.
+    /// Number of attempts that a budget stopped; they do not count against `max_attempts`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excused: u32,
-    /// Calls of its last turn that did not run for want of an approval.
+    /// Calls of its last turn that did not run because an approval was missing.
     #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
     pub unapproved: UnapprovedCalls,
-    /// Before this it is not leased, because an attempt failed or could not begin. [`FleetRun::ripen`] removes it when the time has come.
+    /// The task is not leased before this time, because an attempt failed or could not begin. [`FleetRun::release_due`] clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<DateTime<Utc>>,
 }
 
 impl FleetTask {
-    /// A task that nobody has had yet.
+    /// A task without an attempt.
     pub(super) const NEW: Self = Self {
         status: FleetTaskStatus::Queued,
         leased_to: None,
@@ -85,10 +85,8 @@ impl FleetTask {
             .saturating_sub(self.restarts)
             .saturating_sub(self.excused)
     }
-}
 
-impl FleetTask {
-    /// Its worker gave it up, and it waits for one again.
+    /// Queues the task again after its worker gave it up.
     pub(super) fn release(
         &mut self,
         at: DateTime<Utc>,
@@ -112,7 +110,7 @@ impl FleetTask {
                 self.hold = None;
             }
             ReleaseCause::NoRoom | ReleaseCause::Held => {
-                // It was no attempt: the next one has the same number and the same ids, and any worker may have it.
+                // It does not count as an attempt: the next one has the same number and IDs, and any worker may lease it.
                 self.attempts = self.attempts.saturating_sub(1);
                 if self.attempts == 0 {
                     self.first_worker = None;
@@ -124,7 +122,7 @@ impl FleetTask {
                     turn: HeldTurn::NotBegun,
                 };
                 let tries = self.hold.as_ref().map_or(0, |before| before.tries) + 1;
-                let retry_at = retry_of_hold(&hold, tries, at);
+                let retry_at = hold_retry_at(&hold, tries, at);
                 self.hold = Some(active(hold.cause, retry_at, tries));
                 self.not_before = Some(retry_at);
             }
@@ -136,21 +134,21 @@ impl FleetTask {
             }
             ReleaseCause::Failure => {
                 self.hold = None;
-                self.not_before = Some(at + wait_after(self.counted_attempts()));
+                self.not_before = Some(at + retry_delay(self.counted_attempts()));
             }
         }
     }
 }
 
-/// Why a worker gave its task up.
+/// Why a worker gave up its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseCause {
     /// The attempt failed.
     Failure,
-    /// Somebody restarted the worker.
+    /// A client restarted the worker.
     Restart,
-    /// There was no room for the thread, so that nothing has begun. Written by older versions; now it is [`Held`](Self::Held).
+    /// The limit of threads was reached, so nothing has begun. Written by older versions; newer ones write [`Held`](Self::Held).
     NoRoom,
     /// The attempt cannot begin now, and has not begun.
     Held,
@@ -159,7 +157,7 @@ pub enum ReleaseCause {
 }
 
 impl FleetTaskStatus {
-    /// Tells whether nothing follows.
+    /// Returns whether the status is final.
     #[must_use]
     pub const fn is_end(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

@@ -1,10 +1,10 @@
 //! Cron expressions of five fields, with the rules of Vixie cron.
 //!
 //! Minute, hour, day of month, month, day of week. A field is a list of numbers, ranges and `*`, the latter two with an optional
-//! `/step`. Months and days of the week also have names of three letters; Sunday is 0 or 7. Where neither of the two day fields
-//! begins with `*`, a day that matches either of them counts; otherwise it has to match both.
+//! `/step`. Months and days of the week also have three-letter names; Sunday is 0 or 7. If neither of the two day fields begins
+//! with `*`, a day must match one of them; otherwise it must match both.
 
-use super::rule::{DayMatch, Frequency, Rule, RuleError, bad, number};
+use super::rule::{DayMatch, Frequency, RuleError, ScheduleRule, bad, number};
 
 const MONTHS: [&str; 12] = [
     "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
@@ -20,7 +20,7 @@ const SHORTCUTS: [(&str, &str); 7] = [
     ("@HOURLY", "0 * * * *"),
 ];
 
-/// A field: its name in errors, the numbers that it can have, and the names of numbers.
+/// A field: its name in errors, its range, and the names of its numbers.
 struct Field {
     name: &'static str,
     first: u32,
@@ -65,8 +65,8 @@ const WEEKDAY: Field = Field {
     allowed: "days of the week are 0 to 7 or SUN to SAT; 0 and 7 are Sunday",
 };
 
-/// Reads an expression in upper case; `None` where the text does not look like one.
-pub(super) fn parse(text: &str) -> Option<Result<Rule, RuleError>> {
+/// Parses an expression in upper case; `None` if the text does not have five fields.
+pub(super) fn parse(text: &str) -> Option<Result<ScheduleRule, RuleError>> {
     let shortcut = SHORTCUTS.iter().find(|(name, _)| *name == text);
     let text = match shortcut {
         Some((_, fields)) => fields,
@@ -80,7 +80,7 @@ pub(super) fn parse(text: &str) -> Option<Result<Rule, RuleError>> {
     <[&str; 5]>::try_from(fields).ok().map(read)
 }
 
-fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<Rule, RuleError> {
+fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<ScheduleRule, RuleError> {
     let is_either = !month_day.starts_with('*') && !weekday.starts_with('*');
     let weekdays = WEEKDAY.read(weekday)?;
     // From Sunday as 0 and 7 to bits from Monday on.
@@ -89,7 +89,7 @@ fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<Rule, Ru
         clippy::cast_possible_truncation,
         reason = "each field bounds its bits"
     )]
-    Ok(Rule {
+    Ok(ScheduleRule {
         frequency: Frequency::Cron,
         days: weekdays as u8,
         month_days: MONTH_DAY.read(month_day)? as u32,
@@ -105,7 +105,7 @@ fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<Rule, Ru
 }
 
 impl Field {
-    /// Reads a list as a set of bits.
+    /// Parses a list into a bit set.
     fn read(&self, list: &str) -> Result<u64, RuleError> {
         list.split(',').try_fold(0, |set, item| {
             let bits = self.item(item);
@@ -130,7 +130,7 @@ impl Field {
         (first <= last).then(|| numbers.fold(0, |set, number| set | 1 << number))
     }
 
-    /// The difference between the numbers of `*`: 7 is Sunday a second time.
+    /// Difference between the last and the first number of `*`, which excludes 7 because it is Sunday again.
     fn span(&self) -> u32 {
         match self.names.len() {
             0 => self.last - self.first,

@@ -1,41 +1,40 @@
-//! The points in time that a rule names.
+//! The times of a rule.
 //!
-//! A rule names times as clocks on the wall show them, and `INTERVAL` counts hours on the wall. A time that is not there because
-//! clocks go forward is due as much later as they do; one that is there twice because they go back is due the first time. Only a
-//! rule that names every hour has both, because an hour lies between them. Times that fall together are due once. A day that a
-//! month does not have is left out.
+//! Rules specify local time, and `INTERVAL` counts local hours. A local time that is skipped when clocks go forward is due later by
+//! the same amount. A local time that occurs twice when clocks go back is due the first time; only a rule with every hour has both,
+//! because they are an hour apart. Coinciding times are due once. Days that a month does not have are skipped.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use jiff::{Span, ToSpan, civil};
 
-use super::rule::{DayMatch, Frequency, Rule};
+use super::rule::{DayMatch, Frequency, ScheduleRule};
 use super::{Schedule, zone};
 
-/// How many days back are looked through.
+/// Maximum number of past days that are searched.
 const DAYS_BACK: usize = 400;
 const EVERY_HOUR: u32 = 0xff_ffff;
 const HOURS_OF_WEEK: i64 = 168;
-/// How many days ahead are looked through for days of months: as long as a 29 February can be away.
+/// Maximum number of future days that are searched for days of months: the longest distance to a 29 February.
 const DAYS_AHEAD: i64 = 8 * 366;
-/// The day that hours are numbered from, and its place in the week, from Monday on.
+/// The day from which hours are numbered, and its day of the week, counted from Monday.
 const DAY_ZERO: civil::Date = civil::Date::constant(1970, 1, 1);
 const WEEKDAY_ZERO: i64 = 3;
 
 impl Schedule {
-    /// Returns the first time after another that the rule names; `None` where it names none.
+    /// Returns the rule's first time after `after`; `None` if there is none.
     #[must_use]
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let times = self.times()?;
-        // A time that was moved may belong to the day before.
+        // A time that was shifted by a clock change may belong to the previous day.
         let mut day = zone::local(&self.zone, after)?.date().yesterday().ok()?;
         loop {
             day = times.day_from(day)?;
             let next_day = day.tomorrow().ok()?;
-            // Also with the next day: what was moved out of a day may lie behind the beginning of the next.
+            // Includes the next day: a time shifted out of a day may be later than the first times of the next day.
             let days = [day, next_day].into_iter();
-            let due = days.flat_map(|day| self.on(&times, day));
+            let due = days.flat_map(|day| self.times_on(&times, day));
             if let Some(first) = due.filter(|time| *time > after).min() {
                 return Some(first);
             }
@@ -43,8 +42,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the last times that the rule names after one time and up to another, in order; at most `limit`, and none that lies more
-    /// than 400 days back.
+    /// Returns the rule's last times after `after` and up to `until`, in order; at most `limit`, and none more than 400 days before
+    /// `until`.
     #[must_use]
     pub fn latest(
         &self,
@@ -53,16 +52,16 @@ impl Schedule {
         limit: usize,
     ) -> Vec<DateTime<Utc>> {
         let mut found = BTreeSet::new();
-        let days = zone::local(&self.zone, until).and_then(|wall| {
+        let days = zone::local(&self.zone, until).and_then(|local| {
             let first = zone::local(&self.zone, after)?.date().yesterday().ok()?;
-            Some((first, wall.date().tomorrow().ok()?))
+            Some((first, local.date().tomorrow().ok()?))
         });
         if let (Some((first, last)), Some(times)) = (days, self.times()) {
             let mut day = last;
-            // One day more than is needed, for what was moved out of it.
+            // One additional day, for times that were shifted out of it.
             let mut left_over = 2;
             for _ in 0..DAYS_BACK {
-                let due = self.on(&times, day);
+                let due = self.times_on(&times, day);
                 found.extend(due.filter(|time| after < *time && *time <= until));
                 left_over -= i32::from(found.len() >= limit);
                 let Ok(before) = day.yesterday() else {
@@ -95,30 +94,30 @@ impl Schedule {
     }
 
     /// Returns the times of a day, in any order.
-    fn on<'a>(
+    fn times_on<'a>(
         &'a self,
         times: &'a Times<'_>,
         day: civil::Date,
     ) -> impl Iterator<Item = DateTime<Utc>> + 'a {
         times.of(day).flat_map(move |(hour, minute)| {
-            let on_wall = self.zone.to_ambiguous_timestamp(day.at(hour, minute, 0, 0));
+            let local = self.zone.to_ambiguous_timestamp(day.at(hour, minute, 0, 0));
             let second = if times.is_every_hour() {
-                on_wall.later().ok()
+                local.later().ok()
             } else {
                 None
             };
-            let stamps = on_wall.compatible().ok().into_iter().chain(second);
+            let stamps = local.compatible().ok().into_iter().chain(second);
             stamps.filter_map(zone::time)
         })
     }
 }
 
-/// The times on the wall that a rule names.
+/// The local times of a rule.
 struct Times<'a> {
-    rule: &'a Rule,
+    rule: &'a ScheduleRule,
     minutes: u64,
     hours: u32,
-    /// The hour that `INTERVAL` counts from.
+    /// Number of the hour from which `INTERVAL` counts.
     first_hour: i64,
 }
 
@@ -135,7 +134,7 @@ impl Times<'_> {
         matches!(self.rule.frequency, Frequency::Hourly { .. })
     }
 
-    /// Returns how many hours lie between those that are counted.
+    /// Returns the interval in hours; 1 for rules that do not count hours.
     const fn step(&self) -> i64 {
         match self.rule.frequency {
             Frequency::Hourly { interval } => interval as i64,
@@ -143,7 +142,7 @@ impl Times<'_> {
         }
     }
 
-    /// Tells whether the rule names a day.
+    /// Returns whether the rule matches a day.
     fn has_day(&self, day: civil::Date) -> bool {
         let rule = self.rule;
         let weekday = rule.days >> day.weekday().to_monday_zero_offset() & 1 == 1;
@@ -155,7 +154,7 @@ impl Times<'_> {
         is_day && rule.months >> day.month() & 1 == 1
     }
 
-    /// Tells whether a rule that counts hours names an hour.
+    /// Returns whether a rule that counts hours matches an hour.
     const fn has(&self, hour: i64) -> bool {
         let day = (hour.div_euclid(24) + WEEKDAY_ZERO).rem_euclid(7);
         (hour - self.first_hour).rem_euclid(self.step()) == 0
@@ -163,8 +162,8 @@ impl Times<'_> {
             && self.hours >> hour.rem_euclid(24) & 1 == 1
     }
 
-    /// Returns the first day from one on with an hour that the rule names. Hours that are counted come back to the same hour of the
-    /// week after as many steps as a week has hours, so what is not there until then never is.
+    /// Returns the first day from `day` on with a matching hour. Counted hours return to the same hour of the week after at most as many
+    /// steps as a week has hours, so an hour that does not match within these never matches.
     fn day_from(&self, day: civil::Date) -> Option<civil::Date> {
         if !self.counts_hours() {
             let mut days = (0..DAYS_AHEAD).map_while(|n| day.checked_add(n.days()).ok());
@@ -196,7 +195,7 @@ impl Times<'_> {
     }
 }
 
-/// Numbers the hours on the wall.
+/// Numbers the local hours.
 fn hour_number(day: civil::Date, hour: i8) -> i64 {
     let days = day.since(DAY_ZERO);
     i64::from(days.map_or(0, |span| span.get_days())) * 24 + i64::from(hour)

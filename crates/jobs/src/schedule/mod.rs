@@ -1,4 +1,4 @@
-//! When something is due: a rule that people write, in a time zone, as points in time.
+//! Schedules: rules in a time zone, evaluated to points in time.
 
 mod cron;
 mod due;
@@ -8,22 +8,22 @@ mod zone;
 use chrono::{DateTime, Utc};
 use jiff::tz::TimeZone;
 
-pub use rule::{Frequency, Rule, RuleError};
+pub use rule::{Frequency, RuleError, ScheduleRule};
 pub use zone::check_zone;
 
 /// A rule in a time zone.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    rule: Rule,
+    rule: ScheduleRule,
     zone: TimeZone,
-    /// Where the hours of `INTERVAL` are counted from.
+    /// Start of the count of `INTERVAL`.
     start: DateTime<Utc>,
 }
 
 impl Schedule {
-    /// Puts a rule into a time zone. `start` is when it was made: `INTERVAL` counts hours from there, and its hour and minute
-    /// apply where the rule has no `BYHOUR` or `BYMINUTE`.
-    pub fn new(rule: Rule, zone: &str, start: DateTime<Utc>) -> Result<Self, RuleError> {
+    /// Combines a rule with a time zone. `start` is the time at which the rule was set: `INTERVAL` counts hours from it, and its hour
+    /// and minute are the defaults of `BYHOUR` and `BYMINUTE`.
+    pub fn new(rule: ScheduleRule, zone: &str, start: DateTime<Utc>) -> Result<Self, RuleError> {
         Ok(Self {
             rule,
             zone: zone::find(zone)?,
@@ -31,7 +31,7 @@ impl Schedule {
         })
     }
 
-    /// Refuses a rule that never fires.
+    /// Returns the rule's first time, or an error if it never fires.
     pub fn check(&self, now: DateTime<Utc>) -> Result<DateTime<Utc>, RuleError> {
         self.next(now).ok_or(RuleError::NeverFires)
     }

@@ -1,61 +1,61 @@
-//! Rules as people write them: a small part of RFC 5545's RRULE, or a [cron expression](super::cron).
+//! Schedule rules: a subset of RFC 5545's RRULE, or a [cron expression](super::cron).
 //!
-//! The crate `rrule` reads all of it, also rules that fire every second or never end, and brings its own tables of time zones.
-//! What is known here fits five sets of bits, and everything else is refused by name.
+//! The crate `rrule` implements the full RFC, including rules that fire every second, and brings its own time zone tables. The
+//! subset here fits five bit sets; any other part is rejected with its name.
 
 use std::fmt;
 
 use super::cron;
 
-/// The longest text of a rule.
-const LONGEST: usize = 1024;
-/// The longest interval, in hours: 31 days.
-const LONGEST_INTERVAL: u32 = 744;
+/// Maximum length of a rule in bytes.
+const MAX_BYTES: usize = 1024;
+/// Maximum interval in hours: 31 days.
+const MAX_INTERVAL: u32 = 744;
 const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 
-/// When something is due, as clocks on the wall show it.
+/// A schedule rule in local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
-    /// What is counted.
+pub struct ScheduleRule {
+    /// The unit of repetition.
     pub frequency: Frequency,
-    /// On which days of the week, a bit each from Monday on.
+    /// Days of the week, one bit each from Monday.
     pub(super) days: u8,
-    /// On which days of the month, a bit each; that of 1 is the second.
+    /// Days of the month, one bit each; bit 1 is the first day.
     pub(super) month_days: u32,
-    /// In which months, a bit each; that of January is the second.
+    /// Months, one bit each; bit 1 is January.
     pub(super) months: u16,
-    /// How days of the week and of the month go together.
+    /// How days of the week and of the month are combined.
     pub(super) day_match: DayMatch,
-    /// At which hours, a bit each; none where the rule does not say.
+    /// Hours, one bit each; empty if the rule does not specify them.
     pub(super) hours: u32,
-    /// At which minutes, a bit each; none where the rule does not say.
+    /// Minutes, one bit each; empty if the rule does not specify them.
     pub(super) minutes: u64,
 }
 
-/// What a rule counts.
+/// The unit of repetition of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frequency {
-    /// Hours: every so many.
+    /// Every `interval` hours.
     Hourly {
-        /// How many, from 1.
+        /// Number of hours, from 1 to 744.
         interval: u32,
     },
-    /// Days.
+    /// Every day that matches.
     Daily,
-    /// Days of the week.
+    /// On days of the week.
     Weekly,
-    /// Days of the month.
+    /// On days of the month.
     Monthly,
-    /// What the fields of a cron expression name.
+    /// As specified by the fields of a cron expression.
     Cron,
 }
 
-/// Which days match a rule that names days of the week and of the month.
+/// Which days match a rule with days of the week and of the month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DayMatch {
-    /// Those that match both.
+    /// Days that match both.
     Both,
-    /// Those that match one of them.
+    /// Days that match at least one.
     Either,
 }
 
@@ -64,46 +64,46 @@ const ALL_MONTH_DAYS: u32 = !1;
 const ALL_MONTHS: u16 = 0x1ffe;
 const ALL_HOURS: u64 = 0xff_ffff;
 
-/// Why a schedule is not taken.
+/// Why a schedule is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// The text is too long.
-    #[error("a rule has at most {LONGEST} bytes")]
+    #[error("a rule has at most {MAX_BYTES} bytes")]
     TooLong,
-    /// A part is no `NAME=VALUE`.
+    /// A part does not have the form `NAME=VALUE`.
     #[error(
         "`{0}` is no part of a rule; write NAME=VALUE with `;` between, or a cron expression of five fields"
     )]
     NotAPart(String),
-    /// A part is not known.
+    /// The name of a part is unknown.
     #[error(
         "`{0}` is not known in a rule; FREQ, INTERVAL, BYDAY, BYMONTHDAY, BYHOUR and BYMINUTE are"
     )]
     UnknownPart(String),
-    /// A part is there twice.
-    #[error("`{0}` is there twice")]
+    /// A part occurs twice.
+    #[error("`{0}` occurs twice")]
     Twice(&'static str),
     /// A part is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// Another frequency.
+    /// The frequency is not supported.
     #[error("FREQ={0} is not known; HOURLY, DAILY, WEEKLY and MONTHLY are")]
     UnknownFrequency(String),
-    /// A value is not one of those that a part can have.
+    /// The value of a part is invalid.
     #[error("{part}={value} is not possible; {allowed}")]
     BadValue {
-        /// The part.
+        /// Name of the part.
         part: &'static str,
-        /// The value.
+        /// The value as given.
         value: String,
-        /// What would be possible.
+        /// The valid values.
         allowed: &'static str,
     },
-    /// No time zone has that name.
+    /// The time zone does not exist.
     #[error("there is no time zone `{0}`; write a name such as Europe/Berlin or UTC")]
     UnknownZone(String),
-    /// Nothing is ever due.
+    /// The rule matches no time.
     #[error(
         "the rule never fires: no time matches its days, its months, its hours and its INTERVAL"
     )]
@@ -111,7 +111,7 @@ pub enum RuleError {
 }
 
 #[derive(Default)]
-struct Parts<'a> {
+struct RuleParts<'a> {
     freq: Option<&'a str>,
     interval: Option<&'a str>,
     days: Option<&'a str>,
@@ -120,10 +120,10 @@ struct Parts<'a> {
     minutes: Option<&'a str>,
 }
 
-impl Rule {
-    /// Reads a cron expression, or an RRULE with or without `RRULE:` before it.
+impl ScheduleRule {
+    /// Parses a cron expression, or an RRULE with or without the prefix `RRULE:`.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_BYTES {
             return Err(RuleError::TooLong);
         }
         let text = text.trim().to_ascii_uppercase();
@@ -131,7 +131,7 @@ impl Rule {
         if let Some(rule) = cron::parse(text) {
             return rule;
         }
-        let parts = Parts::read(text)?;
+        let parts = RuleParts::read(text)?;
         let only_one = |frequency, allowed| match parts.interval {
             None | Some("1") => Ok(frequency),
             Some(value) => Err(bad("INTERVAL", value, allowed)),
@@ -169,14 +169,14 @@ impl Rule {
     }
 }
 
-impl<'a> Parts<'a> {
+impl<'a> RuleParts<'a> {
     fn read(text: &'a str) -> Result<Self, RuleError> {
         let mut parts = Self::default();
         for part in text.split(';') {
             let (name, value) = part
                 .split_once('=')
                 .ok_or_else(|| RuleError::NotAPart(short(part)))?;
-            let (name, place) = match name.trim() {
+            let (name, part_value) = match name.trim() {
                 "FREQ" => ("FREQ", &mut parts.freq),
                 "INTERVAL" => ("INTERVAL", &mut parts.interval),
                 "BYDAY" => ("BYDAY", &mut parts.days),
@@ -185,14 +185,14 @@ impl<'a> Parts<'a> {
                 "BYMINUTE" => ("BYMINUTE", &mut parts.minutes),
                 other => return Err(RuleError::UnknownPart(short(other))),
             };
-            if place.replace(value.trim()).is_some() {
+            if part_value.replace(value.trim()).is_some() {
                 return Err(RuleError::Twice(name));
             }
         }
         Ok(parts)
     }
 
-    /// Refuses parts that are missing, or that a frequency gives another meaning.
+    /// Rejects missing parts, and parts that have another meaning with the frequency.
     fn check(&self, frequency: Frequency) -> Result<(), RuleError> {
         let needed: &[_] = match frequency {
             Frequency::Weekly => &[
@@ -215,7 +215,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Errors show what was written, and not more than a line of it.
+/// Truncates a text for an error message.
 fn short(text: &str) -> String {
     text.chars().take(64).collect()
 }
@@ -228,14 +228,14 @@ pub(super) fn bad(part: &'static str, value: &str, allowed: &'static str) -> Rul
     }
 }
 
-/// Reads a number as RFC 5545 writes it: digits alone.
+/// Parses a number in the form of RFC 5545: only digits.
 pub(super) fn number(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
 fn interval(text: &str) -> Result<u32, RuleError> {
-    let hours = number(text).filter(|hours| (1..=LONGEST_INTERVAL).contains(hours));
+    let hours = number(text).filter(|hours| (1..=MAX_INTERVAL).contains(hours));
     hours.ok_or_else(|| bad("INTERVAL", text, "it is a number of hours from 1 to 744"))
 }
 
@@ -268,7 +268,7 @@ fn month_day_set(list: &str) -> Result<u32, RuleError> {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for ScheduleRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.frequency {
             Frequency::Hourly { interval } => write!(f, "FREQ=HOURLY;INTERVAL={interval}")?,
@@ -297,7 +297,7 @@ impl fmt::Display for Rule {
     }
 }
 
-impl Rule {
+impl ScheduleRule {
     fn fmt_cron(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let field = |set: u64, all: u64| {
             if set == all {
@@ -306,7 +306,7 @@ impl Rule {
                 list(set)
             }
         };
-        // A day field that begins with `*` has to match too, so that such a field keeps its star. It always has the first day.
+        // A day field that begins with `*` must match too, so it is printed with a star. It always contains the first day.
         let day = |set: u64, all: u64, star: &str| match self.day_match {
             DayMatch::Either => list(set),
             DayMatch::Both if set == all || set & all & all.wrapping_neg() == 0 => field(set, all),
@@ -330,7 +330,7 @@ impl Rule {
     }
 }
 
-/// Writes a set of bits as a list of numbers.
+/// Formats a bit set as a list of numbers.
 fn list(set: u64) -> String {
     let set = (0..64).filter(|bit| set >> bit & 1 == 1);
     set.map(|bit| bit.to_string()).collect::<Vec<_>>().join(",")

@@ -1,4 +1,4 @@
-//! Time zones by name, from the machine's data or, where it has none, from the data that is built in.
+//! Time zones by name, from the system's database or, if it has none, from the built-in one.
 
 use chrono::{DateTime, Utc};
 use jiff::Timestamp;
@@ -7,24 +7,24 @@ use jiff::tz::TimeZone;
 
 use super::rule::RuleError;
 
-/// The longest name.
-const LONGEST: usize = 64;
+/// Maximum length of a name in bytes.
+const MAX_BYTES: usize = 64;
 
-/// Refuses a name that no time zone has.
+/// Rejects an unknown time zone.
 pub fn check_zone(name: &str) -> Result<(), RuleError> {
     find(name).map(drop)
 }
 
 pub(super) fn find(name: &str) -> Result<TimeZone, RuleError> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '/');
-    let unknown = || RuleError::UnknownZone(name.chars().take(LONGEST).collect());
-    if name.len() > LONGEST || !name.chars().all(is_name) {
+    let unknown = || RuleError::UnknownZone(name.chars().take(MAX_BYTES).collect());
+    if name.len() > MAX_BYTES || !name.chars().all(is_name) {
         return Err(unknown());
     }
     TimeZone::get(name).map_err(|_| unknown())
 }
 
-/// Whole seconds are all that schedules know.
+/// Schedules have a resolution of one second.
 pub(super) fn stamp(time: DateTime<Utc>) -> Option<Timestamp> {
     Timestamp::from_second(time.timestamp()).ok()
 }
@@ -33,7 +33,7 @@ pub(super) fn time(stamp: Timestamp) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(stamp.as_second(), 0)
 }
 
-/// Returns what clocks on the wall show.
+/// Returns the local time.
 pub(super) fn local(zone: &TimeZone, time: DateTime<Utc>) -> Option<civil::DateTime> {
     Some(zone.to_datetime(stamp(time)?))
 }

@@ -12,11 +12,11 @@ use super::task::{Task, TaskEvent, TaskId};
 use super::{ENDED, OPEN, TaskCounts};
 use crate::attempt::EndStatus;
 use crate::error::JobError;
-use crate::ledger::{Change, Commit, Machine, read_record};
+use crate::ledger::{Change, Commit, JobKind, read_record};
 use crate::rows::JobStore;
 
 /// The index of ended tasks by owner.
-pub(super) const KEPT: &str = "work.task.kept";
+pub(super) const RETAINED: &str = "work.task.kept";
 /// Rows of owners with open tasks.
 const OWNER: &str = "work.task.owner";
 /// The row with the totals.
@@ -25,7 +25,7 @@ const STATE: &str = "work.state";
 /// Counters of tasks since the first.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Totals {
-    /// The place in the queue that the next task gets.
+    /// Queue position of the next task.
     next_number: u64,
     completed: u64,
     failed: u64,
@@ -41,7 +41,7 @@ struct OwnerRow {
 
 /// The row of a request that queued a task.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RequestRow {
+pub(super) struct TaskRequestRow {
     pub(super) task_id: TaskId,
 }
 
@@ -51,19 +51,16 @@ pub(crate) struct OpenTasks {
     totals: Totals,
 }
 
-impl Machine for OpenTasks {
+impl JobKind for OpenTasks {
     type Id = TaskId;
     type State = Task;
     type Event = TaskEvent;
 
     const STREAM: &'static str = "work:tasks";
+    const RECORD_PREFIX: &'static str = "task";
     const ID_FIELD: &'static str = "task_id";
     const ENDED_ROWS: &'static [&'static str] = &super::EXPENDABLE;
     const REQUEST_ROWS: &'static str = "work.task.request";
-
-    fn name(event: &TaskEvent) -> &'static str {
-        event.name()
-    }
 
     fn id(task: &Task) -> TaskId {
         task.id
@@ -83,8 +80,8 @@ impl Machine for OpenTasks {
         store.each(OPEN, |task: Task| queue.insert(&task)).await?;
         let mut rows = Vec::new();
         store.each(OWNER, |row: OwnerRow| rows.push(row)).await?;
-        queue.set_all_served(rows.into_iter().map(|row| (row.owner, row.served)));
-        // What was missing may be there since the restart.
+        queue.restore_served(rows.into_iter().map(|row| (row.owner, row.served)));
+        // The causes of holds may be gone since the restart.
         queue.release_held();
         self.queue = queue;
         Ok(())
@@ -94,7 +91,7 @@ impl Machine for OpenTasks {
         let task = &change.after;
         let name = task.id.to_string();
         if let Some(request) = &change.request {
-            let row = RequestRow { task_id: task.id };
+            let row = TaskRequestRow { task_id: task.id };
             commit.put(Self::REQUEST_ROWS, request, &row)?;
         }
         if task.end().is_some() {
@@ -141,7 +138,7 @@ impl Machine for OpenTasks {
 }
 
 impl OpenTasks {
-    /// Returns the place in the queue of the `nth` task of the next commit.
+    /// Returns the queue position of the `nth` task of the next commit.
     pub(super) const fn number(&self, nth: usize) -> u64 {
         self.totals.next_number + nth as u64
     }
@@ -167,7 +164,7 @@ impl Totals {
     }
 }
 
-/// Folds records of the stream of tasks into tasks. The rows have the same tasks, as long as no record was pruned.
+/// Folds the records of the task stream into tasks. The rows contain the same tasks unless records were pruned.
 pub fn fold_tasks(events: &[Arc<Event>]) -> Result<BTreeMap<TaskId, Task>, JobError> {
     let mut tasks: BTreeMap<TaskId, Task> = BTreeMap::new();
     for event in events {

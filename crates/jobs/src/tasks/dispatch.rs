@@ -1,4 +1,4 @@
-//! Workers: the next tasks are recorded as started and then run; what has ended is recorded, and a worker is free again.
+//! Dispatch of tasks: a start is recorded before the task runs, and its end is recorded before the worker gets another task.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::core::OpenTasks;
 use super::task::{Task, TaskCommand, TaskId};
 use super::{OPEN, Tasks};
 use crate::dispatch::{self, Dispatch, Holds, Turns};
-use crate::error::JobError;
-use crate::ledger::{Change, Ledger, Writer};
+use crate::error::{JobError, skip_corrupt};
+use crate::ledger::{Change, Ledger, LedgerWriter};
 use crate::turn_runner::{HeldTurn, Hold, HoldCause, TurnEnd, TurnRunner};
 
 impl Dispatch for Tasks {
@@ -37,7 +37,7 @@ impl Dispatch for Tasks {
             ledger.notify_changed();
         }
         turns.ends.clear();
-        let at_work = writer.open.queue.note_parked(&turns.parked());
+        let at_work = writer.open.queue.set_parked(&turns.parked());
         for task in self.start(&mut writer, at_work, now).await? {
             if let Some(work) = task.assignment() {
                 turns.run(task.id, work);
@@ -45,9 +45,9 @@ impl Dispatch for Tasks {
         }
         for (id, running) in writer.open.queue.running() {
             if running.is_canceled {
-                turns.hurry(*id, now);
+                turns.retry_now(*id, now);
             }
-            if turns.is_waiting(*id, now) {
+            if turns.needs_start(*id, now) {
                 match ledger.store.row::<Task>(OPEN, &id.to_string()).await {
                     Ok(task) => {
                         if let Some(work) = task.and_then(|task| task.assignment()) {
@@ -74,7 +74,7 @@ impl Dispatch for Tasks {
 }
 
 impl Tasks {
-    /// Carries tasks out, for ever; ends only when another process has taken over. Whoever stops the daemon drops it.
+    /// Runs tasks until another process claims the stream. The daemon drops the future to shut down.
     pub async fn run(&self, runner: Arc<dyn TurnRunner>) -> JobError {
         dispatch::run(self, runner).await
     }
@@ -86,14 +86,10 @@ impl Tasks {
     ) -> Result<Vec<Change<OpenTasks>>, JobError> {
         let mut changes: Vec<Change<OpenTasks>> = Vec::new();
         for (id, attempt, end) in ends {
-            let task = match self.find(*id).await {
-                Ok(Some(task)) => task,
-                Ok(None) => continue,
-                Err(error @ JobError::Corrupt { .. }) => {
-                    tracing::error!(%error, "the end of a task cannot be recorded");
-                    continue;
-                }
-                Err(error) => return Err(error),
+            let task = self.find(*id).await;
+            let task = skip_corrupt(task, "the end of a task cannot be recorded")?;
+            let Some(task) = task.flatten() else {
+                continue;
             };
             let finish = TaskCommand::Finish {
                 attempt: *attempt,
@@ -104,23 +100,23 @@ impl Tasks {
         Ok(changes)
     }
 
-    /// Records what comes next as started, in one commit.
+    /// Records the start of the next tasks, in one commit.
     async fn start(
         &self,
-        writer: &mut Writer<OpenTasks>,
+        writer: &mut LedgerWriter<OpenTasks>,
         at_work: usize,
         now: DateTime<Utc>,
     ) -> Result<Vec<Task>, JobError> {
-        writer.open.queue.ripen(now);
+        writer.open.queue.release_due(now);
         let free = self.inner.settings.workers.saturating_sub(at_work);
         let mut changes: Vec<Change<OpenTasks>> = Vec::new();
         for id in writer.open.queue.next(free, now) {
             match self.get(id).await {
                 Ok(task) => changes.extend(decide(task, TaskCommand::Start, now)),
                 Err(error @ (JobError::Corrupt { .. } | JobError::NotFound { .. })) => {
-                    tracing::error!(%error, "a task cannot be started and is left out");
-                    writer.open.queue.leave_out(id);
-                    // Another one has its place.
+                    tracing::error!(%error, "a task cannot be started and is skipped");
+                    writer.open.queue.skip_unreadable(id);
+                    // Another task can start instead.
                     self.inner.ledger.wake();
                 }
                 Err(error) => return Err(error),
@@ -135,11 +131,11 @@ impl Tasks {
     }
 }
 
-/// Decides a command about a task; `None` if it does not apply any more.
+/// Decides a command about a task; `None` if it no longer applies.
 fn decide(task: Task, command: TaskCommand, now: DateTime<Utc>) -> Option<Change<OpenTasks>> {
     match task.decide(command, now) {
         Ok(events) if events.is_empty() => None,
-        Ok(events) => Some(Change::of(task, events, now)),
+        Ok(events) => Some(Change::apply(task, events, now)),
         Err(refused) => {
             tracing::debug!(task = %task.id, %refused, "a command came too late");
             None

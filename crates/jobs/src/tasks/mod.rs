@@ -1,4 +1,4 @@
-//! Tasks: a durable queue, fair between owners, executed by a few workers at once.
+//! Tasks: a durable queue, fair between owners, executed by a limited number of workers.
 
 mod core;
 mod dispatch;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass_store::HostRecord;
 
-use self::core::{KEPT, OpenTasks, RequestRow};
+use self::core::{OpenTasks, RETAINED, TaskRequestRow};
 use crate::dispatch::Holds;
-use crate::error::{JobError, check_name};
-use crate::ledger::{Change, Ledger, Machine};
+use crate::error::{JobError, check_name, skip_corrupt};
+use crate::ledger::{Change, JobKind, Ledger};
 use crate::retention::{BYTES_OF_OWNER, KeepNewest};
 use crate::rows::{JobStore, PAGE, readable, rows_after};
 use crate::spec::JobSpec;
@@ -35,39 +35,39 @@ pub use crate::attempt::EndStatus;
 
 /// Rows of open tasks.
 const OPEN: &str = "work.task";
-/// Rows of ended tasks. They lie apart, so that nobody who looks for work comes across them.
+/// Rows of ended tasks, separate so that opening the queue does not read them.
 const ENDED: &str = "work.task.ended";
 
-/// Rows of ended tasks and their index, which a store may remove where there is no room for histories.
-pub(crate) const EXPENDABLE: [&str; 2] = [ENDED, KEPT];
+/// Rows of ended tasks and their index, which a store may prune when history exceeds its limit.
+pub(crate) const EXPENDABLE: [&str; 2] = [ENDED, RETAINED];
 
-/// The most workers.
+/// Maximum number of workers.
 pub const MAX_WORKERS: usize = 8;
-/// The longest name of an owner.
+/// Maximum length of an owner's name in bytes.
 const OWNER_BYTES: usize = 256;
-/// The longest page of a list.
-const LIST: usize = 500;
-/// How many rows a list for one owner looks at before it says where to go on, and how many bytes.
-const LOOKS: usize = 4096;
-const LOOK_BYTES: usize = 8 * LIST_BYTES;
-/// How many bytes of tasks are in a page of a list, or a little more.
+/// Maximum page size of a list.
+const MAX_PAGE: usize = 500;
+/// Maximum rows and bytes that one list request for an owner reads before it returns a cursor.
+const MAX_SCANNED_ROWS: usize = 4096;
+const MAX_SCANNED_BYTES: usize = 8 * LIST_BYTES;
+/// Size at which a page of a list is complete, in bytes.
 pub(crate) const LIST_BYTES: usize = 4 * 1024 * 1024;
-/// How many tasks can be queued at once, and how much their prompts may have together.
-pub(crate) const AT_ONCE: usize = 1000;
-pub(crate) const AT_ONCE_BYTES: usize = 1024 * 1024;
+/// Maximum number of tasks in one request, and maximum bytes of their prompts.
+const MAX_BATCH: usize = 1000;
+pub(crate) const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
-/// What an operator can set.
+/// Settings of the task queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskSettings {
-    /// How many tasks run at once, from 1 to [`MAX_WORKERS`].
+    /// Maximum number of tasks that run at once, from 1 to [`MAX_WORKERS`].
     pub workers: usize,
-    /// How many tasks may be open.
+    /// Maximum number of open tasks.
     pub open_tasks: usize,
-    /// How many of them may be one owner's, so that none takes all the room.
+    /// Maximum number of open tasks of one owner.
     pub open_tasks_of_owner: usize,
-    /// How many ended tasks of each owner are kept; the oldest go first.
+    /// Maximum number of stored ended tasks of each owner; the oldest are removed first.
     pub ended_tasks_of_owner: usize,
-    /// How many bytes the open tasks of one owner may have, and how many its ended tasks.
+    /// Maximum bytes of one owner's open tasks, and of its ended tasks.
     pub bytes_of_owner: u64,
 }
 
@@ -83,21 +83,21 @@ impl Default for TaskSettings {
     }
 }
 
-/// A task that is asked for.
+/// A request to queue a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
-    /// Its id. Where this owner has a task of that id, it is answered, and nothing is queued.
+    /// ID of the task; default: a new one. If the owner already has a task with this ID, it is returned and nothing is queued.
     pub id: Option<TaskId>,
-    /// What is to be done.
+    /// The work to do.
     pub spec: JobSpec,
-    /// The task that it does again.
+    /// The task that it retries.
     pub retry_of: Option<TaskId>,
-    /// Names the request that asks for it, where that may come again: then the task that it queued is answered.
+    /// Idempotency key: a repeated request returns the task that it queued.
     pub request: Option<String>,
 }
 
 impl NewTask {
-    /// Asks for a task.
+    /// Creates a request with a generated ID.
     #[must_use]
     pub const fn new(spec: JobSpec) -> Self {
         Self {
@@ -109,38 +109,38 @@ impl NewTask {
     }
 }
 
-/// How many tasks there are. Ended ones are counted from the beginning, also those that were forgotten since.
+/// Numbers of tasks by status. The numbers of ended tasks include removed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskCounts {
-    /// Those that wait.
+    /// Tasks that wait for a worker.
     pub queued: usize,
-    /// Those that a worker has.
+    /// Tasks that are running.
     pub running: usize,
-    /// Those that were done.
+    /// Tasks that succeeded.
     pub completed: u64,
-    /// Those that were not done.
+    /// Tasks that failed.
     pub failed: u64,
-    /// Those that were called off.
+    /// Tasks that were cancelled.
     pub canceled: u64,
 }
 
-/// A part of the list.
+/// A page of a list of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskPage {
     /// The tasks, the newest first.
     pub tasks: Vec<Task>,
-    /// Where the next part begins, if there may be one.
+    /// Cursor of the next page, if there may be one.
     pub next: Option<TaskId>,
 }
 
-/// The tasks; clones share them.
+/// The task queue; clones share state.
 #[derive(Debug, Clone)]
 pub struct Tasks {
-    inner: Arc<Inner>,
+    inner: Arc<SharedTasks>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SharedTasks {
     ledger: Ledger<OpenTasks>,
     settings: TaskSettings,
     holds: Holds<TaskId>,
@@ -160,12 +160,12 @@ impl Tasks {
         let keep = KeepNewest {
             ended: ENDED,
             by_owner: None,
-            index: KEPT,
+            index: RETAINED,
             newest: settings.ended_tasks_of_owner,
             bytes: settings.bytes_of_owner,
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SharedTasks {
                 ledger: Ledger::open(store, clock, keep).await?,
                 settings,
                 holds: Holds::default(),
@@ -173,15 +173,10 @@ impl Tasks {
         })
     }
 
-    /// Returns what was set.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> TaskSettings {
         self.inner.settings
-    }
-
-    fn wake(&self) {
-        self.inner.ledger.wake();
-        self.inner.ledger.notify_changed();
     }
 
     /// Returns a counter that changes when a task has changed.
@@ -190,7 +185,7 @@ impl Tasks {
         self.inner.ledger.watch()
     }
 
-    /// Queues a task. When this returns it is durable.
+    /// Queues a task. It is durable when this returns.
     pub async fn submit(&self, owner: &str, task: NewTask) -> Result<Task, JobError> {
         let mut tasks = self.submit_all(owner, vec![task]).await?;
         tasks
@@ -198,22 +193,22 @@ impl Tasks {
             .ok_or_else(|| JobError::Storage("a task was queued and is not there".to_owned()))
     }
 
-    /// Queues tasks, all or none, in one commit: a thousand at most, with prompts of 1 MiB together.
+    /// Queues at most a thousand tasks with prompts of at most 1 MiB together, all or none, in one commit.
     pub async fn submit_all(
         &self,
         owner: &str,
         tasks: Vec<NewTask>,
     ) -> Result<Vec<Task>, JobError> {
-        // Ids of runs can be reckoned beforehand, so nobody else may take them.
+        // IDs of automation runs are predictable, so clients must not use them.
         let is_of_run = |task: &NewTask| task.id.is_some_and(is_run_id);
         if tasks.iter().any(is_of_run) {
-            let reason = "is one of those that runs of automations have; leave it out";
+            let reason = "is reserved for runs of automations; leave it out";
             return Err(JobError::invalid("id", reason));
         }
         self.queue_all(owner, tasks).await
     }
 
-    /// Queues tasks, also such as runs of automations have.
+    /// Queues tasks, including those of automation runs.
     pub(crate) async fn queue_all(
         &self,
         owner: &str,
@@ -230,8 +225,8 @@ impl Tasks {
         let mut answers = Vec::new();
         for mut task in tasks {
             if let Some(request) = &task.request {
-                let made = ledger.store.row(OpenTasks::REQUEST_ROWS, request).await?;
-                task.id = made.map(|made: RequestRow| made.task_id).or(task.id);
+                let row = ledger.store.row(OpenTasks::REQUEST_ROWS, request).await?;
+                task.id = row.map(|row: TaskRequestRow| row.task_id).or(task.id);
             }
             let known = match task.id {
                 Some(id) => self.find(id).await?,
@@ -278,7 +273,7 @@ impl Tasks {
         if !changes.is_empty() {
             writer.write(now, changes).await?;
             drop(writer);
-            self.wake();
+            ledger.wake_and_notify();
         }
         Ok(answers)
     }
@@ -298,18 +293,18 @@ impl Tasks {
         }
     }
 
-    /// Lists tasks, the newest first: all, or those of one owner. There may be fewer than `limit` also where `next` is set: where
-    /// they are big, or few are the owner's.
+    /// Lists all tasks or those of one owner, the newest first. A page may have fewer tasks than `limit` even if `next` is set: when
+    /// tasks are large, or few belong to the owner.
     pub async fn list(
         &self,
         owner: Option<&str>,
         before: Option<TaskId>,
         limit: usize,
     ) -> Result<TaskPage, JobError> {
-        let limit = limit.clamp(1, LIST);
+        let limit = limit.clamp(1, MAX_PAGE);
         let mut page = TaskPage::default();
         let mut before = before.map(|id| id.to_string());
-        let (mut looks, mut looked, mut bytes) = (0, 0, 0);
+        let (mut scanned_rows, mut scanned_bytes, mut bytes) = (0, 0, 0);
         let mut count = PAGE;
         loop {
             let count_now = match owner {
@@ -317,8 +312,8 @@ impl Tasks {
                 None => count.min(limit - page.tasks.len()),
             };
             let rows = self.rows(before.as_deref(), count_now).await?;
-            looks += rows.tasks.len();
-            looked += rows.bytes;
+            scanned_rows += rows.tasks.len();
+            scanned_bytes += rows.bytes;
             for (task, size) in rows.tasks {
                 if owner.is_none_or(|owner| owner == task.owner) {
                     page.next = Some(task.id);
@@ -333,7 +328,7 @@ impl Tasks {
                 page.next = None;
                 return Ok(page);
             };
-            if looks >= LOOKS || looked >= LOOK_BYTES {
+            if scanned_rows >= MAX_SCANNED_ROWS || scanned_bytes >= MAX_SCANNED_BYTES {
                 page.next = next.parse().ok();
                 return Ok(page);
             }
@@ -343,9 +338,9 @@ impl Tasks {
     }
 
     /// Reads rows of both kinds in one order.
-    async fn rows(&self, before: Option<&str>, count: usize) -> Result<Rows, JobError> {
+    async fn rows(&self, before: Option<&str>, count: usize) -> Result<TaskRows, JobError> {
         let records = &self.inner.ledger.store.records;
-        // Open ones first: one that ends in between is found twice, and none is missed.
+        // Open tasks first: a task that ends in between is found twice, and none is missed.
         let open = records.page(OPEN, before, count).await?;
         let ended = records.page(ENDED, before, count).await?;
         let with_kind = |kind: &'static str| move |record: HostRecord| (kind, record);
@@ -354,7 +349,7 @@ impl Tasks {
             .collect();
         let bytes = found.iter().map(|(_, record)| record.body.len()).sum();
         found.sort_by(|(_, a), (_, b)| b.name.cmp(&a.name));
-        found.dedup_by(|(_, later), (_, kept)| later.name == kept.name);
+        found.dedup_by(|(_, later), (_, earlier)| later.name == earlier.name);
         let next = if found.len() >= count {
             found.get(count - 1).map(|(_, record)| record.name.clone())
         } else {
@@ -365,14 +360,14 @@ impl Tasks {
             let task = readable(kind, record)?;
             Some((task, record.body.len()))
         });
-        Ok(Rows {
+        Ok(TaskRows {
             tasks: tasks.collect(),
             bytes,
             next,
         })
     }
 
-    /// Returns why a task does not run now, although it is not at its end.
+    /// Returns why a task that has not ended does not run now.
     #[must_use]
     pub fn hold_of(&self, task: &Task) -> Option<ActiveHold> {
         match &task.state {
@@ -382,7 +377,7 @@ impl Tasks {
         }
     }
 
-    /// Tries everything that is held at once: the configuration has changed, for example.
+    /// Retries all held tasks immediately, for example after a change of the configuration.
     pub async fn retry_held(&self) -> Result<(), JobError> {
         self.inner.ledger.lock().await?.open.queue.release_held();
         self.inner.holds.retry_all();
@@ -390,107 +385,91 @@ impl Tasks {
         Ok(())
     }
 
-    /// Returns the attempts that run and whose tasks are cancelled. Their turns must not continue.
+    /// Returns the running attempts of cancelled tasks. Their turns must not continue.
     pub async fn cancelled_attempts(&self) -> Result<Vec<Assignment>, JobError> {
         let writer = self.inner.ledger.lock().await?;
         let running = writer.open.queue.running().iter();
         let cancelled = running.filter(|(_, running)| running.is_canceled);
         let mut attempts = Vec::new();
         for (id, _) in cancelled {
-            match self.get(*id).await {
-                Ok(task) => attempts.extend(task.assignment()),
-                Err(error @ JobError::Corrupt { .. }) => {
-                    tracing::error!(%error, "a cancelled task cannot be read");
-                }
-                Err(error) => return Err(error),
-            }
+            let task = skip_corrupt(self.get(*id).await, "a cancelled task cannot be read")?;
+            attempts.extend(task.and_then(|task| task.assignment()));
         }
         Ok(attempts)
     }
 
-    /// Counts tasks.
+    /// Returns the numbers of tasks by status.
     pub async fn counts(&self) -> Result<TaskCounts, JobError> {
-        Ok(self.inner.ledger.look().await?.open.counts())
+        Ok(self.inner.ledger.read().await?.open.counts())
     }
 
-    /// Calls a task off. One that waits ends at once; one that runs is stopped, and ends when its turn has. One that has ended is answered as it is.
+    /// Cancels a task. A queued task ends immediately; a running one is stopped and ends with its turn. An ended task is returned unchanged.
     pub async fn cancel(&self, id: TaskId) -> Result<Task, JobError> {
         let now = self.inner.ledger.now();
         let mut writer = self.inner.ledger.lock().await?;
         let task = self.get(id).await?;
-        let Ok(events) = task.decide(TaskCommand::Cancel, now) else {
-            return Ok(task);
-        };
+        let events = task.decide(TaskCommand::Cancel, now).unwrap_or_default();
         if events.is_empty() {
             return Ok(task);
         }
-        let change = Change::<OpenTasks>::of(task, events, now);
+        let change = Change::<OpenTasks>::apply(task, events, now);
         let after = change.after.clone();
         writer.write(now, vec![change]).await?;
         drop(writer);
-        self.wake();
+        self.inner.ledger.wake_and_notify();
         Ok(after)
     }
 
-    /// Queues a task of this owner again that failed or was called off. Its end stays: what is queued is a new task that names it.
+    /// Retries a failed or cancelled task of this owner: queues a new task that refers to it. The old task is unchanged.
     pub async fn retry(&self, owner: &str, id: TaskId) -> Result<Task, JobError> {
         let task = self.get(id).await?;
         check_owner(&task, owner)?;
-        match task.status() {
-            TaskStatus::Failed | TaskStatus::Canceled => {
-                let again = NewTask {
-                    id: None,
-                    spec: task.spec,
-                    retry_of: Some(id),
-                    request: None,
-                };
-                self.submit(owner, again).await
-            }
-            TaskStatus::Queued | TaskStatus::Running | TaskStatus::Completed => {
-                Err(JobError::Conflict {
-                    what: "task",
-                    id: id.to_string(),
-                    reason: "is not failed or canceled, so there is nothing to do again",
-                })
-            }
+        if !matches!(task.status(), TaskStatus::Failed | TaskStatus::Canceled) {
+            let reason = "is not failed or canceled, so it cannot be retried";
+            return Err(JobError::conflict("task", id, reason));
         }
+        let retry = NewTask {
+            retry_of: Some(id),
+            ..NewTask::new(task.spec)
+        };
+        self.submit(owner, retry).await
     }
 
-    /// Forgets which requests queued a task, of those that are older than this.
+    /// Removes the keys of requests older than `age`; returns their number.
     pub async fn forget_requests(&self, age: Duration) -> Result<usize, JobError> {
         self.inner.ledger.forget_requests(age).await
     }
 
-    /// Forgets ended tasks that are older than this; returns how many.
+    /// Removes ended tasks older than `age`; returns their number.
     pub async fn forget(&self, age: Duration) -> Result<usize, JobError> {
         self.inner.ledger.forget(age).await
     }
 }
 
-/// Some tasks as they lie in the store.
-struct Rows {
-    /// Each with the bytes of its row.
+/// A page of tasks in the order of the store.
+struct TaskRows {
+    /// Tasks with the sizes of their rows in bytes.
     tasks: Vec<(Task, usize)>,
-    /// How much was read for them.
+    /// Total bytes read, including unreadable rows.
     bytes: usize,
-    /// The last name, where there may be more.
+    /// Last row name, if there may be more rows.
     next: Option<String>,
 }
 
-/// Refuses what is over a bound.
+/// Checks the limits of one request.
 fn check_batch(tasks: &[NewTask]) -> Result<(), JobError> {
-    if tasks.len() > AT_ONCE {
+    if tasks.len() > MAX_BATCH {
         let reason = format!(
-            "has {} entries, and {AT_ONCE} can be queued at once",
+            "has {} entries, and {MAX_BATCH} can be queued at once",
             tasks.len()
         );
         return Err(JobError::invalid("tasks", reason));
     }
     tasks.iter().try_for_each(|task| task.spec.check())?;
     let bytes: usize = tasks.iter().map(|task| task.spec.prompt.len()).sum();
-    if bytes > AT_ONCE_BYTES {
+    if bytes > MAX_BATCH_BYTES {
         let reason =
-            format!("has prompts of {bytes} bytes, and {AT_ONCE_BYTES} can be queued at once");
+            format!("has prompts of {bytes} bytes, and {MAX_BATCH_BYTES} can be queued at once");
         return Err(JobError::invalid("tasks", reason));
     }
     Ok(())
@@ -500,10 +479,7 @@ fn check_owner(task: &Task, owner: &str) -> Result<(), JobError> {
     if task.owner == owner {
         Ok(())
     } else {
-        Err(JobError::Conflict {
-            what: "task",
-            id: task.id.to_string(),
-            reason: "belongs to another owner",
-        })
+        let reason = "belongs to another owner";
+        Err(JobError::conflict("task", task.id, reason))
     }
 }

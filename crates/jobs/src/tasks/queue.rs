@@ -1,8 +1,8 @@
-//! What is open, in memory: numbers and ids only, so that a hundred thousand tasks weigh a few megabytes.
+//! The open tasks in memory: only numbers and IDs, so that a hundred thousand tasks take a few megabytes.
 //!
-//! Who comes next: the owner with the fewest tasks at work, and of several the one that was served least. An owner who comes
-//! anew begins where the others are, so that waiting outside saves up nothing. A task that runs and only waits for somebody has no worker;
-//! an owner with many of those has nothing further begun. A hold that concerns all tasks of an owner, such as a used-up budget, holds his others too.
+//! The next task belongs to the owner with the fewest working tasks; among several, to the one served least. A new owner starts with the
+//! lowest count of the others, so that absence earns no credit. A parked task needs no worker; an owner with many parked tasks starts no
+//! further ones. A hold that applies to the owner, such as a used-up budget, also holds the owner's other tasks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,46 +15,46 @@ use crate::dispatch::PARKED_OF_OWNER;
 /// The open tasks.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    owners: BTreeMap<Arc<str>, Owner>,
-    /// Tasks that wait for the time of their next attempt.
+    owners: BTreeMap<Arc<str>, OwnerQueue>,
+    /// Tasks that wait for their retry time.
     delayed: BTreeMap<(DateTime<Utc>, u64), Delayed>,
-    running: HashMap<TaskId, Running>,
+    running: HashMap<TaskId, RunningTask>,
     queued: usize,
 }
 
-/// A task that waits for the time of its next attempt.
+/// A task that waits for its retry time.
 #[derive(Debug)]
 struct Delayed {
     id: TaskId,
     owner: Arc<str>,
-    /// Whether something is missing, and not only the time.
+    /// Whether a hold delays it, rather than a failed attempt.
     is_held: bool,
 }
 
 #[derive(Debug, Default)]
-struct Owner {
+struct OwnerQueue {
     waiting: BTreeMap<u64, TaskId>,
     delayed: usize,
     running: usize,
-    /// About how many bytes the rows of its tasks have.
+    /// Approximate size of the rows of its tasks in bytes.
     bytes: u64,
-    /// How many of those that run only wait for somebody.
+    /// Number of its running tasks that are parked.
     parked: usize,
-    /// Before this nothing of his is begun, because a hold concerns all of it.
+    /// No task of the owner starts before this time, because a hold applies to the owner.
     held_until: Option<DateTime<Utc>>,
-    /// How many of its tasks were started, reckoned from where the others were when it came.
+    /// Number of its started tasks, plus the lowest count of the other owners when it was added.
     served: u64,
 }
 
 /// A task that runs.
 #[derive(Debug, Clone)]
-pub(super) struct Running {
+pub(super) struct RunningTask {
     pub(super) is_canceled: bool,
     owner: Arc<str>,
 }
 
 impl Queue {
-    /// Takes in an open task as it is now.
+    /// Adds an open task.
     pub(super) fn insert(&mut self, task: &Task) {
         let owner = self.owner(&task.owner);
         if task.end().is_none() {
@@ -76,7 +76,7 @@ impl Queue {
                     if task
                         .hold
                         .as_ref()
-                        .is_some_and(|hold| hold.cause.is_of_owner())
+                        .is_some_and(|hold| hold.cause.applies_to_owner())
                     {
                         entry.held_until = entry.held_until.max(Some(*due));
                     }
@@ -90,7 +90,7 @@ impl Queue {
             }
             TaskState::Running => {
                 self.with(&owner, |entry| entry.running += 1);
-                let running = Running {
+                let running = RunningTask {
                     is_canceled: task.cancel_requested_at.is_some(),
                     owner,
                 };
@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// Takes out an open task as it was.
+    /// Removes an open task, given its previous state.
     pub(super) fn remove(&mut self, task: &Task) {
         let owner: Arc<str> = task.owner.as_str().into();
         if task.end().is_none() {
@@ -125,14 +125,13 @@ impl Queue {
             }
             TaskState::Ended(_) => {}
         }
-        if self.owners.get(&owner).is_some_and(Owner::is_gone) {
+        if self.owners.get(&owner).is_some_and(OwnerQueue::is_gone) {
             self.owners.remove(&owner);
         }
     }
 
-    /// Takes out a waiting task whose row cannot be read, so that nobody waits for it. It is looked for, because this hardly ever
-    /// happens.
-    pub(super) fn leave_out(&mut self, id: TaskId) {
+    /// Removes a waiting task whose row cannot be read. Searches all owners, because this is rare.
+    pub(super) fn skip_unreadable(&mut self, id: TaskId) {
         for owner in self.owners.values_mut() {
             let waiting = owner.waiting.len();
             owner.waiting.retain(|_, of| *of != id);
@@ -141,26 +140,26 @@ impl Queue {
         self.owners.retain(|_, owner| !owner.is_gone());
     }
 
-    /// Finds an owner, or begins one where the others are.
+    /// Finds an owner, or adds one with the lowest count of the others.
     fn owner(&mut self, name: &str) -> Arc<str> {
         if let Some((known, _)) = self.owners.get_key_value(name) {
             return Arc::clone(known);
         }
         let served = self.owners.values().map(|owner| owner.served).min();
         let name: Arc<str> = name.into();
-        let owner = Owner {
+        let owner = OwnerQueue {
             served: served.unwrap_or_default(),
-            ..Owner::default()
+            ..OwnerQueue::default()
         };
         self.owners.insert(Arc::clone(&name), owner);
         name
     }
 
-    fn with<T>(&mut self, owner: &str, change: impl FnOnce(&mut Owner) -> T) -> Option<T> {
+    fn with<T>(&mut self, owner: &str, change: impl FnOnce(&mut OwnerQueue) -> T) -> Option<T> {
         self.owners.get_mut(owner).map(change)
     }
 
-    /// Puts a task as it is now in the place of what it was: first in, then out, so that its owner is not forgotten in between.
+    /// Replaces the previous state of a task. The new state is inserted first, so that its owner is not removed in between.
     pub(super) fn replace(&mut self, before: Option<&Task>, after: &Task) {
         if let (Some(running), TaskState::Running) = (self.running.get_mut(&after.id), &after.state)
         {
@@ -173,8 +172,8 @@ impl Queue {
         }
     }
 
-    /// Notes what rows say of owners. One without a row has not been served yet and begins where the others are.
-    pub(super) fn set_all_served(&mut self, rows: impl Iterator<Item = (String, u64)>) {
+    /// Sets the counts from the stored rows. An owner without a row has not been served yet and gets the lowest count of the others.
+    pub(super) fn restore_served(&mut self, rows: impl Iterator<Item = (String, u64)>) {
         let rows: HashMap<String, u64> = rows.collect();
         let known = self.owners.keys().filter_map(|name| rows.get(&**name));
         let least = known.min().copied().unwrap_or_default();
@@ -183,23 +182,23 @@ impl Queue {
         }
     }
 
-    /// Returns about how many bytes the rows of an owner's open tasks have.
+    /// Returns the approximate size of an owner's open tasks in bytes.
     pub(super) fn bytes_of(&self, owner: &str) -> u64 {
         self.owners.get(owner).map_or(0, |owner| owner.bytes)
     }
 
-    /// Counts a start.
+    /// Counts a started task of an owner.
     pub(super) fn serve(&mut self, owner: &str) {
         self.with(owner, |entry| entry.served += 1);
     }
 
-    /// Returns how much an owner was served; `None` where it has nothing open.
+    /// Returns the count of an owner; `None` if it has no open task.
     pub(super) fn served(&self, owner: &str) -> Option<u64> {
         self.owners.get(owner).map(|owner| owner.served)
     }
 
-    /// Lets tasks wait for a worker whose time has come.
-    pub(super) fn ripen(&mut self, now: DateTime<Utc>) {
+    /// Makes tasks available to workers whose delay has passed.
+    pub(super) fn release_due(&mut self, now: DateTime<Utc>) {
         while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {
                 break;
@@ -209,7 +208,7 @@ impl Queue {
         }
     }
 
-    /// Lets every held task wait for a worker.
+    /// Makes all held tasks available to workers.
     pub(super) fn release_held(&mut self) {
         let (held, delayed) = std::mem::take(&mut self.delayed)
             .into_iter()
@@ -231,8 +230,8 @@ impl Queue {
         });
     }
 
-    /// Notes which of the tasks that run only wait for somebody; returns how many are at work.
-    pub(super) fn note_parked(&mut self, parked: &HashSet<TaskId>) -> usize {
+    /// Sets the parked tasks; returns the number of working ones.
+    pub(super) fn set_parked(&mut self, parked: &HashSet<TaskId>) -> usize {
         let mut at_work = self.running.len();
         self.owners.values_mut().for_each(|owner| owner.parked = 0);
         for running in parked.iter().filter_map(|id| self.running.get(id)) {
@@ -244,7 +243,7 @@ impl Queue {
         at_work
     }
 
-    /// Chooses up to so many tasks that come next, as if each had been started.
+    /// Chooses the next tasks, as if each chosen one had been started.
     pub(super) fn next(&self, count: usize, now: DateTime<Utc>) -> Vec<TaskId> {
         let mut owners: Vec<_> = (self.owners.values())
             .filter(|owner| !owner.waiting.is_empty() && owner.parked < PARKED_OF_OWNER)
@@ -274,7 +273,7 @@ impl Queue {
         chosen
     }
 
-    /// Returns when the next task has waited long enough.
+    /// Returns the earliest end of a delay or hold.
     pub(super) fn next_due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let delayed = self.delayed.keys().next().map(|(due, _)| *due);
         let waiting = (self.owners.values()).filter(|owner| !owner.waiting.is_empty());
@@ -282,7 +281,7 @@ impl Queue {
         held.chain(delayed).min()
     }
 
-    pub(super) fn running(&self) -> &HashMap<TaskId, Running> {
+    pub(super) fn running(&self) -> &HashMap<TaskId, RunningTask> {
         &self.running
     }
 
@@ -295,12 +294,12 @@ impl Queue {
     }
 
     pub(super) fn open_of(&self, owner: &str) -> usize {
-        let open = |owner: &Owner| owner.waiting.len() + owner.delayed + owner.running;
+        let open = |owner: &OwnerQueue| owner.waiting.len() + owner.delayed + owner.running;
         self.owners.get(owner).map_or(0, open)
     }
 }
 
-impl Owner {
+impl OwnerQueue {
     fn at_work(&self) -> usize {
         self.running.saturating_sub(self.parked)
     }
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_less_comes_next_however_much_others_have_queued() {
+    fn owner_with_fewer_running_tasks_is_served_next() {
         let mut tasks: Vec<_> = (0..20).map(|n| task(n, "many")).collect();
         tasks.push(task(20, "few"));
         let mut queue = Queue::default();
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_anew_has_saved_up_nothing() {
+    fn new_owner_gets_no_credit_for_absence() {
         let mut tasks: Vec<_> = (0..9).map(|n| task(n, "old")).collect();
         let mut queue = Queue::default();
         tasks.iter().for_each(|task| queue.insert(task));
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_without_open_tasks_is_forgotten() {
+    fn owner_without_open_tasks_is_removed() {
         let one = task(1, "a");
         let mut queue = Queue::default();
         queue.insert(&one);

@@ -1,4 +1,4 @@
-//! One task: what can happen to it, and what follows. Pure: time and ids come from outside.
+//! The state of one task and its transitions. Pure: the caller supplies time and IDs.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,15 @@ use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 
 use crate::attempt::{AttemptOutcome, EndStatus, RetryCause, StopRequest, outcome};
-use crate::dispatch::{retry_of_hold, wait_after};
-use crate::error::cut_to;
+use crate::dispatch::{hold_retry_at, retry_delay};
+use crate::error::truncate_to;
 use crate::spec::JobSpec;
 use crate::turn_runner::{ActiveHold, Assignment, HoldCause, TurnEnd};
 
-/// The longest summary or error that is kept of an end; more is cut.
+/// Maximum stored length of a summary or an error in bytes; longer ones are truncated.
 const END_BYTES: usize = 16 * 1024;
 
-/// Marks ids of tasks.
+/// Type marker of task IDs.
 #[derive(Debug)]
 pub struct TaskMarker;
 
@@ -23,55 +23,55 @@ impl IdMarker for TaskMarker {
     const PREFIX: &'static str = "task";
 }
 
-/// Identifies a task.
+/// ID of a task.
 pub type TaskId = TypedId<TaskMarker>;
 
-/// The version of the uuids of runs that a schedule makes, and of their tasks: each follows from an automation and a time. All other
-/// ids are new ones, of version 7.
+/// UUID version of scheduled runs and their tasks, whose IDs are derived from an automation and a time. All other IDs are generated, with
+/// version 7.
 pub(crate) const RUN_VERSION: u8 = 8;
 
-/// Tells whether only a run of an automation can have this id.
+/// Returns whether the ID is reserved for a run of an automation.
 pub(super) fn is_run_id(id: TaskId) -> bool {
     id.uuid().get_version_num() == usize::from(RUN_VERSION)
 }
 
-/// A task, as its records fold to.
+/// A task: the fold of its records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Identifies it.
+    /// ID of the task.
     pub id: TaskId,
-    /// Whose it is: the name of a token, for example.
+    /// The token or agent that the task belongs to.
     pub owner: String,
-    /// Its place in the queue.
+    /// Its position in the queue.
     pub number: u64,
-    /// What is to be done.
+    /// The work to do.
     pub spec: JobSpec,
-    /// The task that this one does again.
+    /// The task that this one retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<TaskId>,
-    /// Where it is.
+    /// Its current state.
     pub state: TaskState,
-    /// When it was queued.
+    /// Time of queueing.
     pub created_at: DateTime<Utc>,
-    /// When somebody asked to call it off.
+    /// When a client requested cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_requested_at: Option<DateTime<Utc>>,
-    /// The attempts so far.
+    /// Its attempts, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
-    /// Why its next attempt could not begin. The stored name is older than the other causes.
+    /// Why its next attempt could not begin. The stored name predates the other causes.
     #[serde(rename = "no_room", default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<ActiveHold>,
-    /// How many records it has.
+    /// Number of its records.
     pub changes: u64,
 }
 
 /// One attempt at a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it began.
+    /// Start of the attempt.
     pub started_at: DateTime<Utc>,
-    /// When it ended.
+    /// End of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
     /// Why it failed.
@@ -82,82 +82,82 @@ pub struct Attempt {
     pub is_excused: bool,
 }
 
-/// Where a task is.
+/// State of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum TaskState {
     /// It waits for a worker.
     Queued {
-        /// Before this it is not started.
+        /// The task does not start before this time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         not_before: Option<DateTime<Utc>>,
     },
     /// Its newest attempt runs.
     Running,
-    /// It has its end.
+    /// The task has ended.
     Ended(TaskEnd),
 }
 
 /// The end of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEnd {
-    /// In one word.
+    /// The final status.
     pub status: EndStatus,
-    /// What came of it.
+    /// Result text of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Why nothing came of it.
+    /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When it ended.
+    /// Time of the end.
     pub at: DateTime<Utc>,
-    /// Calls of its last turn that did not run for want of an approval.
+    /// Calls of its last turn that did not run because an approval was missing.
     #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
     pub unapproved: UnapprovedCalls,
 }
 
-/// Where a task is, in one word.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// It waits for a worker.
     Queued,
-    /// A worker has it.
+    /// Its newest attempt runs.
     Running,
-    /// It was done.
+    /// The task succeeded.
     Completed,
-    /// It was not done.
+    /// The task failed.
     Failed,
-    /// It was called off.
+    /// It was cancelled.
     Canceled,
 }
 
-/// What happens to a task.
+/// A change of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TaskEvent {
-    /// It was asked for.
+    /// The task was queued.
     Queued {
-        /// Whose it is.
+        /// The token or agent that the task belongs to.
         owner: String,
-        /// Its place in the queue.
+        /// Its position in the queue.
         number: u64,
-        /// What is to be done.
+        /// The work to do.
         spec: Box<JobSpec>,
-        /// The task that it does again.
+        /// The task that it retries.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_of: Option<TaskId>,
     },
-    /// An attempt is about to begin.
+    /// An attempt was started.
     Started {
-        /// Which one, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
     },
-    /// The attempt failed, and another one will be made.
+    /// The attempt failed and will be followed by another one.
     Requeued {
         /// Why it failed.
         error: String,
-        /// When the next one may begin.
+        /// Earliest start of the next attempt.
         not_before: DateTime<Utc>,
         /// Whether a budget stopped it, so that it does not count against `max_attempts`.
         #[serde(default, skip_serializing_if = "is_false")]
@@ -168,79 +168,64 @@ pub enum TaskEvent {
         /// What it waits for.
         #[serde(default)]
         cause: HoldCause,
-        /// The details.
+        /// Details for the owner.
         reason: String,
-        /// When it is tried again.
+        /// When the attempt is retried.
         not_before: DateTime<Utc>,
     },
-    /// It is to be called off.
+    /// A client requested cancellation.
     CancelRequested,
-    /// It has its end.
+    /// The task ended.
     Ended {
-        /// In one word.
+        /// The final status.
         status: EndStatus,
-        /// What came of it.
+        /// Result text of the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// Why nothing came of it.
+        /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Calls of its last turn that did not run for want of an approval.
+        /// Calls of its last turn that did not run because an approval was missing.
         #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
         unapproved: UnapprovedCalls,
     },
 }
 
-impl TaskEvent {
-    /// Returns the name of its records.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Queued { .. } => "task.queued",
-            Self::Started { .. } => "task.started",
-            Self::Requeued { .. } => "task.requeued",
-            Self::HeldBack { .. } => "task.held_back",
-            Self::CancelRequested => "task.cancel_requested",
-            Self::Ended { .. } => "task.ended",
-        }
-    }
-}
-
-/// What is asked of a task that is there.
+/// A command to a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskCommand {
-    /// Give it to a worker.
+    /// Start an attempt.
     Start,
-    /// Call it off.
+    /// Cancel the task.
     Cancel,
-    /// An attempt has come to its end.
+    /// Record the end of an attempt.
     Finish {
-        /// Which one.
+        /// Number of the attempt.
         attempt: u32,
-        /// How.
+        /// The end of its turn.
         end: TurnEnd,
     },
 }
 
-/// Why a command does not fit the state of a task.
+/// Why a command was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TaskRefused {
-    /// It has its end.
+    /// The task has ended.
     #[error("has ended")]
     Ended,
-    /// A worker has it already.
+    /// The task is already running.
     #[error("is running")]
     Running,
-    /// It waits for its time.
+    /// The retry time has not come.
     #[error("waits for its next attempt")]
     NotDue,
-    /// That attempt does not run.
+    /// The attempt is not running.
     #[error("has no such attempt running")]
     OtherAttempt,
 }
 
 impl Task {
-    /// Begins a task with its first record; `None` where it is another one.
+    /// Creates a task from its first record; `None` from any other record.
     #[must_use]
     pub fn begin(id: TaskId, at: DateTime<Utc>, event: &TaskEvent) -> Option<Self> {
         let TaskEvent::Queued {
@@ -267,7 +252,7 @@ impl Task {
         })
     }
 
-    /// Says what follows from a command.
+    /// Decides the events of a command.
     pub fn decide(
         &self,
         command: TaskCommand,
@@ -276,7 +261,7 @@ impl Task {
         match (&self.state, command) {
             (TaskState::Ended(_), _) => Err(TaskRefused::Ended),
             (TaskState::Queued { not_before }, TaskCommand::Start) => match not_before {
-                // A hold may be over early: the queue decides when to try.
+                // A hold may end early: the queue decides when to retry.
                 Some(due) if *due > now && self.hold.is_none() => Err(TaskRefused::NotDue),
                 _ => Ok(vec![TaskEvent::Started {
                     attempt: self.attempt() + 1,
@@ -322,7 +307,7 @@ impl Task {
                 let tries = self.hold.as_ref().map_or(0, |before| before.tries);
                 TaskEvent::HeldBack {
                     cause: hold.cause,
-                    not_before: retry_of_hold(&hold, tries + 1, now),
+                    not_before: hold_retry_at(&hold, tries + 1, now),
                     reason: cut(hold.reason),
                 }
             }
@@ -330,7 +315,7 @@ impl Task {
                 error: cut(error),
                 not_before: match cause {
                     RetryCause::Budget(renews_at) => renews_at.max(now),
-                    RetryCause::Failure | RetryCause::Restart => now + wait_after(counted),
+                    RetryCause::Failure | RetryCause::Restart => now + retry_delay(counted),
                 },
                 is_excused: cause != RetryCause::Failure,
             },
@@ -340,12 +325,16 @@ impl Task {
 
     /// Returns how many attempts count against `max_attempts`.
     fn counted_attempts(&self) -> u32 {
-        let excused = self.attempts.iter().filter(|one| one.is_excused).count();
+        let excused = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.is_excused)
+            .count();
         self.attempt()
             .saturating_sub(u32::try_from(excused).unwrap_or(u32::MAX))
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn evolve(&mut self, at: DateTime<Utc>, event: &TaskEvent) {
         self.changes += 1;
         match event {
@@ -384,7 +373,7 @@ impl Task {
                 reason,
                 not_before,
             } => {
-                // Nothing has begun, so it was no attempt: the next one has the same number and the same ids.
+                // Nothing has begun, so it does not count as an attempt: the next one has the same number and IDs.
                 self.attempts.pop();
                 let before = self.hold.as_ref().map_or(0, |hold| hold.tries);
                 self.hold = Some(ActiveHold {
@@ -429,11 +418,11 @@ impl Task {
     /// Returns the number of the newest attempt; 0 before the first.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        // A rule allows ten at most.
+        // `max_attempts` is at most ten.
         u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns where it is, in one word.
+    /// Returns the status of the task.
     #[must_use]
     pub const fn status(&self) -> TaskStatus {
         match &self.state {
@@ -447,14 +436,14 @@ impl Task {
         }
     }
 
-    /// Returns why its next attempt has not begun, while it is queued for one that could not begin.
+    /// Returns the hold of a queued task.
     #[must_use]
     pub fn queued_hold(&self) -> Option<&ActiveHold> {
         let is_queued = matches!(self.state, TaskState::Queued { .. });
         self.hold.as_ref().filter(|_| is_queued)
     }
 
-    /// Returns its end, if it has one.
+    /// Returns the end of an ended task.
     #[must_use]
     pub const fn end(&self) -> Option<&TaskEnd> {
         match &self.state {
@@ -463,13 +452,13 @@ impl Task {
         }
     }
 
-    /// Returns the thread that it runs on. It is there once an attempt has begun.
+    /// Returns the ID of its thread, which exists once an attempt has begun.
     #[must_use]
     pub fn thread_id(&self) -> SessionId {
         SessionId::from_uuid(derive(self.id.uuid(), 0))
     }
 
-    /// Returns the turn of its newest attempt.
+    /// Returns the turn ID of its newest attempt.
     #[must_use]
     pub fn turn_id(&self) -> Option<TurnId> {
         let attempt = self.attempt();
@@ -477,7 +466,7 @@ impl Task {
         (attempt > 0).then(turn)
     }
 
-    /// Returns the attempt to run; `None` unless the task runs.
+    /// Returns the attempt for the turn runner; `None` unless the task is running.
     #[must_use]
     pub fn assignment(&self) -> Option<Assignment> {
         let turn_id = self.turn_id()?;
@@ -498,7 +487,7 @@ const fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Cuts a text that is too long to be kept with the end.
+/// Truncates a text to the maximum stored length.
 pub(crate) fn cut(text: String) -> String {
-    cut_to(text, END_BYTES)
+    truncate_to(text, END_BYTES)
 }

@@ -1,10 +1,10 @@
-//! Automations: the runs are those that the rules name, whatever happens to clocks and processes.
+//! Automations: runs match the rules despite clock changes and kills.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use windlass_jobs::automations::{AutomationEvent, Declared, RunId, Trigger, task_of};
+use windlass_jobs::automations::{AutomationEvent, DeclaredAutomation, RunId, Trigger, task_of};
 use windlass_jobs::schedule::RuleError;
 use windlass_jobs::{
     Automation, AutomationId, AutomationRun, AutomationSettings, AutomationStatus, Automations,
@@ -12,21 +12,21 @@ use windlass_jobs::{
 };
 
 use crate::schedule::{RULES, ZONES};
-use crate::support::{Dice, Moved, Threads, done, kill, memory, sqlite, task, time};
+use crate::support::{TestClock, TestRandom, Threads, done, kill, memory, sqlite, task, time};
 
-struct World {
+struct TestHost {
     store: JobStore,
-    clock: Arc<Moved>,
+    clock: Arc<TestClock>,
     tasks: Tasks,
     automations: Automations,
 }
 
-impl World {
+impl TestHost {
     async fn new() -> Self {
-        Self::on(memory(), Moved::new()).await
+        Self::on(memory(), TestClock::new()).await
     }
 
-    async fn on(store: JobStore, clock: Arc<Moved>) -> Self {
+    async fn on(store: JobStore, clock: Arc<TestClock>) -> Self {
         let settings = TaskSettings {
             open_tasks: 1_000_000,
             open_tasks_of_owner: 1_000_000,
@@ -37,7 +37,7 @@ impl World {
         Self::with(store, clock, tasks.await.unwrap()).await
     }
 
-    async fn with(store: JobStore, clock: Arc<Moved>, tasks: Tasks) -> Self {
+    async fn with(store: JobStore, clock: Arc<TestClock>, tasks: Tasks) -> Self {
         let settings = AutomationSettings {
             local_zone: "Europe/Berlin".to_owned(),
             automations: 2000,
@@ -54,13 +54,13 @@ impl World {
         }
     }
 
-    /// Begins again with the automations that are kept.
+    /// Restarts with the stored automations.
     async fn restart(self) -> Self {
         Self::with(self.store, self.clock, self.tasks).await
     }
 
-    /// Kills the daemon in the middle of a tick, at whichever await it is after so many steps, and begins again with all that is
-    /// kept. Where the tick was faster, answers when to look again.
+    /// Kills the daemon after `steps` steps of a tick and restarts with the stored state. If the tick was faster, returns the next
+    /// time.
     async fn tick_or_die(self, steps: u64) -> (Self, Option<DateTime<Utc>>) {
         let killed = async {
             for _ in 0..steps {
@@ -121,23 +121,23 @@ fn plan(rrule: &str, missed: MissedRuns) -> Plan {
 const HOURLY: &str = "FREQ=HOURLY;INTERVAL=1;BYMINUTE=0";
 
 #[tokio::test]
-async fn a_time_has_one_run_however_often_somebody_looks() {
-    let mut world = World::new().await;
-    let id = world.create(plan(HOURLY, MissedRuns::Once)).await.id;
+async fn each_time_has_one_run_despite_repeated_ticks() {
+    let mut host = TestHost::new().await;
+    let id = host.create(plan(HOURLY, MissedRuns::Once)).await.id;
     for at in ["00:59:59", "01:00:00", "01:00:00", "01:00:07", "02:00:30"] {
-        world.tick_at(&format!("2026-03-01T{at}Z")).await;
-        world = world.restart().await;
+        host.tick_at(&format!("2026-03-01T{at}Z")).await;
+        host = host.restart().await;
     }
     let wanted = [time("2026-03-01T01:00:00Z"), time("2026-03-01T02:00:00Z")];
-    assert_eq!(world.runs(id).await, wanted);
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 2);
-    let shown = world.automations.get(id).await.unwrap();
+    assert_eq!(host.runs(id).await, wanted);
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 2);
+    let shown = host.automations.get(id).await.unwrap();
     assert_eq!(shown.next_run_at, Some(time("2026-03-01T03:00:00Z")));
     assert_eq!(shown.last_run_at, Some(wanted[1]));
 }
 
 #[tokio::test]
-async fn runs_that_were_missed_are_dealt_with_as_the_automation_says() {
+async fn missed_runs_follow_the_policy() {
     for (missed, wanted) in [
         (MissedRuns::Skip, &[][..]),
         (MissedRuns::Once, &["05:00"]),
@@ -146,47 +146,47 @@ async fn runs_that_were_missed_are_dealt_with_as_the_automation_says() {
             &["01:00", "02:00", "03:00", "04:00", "05:00"],
         ),
     ] {
-        let world = World::new().await;
-        let id = world.create(plan(HOURLY, missed)).await.id;
-        let world = world.restart().await;
-        world.tick_at("2026-03-01T05:30:00Z").await;
+        let host = TestHost::new().await;
+        let id = host.create(plan(HOURLY, missed)).await.id;
+        let host = host.restart().await;
+        host.tick_at("2026-03-01T05:30:00Z").await;
         let mut wanted: Vec<_> = wanted
             .iter()
             .map(|at| time(&format!("2026-03-01T{at}:00Z")))
             .collect();
-        assert_eq!(world.runs(id).await, wanted, "{missed:?}");
+        assert_eq!(host.runs(id).await, wanted, "{missed:?}");
         // The next one is on time for all.
-        world.tick_at("2026-03-01T06:00:01Z").await;
+        host.tick_at("2026-03-01T06:00:01Z").await;
         wanted.push(time("2026-03-01T06:00:00Z"));
-        assert_eq!(world.runs(id).await, wanted, "{missed:?}");
+        assert_eq!(host.runs(id).await, wanted, "{missed:?}");
     }
 }
 
 #[tokio::test]
-async fn a_long_absence_makes_up_for_a_bounded_number_of_runs() {
-    let world = World::new().await;
+async fn missed_runs_are_limited_after_a_long_absence() {
+    let host = TestHost::new().await;
     let every_minute: Vec<_> = (0..60).map(|minute| minute.to_string()).collect();
     let rule = format!("FREQ=HOURLY;INTERVAL=1;BYMINUTE={}", every_minute.join(","));
-    let id = world.create(plan(&rule, MissedRuns::All)).await.id;
-    world.tick_at("2027-03-01T00:00:00Z").await;
-    let runs = world.runs(id).await;
+    let id = host.create(plan(&rule, MissedRuns::All)).await.id;
+    host.tick_at("2027-03-01T00:00:00Z").await;
+    let runs = host.runs(id).await;
     assert_eq!(runs.len(), 1000);
     assert_eq!(runs.last(), Some(&time("2027-03-01T00:00:00Z")));
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_repeats_nothing_and_keeps_nothing_from_running() {
-    let world = World::new().await;
-    let id = world.create(plan(HOURLY, MissedRuns::Once)).await.id;
-    world.tick_at("2026-03-01T01:00:00Z").await;
-    world.tick_at("2026-03-01T00:30:00Z").await;
-    world.tick_at("2026-03-01T01:00:00Z").await;
+async fn clock_set_back_neither_repeats_nor_blocks_runs() {
+    let host = TestHost::new().await;
+    let id = host.create(plan(HOURLY, MissedRuns::Once)).await.id;
+    host.tick_at("2026-03-01T01:00:00Z").await;
+    host.tick_at("2026-03-01T00:30:00Z").await;
+    host.tick_at("2026-03-01T01:00:00Z").await;
     // A clock that was a year ahead for a while.
-    world.tick_at("2027-03-01T00:00:00Z").await;
-    world.tick_at("2026-03-01T01:30:00Z").await;
-    world.tick_at("2026-03-01T02:00:00Z").await;
-    let world = world.restart().await;
-    world.tick_at("2026-03-01T03:00:00Z").await;
+    host.tick_at("2027-03-01T00:00:00Z").await;
+    host.tick_at("2026-03-01T01:30:00Z").await;
+    host.tick_at("2026-03-01T02:00:00Z").await;
+    let host = host.restart().await;
+    host.tick_at("2026-03-01T03:00:00Z").await;
     let wanted = [
         "2026-03-01T01",
         "2026-03-01T02",
@@ -194,88 +194,88 @@ async fn a_clock_that_is_set_back_repeats_nothing_and_keeps_nothing_from_running
         "2027-03-01T00",
     ];
     let wanted = wanted.map(|at| time(&format!("{at}:00:00Z")));
-    assert_eq!(world.runs(id).await, wanted);
+    assert_eq!(host.runs(id).await, wanted);
 }
 
 #[tokio::test]
-async fn a_paused_one_rests_and_can_still_be_run_by_hand() {
-    let world = World::new().await;
-    let id = world.create(plan(HOURLY, MissedRuns::All)).await.id;
-    let paused = world.automations.pause(id).await.unwrap();
+async fn paused_automation_runs_only_manually() {
+    let host = TestHost::new().await;
+    let id = host.create(plan(HOURLY, MissedRuns::All)).await.id;
+    let paused = host.automations.pause(id).await.unwrap();
     assert_eq!(
         (paused.status, paused.next_run_at),
         (AutomationStatus::Paused, None)
     );
-    world.tick_at("2026-03-01T03:30:00Z").await;
-    assert!(world.runs(id).await.is_empty());
-    let by_hand = world.automations.run_now(id, None).await.unwrap();
+    host.tick_at("2026-03-01T03:30:00Z").await;
+    assert!(host.runs(id).await.is_empty());
+    let by_hand = host.automations.run_now(id, None).await.unwrap();
     assert_eq!(by_hand.run.trigger, Trigger::Manual);
     assert_eq!(
         by_hand.task.unwrap().spec.workspace.as_deref(),
         Some("/srv/one")
     );
-    let resumed = world.automations.resume(id).await.unwrap();
+    let resumed = host.automations.resume(id).await.unwrap();
     assert_eq!(resumed.next_run_at, Some(time("2026-03-01T04:00:00Z")));
-    world.tick_at("2026-03-01T04:00:00Z").await;
+    host.tick_at("2026-03-01T04:00:00Z").await;
     let wanted = ["03:30", "04:00"].map(|at| time(&format!("2026-03-01T{at}:00Z")));
-    assert_eq!(world.runs(id).await, wanted);
+    assert_eq!(host.runs(id).await, wanted);
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_is_answered_with_its_run_also_after_a_kill() {
-    let mut world = World::new().await;
-    let id = world.create(plan(HOURLY, MissedRuns::Once)).await.id;
-    let other = world.create(plan(HOURLY, MissedRuns::Once)).await.id;
-    let run_now = async |world: &World, id, request| {
-        let run = world.automations.run_now(id, Some(request)).await.unwrap();
+async fn repeated_request_returns_its_run_after_a_kill() {
+    let mut host = TestHost::new().await;
+    let id = host.create(plan(HOURLY, MissedRuns::Once)).await.id;
+    let other = host.create(plan(HOURLY, MissedRuns::Once)).await.id;
+    let run_now = async |host: &TestHost, id, request| {
+        let run = host.automations.run_now(id, Some(request)).await.unwrap();
         (run.run.id, run.task.map(|task| task.id))
     };
-    let first = run_now(&world, id, "one").await;
-    world.clock.by(1);
-    world = world.restart().await;
-    assert_eq!(run_now(&world, id, "one").await, first);
-    assert_eq!(world.runs(id).await.len(), 1);
-    assert_ne!(run_now(&world, id, "two").await.0, first.0);
-    assert_ne!(run_now(&world, other, "one").await.0, first.0);
-    world.clock.by(60);
+    let first = run_now(&host, id, "one").await;
+    host.clock.by(1);
+    host = host.restart().await;
+    assert_eq!(run_now(&host, id, "one").await, first);
+    assert_eq!(host.runs(id).await.len(), 1);
+    assert_ne!(run_now(&host, id, "two").await.0, first.0);
+    assert_ne!(run_now(&host, other, "one").await.0, first.0);
+    host.clock.by(60);
     let age = std::time::Duration::from_secs(30);
-    world.automations.forget_requests(age).await.unwrap();
-    assert_ne!(run_now(&world, id, "two").await.0, first.0);
-    assert_eq!(world.runs(id).await.len(), 3);
+    host.automations.forget_requests(age).await.unwrap();
+    assert_ne!(run_now(&host, id, "two").await.0, first.0);
+    assert_eq!(host.runs(id).await.len(), 3);
 }
 
 #[tokio::test]
-async fn a_run_by_hand_is_there_once_whatever_is_killed_when_its_request_comes_again() {
+async fn manual_run_is_created_once_despite_kills() {
     let directory = tempfile::tempdir().unwrap();
-    let clock = Moved::new();
+    let clock = TestClock::new();
     let id = {
         let store = sqlite(directory.path()).await;
-        let world = World::on(store, clock.clone()).await;
-        world.create(plan(HOURLY, MissedRuns::Once)).await.id
+        let host = TestHost::on(store, clock.clone()).await;
+        host.create(plan(HOURLY, MissedRuns::Once)).await.id
     };
     for steps in 0..24 {
         let request = format!("request {steps}");
-        let world = World::on(sqlite(directory.path()).await, clock.clone()).await;
-        let automations = world.automations.clone();
-        let asked = request.clone();
-        let asking = tokio::spawn(async move { automations.run_now(id, Some(&asked)).await });
+        let host = TestHost::on(sqlite(directory.path()).await, clock.clone()).await;
+        let automations = host.automations.clone();
+        let key = request.clone();
+        let running = tokio::spawn(async move { automations.run_now(id, Some(&key)).await });
         for _ in 0..steps {
             tokio::task::yield_now().await;
         }
-        kill(asking).await;
-        drop(world);
+        kill(running).await;
+        drop(host);
         clock.by(1);
-        let world = World::on(sqlite(directory.path()).await, clock.clone()).await;
-        let run = world.automations.run_now(id, Some(&request)).await.unwrap();
-        world.automations.tick().await.unwrap();
-        world.tasks.get(run.run.task_id()).await.unwrap();
-        assert_eq!(world.runs(id).await.len(), steps + 1);
+        let host = TestHost::on(sqlite(directory.path()).await, clock.clone()).await;
+        let run = host.automations.run_now(id, Some(&request)).await.unwrap();
+        host.automations.tick().await.unwrap();
+        host.tasks.get(run.run.task_id()).await.unwrap();
+        assert_eq!(host.runs(id).await.len(), steps + 1);
     }
 }
 
 #[tokio::test]
-async fn the_runs_of_one_owner_push_out_none_of_another() {
-    let (store, clock) = (memory(), Moved::new());
+async fn runs_are_retained_per_owner() {
+    let (store, clock) = (memory(), TestClock::new());
     let tasks = Tasks::open(store.clone(), clock.clone(), TaskSettings::default());
     let settings = AutomationSettings {
         runs_of_owner: 3,
@@ -295,19 +295,19 @@ async fn the_runs_of_one_owner_push_out_none_of_another() {
         runs[which].insert(0, run.run.id);
         clock.by(1);
     }
-    for (which, kept) in [(0, 3), (1, 1)] {
+    for (which, retained) in [(0, 3), (1, 1)] {
         let listed = automations.runs(ids[which], None, 100).await.unwrap();
         let listed: Vec<_> = listed.iter().map(|run| run.run.id).collect();
-        assert_eq!(listed, runs[which][..kept]);
+        assert_eq!(listed, runs[which][..retained]);
     }
 }
 
 #[tokio::test]
-async fn a_new_rule_counts_from_now_and_a_new_name_changes_no_time() {
-    let world = World::new().await;
-    let made = world.create(plan(HOURLY, MissedRuns::Once)).await;
-    world.clock.by(600);
-    let named = world
+async fn new_rule_restarts_the_count_and_new_name_does_not() {
+    let host = TestHost::new().await;
+    let made = host.create(plan(HOURLY, MissedRuns::Once)).await;
+    host.clock.by(600);
+    let named = host
         .automations
         .update(made.id, |plan| plan.name = "other".to_owned());
     let named = named.await.unwrap();
@@ -315,34 +315,34 @@ async fn a_new_rule_counts_from_now_and_a_new_name_changes_no_time() {
         (named.next_run_at, named.start),
         (made.next_run_at, made.start)
     );
-    let changed = world.automations.update(made.id, |plan| {
+    let changed = host.automations.update(made.id, |plan| {
         plan.rrule = "FREQ=HOURLY;INTERVAL=2".to_owned();
     });
     let changed = changed.await.unwrap();
     assert_eq!(changed.next_run_at, Some(time("2026-03-01T02:10:00Z")));
-    world.automations.remove(made.id).await.unwrap();
-    world.tick_at("2026-03-01T02:10:00Z").await;
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 0);
-    let gone = world.automations.get(made.id).await;
+    host.automations.remove(made.id).await.unwrap();
+    host.tick_at("2026-03-01T02:10:00Z").await;
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 0);
+    let gone = host.automations.get(made.id).await;
     assert!(matches!(gone, Err(JobError::NotFound { .. })));
 }
 
 #[tokio::test]
-async fn an_automation_that_is_due_once_in_years_stays_alive() {
-    let world = World::on(memory(), Moved::at(time("2026-03-01T10:20:00Z"))).await;
+async fn rarely_due_automation_gets_its_next_time() {
+    let host = TestHost::on(memory(), TestClock::at(time("2026-03-01T10:20:00Z"))).await;
     let rule = "FREQ=HOURLY;INTERVAL=743;BYHOUR=9";
-    let made = world.create(plan(rule, MissedRuns::Once)).await;
+    let made = host.create(plan(rule, MissedRuns::Once)).await;
     assert_eq!(made.next_run_at, Some(time("2026-04-01T09:20:00Z")));
-    world.tick_at("2026-04-01T09:20:00Z").await;
-    let after = world.automations.get(made.id).await.unwrap();
+    host.tick_at("2026-04-01T09:20:00Z").await;
+    let after = host.automations.get(made.id).await.unwrap();
     assert_eq!(after.next_run_at, Some(time("2028-04-13T09:20:00Z")));
 }
 
 #[tokio::test]
-async fn an_active_automation_without_a_next_time_gets_one_at_the_start() {
-    let world = World::new().await;
-    let id = world.create(plan(HOURLY, MissedRuns::Once)).await.id;
-    let records = &world.store.records;
+async fn missing_next_time_is_computed_at_startup() {
+    let host = TestHost::new().await;
+    let id = host.create(plan(HOURLY, MissedRuns::Once)).await.id;
+    let records = &host.store.records;
     let row = records.get("work.automation", &id.to_string()).await;
     let row = row.unwrap().unwrap();
     let mut body: serde_json::Value = serde_json::from_slice(&row.body).unwrap();
@@ -353,21 +353,21 @@ async fn an_active_automation_without_a_next_time_gets_one_at_the_start() {
     };
     let at = time("2026-03-01T00:00:00Z");
     records.put("work.automation", row, at).await.unwrap();
-    let world = world.restart().await;
-    world.tick_at("2026-03-01T00:10:00Z").await;
-    let shown = world.automations.get(id).await.unwrap();
+    let host = host.restart().await;
+    host.tick_at("2026-03-01T00:10:00Z").await;
+    let shown = host.automations.get(id).await.unwrap();
     assert_eq!(shown.next_run_at, Some(time("2026-03-01T01:00:00Z")));
 }
 
 #[tokio::test]
-async fn one_owner_has_half_of_the_automations_that_there_may_be() {
-    let world = World::new().await;
+async fn one_owner_may_have_half_of_the_automations() {
+    let host = TestHost::new().await;
     let settings = AutomationSettings {
         automations: 3,
         ..AutomationSettings::default()
     };
-    let (store, clock) = (world.store.clone(), world.clock.clone());
-    let opened = Automations::open(store, clock, world.tasks.clone(), settings.clone());
+    let (store, clock) = (host.store.clone(), host.clock.clone());
+    let opened = Automations::open(store, clock, host.tasks.clone(), settings.clone());
     let automations = opened.await.unwrap();
     let create = |automations: &Automations, owner: &'static str| {
         let automations = automations.clone();
@@ -385,8 +385,8 @@ async fn one_owner_has_half_of_the_automations_that_there_may_be() {
     assert_eq!(create(&automations, "a").await, Err(2));
     automations.remove(first).await.unwrap();
     create(&automations, "a").await.unwrap();
-    let (store, clock) = (world.store.clone(), world.clock.clone());
-    let opened = Automations::open(store, clock, world.tasks.clone(), settings);
+    let (store, clock) = (host.store.clone(), host.clock.clone());
+    let opened = Automations::open(store, clock, host.tasks.clone(), settings);
     let again = opened.await.unwrap();
     assert_eq!(create(&again, "a").await, Err(2));
     create(&again, "b").await.unwrap();
@@ -396,62 +396,62 @@ async fn one_owner_has_half_of_the_automations_that_there_may_be() {
 const EVERY_TEN_MINUTES: &str = "FREQ=HOURLY;INTERVAL=1;BYMINUTE=0,10,20,30,40,50";
 
 #[tokio::test]
-async fn what_is_made_up_for_is_queued_in_few_commits() {
-    let world = World::new().await;
+async fn missed_runs_are_queued_in_few_commits() {
+    let host = TestHost::new().await;
     for _ in 0..3 {
-        world.create(plan(HOURLY, MissedRuns::All)).await;
+        host.create(plan(HOURLY, MissedRuns::All)).await;
     }
-    let before = *world.tasks.watch().borrow();
-    world.tick_at("2026-03-03T00:00:00Z").await;
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 3 * 48);
-    assert_eq!(*world.tasks.watch().borrow() - before, 1);
+    let before = *host.tasks.watch().borrow();
+    host.tick_at("2026-03-03T00:00:00Z").await;
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 3 * 48);
+    assert_eq!(*host.tasks.watch().borrow() - before, 1);
 }
 
 #[tokio::test]
 async fn long_prompts_are_queued_in_several_commits() {
-    let world = World::new().await;
+    let host = TestHost::new().await;
     let mut long = plan(HOURLY, MissedRuns::All);
     long.spec.prompt = "x".repeat(256 * 1024);
-    let id = world.create(long).await.id;
-    world.tick_at("2026-03-01T10:00:00Z").await;
-    let first = world.automations.runs(id, None, 100).await.unwrap();
+    let id = host.create(long).await.id;
+    host.tick_at("2026-03-01T10:00:00Z").await;
+    let first = host.automations.runs(id, None, 100).await.unwrap();
     assert_eq!(first.len(), 10);
     assert!(first.iter().all(|run| run.task.is_some()));
 }
 
 #[tokio::test]
-async fn where_there_is_room_for_some_runs_the_others_are_refused() {
-    let (store, clock) = (memory(), Moved::new());
+async fn runs_over_the_task_limit_are_rejected() {
+    let (store, clock) = (memory(), TestClock::new());
     let settings = TaskSettings {
         open_tasks_of_owner: 10,
         ..TaskSettings::default()
     };
     let tasks = Tasks::open(store.clone(), clock.clone(), settings).await;
-    let world = World::with(store, clock, tasks.unwrap()).await;
-    let id = world.create(plan(HOURLY, MissedRuns::All)).await.id;
-    world.tick_at("2026-03-02T00:00:00Z").await;
-    let runs = world.automations.runs(id, None, 100).await.unwrap();
+    let host = TestHost::with(store, clock, tasks.unwrap()).await;
+    let id = host.create(plan(HOURLY, MissedRuns::All)).await.id;
+    host.tick_at("2026-03-02T00:00:00Z").await;
+    let runs = host.automations.runs(id, None, 100).await.unwrap();
     let refused = runs.iter().filter(|run| run.run.error.is_some());
     assert_eq!((runs.len(), refused.count()), (24, 14));
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 10);
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 10);
 }
 
 #[tokio::test]
-async fn nobody_waits_until_everything_is_made_up_for() {
+async fn clients_are_served_while_missed_runs_are_queued() {
     let directory = tempfile::tempdir().unwrap();
-    let world = World::on(sqlite(directory.path()).await, Moved::new()).await;
+    let host = TestHost::on(sqlite(directory.path()).await, TestClock::new()).await;
     for _ in 0..3 {
-        world.create(plan(EVERY_TEN_MINUTES, MissedRuns::All)).await;
+        host.create(plan(EVERY_TEN_MINUTES, MissedRuns::All)).await;
     }
-    world.clock.to(time("2026-03-31T00:00:00Z"));
+    host.clock.to(time("2026-03-31T00:00:00Z"));
     let create = async {
-        world.create(plan(HOURLY, MissedRuns::Skip)).await;
-        world.tasks.counts().await.unwrap().queued
+        host.create(plan(HOURLY, MissedRuns::Skip)).await;
+        host.tasks.counts().await.unwrap().queued
     };
-    let (ticked, queued) = tokio::join!(world.automations.tick(), create);
+    let (ticked, queued) = tokio::join!(host.automations.tick(), create);
     ticked.unwrap();
     assert!(queued < 3000, "{queued}");
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 3000);
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 3000);
 }
 
 /// Makes a row unreadable.
@@ -465,17 +465,17 @@ async fn spoil(store: &JobStore, kind: &'static str, name: &str) {
 }
 
 #[tokio::test]
-async fn an_automation_that_cannot_be_read_keeps_nobody_from_the_others() {
-    let world = World::new().await;
+async fn unreadable_automation_does_not_affect_others() {
+    let host = TestHost::new().await;
     let mut made = Vec::new();
     for _ in 0..4 {
-        made.push(world.create(plan(HOURLY, MissedRuns::Once)).await);
+        made.push(host.create(plan(HOURLY, MissedRuns::Once)).await);
     }
     // One that is due, and one with a run that is not queued yet.
-    spoil(&world.store, "work.automation", &made[0].id.to_string()).await;
-    spoil(&world.store, "work.automation", &made[1].id.to_string()).await;
+    spoil(&host.store, "work.automation", &made[0].id.to_string()).await;
+    spoil(&host.store, "work.automation", &made[1].id.to_string()).await;
     let run = AutomationRun {
-        id: made[1].run_at(time("2026-03-01T00:30:00Z")),
+        id: made[1].run_id_at(time("2026-03-01T00:30:00Z")),
         automation_id: made[1].id,
         scheduled_for: time("2026-03-01T00:30:00Z"),
         trigger: Trigger::Schedule,
@@ -488,60 +488,53 @@ async fn an_automation_that_cannot_be_read_keeps_nobody_from_the_others() {
         name: run.id.to_string(),
         body: body.to_string().into(),
     };
-    let records = world.store.records.clone();
+    let records = host.store.records.clone();
     let put = records.put("work.automation.pending", pending, run.created_at);
     put.await.unwrap();
     for is_restarted in [false, true] {
-        let world = if is_restarted {
-            World::with(
-                world.store.clone(),
-                world.clock.clone(),
-                world.tasks.clone(),
-            )
-            .await
+        let host = if is_restarted {
+            TestHost::with(host.store.clone(), host.clock.clone(), host.tasks.clone()).await
         } else {
-            World {
-                store: world.store.clone(),
-                clock: world.clock.clone(),
-                tasks: world.tasks.clone(),
-                automations: world.automations.clone(),
+            TestHost {
+                store: host.store.clone(),
+                clock: host.clock.clone(),
+                tasks: host.tasks.clone(),
+                automations: host.automations.clone(),
             }
         };
         let hour = 1 + u32::from(is_restarted);
-        world.tick_at(&format!("2026-03-01T0{hour}:00:00Z")).await;
+        host.tick_at(&format!("2026-03-01T0{hour}:00:00Z")).await;
         for automation in &made[2..] {
-            let runs = world.runs(automation.id).await.len();
+            let runs = host.runs(automation.id).await.len();
             assert_eq!(runs, usize::try_from(hour).unwrap());
         }
-        let listed = world.automations.list(None, 2).await.unwrap();
+        let listed = host.automations.list(None, 2).await.unwrap();
         assert_eq!(listed.len(), 2);
-        let rest = world.automations.list(Some(listed[1].id), 2).await;
+        let rest = host.automations.list(Some(listed[1].id), 2).await;
         assert!(rest.unwrap().is_empty());
     }
     let pending = records.list("work.automation.pending").await.unwrap();
-    assert_eq!(pending.len(), 1, "it waits for a program that can read it");
+    assert_eq!(pending.len(), 1, "it waits for a version that can read it");
     spoil(
-        &world.store,
+        &host.store,
         "work.automation.run",
         &format!(
             "{}/{}",
             made[2].id,
-            made[2].run_at(time("2026-03-01T01:00:00Z"))
+            made[2].run_id_at(time("2026-03-01T01:00:00Z"))
         ),
     )
     .await;
-    assert_eq!(world.runs(made[2].id).await.len(), 1);
+    assert_eq!(host.runs(made[2].id).await.len(), 1);
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_plan_is_refused() {
-    let world = World::new().await;
+async fn invalid_plans_are_rejected() {
+    let host = TestHost::new().await;
     let refused = |change: fn(&mut Plan)| {
         let mut plan = plan(HOURLY, MissedRuns::Once);
         change(&mut plan);
-        let created = world
-            .automations
-            .create("a", plan, AutomationStatus::Active);
+        let created = host.automations.create("a", plan, AutomationStatus::Active);
         async { created.await.unwrap_err() }
     };
     let never = refused(|plan| plan.rrule = "FREQ=HOURLY;INTERVAL=24;BYHOUR=9".to_owned()).await;
@@ -557,22 +550,22 @@ async fn what_cannot_be_a_plan_is_refused() {
     assert!(matches!(blank, JobError::Invalid { field: "name", .. }));
     let many = refused(|plan| plan.cwds = vec!["/".to_owned(); 17]).await;
     assert!(matches!(many, JobError::Invalid { field: "cwds", .. }));
-    assert!(world.automations.list(None, 10).await.unwrap().is_empty());
+    assert!(host.automations.list(None, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_run_that_the_queue_does_not_take_says_so() {
-    let world = World::new().await;
+async fn rejected_run_has_an_error() {
+    let host = TestHost::new().await;
     let settings = TaskSettings {
         open_tasks: 0,
         ..TaskSettings::default()
     };
-    let full = Tasks::open(world.store.clone(), world.clock.clone(), settings)
+    let full = Tasks::open(host.store.clone(), host.clock.clone(), settings)
         .await
         .unwrap();
     let opened = Automations::open(
-        world.store.clone(),
-        world.clock.clone(),
+        host.store.clone(),
+        host.clock.clone(),
         full,
         AutomationSettings::default(),
     );
@@ -589,44 +582,44 @@ async fn a_run_that_the_queue_does_not_take_says_so() {
 }
 
 #[tokio::test]
-async fn nobody_can_take_the_place_of_a_run_beforehand() {
-    let world = World::new().await;
-    let automation = world.create(plan(HOURLY, MissedRuns::Once)).await;
+async fn client_cannot_reserve_the_task_id_of_a_run() {
+    let host = TestHost::new().await;
+    let automation = host.create(plan(HOURLY, MissedRuns::Once)).await;
     let at = time("2026-03-01T01:00:00Z");
     let squatter = NewTask {
-        id: Some(task_of(automation.run_at(at))),
+        id: Some(task_of(automation.run_id_at(at))),
         ..task("mine")
     };
-    let refused = world.tasks.submit("b", squatter).await;
+    let refused = host.tasks.submit("b", squatter).await;
     assert!(
         matches!(refused, Err(JobError::Invalid { field: "id", .. })),
         "{refused:?}"
     );
-    world.tick_at("2026-03-01T01:00:00Z").await;
-    let runs = world.automations.runs(automation.id, None, 10).await;
+    host.tick_at("2026-03-01T01:00:00Z").await;
+    let runs = host.automations.runs(automation.id, None, 10).await;
     let task = runs.unwrap().remove(0).task.unwrap();
     assert_eq!((&*task.owner, &*task.spec.prompt), ("a", "look"));
 }
 
-/// Everything runs by itself: the bell and the clock wake both loops.
+/// Both loops run concurrently, woken by notifications and the clock.
 #[tokio::test]
-async fn a_run_is_carried_out_when_its_time_comes() {
-    let world = World::new().await;
+async fn run_starts_at_its_scheduled_time() {
+    let host = TestHost::new().await;
     let threads: Arc<Threads> = Arc::default();
-    let (tasks, runner) = (world.tasks.clone(), threads.clone());
+    let (tasks, runner) = (host.tasks.clone(), threads.clone());
     tokio::spawn(async move { tasks.run(runner).await });
-    let automations = world.automations.clone();
+    let automations = host.automations.clone();
     tokio::spawn(async move { automations.run().await });
-    let id = world.create(plan(HOURLY, MissedRuns::Once)).await.id;
-    world.clock.to(time("2026-03-01T01:00:00Z"));
+    let id = host.create(plan(HOURLY, MissedRuns::Once)).await.id;
+    host.clock.to(time("2026-03-01T01:00:00Z"));
     threads.end("look", done("nothing new")).await;
-    world.clock.to(time("2026-03-01T02:00:00Z"));
+    host.clock.to(time("2026-03-01T02:00:00Z"));
     threads.begun("look").await;
-    assert_eq!(world.runs(id).await.len(), 2);
+    assert_eq!(host.runs(id).await.len(), 2);
 }
 
-/// The names of all runs that records of the journal say have begun.
-async fn begun(store: &JobStore) -> Vec<RunId> {
+/// The IDs of all runs created according to the journal.
+async fn created_runs(store: &JobStore) -> Vec<RunId> {
     let stream = windlass_store::StreamKey::new("work:automations");
     let page = store
         .journal
@@ -636,7 +629,7 @@ async fn begun(store: &JobStore) -> Vec<RunId> {
     let mut runs = Vec::new();
     for event in &page.events {
         let windlass_core::events::EventData::Custom(custom) = &event.data else {
-            panic!("a stream of work holds nothing else");
+            panic!("unexpected record in a job stream");
         };
         let read = serde_json::from_value(custom.payload.clone()).unwrap();
         if let AutomationEvent::RunBegan { run_id, .. } = read {
@@ -646,20 +639,19 @@ async fn begun(store: &JobStore) -> Vec<RunId> {
     runs
 }
 
-/// Whether the daemon is killed in the middle of what it does.
+/// Whether the daemon is killed during ticks.
 #[derive(PartialEq, Eq)]
-enum Kills {
+enum KillMode {
     Some,
     None,
 }
 
-/// Goes through a month with both changes of the clocks in it, down now and then, and compares each run with a look at
-/// every minute.
-async fn month(store: JobStore, count: usize, from: &str, kills: Kills) {
+/// Simulates a month with clock changes and downtime, and compares the runs with a check of every minute.
+async fn month(store: JobStore, count: usize, from: &str, kills: KillMode) {
     let from = time(from);
     let until = from + TimeDelta::days(31);
-    let clock = Moved::at(from);
-    let mut world = World::on(store, clock).await;
+    let clock = TestClock::at(from);
+    let mut host = TestHost::on(store, clock).await;
     let policies = [MissedRuns::Skip, MissedRuns::Once, MissedRuns::All];
     let mut made = Vec::new();
     for n in 0..count {
@@ -670,94 +662,94 @@ async fn month(store: JobStore, count: usize, from: &str, kills: Kills) {
         );
         let mut plan = plan(rule.text, missed);
         plan.time_zone = Some(zone.name.to_owned());
-        made.push((world.create(plan).await.id, rule, zone, missed));
+        made.push((host.create(plan).await.id, rule, zone, missed));
     }
-    let mut dice = Dice(count as u64);
+    let mut random = TestRandom(count as u64);
     let mut ups = vec![from];
     let mut at = from;
     let mut killed = 0;
     while at < until {
-        if kills == Kills::Some && dice.below(12) == 0 {
-            // Also while it takes up what the one before left.
-            for _ in 0..=dice.below(3) {
+        if kills == KillMode::Some && random.below(12) == 0 {
+            // Also during the recovery of the previous process's work.
+            for _ in 0..=random.below(3) {
                 let next;
-                (world, next) = world.tick_or_die(1 << dice.below(13)).await;
+                (host, next) = host.tick_or_die(1 << random.below(13)).await;
                 killed += u32::from(next.is_none());
             }
         }
-        // Mostly it looks every minute or so that something is due; sometimes it is down for hours.
-        let next = world.automations.tick().await.unwrap().unwrap();
-        at = match dice.below(20) {
-            0 => at + TimeDelta::minutes(i64::try_from(dice.below(900)).unwrap()),
+        // Usually it ticks when a time is due; sometimes it is down for hours.
+        let next = host.automations.tick().await.unwrap().unwrap();
+        at = match random.below(20) {
+            0 => at + TimeDelta::minutes(i64::try_from(random.below(900)).unwrap()),
             _ => next,
         };
         at = at.min(until);
-        if dice.below(40) == 0 {
-            world = world.restart().await;
+        if random.below(40) == 0 {
+            host = host.restart().await;
         }
-        world.clock.to(at);
+        host.clock.to(at);
         ups.push(at);
     }
-    world.automations.tick().await.unwrap();
+    host.automations.tick().await.unwrap();
     let mut all = HashMap::new();
     for (id, rule, zone, missed) in made {
         let due = all
             .entry((rule.text, zone.name))
             .or_insert_with(|| rule.all(zone, from, from, until));
         let mut wanted = BTreeSet::new();
-        for looked in ups.windows(2) {
-            let first = due.partition_point(|at| *at <= looked[0]);
-            let due = &due[first..due.partition_point(|at| *at <= looked[1]).max(first)];
+        for tick in ups.windows(2) {
+            let first = due.partition_point(|at| *at <= tick[0]);
+            let due = &due[first..due.partition_point(|at| *at <= tick[1]).max(first)];
             match (missed, due.last()) {
                 (MissedRuns::All, _) => wanted.extend(due),
-                (MissedRuns::Skip, Some(at)) if looked[1] - *at > TimeDelta::seconds(60) => {}
+                (MissedRuns::Skip, Some(at)) if tick[1] - *at > TimeDelta::seconds(60) => {}
                 (_, last) => wanted.extend(last),
             }
         }
         let wanted: Vec<_> = wanted.into_iter().collect();
         assert_eq!(
-            world.runs(id).await,
+            host.runs(id).await,
             wanted,
             "{} in {}, {missed:?}",
             rule.text,
             zone.name
         );
     }
-    let begun = begun(&world.store).await;
+    let begun = created_runs(&host.store).await;
     let different: BTreeSet<_> = begun.iter().collect();
     assert_eq!(begun.len(), different.len(), "no run began twice");
-    let is_enough = kills == Kills::None || killed > 10;
-    assert!(is_enough, "{killed} kills are too few to say anything");
-    assert_eq!(world.tasks.counts().await.unwrap().queued, begun.len());
+    let is_enough = kills == KillMode::None || killed > 10;
+    assert!(is_enough, "{killed} kills are too few for a valid test");
+    assert_eq!(host.tasks.counts().await.unwrap().queued, begun.len());
 }
 
 #[tokio::test]
-async fn in_a_month_of_spring_the_runs_are_those_that_the_rules_name() {
+async fn runs_of_a_spring_month_match_the_rules() {
     let count = match std::env::var_os("WINDLASS_SOAK") {
         Some(_) => 1000,
         None => 81,
     };
-    month(memory(), count, "2026-03-05T05:20:00Z", Kills::None).await;
+    month(memory(), count, "2026-03-05T05:20:00Z", KillMode::None).await;
 }
 
 #[tokio::test]
-async fn in_a_month_of_autumn_with_kills_the_runs_are_those_that_the_rules_name() {
+async fn runs_of_an_autumn_month_with_kills_match_the_rules() {
     let directory = tempfile::tempdir().unwrap();
     let store = sqlite(directory.path()).await;
     let count = match std::env::var_os("WINDLASS_SOAK") {
         Some(_) => 27,
         None => 9,
     };
-    month(store, count, "2026-10-10T05:20:00Z", Kills::Some).await;
+    month(store, count, "2026-10-10T05:20:00Z", KillMode::Some).await;
 }
 
 #[tokio::test]
-async fn automations_of_an_owner_are_bounded_by_bytes() {
-    let world = World::new().await;
+async fn automations_of_an_owner_are_limited_by_bytes() {
+    let host = TestHost::new().await;
     let mut big = plan(HOURLY, MissedRuns::Skip);
     big.spec.prompt = "p".repeat(256 * 1024);
     let create = |owner: &'static str, plan: Plan| {
-        let automations = world.automations.clone();
+        let automations = host.automations.clone();
         async move {
             let status = AutomationStatus::Active;
             automations.create(owner, plan, status).await
@@ -775,22 +767,22 @@ async fn automations_of_an_owner_are_bounded_by_bytes() {
     create("b", big.clone()).await.unwrap();
     let small = create("a", plan(HOURLY, MissedRuns::Skip)).await.unwrap();
     let prompt = big.spec.prompt.clone();
-    let grown = world
+    let grown = host
         .automations
         .update(small.id, |plan| plan.spec.prompt = prompt);
     assert_eq!(grown.await.unwrap_err(), refused);
-    world.automations.remove(made[0].id).await.unwrap();
+    host.automations.remove(made[0].id).await.unwrap();
     create("a", big).await.unwrap();
 }
 
 #[tokio::test]
 async fn declared_automations_follow_the_configuration() {
-    let world = World::new().await;
-    let own = world.create(plan(HOURLY, MissedRuns::Skip)).await;
+    let host = TestHost::new().await;
+    let own = host.create(plan(HOURLY, MissedRuns::Skip)).await;
     let declared = |name: &str, rule: &str, status| {
         let mut plan = plan(rule, MissedRuns::Skip);
         plan.name = name.to_owned();
-        Declared { plan, status }
+        DeclaredAutomation { plan, status }
     };
     let active = AutomationStatus::Active;
     let (one, two) = (
@@ -798,32 +790,31 @@ async fn declared_automations_follow_the_configuration() {
         declared("two", HOURLY, active),
     );
     let (first, second) = (one.id(), two.id());
-    world
-        .automations
+    host.automations
         .declare(vec![one.clone(), two])
         .await
         .unwrap();
-    let made = world.automations.get(first).await.unwrap();
+    let made = host.automations.get(first).await.unwrap();
     assert!(made.is_declared() && !own.is_declared());
     assert!(made.next_run_at.is_some());
 
-    // Unchanged ones stay as they are, others are updated, those that are gone are removed.
-    world.clock.by(7200);
-    world.automations.declare(vec![one.clone()]).await.unwrap();
-    assert_eq!(world.automations.get(first).await.unwrap(), made);
-    let gone = world.automations.get(second).await;
+    // Unchanged automations stay, others are updated, missing ones are removed.
+    host.clock.by(7200);
+    host.automations.declare(vec![one.clone()]).await.unwrap();
+    assert_eq!(host.automations.get(first).await.unwrap(), made);
+    let gone = host.automations.get(second).await;
     assert!(matches!(gone, Err(JobError::NotFound { .. })));
     let changed = declared("one", "0 9 * * *", AutomationStatus::Paused);
-    world.automations.declare(vec![changed]).await.unwrap();
-    let changed = world.automations.get(first).await.unwrap();
+    host.automations.declare(vec![changed]).await.unwrap();
+    let changed = host.automations.get(first).await.unwrap();
     assert_eq!(changed.plan.rrule, "0 9 * * *");
     assert_eq!(changed.status, AutomationStatus::Paused);
-    world.automations.declare(vec![one]).await.unwrap();
-    let resumed = world.automations.get(first).await.unwrap();
+    host.automations.declare(vec![one]).await.unwrap();
+    let resumed = host.automations.get(first).await.unwrap();
     assert_eq!(resumed.status, active);
     assert!(resumed.next_run_at.is_some());
 
-    world.automations.declare(Vec::new()).await.unwrap();
-    let listed = world.automations.list(None, 100).await.unwrap();
+    host.automations.declare(Vec::new()).await.unwrap();
+    let listed = host.automations.list(None, 100).await.unwrap();
     assert_eq!(listed, [own]);
 }

@@ -1,11 +1,11 @@
-//! Runs of the fleet: each task ends once, attempts are counted as the rule says, and nothing is taken from a turn that may still be at work.
+//! Fleet runs: each task ends once, attempts are counted correctly, and no task is taken from a turn that may still be running.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_jobs::fleet::{
-    FleetBegins, FleetCommand, FleetEvent, FleetRunStatus, FleetTask, FleetTaskSpec,
+    FleetCommand, FleetEvent, FleetRunStatus, FleetStart, FleetTask, FleetTaskSpec,
     FleetTaskStatus, WorkerCommand, WorkerSpec,
 };
 use windlass_jobs::{
@@ -14,8 +14,8 @@ use windlass_jobs::{
 };
 
 use crate::support::{
-    Dice, Moved, Rooms, Stubborn, Threads, done, failed, held, interrupted, kill, memory, sqlite,
-    stopped_by_budget, time,
+    LimitedThreads, StuckRunner, TestClock, TestRandom, Threads, done, failed, held, interrupted,
+    kill, memory, sqlite, stopped_by_budget, time,
 };
 
 fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
@@ -39,24 +39,24 @@ fn plan(tasks: usize, workers: usize, max_attempts: u32) -> FleetPlan {
     }
 }
 
-struct World {
+struct TestHost {
     fleet: Fleet,
     threads: Arc<Threads>,
     store: JobStore,
     running: tokio::task::JoinHandle<JobError>,
 }
 
-impl World {
+impl TestHost {
     async fn on(store: JobStore, threads: Arc<Threads>, workers: usize) -> Self {
-        let world = Self::with(store, threads.clone(), Moved::jumping(), workers).await;
-        Self { threads, ..world }
+        let host = Self::with(store, threads.clone(), TestClock::jumping(), workers).await;
+        Self { threads, ..host }
     }
 
-    /// Begins with runner of another kind.
+    /// Starts with another turn runner.
     async fn with(
         store: JobStore,
         runner: Arc<dyn TurnRunner>,
-        clock: Arc<Moved>,
+        clock: Arc<TestClock>,
         workers: usize,
     ) -> Self {
         let settings = FleetSettings {
@@ -82,11 +82,11 @@ impl World {
         self.fleet.create("a", plan, None).await.unwrap().id
     }
 
-    async fn until(&self, id: FleetRunId, is_so: impl Fn(&FleetRun) -> bool) -> FleetRun {
+    async fn until(&self, id: FleetRunId, condition: impl Fn(&FleetRun) -> bool) -> FleetRun {
         let mut changed = self.fleet.watch();
         loop {
             let run = self.fleet.get(id).await.unwrap();
-            if is_so(&run) {
+            if condition(&run) {
                 return run;
             }
             changed.changed().await.unwrap();
@@ -103,122 +103,122 @@ fn statuses(run: &FleetRun) -> Vec<FleetTaskStatus> {
 }
 
 #[tokio::test]
-async fn tasks_are_leased_to_workers_one_each_and_end_as_their_turns_do() {
-    let world = World::new(8).await;
-    let id = world.create(plan(3, 2, 1)).await;
-    let second = world.threads.begun("t1").await.work.unwrap();
+async fn each_worker_leases_one_task_that_ends_with_its_turn() {
+    let host = TestHost::new(8).await;
+    let id = host.create(plan(3, 2, 1)).await;
+    let second = host.threads.begun("t1").await.work.unwrap();
     assert_eq!(second.spec.policy.backend.as_deref(), Some("claude"));
-    let run = world.fleet.get(id).await.unwrap();
+    let run = host.fleet.get(id).await.unwrap();
     use FleetTaskStatus::{Completed, Failed, Queued, Running};
     assert_eq!(statuses(&run), [Running, Running, Queued]);
     assert_eq!(run.tasks[1].leased_to.as_deref(), Some("w1"));
-    world.threads.end("t0", done("ok")).await;
-    world.threads.end("t1", failed("no")).await;
-    world.threads.end("t2", done("ok")).await;
-    let run = world.until_done(id).await;
+    host.threads.end("t0", done("ok")).await;
+    host.threads.end("t1", failed("no")).await;
+    host.threads.end("t2", done("ok")).await;
+    let run = host.until_done(id).await;
     assert_eq!(statuses(&run), [Completed, Failed, Completed]);
     assert_eq!(run.status(), FleetRunStatus::Partial);
     assert_eq!(run.tasks[0].summary.as_deref(), Some("ok"));
     assert_eq!(run.tasks[1].error.as_deref(), Some("no"));
-    // A list says how it ended, and leaves out what the tasks said.
-    let listed = world.fleet.list(None, None, 10).await.unwrap();
+    // A list contains the statuses without the results.
+    let listed = host.fleet.list(None, None, 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].id, statuses(&listed[0])), (id, statuses(&run)));
     assert!(listed[0].tasks.iter().all(|task| task.summary.is_none()));
 }
 
 #[tokio::test]
-async fn no_more_workers_work_than_the_operator_allows() {
-    let world = World::new(2).await;
-    let first = world.create(plan(4, 4, 1)).await;
-    world.threads.begun("t1").await;
-    let run = world.fleet.get(first).await.unwrap();
+async fn working_workers_are_limited() {
+    let host = TestHost::new(2).await;
+    let first = host.create(plan(4, 4, 1)).await;
+    host.threads.begun("t1").await;
+    let run = host.fleet.get(first).await.unwrap();
     assert_eq!(run.leases().count(), 2);
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_somebody_leaves_its_worker_to_other_runs() {
-    let world = World::new(1).await;
-    let first = world.create(plan(2, 1, 1)).await;
-    world.threads.park("t0", true).await;
+async fn parked_task_frees_capacity_for_other_runs() {
+    let host = TestHost::new(1).await;
+    let first = host.create(plan(2, 1, 1)).await;
+    host.threads.park("t0", true).await;
     let mut other = plan(1, 1, 1);
     other.tasks[0].spec = JobSpec::new("other");
-    let second = world.fleet.create("b", other, None).await.unwrap().id;
-    world.threads.end("other", done("")).await;
-    world.until_done(second).await;
-    let run = world.fleet.get(first).await.unwrap();
+    let second = host.fleet.create("b", other, None).await.unwrap().id;
+    host.threads.end("other", done("")).await;
+    host.until_done(second).await;
+    let run = host.fleet.get(first).await.unwrap();
     use FleetTaskStatus::{Completed, Queued, Running};
     assert_eq!(
         statuses(&run),
         [Running, Queued],
-        "its own worker has it still"
+        "its own worker stays busy"
     );
-    world.threads.end("t0", done("")).await;
-    world.threads.end("t1", done("")).await;
+    host.threads.end("t0", done("")).await;
+    host.threads.end("t1", done("")).await;
     assert_eq!(
-        statuses(&world.until_done(first).await),
+        statuses(&host.until_done(first).await),
         [Completed, Completed]
     );
 }
 
 #[tokio::test]
-async fn a_restart_begins_the_task_anew_and_does_not_count_against_the_rule() {
-    let world = World::new(1).await;
-    let id = world.create(plan(1, 1, 1)).await;
-    let first = world.threads.begun("t0").await.work.unwrap();
-    world.fleet.restart(id, "w0").await.unwrap();
-    let run = world.until(id, |run| run.tasks[0].attempts == 2).await;
+async fn restart_repeats_the_task_and_does_not_count_as_an_attempt() {
+    let host = TestHost::new(1).await;
+    let id = host.create(plan(1, 1, 1)).await;
+    let first = host.threads.begun("t0").await.work.unwrap();
+    host.fleet.restart(id, "w0").await.unwrap();
+    let run = host.until(id, |run| run.tasks[0].attempts == 2).await;
     assert_eq!((run.workers[0].restarts, run.tasks[0].restarts), (1, 1));
-    let second = world.threads.begun("t0").await.work.unwrap();
+    let second = host.threads.begun("t0").await.work.unwrap();
     assert_eq!(first.thread_id, second.thread_id);
     assert_ne!(first.turn_id, second.turn_id);
-    world.threads.end("t0", done("")).await;
+    host.threads.end("t0", done("")).await;
     assert_eq!(
-        world.until_done(id).await.status(),
+        host.until_done(id).await.status(),
         FleetRunStatus::Completed
     );
 }
 
 #[tokio::test]
-async fn an_interrupt_cancels_the_task_and_the_worker_goes_on() {
-    let world = World::new(1).await;
-    let id = world.create(plan(2, 1, 3)).await;
-    world.threads.begun("t0").await;
-    world.fleet.interrupt(id, "w0").await.unwrap();
-    world.threads.end("t1", done("")).await;
-    let run = world.until_done(id).await;
+async fn interrupt_cancels_the_task_and_the_worker_continues() {
+    let host = TestHost::new(1).await;
+    let id = host.create(plan(2, 1, 3)).await;
+    host.threads.begun("t0").await;
+    host.fleet.interrupt(id, "w0").await.unwrap();
+    host.threads.end("t1", done("")).await;
+    let run = host.until_done(id).await;
     use FleetTaskStatus::{Cancelled, Completed};
     assert_eq!(statuses(&run), [Cancelled, Completed]);
-    let unknown = world.fleet.interrupt(id, "nobody").await;
+    let unknown = host.fleet.interrupt(id, "unknown").await;
     assert!(matches!(unknown, Err(JobError::NotFound { .. })));
-    let late = world.fleet.interrupt(id, "w0").await;
+    let late = host.fleet.interrupt(id, "w0").await;
     assert!(matches!(late, Err(JobError::Conflict { .. })));
 }
 
 #[tokio::test]
-async fn a_stopped_run_starts_nothing_more_also_after_a_kill() {
-    let world = World::new(1).await;
-    let id = world.create(plan(3, 2, 3)).await;
-    world.threads.begun("t0").await;
-    world.running.abort();
-    let stopped = world.fleet.stop(id).await.unwrap();
+async fn stopped_run_starts_no_task_after_a_kill() {
+    let host = TestHost::new(1).await;
+    let id = host.create(plan(3, 2, 3)).await;
+    host.threads.begun("t0").await;
+    host.running.abort();
+    let stopped = host.fleet.stop(id).await.unwrap();
     assert_eq!(
         stopped.status(),
         FleetRunStatus::Running,
-        "a turn is still at work"
+        "a turn is still running"
     );
-    kill(world.running).await;
-    let world = World::on(world.store, world.threads, 1).await;
-    let run = world.until_done(id).await;
+    kill(host.running).await;
+    let host = TestHost::on(host.store, host.threads, 1).await;
+    let run = host.until_done(id).await;
     assert_eq!(run.status(), FleetRunStatus::Cancelled);
-    assert_eq!(world.threads.all().len(), 1);
-    assert_eq!(world.fleet.stop(id).await.unwrap(), run);
+    assert_eq!(host.threads.all().len(), 1);
+    assert_eq!(host.fleet.stop(id).await.unwrap(), run);
 }
 
 #[tokio::test]
-async fn a_lease_is_held_until_the_end_of_its_turn_is_recorded_also_when_its_run_is_stopped() {
-    for runner in [Stubborn::Panics, Stubborn::Holds] {
-        let clock = Moved::new();
+async fn lease_of_a_stopped_run_lasts_until_its_turn_has_ended() {
+    for runner in [StuckRunner::Panics, StuckRunner::Holds] {
+        let clock = TestClock::new();
         let fleet = Fleet::open(memory(), clock.clone(), FleetSettings::default());
         let fleet = fleet.await.unwrap();
         let of = fleet.clone();
@@ -242,62 +242,61 @@ async fn a_lease_is_held_until_the_end_of_its_turn_is_recorded_also_when_its_run
 }
 
 #[tokio::test]
-async fn an_attempt_that_a_budget_stops_is_repeated_when_it_renews_and_does_not_count() {
-    let clock = Moved::new();
+async fn attempt_stopped_by_a_budget_is_repeated_and_does_not_count() {
+    let clock = TestClock::new();
     let threads: Arc<Threads> = Arc::default();
-    let world = World::with(memory(), threads.clone(), clock.clone(), 4).await;
-    let id = world.create(plan(1, 1, 1)).await;
+    let host = TestHost::with(memory(), threads.clone(), clock.clone(), 4).await;
+    let id = host.create(plan(1, 1, 1)).await;
     let renews_at = time("2026-03-02T00:00:00Z");
     threads.end("t0", stopped_by_budget(renews_at)).await;
     let is_queued = |run: &FleetRun| run.tasks[0].status == FleetTaskStatus::Queued;
-    let run = world.until(id, is_queued).await;
-    let hold = world.fleet.hold_of(&run, 0).unwrap();
+    let run = host.until(id, is_queued).await;
+    let hold = host.fleet.hold_of(&run, 0).unwrap();
     assert_eq!(
         (hold.cause, hold.retry_at),
         (HoldCause::Budget, Some(renews_at))
     );
     clock.to(renews_at);
     threads.end("t0", failed("no")).await;
-    let run = world.until_done(id).await;
+    let run = host.until_done(id).await;
     assert_eq!(statuses(&run), [FleetTaskStatus::Failed]);
     assert_eq!((run.tasks[0].attempts, run.tasks[0].excused), (2, 1));
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_its_start_begins_nothing_before_also_after_a_kill() {
-    let world = World::new(2).await;
+async fn run_waits_for_its_start_across_a_kill() {
+    let host = TestHost::new(2).await;
     let mut wanted = plan(2, 1, 1);
-    wanted.begins = FleetBegins::WhenStarted;
-    let id = world.create(wanted).await;
-    // One that begins at once has its turn, and so the other had its chance.
-    world.create(plan(1, 1, 1)).await;
-    world.threads.begun("t0").await;
-    let run = world.fleet.get(id).await.unwrap();
+    wanted.begins = FleetStart::WhenStarted;
+    let id = host.create(wanted).await;
+    // Once a run that starts immediately has a turn, the waiting run had its chance to start.
+    host.create(plan(1, 1, 1)).await;
+    host.threads.begun("t0").await;
+    let run = host.fleet.get(id).await.unwrap();
     assert_eq!(run.status(), FleetRunStatus::Pending);
-    assert_eq!(world.threads.all().len(), 1);
-    kill(world.running).await;
-    let world = World::on(world.store, world.threads, 2).await;
-    let started = world.fleet.start(id).await.unwrap();
+    assert_eq!(host.threads.all().len(), 1);
+    kill(host.running).await;
+    let host = TestHost::on(host.store, host.threads, 2).await;
+    let started = host.fleet.start(id).await.unwrap();
     assert_eq!(started.status(), FleetRunStatus::Queued);
-    assert!(!world.fleet.start(id).await.unwrap().waits_for_start());
-    world.until(id, |run| run.leases().count() == 1).await;
-    world.fleet.stop(id).await.unwrap();
-    world.until_done(id).await;
-    let late = world.fleet.start(id).await;
+    assert!(!host.fleet.start(id).await.unwrap().waits_for_start());
+    host.until(id, |run| run.leases().count() == 1).await;
+    host.fleet.stop(id).await.unwrap();
+    host.until_done(id).await;
+    let late = host.fleet.start(id).await;
     assert!(matches!(late, Err(JobError::Conflict { .. })), "{late:?}");
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_makes_no_second_run() {
-    let world = World::new(1).await;
-    let asked = |request: &'static str| world.fleet.create("a", plan(1, 1, 1), Some(request));
-    let first = asked("r1").await.unwrap();
-    assert_eq!(asked("r1").await.unwrap().id, first.id);
-    assert_ne!(asked("r2").await.unwrap().id, first.id);
-    assert_eq!(world.fleet.list(None, None, 10).await.unwrap().len(), 2);
+async fn repeated_request_creates_no_second_run() {
+    let host = TestHost::new(1).await;
+    let create = |request: &'static str| host.fleet.create("a", plan(1, 1, 1), Some(request));
+    let first = create("r1").await.unwrap();
+    assert_eq!(create("r1").await.unwrap().id, first.id);
+    assert_ne!(create("r2").await.unwrap().id, first.id);
+    assert_eq!(host.fleet.list(None, None, 10).await.unwrap().len(), 2);
     assert!(
-        world
-            .fleet
+        host.fleet
             .list(Some("b"), None, 10)
             .await
             .unwrap()
@@ -306,24 +305,20 @@ async fn a_request_that_comes_again_makes_no_second_run() {
 }
 
 #[tokio::test]
-async fn runs_are_listed_by_owner_also_when_names_begin_alike() {
-    let world = World::new(1).await;
+async fn runs_are_listed_by_owner_even_if_names_share_a_prefix() {
+    let host = TestHost::new(1).await;
     let mut made = Vec::new();
     for owner in ["a", "a fleet_f", "b", "a", "a"] {
-        let run = world
-            .fleet
-            .create(owner, plan(1, 1, 1), None)
-            .await
-            .unwrap();
+        let run = host.fleet.create(owner, plan(1, 1, 1), None).await.unwrap();
         // All but the last have ended.
         if made.len() < 4 {
-            world.fleet.stop(run.id).await.unwrap();
-            world.until_done(run.id).await;
+            host.fleet.stop(run.id).await.unwrap();
+            host.until_done(run.id).await;
         }
         made.push(run.id);
     }
     let listed = async |owner: Option<&str>, before: Option<FleetRunId>, limit: usize| {
-        let runs = world.fleet.list(owner, before, limit).await.unwrap();
+        let runs = host.fleet.list(owner, before, limit).await.unwrap();
         runs.iter().map(|run| run.id).collect::<Vec<_>>()
     };
     let own = [made[4], made[3], made[0]];
@@ -340,13 +335,13 @@ async fn runs_are_listed_by_owner_also_when_names_begin_alike() {
 }
 
 #[tokio::test]
-async fn the_ended_runs_of_one_owner_push_out_none_of_another() {
+async fn ended_runs_are_retained_per_owner() {
     let settings = FleetSettings {
         ended_runs_of_owner: 2,
         ..FleetSettings::default()
     };
     let store = memory();
-    let fleet = Fleet::open(store.clone(), Moved::jumping(), settings);
+    let fleet = Fleet::open(store.clone(), TestClock::jumping(), settings);
     let fleet = fleet.await.unwrap();
     let mut ids = Vec::new();
     for owner in ["b", "a", "a", "a", "a"] {
@@ -354,14 +349,14 @@ async fn the_ended_runs_of_one_owner_push_out_none_of_another() {
         fleet.stop(run.id).await.unwrap();
         ids.insert(0, run.id);
     }
-    for (owner, kept) in [
+    for (owner, retained) in [
         (Some("a"), vec![ids[0], ids[1]]),
         (Some("b"), vec![ids[4]]),
         (None, vec![ids[0], ids[1], ids[4]]),
     ] {
         let listed = fleet.list(owner, None, 10).await.unwrap();
         let listed: Vec<_> = listed.iter().map(|run| run.id).collect();
-        assert_eq!(listed, kept, "{owner:?}");
+        assert_eq!(listed, retained, "{owner:?}");
     }
     for kind in ["work.fleet.ended", "work.fleet.owned", "work.fleet.kept"] {
         let rows = store.records.list(kind).await.unwrap();
@@ -370,15 +365,15 @@ async fn the_ended_runs_of_one_owner_push_out_none_of_another() {
 }
 
 #[tokio::test]
-async fn a_task_goes_on_with_a_worker_of_the_same_backend() {
-    let world = World::new(8).await;
+async fn task_is_retried_on_a_worker_with_the_same_backend() {
+    let host = TestHost::new(8).await;
     // `w1` works on a backend, `w0` does not.
-    let id = world.create(plan(2, 2, 2)).await;
-    let second = world.threads.begun("t1").await.work.unwrap();
-    world.threads.end("t0", done("ok")).await;
-    world.until(id, |run| run.tasks[0].status.is_end()).await;
-    world.threads.end_turn(second.turn_id, failed("no"));
-    let again = world
+    let id = host.create(plan(2, 2, 2)).await;
+    let second = host.threads.begun("t1").await.work.unwrap();
+    host.threads.end("t0", done("ok")).await;
+    host.until(id, |run| run.tasks[0].status.is_end()).await;
+    host.threads.end_turn(second.turn_id, failed("no"));
+    let again = host
         .threads
         .until(|turns| {
             let mut turns = turns.iter().filter_map(|turn| turn.work.clone());
@@ -387,38 +382,42 @@ async fn a_task_goes_on_with_a_worker_of_the_same_backend() {
         .await;
     assert_eq!(again.thread_id, second.thread_id);
     assert_eq!(again.spec.policy.backend.as_deref(), Some("claude"));
-    let run = world.fleet.get(id).await.unwrap();
+    let run = host.fleet.get(id).await.unwrap();
     assert_eq!(run.tasks[1].leased_to.as_deref(), Some("w1"));
 }
 
 #[tokio::test]
-async fn the_history_of_a_run_is_its_own_and_comes_in_pages() {
-    let world = World::new(8).await;
-    let id = world.create(plan(2, 1, 1)).await;
-    world.threads.begun("t0").await;
-    let other = world.create(plan(1, 1, 1)).await;
-    world.until(other, |run| run.leases().count() == 1).await;
-    world.fleet.stop(id).await.unwrap();
-    let run = world.until_done(id).await;
-    let whole = world.fleet.history(&run, 0, 100).await.unwrap();
-    let names: Vec<_> = whole.records.iter().map(|it| it.event.name()).collect();
+async fn history_of_a_run_is_paged_and_contains_no_other_run() {
+    let host = TestHost::new(8).await;
+    let id = host.create(plan(2, 1, 1)).await;
+    host.threads.begun("t0").await;
+    let other = host.create(plan(1, 1, 1)).await;
+    host.until(other, |run| run.leases().count() == 1).await;
+    host.fleet.stop(id).await.unwrap();
+    let run = host.until_done(id).await;
+    let whole = host.fleet.history(&run, 0, 100).await.unwrap();
+    let kinds = whole.records.iter().map(|record| {
+        let event = serde_json::to_value(&record.event).unwrap();
+        event["event"].as_str().unwrap().to_owned()
+    });
+    let names: Vec<_> = kinds.collect();
     assert_eq!(
         names,
         [
-            "fleet.created",
-            "fleet.leased",
-            "fleet.stopped",
-            "fleet.told",
-            "fleet.task_ended",
-            "fleet.task_ended",
-            "fleet.completed"
+            "created",
+            "leased",
+            "stopped",
+            "told",
+            "task_ended",
+            "task_ended",
+            "completed"
         ]
     );
     assert!(!whole.has_more && !whole.is_pruned);
     let mut after = 0;
     let mut paged = Vec::new();
     loop {
-        let page = world.fleet.history(&run, after, 3).await.unwrap();
+        let page = host.fleet.history(&run, after, 3).await.unwrap();
         paged.extend(page.records);
         after = page.read_to;
         if !page.has_more {
@@ -429,12 +428,12 @@ async fn the_history_of_a_run_is_its_own_and_comes_in_pages() {
 }
 
 #[tokio::test]
-async fn what_is_over_a_bound_is_refused() {
-    let world = World::new(1).await;
+async fn plans_over_a_limit_are_rejected() {
+    let host = TestHost::new(1).await;
     let refused = |change: fn(&mut FleetPlan)| {
         let mut plan = plan(2, 2, 1);
         change(&mut plan);
-        let fleet = world.fleet.clone();
+        let fleet = host.fleet.clone();
         async move {
             match fleet.create("a", plan, None).await {
                 Err(JobError::Invalid { field, .. }) => field,
@@ -465,8 +464,8 @@ async fn what_is_over_a_bound_is_refused() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_failed_is_followed_by_another_after_a_while() {
-    let (clock, threads): (_, Arc<Threads>) = (Moved::new(), Arc::default());
+async fn failed_attempt_is_retried_after_a_delay() {
+    let (clock, threads): (_, Arc<Threads>) = (TestClock::new(), Arc::default());
     let fleet = Fleet::open(memory(), clock.clone(), FleetSettings::default());
     let fleet = fleet.await.unwrap();
     let (of, runner) = (fleet.clone(), threads.clone());
@@ -489,7 +488,7 @@ async fn an_attempt_that_failed_is_followed_by_another_after_a_while() {
 }
 
 #[test]
-fn an_interrupt_cancels_the_task_also_where_its_turn_fails() {
+fn interrupt_cancels_the_task_even_if_its_turn_fails() {
     let created = FleetEvent::Created {
         owner: "a".to_owned(),
         plan: Box::new(plan(1, 1, 3)),
@@ -517,38 +516,40 @@ fn an_interrupt_cancels_the_task_also_where_its_turn_fails() {
 }
 
 #[tokio::test]
-async fn the_row_of_a_run_does_not_grow_with_what_its_tasks_say() {
-    let world = World::new(8).await;
-    let id = world.create(plan(100, 8, 1)).await;
+async fn row_of_a_run_does_not_grow_with_results() {
+    let host = TestHost::new(8).await;
+    let id = host.create(plan(100, 8, 1)).await;
     for n in 0..99 {
         let end = match n % 2 {
             0 => done(&"x".repeat(1000)),
             _ => failed(&"y".repeat(1000)),
         };
-        world.threads.end(&format!("t{n}"), end).await;
+        host.threads.end(&format!("t{n}"), end).await;
     }
-    let before = world.until(id, |run| run.tasks[98].status.is_end()).await;
-    let records = &world.store.records;
+    let before = host.until(id, |run| run.tasks[98].status.is_end()).await;
+    let records = &host.store.records;
     let row = records.get("work.fleet", &id.to_string()).await.unwrap();
     let size = row.unwrap().body.len();
     assert!(size < 16 * 1024, "{size} bytes");
-    kill(world.running).await;
-    let world = World::on(world.store, world.threads, 8).await;
-    assert_eq!(world.fleet.get(id).await.unwrap(), before);
-    world.threads.end("t99", done("ok")).await;
-    let run = world.until_done(id).await;
+    kill(host.running).await;
+    let host = TestHost::on(host.store, host.threads, 8).await;
+    assert_eq!(host.fleet.get(id).await.unwrap(), before);
+    host.threads.end("t99", done("ok")).await;
+    let run = host.until_done(id).await;
     assert_eq!(run.tasks[..99], before.tasks[..99]);
-    let left = world.store.records.list("work.fleet.task").await.unwrap();
+    let left = host.store.records.list("work.fleet.task").await.unwrap();
     assert!(left.is_empty(), "{}", left.len());
 }
 
 #[tokio::test]
-async fn one_owner_has_half_of_the_runs_that_may_be_open() {
+async fn one_owner_may_have_half_of_the_open_runs() {
     let settings = FleetSettings {
         open_runs: 3,
         ..FleetSettings::default()
     };
-    let fleet = Fleet::open(memory(), Moved::new(), settings).await.unwrap();
+    let fleet = Fleet::open(memory(), TestClock::new(), settings)
+        .await
+        .unwrap();
     let owners = [
         ("a", None),
         ("a", None),
@@ -565,11 +566,11 @@ async fn one_owner_has_half_of_the_runs_that_may_be_open() {
     }
 }
 
-/// Any order of commands keeps what must hold.
+/// Invariants are preserved by any order of commands.
 #[test]
 fn every_task_ends_once_in_any_order_of_commands() {
     for seed in 0..300 {
-        let mut dice = Dice(seed);
+        let mut random = TestRandom(seed);
         let created = FleetEvent::Created {
             owner: "a".to_owned(),
             plan: Box::new(plan(6, 3, 2)),
@@ -580,12 +581,12 @@ fn every_task_ends_once_in_any_order_of_commands() {
         let mut completed = 0;
         for step in 0.. {
             assert!(step < 2000, "seed {seed} does not end: {run:?}");
-            run.ripen(time("2026-03-02T00:00:00Z"));
+            run.release_due(time("2026-03-02T00:00:00Z"));
             let leases: Vec<_> = run.leases().collect();
             let busy: HashSet<_> = leases.iter().map(|lease| lease.0).collect();
             assert_eq!(busy.len(), leases.len(), "a worker has one task");
-            let worker = usize::try_from(dice.below(3)).unwrap();
-            let command = match dice.below(12) {
+            let worker = usize::try_from(random.below(3)).unwrap();
+            let command = match random.below(12) {
                 0..4 => FleetCommand::Lease { limit: 2 },
                 4 if step < 100 => FleetCommand::CommandWorker {
                     worker,
@@ -595,14 +596,14 @@ fn every_task_ends_once_in_any_order_of_commands() {
                     worker,
                     command: WorkerCommand::Interrupt,
                 },
-                6 if dice.below(20) == 0 => FleetCommand::Stop,
+                6 if random.below(20) == 0 => FleetCommand::Stop,
                 _ => {
                     let (worker, task, attempt) =
-                        match leases.get(usize::try_from(dice.below(4)).unwrap()) {
+                        match leases.get(usize::try_from(random.below(4)).unwrap()) {
                             Some(lease) => *lease,
                             None => (worker, 0, 99),
                         };
-                    let end = match dice.below(4) {
+                    let end = match random.below(4) {
                         0 => done(""),
                         1 => failed("no"),
                         2 => interrupted("stopped"),
@@ -643,60 +644,60 @@ fn every_task_ends_once_in_any_order_of_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_goes_on_over_kills_and_begins_no_attempt_twice() {
+async fn run_continues_after_kills_without_repeating_attempts() {
     let directory = tempfile::tempdir().unwrap();
     let threads: Arc<Threads> = Arc::default();
     let mut id = None;
-    let mut dice = Dice(5);
+    let mut random = TestRandom(5);
     let mut kills = 0;
     loop {
-        let world = World::on(sqlite(directory.path()).await, threads.clone(), 4).await;
+        let host = TestHost::on(sqlite(directory.path()).await, threads.clone(), 4).await;
         let run = match id {
             Some(id) => id,
-            None => world.create(plan(40, 5, 2)).await,
+            None => host.create(plan(40, 5, 2)).await,
         };
         id = Some(run);
-        for _ in 0..dice.below(8) {
+        for _ in 0..random.below(8) {
             let open = threads.until(|turns| {
                 let open = turns
                     .iter()
                     .find(|turn| turn.end.is_none() && turn.work.is_some());
                 open.map(|turn| turn.work.clone().unwrap().turn_id)
             });
-            let end = match dice.below(3) {
+            let end = match random.below(3) {
                 0 => failed("bad luck"),
                 _ => done("ok"),
             };
             tokio::select! {
                 turn = open => threads.end_turn_once(turn, end),
-                _ = world.until_done(run) => {}
+                _ = host.until_done(run) => {}
             }
         }
-        kill(world.running).await;
+        kill(host.running).await;
         kills += 1;
-        if world.fleet.get(run).await.unwrap().completed_at.is_some() {
+        if host.fleet.get(run).await.unwrap().completed_at.is_some() {
             break;
         }
     }
-    assert!(kills > 5, "{kills} kills are too few to say anything");
-    let world = World::on(sqlite(directory.path()).await, threads.clone(), 4).await;
-    let run = world.fleet.get(id.unwrap()).await.unwrap();
+    assert!(kills > 5, "{kills} kills are too few for a valid test");
+    let host = TestHost::on(sqlite(directory.path()).await, threads.clone(), 4).await;
+    let run = host.fleet.get(id.unwrap()).await.unwrap();
     let attempts: u32 = run.tasks.iter().map(|task| task.attempts).sum();
     let turns = threads.all();
     assert_eq!(turns.len(), usize::try_from(attempts).unwrap());
-    assert!(turns.iter().all(|turn| turn.begun == 1));
+    assert!(turns.iter().all(|turn| turn.starts == 1));
     assert!(run.tasks.iter().all(|task| task.status.is_end()));
 }
 
 #[tokio::test]
-async fn a_task_without_room_waits_for_it_and_it_was_no_attempt() {
-    let (rooms, clock) = (Arc::new(Rooms::default()), Moved::new());
-    let world = World::with(memory(), rooms.clone(), clock.clone(), 4).await;
-    let id = world.create(plan(3, 2, 1)).await;
+async fn task_without_a_free_thread_waits_and_the_try_does_not_count() {
+    let (limited, clock) = (Arc::new(LimitedThreads::default()), TestClock::new());
+    let host = TestHost::with(memory(), limited.clone(), clock.clone(), 4).await;
+    let id = host.create(plan(3, 2, 1)).await;
     for tries in 1..4 {
         let tries_of = |task: &FleetTask| task.hold.as_ref().map_or(0, |hold| hold.tries);
         let held = |task: &FleetTask| tries_of(task) == tries && task.leased_to.is_none();
-        let run = world.until(id, |run| run.tasks[..2].iter().all(held)).await;
+        let run = host.until(id, |run| run.tasks[..2].iter().all(held)).await;
         assert_eq!(run.status(), FleetRunStatus::Queued);
         for task in &run.tasks[..2] {
             assert_eq!((task.attempts, task.first_worker), (0, None));
@@ -707,27 +708,26 @@ async fn a_task_without_room_waits_for_it_and_it_was_no_attempt() {
         assert_eq!(run.tasks[2].hold, None);
         clock.by(4);
     }
-    rooms.has_room.store(true, Ordering::SeqCst);
+    limited.has_free_thread.store(true, Ordering::SeqCst);
     for prompt in ["t0", "t1", "t2"] {
-        rooms.threads.end(prompt, done("ok")).await;
+        limited.threads.end(prompt, done("ok")).await;
     }
-    let run = world.until_done(id).await;
+    let run = host.until_done(id).await;
     assert_eq!(run.status(), FleetRunStatus::Completed);
     assert!(run.tasks.iter().all(|task| task.attempts == 1));
-    let run = world.create(plan(1, 1, 1)).await;
-    rooms.threads.end("t0", done("ok")).await;
-    world.until_done(run).await;
+    let run = host.create(plan(1, 1, 1)).await;
+    limited.threads.end("t0", done("ok")).await;
+    host.until_done(run).await;
 }
 
 #[tokio::test]
-async fn a_run_without_room_can_be_stopped() {
-    let rooms = Arc::new(Rooms::default());
-    let world = World::with(memory(), rooms.clone(), Moved::new(), 4).await;
-    let id = world.create(plan(3, 2, 1)).await;
-    world
-        .until(id, |run| run.tasks.iter().any(|task| task.hold.is_some()))
+async fn run_without_a_free_thread_can_be_stopped() {
+    let limited = Arc::new(LimitedThreads::default());
+    let host = TestHost::with(memory(), limited.clone(), TestClock::new(), 4).await;
+    let id = host.create(plan(3, 2, 1)).await;
+    host.until(id, |run| run.tasks.iter().any(|task| task.hold.is_some()))
         .await;
-    world.fleet.stop(id).await.unwrap();
-    let run = world.until_done(id).await;
+    host.fleet.stop(id).await.unwrap();
+    let run = host.until_done(id).await;
     assert_eq!(run.status(), FleetRunStatus::Cancelled);
 }

@@ -7,7 +7,7 @@ use windlass_jobs::{
 use windlass_store::MemoryJournal;
 use windlass_store::conformance::{HookedJournal, JournalFaults};
 
-use crate::support::{Moved, task};
+use crate::support::{TestClock, task};
 
 #[tokio::test]
 async fn reads_are_answered_while_the_disk_is_full() {
@@ -18,9 +18,9 @@ async fn reads_are_answered_while_the_disk_is_full() {
         journal: disk.clone(),
         records,
     };
-    let tasks = Tasks::open(store.clone(), Moved::new(), TaskSettings::default());
+    let tasks = Tasks::open(store.clone(), TestClock::new(), TaskSettings::default());
     let tasks = tasks.await.unwrap();
-    let fleet = Fleet::open(store, Moved::new(), FleetSettings::default());
+    let fleet = Fleet::open(store, TestClock::new(), FleetSettings::default());
     let fleet = fleet.await.unwrap();
     let plan = FleetPlan {
         name: "port".to_owned(),
@@ -35,7 +35,7 @@ async fn reads_are_answered_while_the_disk_is_full() {
     let queued = tasks.submit("a", task("first")).await.unwrap();
     let run = fleet.create("a", plan.clone(), None).await.unwrap();
     disk.set_full(true);
-    // The second one has to claim the stream again, and cannot.
+    // The second attempt must claim the stream again, which fails.
     for _ in 0..2 {
         let refused = tasks.submit("a", task("second")).await;
         assert!(matches!(refused, Err(JobError::Storage(_))), "{refused:?}");

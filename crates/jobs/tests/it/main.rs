@@ -1,4 +1,4 @@
-//! Work that nobody sits beside: on a moved clock, over kills, with threads that outlive them.
+//! Unattended work with a manual clock, over kills, with threads that outlive them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod automations;

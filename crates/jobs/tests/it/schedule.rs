@@ -1,11 +1,11 @@
-//! Which times a rule names. They are compared with a look at every minute, with the offsets of two zones written down by hand.
+//! The times of rules, compared with a check of every minute that uses hard-coded offsets of two zones.
 
 use chrono::{DateTime, Datelike, TimeDelta, Timelike, Utc};
-use windlass_jobs::schedule::{Rule, RuleError, Schedule};
+use windlass_jobs::schedule::{RuleError, Schedule, ScheduleRule};
 
 use crate::support::time;
 
-/// A zone, by the hours of its offset in winter, and when summer begins and ends in 2026.
+/// A zone: its winter offset in hours, and the start and end of summer time in 2026.
 pub(crate) struct Zone {
     pub(crate) name: &'static str,
     winter: i64,
@@ -33,16 +33,16 @@ pub(crate) const ZONES: [Zone; 3] = [
 ];
 
 impl Zone {
-    /// Returns what clocks on the wall show.
-    fn wall(&self, at: DateTime<Utc>) -> DateTime<Utc> {
+    /// Returns the local time.
+    fn local(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let [begin, end] = self.summer;
         let summer = i64::from(begin <= at.timestamp() && at.timestamp() < end);
         at + TimeDelta::hours(self.winter + summer)
     }
 }
 
-/// A rule, taken apart by hand.
-pub(crate) struct Naive {
+/// The expected parse of a rule, written by hand.
+pub(crate) struct ReferenceRule {
     pub(crate) text: &'static str,
     /// 1 for every hour.
     interval: i64,
@@ -54,8 +54,8 @@ pub(crate) struct Naive {
 
 const ALL: &[u32] = &[];
 
-pub(crate) const RULES: [Naive; 9] = [
-    naive(
+pub(crate) const RULES: [ReferenceRule; 9] = [
+    reference_rule(
         "FREQ=WEEKLY;BYDAY=SU;BYHOUR=2;BYMINUTE=30",
         1,
         true,
@@ -63,7 +63,7 @@ pub(crate) const RULES: [Naive; 9] = [
         &[2],
         &[30],
     ),
-    naive(
+    reference_rule(
         "FREQ=WEEKLY;BYDAY=SU,MO;BYHOUR=1,2,3;BYMINUTE=0,30",
         1,
         true,
@@ -71,7 +71,7 @@ pub(crate) const RULES: [Naive; 9] = [
         &[1, 2, 3],
         &[0, 30],
     ),
-    naive(
+    reference_rule(
         "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=9;BYMINUTE=0",
         1,
         true,
@@ -79,7 +79,7 @@ pub(crate) const RULES: [Naive; 9] = [
         &[9],
         &[0],
     ),
-    naive(
+    reference_rule(
         "FREQ=WEEKLY;BYDAY=SA,SU;BYHOUR=23,0;BYMINUTE=59",
         1,
         true,
@@ -87,7 +87,7 @@ pub(crate) const RULES: [Naive; 9] = [
         &[23, 0],
         &[59],
     ),
-    naive(
+    reference_rule(
         "FREQ=HOURLY;INTERVAL=1;BYMINUTE=15",
         1,
         false,
@@ -95,7 +95,7 @@ pub(crate) const RULES: [Naive; 9] = [
         ALL,
         &[15],
     ),
-    naive(
+    reference_rule(
         "FREQ=HOURLY;INTERVAL=1;BYDAY=SU;BYHOUR=1,2,3;BYMINUTE=0",
         1,
         false,
@@ -103,7 +103,7 @@ pub(crate) const RULES: [Naive; 9] = [
         &[1, 2, 3],
         &[0],
     ),
-    naive(
+    reference_rule(
         "FREQ=HOURLY;INTERVAL=6;BYMINUTE=0",
         6,
         false,
@@ -111,7 +111,7 @@ pub(crate) const RULES: [Naive; 9] = [
         ALL,
         &[0],
     ),
-    naive(
+    reference_rule(
         "FREQ=HOURLY;INTERVAL=5;BYMINUTE=10,50",
         5,
         false,
@@ -119,7 +119,7 @@ pub(crate) const RULES: [Naive; 9] = [
         ALL,
         &[10, 50],
     ),
-    naive(
+    reference_rule(
         "FREQ=HOURLY;INTERVAL=24;BYMINUTE=30",
         24,
         false,
@@ -129,15 +129,15 @@ pub(crate) const RULES: [Naive; 9] = [
     ),
 ];
 
-const fn naive(
+const fn reference_rule(
     text: &'static str,
     interval: i64,
     is_weekly: bool,
     days: &'static [u32],
     hours: &'static [u32],
     minutes: &'static [u32],
-) -> Naive {
-    Naive {
+) -> ReferenceRule {
+    ReferenceRule {
         text,
         interval,
         is_weekly,
@@ -147,33 +147,33 @@ const fn naive(
     }
 }
 
-impl Naive {
-    /// Tells whether the rule names a time on the wall.
+impl ReferenceRule {
+    /// Returns whether the rule matches a local time.
     fn names(&self, zone: &Zone, start: DateTime<Utc>, wall: DateTime<Utc>) -> bool {
         let has = |set: &[u32], value| set.is_empty() || set.contains(&value);
         let hour = |at: DateTime<Utc>| at.timestamp().div_euclid(3600);
-        let passed = hour(wall) - hour(zone.wall(start));
+        let passed = hour(wall) - hour(zone.local(start));
         has(self.days, wall.weekday().num_days_from_monday())
             && has(self.hours, wall.hour())
             && has(self.minutes, wall.minute())
             && (self.is_weekly || passed.rem_euclid(self.interval) == 0)
     }
 
-    /// Tells whether a minute is due.
+    /// Returns whether a minute is due.
     fn is_due(&self, zone: &Zone, start: DateTime<Utc>, at: DateTime<Utc>) -> bool {
         let hour = TimeDelta::hours(1);
         let is_every_hour = !self.is_weekly && self.interval == 1 && self.hours.is_empty();
-        let wall = zone.wall(at);
-        let is_second = zone.wall(at - hour) == wall;
+        let wall = zone.local(at);
+        let is_second = zone.local(at - hour) == wall;
         if self.names(zone, start, wall) && (is_every_hour || !is_second) {
             return true;
         }
-        // In the hour after clocks went forward, what was named for the hour that was left out is due too.
-        let is_behind_gap = zone.wall(at - hour) == wall - hour * 2;
+        // In the hour after clocks went forward, the times of the skipped hour are due too.
+        let is_behind_gap = zone.local(at - hour) == wall - hour * 2;
         is_behind_gap && self.names(zone, start, wall - hour)
     }
 
-    /// Looks at every minute after one time and up to another.
+    /// Checks every minute after `after` and up to `until`.
     pub(crate) fn all(
         &self,
         zone: &Zone,
@@ -190,11 +190,11 @@ impl Naive {
 }
 
 fn schedule(text: &str, zone: &str, start: DateTime<Utc>) -> Schedule {
-    Schedule::new(Rule::parse(text).unwrap(), zone, start).unwrap()
+    Schedule::new(ScheduleRule::parse(text).unwrap(), zone, start).unwrap()
 }
 
 #[test]
-fn the_times_are_those_that_a_look_at_every_minute_finds() {
+fn times_match_a_check_of_every_minute() {
     for (from, until) in [
         ("2026-03-01T03:20:00Z", "2026-04-05T00:00:00Z"),
         ("2026-10-18T17:00:00Z", "2026-11-22T00:00:00Z"),
@@ -219,7 +219,7 @@ fn the_times_are_those_that_a_look_at_every_minute_finds() {
 }
 
 #[test]
-fn without_a_minute_the_one_of_the_start_counts() {
+fn minute_of_the_start_is_the_default() {
     let start = time("2026-05-05T10:23:45Z");
     let schedule = schedule("FREQ=HOURLY;INTERVAL=4", "Asia/Kolkata", start);
     // 10:23 there is 15:53 in India.
@@ -228,8 +228,8 @@ fn without_a_minute_the_one_of_the_start_counts() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_by_name() {
-    let refused = |text: &str| Rule::parse(text).unwrap_err();
+fn unknown_parts_are_rejected_by_name() {
+    let refused = |text: &str| ScheduleRule::parse(text).unwrap_err();
     let long = "FREQ=HOURLY;".repeat(100);
     for (text, error) in [
         ("", RuleError::NotAPart(String::new())),
@@ -288,8 +288,8 @@ fn what_is_not_known_is_refused_by_name() {
 }
 
 #[test]
-fn a_time_zone_must_be_one() {
-    let rule = Rule::parse("FREQ=HOURLY;INTERVAL=1").unwrap();
+fn invalid_time_zones_are_rejected() {
+    let rule = ScheduleRule::parse("FREQ=HOURLY;INTERVAL=1").unwrap();
     let long = "A".repeat(10_000);
     for zone in [
         "",
@@ -306,7 +306,7 @@ fn a_time_zone_must_be_one() {
 }
 
 #[test]
-fn a_rule_that_never_fires_is_found_out() {
+fn rule_that_never_fires_is_rejected() {
     let now = time("2026-01-01T10:00:00Z");
     // Every 24 hours from ten o'clock on, and only at nine.
     let never = schedule("FREQ=HOURLY;INTERVAL=24;BYHOUR=9", "UTC", now);
@@ -315,9 +315,9 @@ fn a_rule_that_never_fires_is_found_out() {
     assert_eq!(at_ten.check(now), Ok(time("2026-01-02T10:00:00Z")));
 }
 
-/// Looks at every hour until the hours of `INTERVAL` and those of the week have come round.
+/// Checks every hour of a full cycle of `INTERVAL` and the week.
 #[test]
-fn a_rule_that_fires_once_in_years_is_looked_for_until_it_does() {
+fn rarely_firing_rule_is_found() {
     let start = time("2026-03-01T10:20:00Z");
     let mut is_rare = false;
     for (interval, days, byday, hours) in [
@@ -353,15 +353,16 @@ fn a_rule_that_fires_once_in_years_is_looked_for_until_it_does() {
 }
 
 #[test]
-fn a_rule_prints_as_it_is_read() {
+fn printed_rule_parses_to_the_same_rule() {
     for text in [
         "FREQ=HOURLY;INTERVAL=3",
         "FREQ=HOURLY;INTERVAL=1;BYDAY=MO,SU;BYHOUR=0,23;BYMINUTE=0,59",
         "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=9;BYMINUTE=0",
     ] {
-        assert_eq!(Rule::parse(text).unwrap().to_string(), text);
+        assert_eq!(ScheduleRule::parse(text).unwrap().to_string(), text);
     }
-    let odd = Rule::parse(" rrule:freq=weekly;byminute=5;byhour=1;byday=su,mo,su ").unwrap();
+    let odd =
+        ScheduleRule::parse(" rrule:freq=weekly;byminute=5;byhour=1;byday=su,mo,su ").unwrap();
     assert_eq!(
         odd.to_string(),
         "FREQ=WEEKLY;BYDAY=MO,SU;BYHOUR=1;BYMINUTE=5"
@@ -369,7 +370,7 @@ fn a_rule_prints_as_it_is_read() {
 }
 
 #[test]
-fn times_at_the_ends_of_the_calendar_name_nothing_and_break_nothing() {
+fn times_at_the_ends_of_the_calendar_are_handled() {
     for at in [
         "-9999-01-02T00:00:00Z",
         "9999-12-30T22:00:00Z",
@@ -392,9 +393,9 @@ fn next_in_berlin(text: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn daily_and_monthly_rules_name_their_days() {
+fn daily_and_monthly_rules_match_their_days() {
     for (text, times) in [
-        // Without hour and minute, those of the start.
+        // The defaults are the hour and minute of the start.
         ("FREQ=DAILY", ["2026-02-28T07:30", "2026-03-01T07:30"]),
         (
             "FREQ=DAILY;BYHOUR=9;BYMINUTE=0",
@@ -411,7 +412,7 @@ fn daily_and_monthly_rules_name_their_days() {
     ] {
         assert_eq!(next_in_berlin(text, 2), times, "{text}");
         assert_eq!(
-            Rule::parse(text).unwrap().to_string(),
+            ScheduleRule::parse(text).unwrap().to_string(),
             text.replace(";INTERVAL=1", "")
         );
     }
@@ -422,15 +423,15 @@ fn daily_and_monthly_rules_name_their_days() {
         "FREQ=MONTHLY;BYMONTHDAY=-1",
         "FREQ=MONTHLY;BYMONTHDAY=1;BYDAY=MO",
     ] {
-        let refused = Rule::parse(text).unwrap_err();
+        let refused = ScheduleRule::parse(text).unwrap_err();
         assert!(matches!(refused, RuleError::BadValue { .. }), "{text}");
     }
-    let refused = Rule::parse("FREQ=MONTHLY").unwrap_err();
+    let refused = ScheduleRule::parse("FREQ=MONTHLY").unwrap_err();
     assert_eq!(refused, RuleError::Missing("BYMONTHDAY"));
 }
 
 #[test]
-fn cron_expressions_name_the_times_that_vixie_cron_does() {
+fn cron_expressions_match_the_times_of_vixie_cron() {
     for (text, times) in [
         ("0 9 * * 1-5", ["2026-02-27T08:00", "2026-03-02T08:00"]),
         ("0 9 * * mon-fri", ["2026-02-27T08:00", "2026-03-02T08:00"]),
@@ -453,14 +454,18 @@ fn cron_expressions_name_the_times_that_vixie_cron_does() {
         ("@hourly", ["2026-02-27T08:00", "2026-02-27T09:00"]),
     ] {
         assert_eq!(next_in_berlin(text, 2), times, "{text}");
-        // What is printed is read as the same rule.
-        let rule = Rule::parse(text).unwrap();
-        assert_eq!(Rule::parse(&rule.to_string()).unwrap(), rule, "{text}");
+        // The printed rule parses to the same rule.
+        let rule = ScheduleRule::parse(text).unwrap();
+        assert_eq!(
+            ScheduleRule::parse(&rule.to_string()).unwrap(),
+            rule,
+            "{text}"
+        );
     }
 }
 
 #[test]
-fn cron_expressions_follow_the_clock_on_the_wall() {
+fn cron_expressions_follow_local_time() {
     let times = |text: &str, start: &str, count| {
         let start = time(start);
         let schedule = schedule(text, "Europe/Berlin", start);
@@ -470,7 +475,7 @@ fn cron_expressions_follow_the_clock_on_the_wall() {
             .map(|at| at.format("%dT%R").to_string())
             .collect::<Vec<_>>()
     };
-    // 02:30 is missing on 29 March, and there twice on 25 October.
+    // 02:30 is skipped on 29 March and occurs twice on 25 October.
     let spring = times("30 2 * * *", "2026-03-28T00:00:00Z", 3);
     assert_eq!(spring, ["28T01:30", "29T01:30", "30T00:30"]);
     let autumn = times("30 2 * * *", "2026-10-24T12:00:00Z", 2);
@@ -480,7 +485,7 @@ fn cron_expressions_follow_the_clock_on_the_wall() {
 }
 
 #[test]
-fn cron_expressions_that_are_wrong_are_refused_by_field() {
+fn invalid_cron_expressions_are_rejected_by_field() {
     for (text, part) in [
         ("60 * * * *", "minute"),
         ("* 24 * * *", "hour"),
@@ -499,13 +504,13 @@ fn cron_expressions_that_are_wrong_are_refused_by_field() {
         ("99999999999999999999 * * * *", "minute"),
         ("@reboot", "cron"),
     ] {
-        match Rule::parse(text).unwrap_err() {
+        match ScheduleRule::parse(text).unwrap_err() {
             RuleError::BadValue { part: found, .. } => assert_eq!(found, part, "{text}"),
             other => panic!("{text}: {other}"),
         }
     }
     for text in ["* * * *", "* * * * * *"] {
-        let refused = Rule::parse(text).unwrap_err();
+        let refused = ScheduleRule::parse(text).unwrap_err();
         assert!(refused.to_string().contains("cron"), "{refused}");
     }
     let now = time("2026-01-01T00:00:00Z");

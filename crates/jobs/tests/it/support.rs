@@ -1,4 +1,4 @@
-//! A clock that is moved, a store that is killed, and threads that outlive both.
+//! A manual clock, stores that survive kills, and threads that outlive both.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,20 +22,20 @@ use windlass_store::{
     HostRecord, HostRecords, MemoryJournal, SqliteError, SqliteOptions, SqliteStore,
 };
 
-/// A manual clock that can also jump to whichever time is waited for.
-pub(crate) struct Moved {
+/// A manual clock that can also jump to the time of each sleep.
+pub(crate) struct TestClock {
     manual: ManualClock,
     jumps: bool,
 }
 
-impl Moved {
+impl TestClock {
     pub(crate) fn at(now: DateTime<Utc>) -> Arc<Self> {
         let manual = ManualClock::at(now);
         let jumps = false;
         Arc::new(Self { manual, jumps })
     }
 
-    /// Makes a clock on which nothing waits.
+    /// Creates a clock on which every sleep ends immediately.
     pub(crate) fn jumping() -> Arc<Self> {
         let manual = ManualClock::at(time("2026-03-01T00:00:00Z"));
         let jumps = true;
@@ -55,7 +55,7 @@ impl Moved {
     }
 }
 
-impl Clock for Moved {
+impl Clock for TestClock {
     fn now(&self) -> DateTime<Utc> {
         self.manual.now()
     }
@@ -101,7 +101,7 @@ pub(crate) async fn sqlite(directory: &Path) -> JobStore {
                     records: Arc::new(store.host_records()),
                 };
             }
-            // A read of the one that was killed is still on its way.
+            // A read of the killed store is still running.
             Err(SqliteError::Locked { .. }) => tokio::task::yield_now().await,
             Err(error) => panic!("{error}"),
         }
@@ -146,7 +146,7 @@ pub(crate) fn interrupted(reason: &str) -> TurnEnd {
     })
 }
 
-/// An attempt whose turn may be open and cannot run now.
+/// An attempt that cannot run now and whose turn may be open.
 pub(crate) fn held(reason: &str) -> TurnEnd {
     TurnEnd::Held(Hold {
         cause: HoldCause::Configuration,
@@ -159,34 +159,34 @@ pub(crate) fn held(reason: &str) -> TurnEnd {
 /// The threads of a daemon: they outlive the process, as their journal does.
 #[derive(Default)]
 pub(crate) struct Threads {
-    turns: Mutex<HashMap<TurnId, Turn>>,
+    turns: Mutex<HashMap<TurnId, TestTurn>>,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Turn {
-    /// How often it was begun: once, or something is wrong.
-    pub(crate) begun: u32,
+pub(crate) struct TestTurn {
+    /// Number of starts; more than one is an error.
+    pub(crate) starts: u32,
     pub(crate) work: Option<Assignment>,
     pub(crate) is_stopped: bool,
-    /// Whether it waits for somebody.
+    /// Whether it is parked.
     pub(crate) is_parked: bool,
     pub(crate) end: Option<TurnEnd>,
 }
 
 impl Threads {
-    fn change<T>(&self, turn: TurnId, change: impl FnOnce(&mut Turn) -> T) -> T {
+    fn change<T>(&self, turn: TurnId, change: impl FnOnce(&mut TestTurn) -> T) -> T {
         let changed = change(self.turns.lock().unwrap().entry(turn).or_default());
         self.changed.send_modify(|count| *count += 1);
         changed
     }
 
-    pub(crate) fn all(&self) -> Vec<Turn> {
+    pub(crate) fn all(&self) -> Vec<TestTurn> {
         self.turns.lock().unwrap().values().cloned().collect()
     }
 
-    /// Waits until something holds.
-    pub(crate) async fn until<T>(&self, mut found: impl FnMut(&[Turn]) -> Option<T>) -> T {
+    /// Waits until `found` returns a value.
+    pub(crate) async fn until<T>(&self, mut found: impl FnMut(&[TestTurn]) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(found) = found(&self.all()) {
@@ -197,9 +197,9 @@ impl Threads {
     }
 
     /// Waits for an open turn of that prompt.
-    pub(crate) async fn begun(&self, prompt: &str) -> Turn {
+    pub(crate) async fn begun(&self, prompt: &str) -> TestTurn {
         self.until(|turns| {
-            let is_it = |turn: &&Turn| {
+            let is_it = |turn: &&TestTurn| {
                 turn.end.is_none() && turn.work.as_ref().is_some_and(|w| w.spec.prompt == prompt)
             };
             turns.iter().find(is_it).cloned()
@@ -207,7 +207,7 @@ impl Threads {
         .await
     }
 
-    /// Lets the open turn of that prompt wait for somebody, or go on.
+    /// Parks or resumes the open turn of that prompt.
     pub(crate) async fn park(&self, prompt: &str, is_parked: bool) {
         let turn = self.begun(prompt).await.work.unwrap().turn_id;
         self.park_turn(turn, is_parked);
@@ -223,14 +223,14 @@ impl Threads {
         self.change(turn, |turn| turn.end = Some(end));
     }
 
-    /// Ends a turn, unless it has its end.
+    /// Ends a turn, unless it has ended.
     pub(crate) fn end_turn_once(&self, turn: TurnId, end: TurnEnd) {
         self.change(turn, |turn| {
             turn.end.get_or_insert(end);
         });
     }
 
-    /// Ends a turn, whatever was said of its end before.
+    /// Ends a turn, replacing an earlier end.
     pub(crate) fn end_turn(&self, turn: TurnId, end: TurnEnd) {
         self.change(turn, |turn| turn.end = Some(end));
     }
@@ -247,7 +247,7 @@ impl TurnRunner for Threads {
         let id = work.turn_id;
         self.change(id, |turn| {
             if turn.work.is_none() {
-                turn.begun += 1;
+                turn.starts += 1;
                 turn.work = Some(work);
             }
         });
@@ -255,9 +255,9 @@ impl TurnRunner for Threads {
             if self.is_parked(id) {
                 slot.park()
             } else {
-                slot.go_on()
+                slot.unpark()
             }
-            self.change_quietly(id)
+            self.end_of(id)
         });
         tokio::select! {
             end = ended => return end,
@@ -276,18 +276,18 @@ impl Threads {
         turns.get(&id).is_some_and(|turn| turn.is_parked)
     }
 
-    fn change_quietly(&self, id: TurnId) -> Option<TurnEnd> {
+    fn end_of(&self, id: TurnId) -> Option<TurnEnd> {
         self.turns.lock().unwrap().get(&id)?.end.clone()
     }
 }
 
-/// Rows whose reads are counted.
-pub(crate) struct Counted {
+/// A store of rows that counts reads.
+pub(crate) struct CountedRecords {
     records: Arc<dyn HostRecords>,
     reads: AtomicUsize,
 }
 
-impl Counted {
+impl CountedRecords {
     pub(crate) fn new(records: Arc<dyn HostRecords>) -> Self {
         let reads = AtomicUsize::new(0);
         Self { records, reads }
@@ -303,15 +303,15 @@ impl Counted {
     }
 }
 
-type Stored<T> = windlass_core::error::Result<T>;
+type StoreResult<T> = windlass_core::error::Result<T>;
 
 #[async_trait]
-impl HostRecords for Counted {
-    async fn get(&self, kind: &'static str, name: &str) -> Stored<Option<HostRecord>> {
+impl HostRecords for CountedRecords {
+    async fn get(&self, kind: &'static str, name: &str) -> StoreResult<Option<HostRecord>> {
         self.count().get(kind, name).await
     }
 
-    async fn list(&self, kind: &'static str) -> Stored<Vec<HostRecord>> {
+    async fn list(&self, kind: &'static str) -> StoreResult<Vec<HostRecord>> {
         self.count().list(kind).await
     }
 
@@ -320,7 +320,7 @@ impl HostRecords for Counted {
         kind: &'static str,
         before: Option<&str>,
         limit: usize,
-    ) -> Stored<Vec<HostRecord>> {
+    ) -> StoreResult<Vec<HostRecord>> {
         self.count().page(kind, before, limit).await
     }
 
@@ -328,15 +328,20 @@ impl HostRecords for Counted {
         &self,
         records: Vec<(&'static str, HostRecord)>,
         at: DateTime<Utc>,
-    ) -> Stored<()> {
+    ) -> StoreResult<()> {
         self.records.put_all(records, at).await
     }
 
-    async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Stored<bool> {
+    async fn add(
+        &self,
+        kind: &'static str,
+        record: HostRecord,
+        at: DateTime<Utc>,
+    ) -> StoreResult<bool> {
         self.records.add(kind, record, at).await
     }
 
-    async fn remove(&self, kind: &'static str, name: &str) -> Stored<bool> {
+    async fn remove(&self, kind: &'static str, name: &str) -> StoreResult<bool> {
         self.records.remove(kind, name).await
     }
 
@@ -345,19 +350,19 @@ impl HostRecords for Counted {
         kind: &'static str,
         before: DateTime<Utc>,
         newest: usize,
-    ) -> Stored<usize> {
+    ) -> StoreResult<usize> {
         self.records.trim(kind, before, newest).await
     }
 }
 
-/// TurnRunner that never carry anything out.
-pub(crate) enum Stubborn {
+/// Turn runners that never finish an attempt.
+pub(crate) enum StuckRunner {
     Panics,
     Holds,
 }
 
 #[async_trait]
-impl TurnRunner for Stubborn {
+impl TurnRunner for StuckRunner {
     async fn run_attempt(&self, _: Assignment, _: CancellationToken, _: WorkerSlot) -> TurnEnd {
         match self {
             Self::Panics => panic!("ouch"),
@@ -366,10 +371,10 @@ impl TurnRunner for Stubborn {
     }
 }
 
-/// Numbers that look random and are the same every time.
-pub(crate) struct Dice(pub(crate) u64);
+/// Deterministic pseudo-random numbers.
+pub(crate) struct TestRandom(pub(crate) u64);
 
-impl Dice {
+impl TestRandom {
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self
             .0
@@ -379,31 +384,31 @@ impl Dice {
     }
 }
 
-/// Stops a future that runs beside the test, as a kill would: at whichever await it is.
+/// Stops a concurrent task at any await, as a kill would.
 pub(crate) async fn kill<T>(running: tokio::task::JoinHandle<T>) {
     running.abort();
     let _ = running.await;
 }
 
-/// Threads that there is room for, or not.
+/// Threads with a limit that can be reached.
 #[derive(Default)]
-pub(crate) struct Rooms {
+pub(crate) struct LimitedThreads {
     pub(crate) threads: Threads,
-    pub(crate) has_room: std::sync::atomic::AtomicBool,
-    /// How often somebody asked for room.
-    pub(crate) asked: AtomicUsize,
+    pub(crate) has_free_thread: std::sync::atomic::AtomicBool,
+    /// Number of attempts.
+    pub(crate) tries: AtomicUsize,
 }
 
 #[async_trait]
-impl TurnRunner for Rooms {
+impl TurnRunner for LimitedThreads {
     async fn run_attempt(
         &self,
         work: Assignment,
         stop: CancellationToken,
         slot: WorkerSlot,
     ) -> TurnEnd {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        if self.has_room.load(Ordering::SeqCst) {
+        self.tries.fetch_add(1, Ordering::SeqCst);
+        if self.has_free_thread.load(Ordering::SeqCst) {
             return self.threads.run_attempt(work, stop, slot).await;
         }
         TurnEnd::Held(Hold {

@@ -1,4 +1,4 @@
-//! Tasks over kills: each ends once, none is lost, none is begun twice, and nobody comes off badly.
+//! Tasks over kills: each ends once, none is lost, none starts twice, and owners are served fairly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use windlass_jobs::{
 };
 use windlass_store::StreamKey;
 
-use crate::support::{Dice, Moved, Threads, done, failed, kill, sqlite, task};
+use crate::support::{TestClock, TestRandom, Threads, done, failed, kill, sqlite, task};
 
 const OWNERS: [&str; 3] = ["ada", "bob", "cyd"];
 
-/// How much is done: with `WINDLASS_SOAK` set, as much as is promised.
+/// Numbers of tasks and kills; with `WINDLASS_SOAK`, the documented ones.
 fn size() -> (usize, u64) {
     match std::env::var_os("WINDLASS_SOAK") {
         Some(_) => (10_200, 200),
@@ -24,11 +24,11 @@ fn size() -> (usize, u64) {
     }
 }
 
-/// Threads whose turns end by themselves after a few steps.
-struct Busy(Arc<Threads>);
+/// Threads whose turns end automatically after a few steps.
+struct AutoEnding(Arc<Threads>);
 
 #[async_trait]
-impl TurnRunner for Busy {
+impl TurnRunner for AutoEnding {
     async fn run_attempt(
         &self,
         work: Assignment,
@@ -36,17 +36,17 @@ impl TurnRunner for Busy {
         slot: WorkerSlot,
     ) -> TurnEnd {
         let id = work.turn_id;
-        let mut dice =
-            Dice(u64::try_from(id.uuid().as_u128() >> 64).unwrap() ^ u64::from(work.attempt));
-        let steps = dice.below(20);
-        let end = match dice.below(10) {
+        let mut random =
+            TestRandom(u64::try_from(id.uuid().as_u128() >> 64).unwrap() ^ u64::from(work.attempt));
+        let steps = random.below(20);
+        let end = match random.below(10) {
             0 => failed("bad luck"),
             _ => done("ok"),
         };
         let running = self.0.run_attempt(work, stop, slot);
         let work = async {
             for step in 0..steps {
-                // Some wait for somebody in between.
+                // Some turns are parked in between.
                 if step % 5 < 2 {
                     self.0.park_turn(id, step % 5 == 0);
                 }
@@ -57,7 +57,7 @@ impl TurnRunner for Busy {
         };
         tokio::select! {
             end = running => end,
-            () = work => unreachable!("it waits for ever"),
+            () = work => unreachable!("this future never ends"),
         }
     }
 }
@@ -83,12 +83,12 @@ async fn ended(store: &JobStore) -> usize {
 fn name(event: &windlass_core::events::Event) -> &str {
     match &event.data {
         EventData::Custom(custom) => &custom.name,
-        _ => panic!("a stream of work holds nothing else"),
+        _ => panic!("unexpected record in a job stream"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
+async fn every_task_ends_once_despite_kills_and_owners_are_served_fairly() {
     let (count, kills) = size();
     let directory = tempfile::tempdir().unwrap();
     let threads: Arc<Threads> = Arc::default();
@@ -96,8 +96,8 @@ async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
         workers: 8,
         ..TaskSettings::default()
     };
-    let clock = Moved::new();
-    let mut dice = Dice(1);
+    let clock = TestClock::new();
+    let mut random = TestRandom(1);
     let mut submitted = 0;
     let mut killed = 0;
     loop {
@@ -119,13 +119,13 @@ async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
             }
         }
         let running = tokio::spawn({
-            let (tasks, runner) = (tasks.clone(), Arc::new(Busy(Arc::clone(&threads))));
+            let (tasks, runner) = (tasks.clone(), Arc::new(AutoEnding(Arc::clone(&threads))));
             async move { tasks.run(runner).await }
         });
         let mut changed = tasks.watch();
-        // Some kills come at once, some after a while; each at whichever await it meets.
+        // Some kills come immediately and some later, each at an arbitrary await.
         let mut open = usize::MAX;
-        for _ in 0..dice.below(3 * count as u64 / (2 * kills)) {
+        for _ in 0..random.below(3 * count as u64 / (2 * kills)) {
             let counts = tasks.counts().await.unwrap();
             open = counts.queued + counts.running;
             if open == 0 {
@@ -142,7 +142,7 @@ async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
     }
     assert!(
         killed >= kills,
-        "{killed} kills are too few to say anything"
+        "{killed} kills are too few for a valid test"
     );
     let store = sqlite(directory.path()).await;
     check(&store, &threads, count).await;
@@ -169,7 +169,7 @@ async fn check(store: &JobStore, threads: &Threads, count: usize) {
     }
     let turns = threads.all();
     assert_eq!(turns.len(), attempts, "each attempt is a turn");
-    assert!(turns.iter().all(|turn| turn.begun == 1));
+    assert!(turns.iter().all(|turn| turn.starts == 1));
 
     let mut finished: HashMap<&str, f64> = OWNERS.map(|owner| (owner, 0.0)).into();
     let mut all = 0;

@@ -1,4 +1,4 @@
-//! What can happen to one task, and to a few.
+//! Transitions of tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,31 +12,31 @@ use windlass_jobs::{
 use windlass_store::StreamKey;
 
 use crate::support::{
-    Counted, Moved, Rooms, Stubborn, Threads, done, failed, held, interrupted, kill, memory,
-    stopped_by_budget, task, time,
+    CountedRecords, LimitedThreads, StuckRunner, TestClock, Threads, done, failed, held,
+    interrupted, kill, memory, stopped_by_budget, task, time,
 };
 
-struct World {
+struct TestHost {
     tasks: Tasks,
     threads: Arc<Threads>,
-    clock: Arc<Moved>,
+    clock: Arc<TestClock>,
     store: JobStore,
     running: tokio::task::JoinHandle<JobError>,
 }
 
-impl World {
+impl TestHost {
     async fn new(workers: usize) -> Self {
         Self::on(memory(), Arc::default(), workers).await
     }
 
     async fn on(store: JobStore, threads: Arc<Threads>, workers: usize) -> Self {
-        let world = Self::with(store, threads.clone(), workers).await;
-        Self { threads, ..world }
+        let host = Self::with(store, threads.clone(), workers).await;
+        Self { threads, ..host }
     }
 
-    /// Begins with runner of another kind.
+    /// Starts with another turn runner.
     async fn with(store: JobStore, runner: Arc<dyn TurnRunner>, workers: usize) -> Self {
-        let clock = Moved::new();
+        let clock = TestClock::new();
         let settings = TaskSettings {
             workers,
             ..TaskSettings::default()
@@ -77,8 +77,8 @@ impl World {
         }
     }
 
-    /// Lets time pass until a task has its end.
-    async fn until_it_ends(&self, id: TaskId) -> windlass_jobs::Task {
+    /// Advances the clock until a task has ended.
+    async fn advance_until_ended(&self, id: TaskId) -> windlass_jobs::Task {
         for _ in 0..2000 {
             let task = self.tasks.get(id).await.unwrap();
             if task.end().is_some() {
@@ -102,25 +102,25 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_task_is_a_turn_of_a_thread_and_ends_as_the_turn_does() {
-    let world = World::new(1).await;
+async fn task_ends_with_the_outcome_of_its_turn() {
+    let host = TestHost::new(1).await;
     for (prompt, end, status) in [
         ("good", done("42"), TaskStatus::Completed),
         ("bad", failed("no"), TaskStatus::Failed),
         ("stopped", interrupted("you"), TaskStatus::Canceled),
     ] {
-        let id = world.submit("a", prompt).await;
-        let turn = world.threads.begun(prompt).await;
-        let running = world.until(id, TaskStatus::Running).await;
+        let id = host.submit("a", prompt).await;
+        let turn = host.threads.begun(prompt).await;
+        let running = host.until(id, TaskStatus::Running).await;
         let work = turn.work.unwrap();
         assert_eq!(work.thread_id, running.thread_id());
         assert_eq!(Some(work.turn_id), running.turn_id());
-        world.threads.end(prompt, end).await;
-        let ended = world.until(id, status).await;
+        host.threads.end(prompt, end).await;
+        let ended = host.until(id, status).await;
         assert_eq!(ended.attempts.len(), 1);
         assert_eq!(ended.changes, 3);
     }
-    let counts = world.tasks.counts().await.unwrap();
+    let counts = host.tasks.counts().await.unwrap();
     assert_eq!(
         (counts.completed, counts.failed, counts.canceled),
         (1, 1, 1)
@@ -129,20 +129,20 @@ async fn a_task_is_a_turn_of_a_thread_and_ends_as_the_turn_does() {
 }
 
 #[tokio::test]
-async fn no_more_run_at_once_than_there_are_workers() {
-    let world = World::new(2).await;
+async fn running_tasks_are_limited_by_workers() {
+    let host = TestHost::new(2).await;
     for prompt in ["1", "2", "3", "4"] {
-        world.submit("a", prompt).await;
+        host.submit("a", prompt).await;
     }
-    world.threads.begun("2").await;
-    let counts = world.tasks.counts().await.unwrap();
+    host.threads.begun("2").await;
+    let counts = host.tasks.counts().await.unwrap();
     assert_eq!((counts.queued, counts.running), (2, 2));
-    world.threads.end("1", done("")).await;
-    world.threads.begun("3").await;
-    assert_eq!(world.begun().await, ["1", "2", "3"]);
+    host.threads.end("1", done("")).await;
+    host.threads.begun("3").await;
+    assert_eq!(host.begun().await, ["1", "2", "3"]);
 }
 
-/// Lets everything that can go on do so.
+/// Runs all tasks that can make progress.
 async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -150,220 +150,220 @@ async fn settle() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_somebody_leaves_its_worker_to_others() {
-    let world = World::new(1).await;
-    let asks = world.submit("a", "asks").await;
-    world.threads.park("asks", true).await;
-    world.submit("a", "other").await;
-    world.threads.begun("other").await;
-    let counts = world.tasks.counts().await.unwrap();
+async fn parked_task_releases_its_worker() {
+    let host = TestHost::new(1).await;
+    let asks = host.submit("a", "asks").await;
+    host.threads.park("asks", true).await;
+    host.submit("a", "other").await;
+    host.threads.begun("other").await;
+    let counts = host.tasks.counts().await.unwrap();
     assert_eq!((counts.queued, counts.running), (0, 2));
-    // It goes on without waiting for a worker, and counts again.
-    world.threads.park("asks", false).await;
+    // It resumes without waiting for a worker, and counts again.
+    host.threads.park("asks", false).await;
     settle().await;
-    let third = world.submit("a", "third").await;
-    world.threads.end("other", done("")).await;
+    let third = host.submit("a", "third").await;
+    host.threads.end("other", done("")).await;
     settle().await;
-    assert_eq!(world.begun().await, ["asks", "other"]);
-    world.threads.end("asks", done("")).await;
-    world.until(asks, TaskStatus::Completed).await;
-    world.threads.end("third", done("")).await;
-    world.until(third, TaskStatus::Completed).await;
+    assert_eq!(host.begun().await, ["asks", "other"]);
+    host.threads.end("asks", done("")).await;
+    host.until(asks, TaskStatus::Completed).await;
+    host.threads.end("third", done("")).await;
+    host.until(third, TaskStatus::Completed).await;
 }
 
 #[tokio::test]
-async fn who_has_many_that_wait_for_somebody_begins_no_more_and_keeps_nobody_from_it() {
-    let world = World::new(2).await;
+async fn owner_with_many_parked_tasks_starts_no_more_and_blocks_no_other_owner() {
+    let host = TestHost::new(2).await;
     for n in 0..40 {
-        world.submit("a", &n.to_string()).await;
+        host.submit("a", &n.to_string()).await;
     }
     for n in 0..40 {
         let prompt = n.to_string();
         settle().await;
-        if !world.begun().await.contains(&prompt) {
+        if !host.begun().await.contains(&prompt) {
             break;
         }
-        world.threads.park(&prompt, true).await;
+        host.threads.park(&prompt, true).await;
     }
-    let begun = world.begun().await.len();
+    let begun = host.begun().await.len();
     assert!((16..=18).contains(&begun), "{begun}");
-    let other = world.submit("b", "other").await;
-    world.threads.end("other", done("")).await;
-    world.until(other, TaskStatus::Completed).await;
-    // Whoever is answered makes room.
+    let other = host.submit("b", "other").await;
+    host.threads.end("other", done("")).await;
+    host.until(other, TaskStatus::Completed).await;
+    // Each ended task allows another to start.
     for n in 0..3 {
-        world.threads.end(&n.to_string(), done("")).await;
+        host.threads.end(&n.to_string(), done("")).await;
     }
-    world.threads.begun(&begun.to_string()).await;
+    host.threads.begun(&begun.to_string()).await;
 }
 
 #[tokio::test]
-async fn what_waits_for_somebody_at_a_kill_waits_on_and_has_no_worker_after_it() {
-    let world = World::new(1).await;
-    let asks = world.submit("a", "asks").await;
-    world.threads.park("asks", true).await;
-    let other = world.submit("b", "other").await;
-    world.threads.begun("other").await;
-    let third = world.submit("b", "third").await;
-    let world = world.restart().await;
-    world.threads.end("other", done("")).await;
-    world.until(other, TaskStatus::Completed).await;
-    world.threads.end("third", done("")).await;
-    world.until(third, TaskStatus::Completed).await;
-    world.threads.end("asks", done("")).await;
-    let asks = world.until(asks, TaskStatus::Completed).await;
+async fn task_parked_at_a_kill_stays_parked() {
+    let host = TestHost::new(1).await;
+    let asks = host.submit("a", "asks").await;
+    host.threads.park("asks", true).await;
+    let other = host.submit("b", "other").await;
+    host.threads.begun("other").await;
+    let third = host.submit("b", "third").await;
+    let host = host.restart().await;
+    host.threads.end("other", done("")).await;
+    host.until(other, TaskStatus::Completed).await;
+    host.threads.end("third", done("")).await;
+    host.until(third, TaskStatus::Completed).await;
+    host.threads.end("asks", done("")).await;
+    let asks = host.until(asks, TaskStatus::Completed).await;
     assert_eq!(asks.attempts.len(), 1);
-    assert!(world.threads.all().iter().all(|turn| turn.begun == 1));
+    assert!(host.threads.all().iter().all(|turn| turn.starts == 1));
 }
 
 #[tokio::test]
-async fn a_task_that_waits_is_called_off_at_once_and_one_that_runs_is_stopped() {
-    let world = World::new(1).await;
-    let running = world.submit("a", "running").await;
-    let waiting = world.submit("a", "waiting").await;
-    world.threads.begun("running").await;
-    let canceled = world.tasks.cancel(waiting).await.unwrap();
+async fn queued_task_is_cancelled_immediately_and_running_task_is_stopped() {
+    let host = TestHost::new(1).await;
+    let running = host.submit("a", "running").await;
+    let waiting = host.submit("a", "waiting").await;
+    host.threads.begun("running").await;
+    let canceled = host.tasks.cancel(waiting).await.unwrap();
     assert_eq!(canceled.status(), TaskStatus::Canceled);
-    let asked = world.tasks.cancel(running).await.unwrap();
-    assert_eq!(asked.status(), TaskStatus::Running);
-    assert!(asked.cancel_requested_at.is_some());
-    world.until(running, TaskStatus::Canceled).await;
-    assert!(world.threads.all().iter().all(|turn| turn.is_stopped));
-    let again = world.tasks.cancel(running).await.unwrap();
+    let requested = host.tasks.cancel(running).await.unwrap();
+    assert_eq!(requested.status(), TaskStatus::Running);
+    assert!(requested.cancel_requested_at.is_some());
+    host.until(running, TaskStatus::Canceled).await;
+    assert!(host.threads.all().iter().all(|turn| turn.is_stopped));
+    let again = host.tasks.cancel(running).await.unwrap();
     assert_eq!(again.changes, 4);
-    assert_eq!(world.begun().await, ["running"]);
+    assert_eq!(host.begun().await, ["running"]);
 }
 
 #[tokio::test]
-async fn what_was_asked_to_stop_before_a_kill_is_stopped_after_it() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
-    world.threads.begun("p").await;
-    // The loop is gone before it can pass the word on.
-    world.running.abort();
-    world.tasks.cancel(id).await.unwrap();
-    assert!(!world.threads.all()[0].is_stopped);
-    let world = world.restart().await;
-    world.until(id, TaskStatus::Canceled).await;
+async fn cancellation_before_a_kill_takes_effect_after_it() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
+    host.threads.begun("p").await;
+    // The loop is gone before it can signal the cancellation.
+    host.running.abort();
+    host.tasks.cancel(id).await.unwrap();
+    assert!(!host.threads.all()[0].is_stopped);
+    let host = host.restart().await;
+    host.until(id, TaskStatus::Canceled).await;
 }
 
 #[tokio::test]
-async fn a_turn_that_failed_is_tried_again_as_often_as_the_rule_says() {
-    let world = World::new(1).await;
+async fn failed_turn_is_retried_up_to_max_attempts() {
+    let host = TestHost::new(1).await;
     let mut again = task("p");
     again.spec.max_attempts = 3;
-    let id = world.tasks.submit("a", again).await.unwrap().id;
+    let id = host.tasks.submit("a", again).await.unwrap().id;
     let mut turns = Vec::new();
     for wait in [0, 1, 4] {
         // Not before its time.
         if wait > 0 {
-            world.until(id, TaskStatus::Queued).await;
-            assert_eq!(world.threads.all().len(), turns.len());
-            world.clock.by(wait);
+            host.until(id, TaskStatus::Queued).await;
+            assert_eq!(host.threads.all().len(), turns.len());
+            host.clock.by(wait);
         }
-        let work = world.threads.begun("p").await.work.unwrap();
+        let work = host.threads.begun("p").await.work.unwrap();
         turns.push(work.turn_id);
-        world.threads.end("p", failed("no")).await;
+        host.threads.end("p", failed("no")).await;
     }
-    let task = world.until(id, TaskStatus::Failed).await;
+    let task = host.until(id, TaskStatus::Failed).await;
     turns.dedup();
     assert_eq!((task.attempts.len(), turns.len()), (3, 3));
-    let threads: std::collections::HashSet<_> = world
+    let threads: std::collections::HashSet<_> = host
         .threads
         .all()
         .into_iter()
         .map(|t| t.work.unwrap().thread_id)
         .collect();
-    assert_eq!(threads.len(), 1, "later attempts see what earlier ones did");
+    assert_eq!(threads.len(), 1, "all attempts share a thread");
 }
 
 #[tokio::test]
-async fn a_refused_attempt_is_not_tried_again() {
-    let world = World::new(1).await;
+async fn refused_attempt_is_not_retried() {
+    let host = TestHost::new(1).await;
     let mut new = task("p");
     new.spec.max_attempts = 3;
-    let id = world.tasks.submit("a", new).await.unwrap().id;
+    let id = host.tasks.submit("a", new).await.unwrap().id;
     let end = TurnEnd::Refused {
         error: "no such workspace".to_owned(),
     };
-    world.threads.end("p", end).await;
-    let task = world.until(id, TaskStatus::Failed).await;
+    host.threads.end("p", end).await;
+    let task = host.until(id, TaskStatus::Failed).await;
     assert_eq!(task.attempts.len(), 1);
 }
 
 #[tokio::test]
-async fn doing_it_again_by_hand_is_a_new_task_and_the_end_stays() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
-    let refused = world.tasks.retry("a", id).await;
+async fn retry_creates_a_new_task_and_leaves_the_old_one_unchanged() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
+    let refused = host.tasks.retry("a", id).await;
     assert!(matches!(refused, Err(JobError::Conflict { .. })));
-    world.threads.end("p", failed("no")).await;
-    let ended = world.until(id, TaskStatus::Failed).await;
-    let again = world.tasks.retry("a", id).await.unwrap();
+    host.threads.end("p", failed("no")).await;
+    let ended = host.until(id, TaskStatus::Failed).await;
+    let again = host.tasks.retry("a", id).await.unwrap();
     assert_eq!(
         (again.retry_of, again.status()),
         (Some(id), TaskStatus::Queued)
     );
     assert_ne!(again.thread_id(), ended.thread_id());
-    assert_eq!(world.tasks.get(id).await.unwrap(), ended);
+    assert_eq!(host.tasks.get(id).await.unwrap(), ended);
 }
 
 #[tokio::test]
-async fn a_task_that_runs_at_a_kill_goes_on_and_is_not_begun_twice() {
-    let mut world = World::new(2).await;
-    let id = world.submit("a", "p").await;
-    world.threads.begun("p").await;
+async fn task_running_at_a_kill_continues_without_a_second_start() {
+    let mut host = TestHost::new(2).await;
+    let id = host.submit("a", "p").await;
+    host.threads.begun("p").await;
     for _ in 0..3 {
-        world = world.restart().await;
+        host = host.restart().await;
     }
-    world.threads.end("p", done("x")).await;
-    let task = world.until(id, TaskStatus::Completed).await;
+    host.threads.end("p", done("x")).await;
+    let task = host.until(id, TaskStatus::Completed).await;
     assert_eq!(task.attempts.len(), 1);
-    assert_eq!(world.threads.all()[0].begun, 1);
+    assert_eq!(host.threads.all()[0].starts, 1);
 }
 
 #[tokio::test]
-async fn a_turn_that_ended_while_nobody_listened_is_still_the_end_of_its_task() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
-    let turn = world.threads.begun("p").await.work.unwrap().turn_id;
-    world.running.abort();
-    world.threads.end_turn(turn, done("while you were away"));
-    let world = world.restart().await;
-    let task = world.until(id, TaskStatus::Completed).await;
+async fn turn_that_ends_during_downtime_ends_its_task() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
+    let turn = host.threads.begun("p").await.work.unwrap().turn_id;
+    host.running.abort();
+    host.threads.end_turn(turn, done("while you were away"));
+    let host = host.restart().await;
+    let task = host.until(id, TaskStatus::Completed).await;
     let end = task.end().unwrap();
     assert_eq!(end.summary.as_deref(), Some("while you were away"));
     assert_eq!(end.status, EndStatus::Completed);
 }
 
 #[tokio::test]
-async fn what_cannot_be_carried_now_is_carried_later_without_a_new_attempt() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
+async fn held_attempt_is_retried_without_a_new_attempt() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
     let reason = "stopping".to_owned();
-    let turn = world.threads.begun("p").await.work.unwrap().turn_id;
-    world.threads.end_turn(turn, held(&reason));
-    // It is answered so until the clock moves, and then the turn has an end.
+    let turn = host.threads.begun("p").await.work.unwrap().turn_id;
+    host.threads.end_turn(turn, held(&reason));
+    // The attempt is held until the clock advances; then the turn has ended.
     tokio::task::yield_now().await;
-    world.threads.end_turn(turn, done(""));
-    world.clock.by(1);
-    let task = world.until(id, TaskStatus::Completed).await;
+    host.threads.end_turn(turn, done(""));
+    host.clock.by(1);
+    let task = host.until(id, TaskStatus::Completed).await;
     assert_eq!(task.attempts.len(), 1);
 }
 
 #[tokio::test]
-async fn the_same_id_is_queued_once() {
-    let world = World::new(1).await;
+async fn same_id_is_queued_once() {
+    let host = TestHost::new(1).await;
     let new = NewTask {
         id: Some(TaskId::from_seed(7)),
         ..task("p")
     };
-    let first = world.tasks.submit("a", new.clone()).await.unwrap();
-    world.threads.end("p", done("")).await;
-    world.until(first.id, TaskStatus::Completed).await;
-    let again = world.tasks.submit("a", new.clone()).await.unwrap();
+    let first = host.tasks.submit("a", new.clone()).await.unwrap();
+    host.threads.end("p", done("")).await;
+    host.until(first.id, TaskStatus::Completed).await;
+    let again = host.tasks.submit("a", new.clone()).await.unwrap();
     assert_eq!(again.status(), TaskStatus::Completed);
-    let twice = world.tasks.submit_all(
+    let twice = host.tasks.submit_all(
         "a",
         vec![
             NewTask {
@@ -380,36 +380,36 @@ async fn the_same_id_is_queued_once() {
         twice.await,
         Err(JobError::Invalid { field: "id", .. })
     ));
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 0);
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 0);
 }
 
 #[tokio::test]
-async fn who_knows_the_id_of_a_task_of_somebody_else_gets_nothing_by_it() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "secret").await;
+async fn id_of_another_owners_task_grants_no_access() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "secret").await;
     let new = NewTask {
         id: Some(id),
         ..task("p")
     };
-    let answered = world.tasks.submit("b", new).await;
+    let answered = host.tasks.submit("b", new).await;
     assert!(
         matches!(answered, Err(JobError::Conflict { .. })),
         "{answered:?}"
     );
-    world.threads.end("secret", failed("no")).await;
-    world.until(id, TaskStatus::Failed).await;
-    let copied = world.tasks.retry("b", id).await;
+    host.threads.end("secret", failed("no")).await;
+    host.until(id, TaskStatus::Failed).await;
+    let copied = host.tasks.retry("b", id).await;
     assert!(
         matches!(copied, Err(JobError::Conflict { .. })),
         "{copied:?}"
     );
-    assert_eq!(world.tasks.counts().await.unwrap().queued, 0);
-    world.tasks.retry("a", id).await.unwrap();
+    assert_eq!(host.tasks.counts().await.unwrap().queued, 0);
+    host.tasks.retry("a", id).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_is_answered_with_its_task_also_after_a_kill() {
-    let (store, clock) = (memory(), Moved::new());
+async fn repeated_request_returns_its_task_after_a_kill() {
+    let (store, clock) = (memory(), TestClock::new());
     let new = |prompt: &str, request: &str| NewTask {
         request: Some(request.to_owned()),
         ..task(prompt)
@@ -433,7 +433,7 @@ async fn a_request_that_comes_again_is_answered_with_its_task_also_after_a_kill(
 }
 
 #[tokio::test]
-async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
+async fn tasks_over_a_limit_are_rejected_and_not_queued() {
     let store = memory();
     let settings = TaskSettings {
         workers: 1,
@@ -441,7 +441,7 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
         open_tasks_of_owner: 2,
         ..TaskSettings::default()
     };
-    let tasks = Tasks::open(store.clone(), Moved::new(), settings)
+    let tasks = Tasks::open(store.clone(), TestClock::new(), settings)
         .await
         .unwrap();
     let field = |refused: Result<_, JobError>| match refused {
@@ -471,7 +471,7 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
     let refused = tasks.submit_all("a", three).await;
     assert!(matches!(refused, Err(JobError::TooMany { limit: 2, .. })));
     assert_eq!(tasks.counts().await.unwrap().queued, 0);
-    // One who fills his share leaves room for others, until there is none.
+    // An owner at its own limit leaves capacity for others until the total limit is reached.
     for (owner, limit) in [
         ("a", None),
         ("a", None),
@@ -490,7 +490,7 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
             workers,
             ..settings
         };
-        let refused = Tasks::open(store.clone(), Moved::new(), settings).await;
+        let refused = Tasks::open(store.clone(), TestClock::new(), settings).await;
         assert!(matches!(
             refused,
             Err(JobError::Invalid {
@@ -502,22 +502,22 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
 }
 
 #[tokio::test]
-async fn lists_show_the_newest_first_page_by_page() {
-    let world = World::new(1).await;
+async fn lists_are_paged_newest_first() {
+    let host = TestHost::new(1).await;
     let mut ids = Vec::new();
     for n in 0..10 {
-        ids.push(world.submit(["a", "b"][n % 2], &n.to_string()).await);
-        world.clock.by(1);
+        ids.push(host.submit(["a", "b"][n % 2], &n.to_string()).await);
+        host.clock.by(1);
     }
-    world.threads.end("0", done("")).await;
-    world.until(ids[0], TaskStatus::Completed).await;
+    host.threads.end("0", done("")).await;
+    host.until(ids[0], TaskStatus::Completed).await;
     ids.reverse();
-    let all = world.tasks.list(None, None, 100).await.unwrap();
+    let all = host.tasks.list(None, None, 100).await.unwrap();
     assert_eq!(all.tasks.iter().map(|t| t.id).collect::<Vec<_>>(), ids);
     assert_eq!(all.next, None);
     let (mut paged, mut before) = (Vec::new(), None);
     loop {
-        let page = world.tasks.list(Some("a"), before, 2).await.unwrap();
+        let page = host.tasks.list(Some("a"), before, 2).await.unwrap();
         paged.extend(page.tasks.iter().map(|t| t.id));
         before = page.next;
         if before.is_none() {
@@ -529,8 +529,8 @@ async fn lists_show_the_newest_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_page_of_big_tasks_is_short_and_says_where_to_go_on() {
-    let tasks = Tasks::open(memory(), Moved::new(), TaskSettings::default());
+async fn page_of_large_tasks_is_short_and_has_a_cursor() {
+    let tasks = Tasks::open(memory(), TestClock::new(), TaskSettings::default());
     let tasks = tasks.await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..12 {
@@ -555,14 +555,14 @@ async fn a_page_of_big_tasks_is_short_and_says_where_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_list_for_an_owner_who_has_little_is_read_in_big_pages() {
+async fn list_of_an_owner_with_few_tasks_reads_large_pages() {
     let memory = memory();
-    let counted = Arc::new(Counted::new(memory.records));
+    let counted = Arc::new(CountedRecords::new(memory.records));
     let store = JobStore {
         journal: memory.journal,
         records: counted.clone(),
     };
-    let tasks = Tasks::open(store, Moved::new(), TaskSettings::default());
+    let tasks = Tasks::open(store, TestClock::new(), TaskSettings::default());
     let tasks = tasks.await.unwrap();
     for _ in 0..3 {
         let news = (0..1000).map(|n| task(&n.to_string())).collect();
@@ -576,44 +576,41 @@ async fn a_list_for_an_owner_who_has_little_is_read_in_big_pages() {
 }
 
 #[tokio::test]
-async fn more_than_can_be_queued_at_once_is_refused() {
-    let world = World::new(1).await;
+async fn oversized_batch_is_rejected() {
+    let host = TestHost::new(1).await;
     let field = |refused: Result<_, JobError>| match refused {
         Err(JobError::Invalid { field, .. }) => field,
         other => panic!("{other:?}"),
     };
     let many = vec![task("p"); 1001];
-    assert_eq!(field(world.tasks.submit_all("a", many).await), "tasks");
+    assert_eq!(field(host.tasks.submit_all("a", many).await), "tasks");
     let big = vec![task(&"x".repeat(256 * 1024)); 5];
-    assert_eq!(field(world.tasks.submit_all("a", big).await), "tasks");
-    let counts = world.tasks.counts().await.unwrap();
+    assert_eq!(field(host.tasks.submit_all("a", big).await), "tasks");
+    let counts = host.tasks.counts().await.unwrap();
     assert_eq!((counts.queued, counts.running), (0, 0));
 }
 
 #[tokio::test]
-async fn ended_tasks_are_forgotten_and_open_ones_never() {
-    let world = World::new(1).await;
-    let ended = world.submit("a", "ended").await;
-    world.threads.end("ended", done("")).await;
-    world.until(ended, TaskStatus::Completed).await;
-    let open = world.submit("a", "open").await;
-    world.clock.by(3600);
-    assert_eq!(
-        world.tasks.forget(Duration::from_secs(60)).await.unwrap(),
-        1
-    );
+async fn only_ended_tasks_are_removed_by_age() {
+    let host = TestHost::new(1).await;
+    let ended = host.submit("a", "ended").await;
+    host.threads.end("ended", done("")).await;
+    host.until(ended, TaskStatus::Completed).await;
+    let open = host.submit("a", "open").await;
+    host.clock.by(3600);
+    assert_eq!(host.tasks.forget(Duration::from_secs(60)).await.unwrap(), 1);
     assert!(matches!(
-        world.tasks.get(ended).await,
+        host.tasks.get(ended).await,
         Err(JobError::NotFound { .. })
     ));
-    world.tasks.get(open).await.unwrap();
-    assert_eq!(world.tasks.counts().await.unwrap().completed, 1);
+    host.tasks.get(open).await.unwrap();
+    assert_eq!(host.tasks.counts().await.unwrap().completed, 1);
 }
 
 #[tokio::test]
-async fn the_ended_tasks_of_one_owner_push_out_none_of_another() {
+async fn ended_tasks_are_retained_per_owner() {
     let store = memory();
-    let counted = Arc::new(Counted::new(store.records.clone()));
+    let counted = Arc::new(CountedRecords::new(store.records.clone()));
     let counting = JobStore {
         records: counted.clone(),
         ..store
@@ -622,7 +619,7 @@ async fn the_ended_tasks_of_one_owner_push_out_none_of_another() {
         ended_tasks_of_owner: 5,
         ..TaskSettings::default()
     };
-    let (clock, mut reads) = (Moved::new(), Vec::new());
+    let (clock, mut reads) = (TestClock::new(), Vec::new());
     let tasks = Tasks::open(counting, clock.clone(), settings);
     let tasks = tasks.await.unwrap();
     let end = async |owner: &str| {
@@ -631,7 +628,7 @@ async fn the_ended_tasks_of_one_owner_push_out_none_of_another() {
         tasks.cancel(id).await.unwrap();
         id
     };
-    // Names that begin alike are others.
+    // Owners whose names share a prefix are different owners.
     let mut others = Vec::new();
     for owner in ["a 0", "ab", "b"] {
         others.push(end(owner).await);
@@ -652,9 +649,9 @@ async fn the_ended_tasks_of_one_owner_push_out_none_of_another() {
     }
     assert_eq!(
         reads[50], reads[99],
-        "it costs the same however many there were"
+        "the cost must not depend on the number of tasks"
     );
-    // By age they go whoever's they are.
+    // Removal by age applies to all owners.
     clock.by(3600);
     assert_eq!(tasks.forget(Duration::from_secs(60)).await.unwrap(), 8);
     let last = end("a").await;
@@ -662,47 +659,47 @@ async fn the_ended_tasks_of_one_owner_push_out_none_of_another() {
 }
 
 #[tokio::test]
-async fn the_journal_alone_says_what_the_rows_say() {
-    let world = World::new(2).await;
+async fn journal_and_rows_contain_the_same_tasks() {
+    let host = TestHost::new(2).await;
     let mut ids = Vec::new();
     for (n, end) in [done("x"), failed("y"), done("z")].into_iter().enumerate() {
-        ids.push(world.submit("a", &n.to_string()).await);
-        world.threads.end(&n.to_string(), end).await;
+        ids.push(host.submit("a", &n.to_string()).await);
+        host.threads.end(&n.to_string(), end).await;
     }
-    let waits = world.submit("b", "stays").await;
-    world.threads.begun("stays").await;
+    let waits = host.submit("b", "stays").await;
+    host.threads.begun("stays").await;
     for id in &ids {
-        let mut changed = world.tasks.watch();
-        while world.tasks.get(*id).await.unwrap().end().is_none() {
+        let mut changed = host.tasks.watch();
+        while host.tasks.get(*id).await.unwrap().end().is_none() {
             changed.changed().await.unwrap();
         }
     }
     let stream = StreamKey::new("work:tasks");
-    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    let page = host.store.journal.read(&stream, 0, 1000).await.unwrap();
     let folded = fold_tasks(&page.events).unwrap();
     assert_eq!(folded.len(), 4);
     for id in ids.into_iter().chain([waits]) {
-        assert_eq!(folded[&id], world.tasks.get(id).await.unwrap());
+        assert_eq!(folded[&id], host.tasks.get(id).await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn who_was_replaced_writes_nothing_more() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
-    world.threads.begun("p").await;
-    let settings = world.tasks.settings();
-    let newer = Tasks::open(world.store.clone(), world.clock.clone(), settings);
+async fn replaced_process_writes_nothing() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
+    host.threads.begun("p").await;
+    let settings = host.tasks.settings();
+    let newer = Tasks::open(host.store.clone(), host.clock.clone(), settings);
     let newer = newer.await.unwrap();
-    let refused = world.tasks.submit("a", task("late")).await;
+    let refused = host.tasks.submit("a", task("late")).await;
     assert_eq!(refused, Err(JobError::Replaced));
-    world.threads.end("p", done("")).await;
-    assert_eq!(world.running.await.unwrap(), JobError::Replaced);
+    host.threads.end("p", done("")).await;
+    assert_eq!(host.running.await.unwrap(), JobError::Replaced);
     assert_eq!(newer.get(id).await.unwrap().status(), TaskStatus::Running);
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
+async fn unreadable_row_does_not_affect_others() {
     let store = memory();
     let put = |name: &str, body: &'static str| {
         let record = windlass_store::HostRecord {
@@ -716,46 +713,46 @@ async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
     put("task_00", "{}").await;
     put("task_01", "\u{0}nonsense").await;
     put("task_ff", r#"{"version": 2, "id": "task_ff"}"#).await;
-    let world = World::on(store, Arc::default(), 1).await;
-    let id = world.submit("a", "p").await;
-    world.threads.end("p", done("")).await;
-    world.until(id, TaskStatus::Completed).await;
-    let listed = world.tasks.list(None, None, 100).await.unwrap();
+    let host = TestHost::on(store, Arc::default(), 1).await;
+    let id = host.submit("a", "p").await;
+    host.threads.end("p", done("")).await;
+    host.until(id, TaskStatus::Completed).await;
+    let listed = host.tasks.list(None, None, 100).await.unwrap();
     assert_eq!(listed.tasks.len(), 1);
-    let left = world.store.records.list("work.task").await.unwrap();
-    assert_eq!(left.len(), 3, "what cannot be read is left alone");
+    let left = host.store.records.list("work.task").await.unwrap();
+    assert_eq!(left.len(), 3, "unreadable rows are not changed");
 }
 
 #[tokio::test]
-async fn a_row_that_goes_bad_later_keeps_nobody_from_the_others_either() {
-    let world = World::new(1).await;
-    world.submit("a", "first").await;
-    world.threads.begun("first").await;
-    let bad = world.submit("a", "bad").await;
-    let good = world.submit("a", "good").await;
+async fn row_damaged_while_running_does_not_affect_others() {
+    let host = TestHost::new(1).await;
+    host.submit("a", "first").await;
+    host.threads.begun("first").await;
+    let bad = host.submit("a", "bad").await;
+    let good = host.submit("a", "good").await;
     let record = windlass_store::HostRecord {
         name: bad.to_string(),
         body: b"{}".to_vec().into(),
     };
     let at = crate::support::time("2026-03-01T00:00:00Z");
-    let put = world.store.records.put("work.task", record, at);
+    let put = host.store.records.put("work.task", record, at);
     put.await.unwrap();
-    world.threads.end("first", done("")).await;
+    host.threads.end("first", done("")).await;
     for _ in 0..2000 {
-        world.clock.by(1);
+        host.clock.by(1);
         tokio::task::yield_now().await;
     }
-    let good = world.tasks.get(good).await.unwrap();
+    let good = host.tasks.get(good).await.unwrap();
     assert_eq!(good.status(), TaskStatus::Running);
-    let counts = world.tasks.counts().await.unwrap();
+    let counts = host.tasks.counts().await.unwrap();
     assert_eq!((counts.queued, counts.running), (0, 1));
 }
 
-/// Panics at first, and then does as it should.
-struct Clumsy(std::sync::atomic::AtomicU32);
+/// Panics on the first call and succeeds afterwards.
+struct PanicsOnce(std::sync::atomic::AtomicU32);
 
 #[async_trait::async_trait]
-impl TurnRunner for Clumsy {
+impl TurnRunner for PanicsOnce {
     async fn run_attempt(
         &self,
         _: windlass_jobs::Assignment,
@@ -769,13 +766,13 @@ impl TurnRunner for Clumsy {
 }
 
 #[tokio::test]
-async fn hands_that_panic_are_asked_again_for_the_same_attempt() {
-    let world = World::new(1).await;
-    world.running.abort();
-    let tasks = world.tasks.clone();
-    tokio::spawn(async move { tasks.run(Arc::new(Clumsy(0.into()))).await });
-    let id = world.submit("a", "p").await;
-    let task = world.until_it_ends(id).await;
+async fn attempt_is_retried_after_a_panic_of_the_runner() {
+    let host = TestHost::new(1).await;
+    host.running.abort();
+    let tasks = host.tasks.clone();
+    tokio::spawn(async move { tasks.run(Arc::new(PanicsOnce(0.into()))).await });
+    let id = host.submit("a", "p").await;
+    let task = host.advance_until_ended(id).await;
     assert_eq!(
         (task.status(), task.attempts.len()),
         (TaskStatus::Completed, 1)
@@ -783,166 +780,166 @@ async fn hands_that_panic_are_asked_again_for_the_same_attempt() {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_is_held_until_the_end_of_its_turn_is_recorded() {
-    for runner in [Stubborn::Panics, Stubborn::Holds] {
-        let world = World::new(1).await;
-        world.running.abort();
-        let tasks = world.tasks.clone();
+async fn cancelled_task_is_held_until_its_turn_has_ended() {
+    for runner in [StuckRunner::Panics, StuckRunner::Holds] {
+        let host = TestHost::new(1).await;
+        host.running.abort();
+        let tasks = host.tasks.clone();
         tokio::spawn(async move { tasks.run(Arc::new(runner)).await });
-        let id = world.submit("a", "p").await;
-        world.until(id, TaskStatus::Running).await;
-        world.tasks.cancel(id).await.unwrap();
+        let id = host.submit("a", "p").await;
+        host.until(id, TaskStatus::Running).await;
+        host.tasks.cancel(id).await.unwrap();
         for _ in 0..2000 {
-            world.clock.by(1);
+            host.clock.by(1);
             tokio::task::yield_now().await;
         }
-        let task = world.tasks.get(id).await.unwrap();
+        let task = host.tasks.get(id).await.unwrap();
         assert_eq!(task.status(), TaskStatus::Running);
         assert!(task.cancel_requested_at.is_some());
         assert_eq!(task.attempts.len(), 1);
-        let hold = world.tasks.hold_of(&task).unwrap();
+        let hold = host.tasks.hold_of(&task).unwrap();
         assert!(hold.tries > 3, "{hold:?}");
     }
 }
 
 #[tokio::test]
-async fn a_held_task_leaves_its_worker_to_others() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
-    let turn = world.threads.begun("p").await.work.unwrap().turn_id;
-    world.threads.end_turn(turn, held("the model is missing"));
-    let other = world.submit("a", "other").await;
-    world.threads.end("other", done("")).await;
-    world.until(other, TaskStatus::Completed).await;
-    let task = world.tasks.get(id).await.unwrap();
+async fn held_task_releases_its_worker() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
+    let turn = host.threads.begun("p").await.work.unwrap().turn_id;
+    host.threads.end_turn(turn, held("the model is missing"));
+    let other = host.submit("a", "other").await;
+    host.threads.end("other", done("")).await;
+    host.until(other, TaskStatus::Completed).await;
+    let task = host.tasks.get(id).await.unwrap();
     assert_eq!(task.status(), TaskStatus::Running);
-    let hold = world.tasks.hold_of(&task).unwrap();
+    let hold = host.tasks.hold_of(&task).unwrap();
     assert_eq!(hold.reason, "the model is missing");
-    world.threads.end_turn(turn, done("at last"));
-    world.tasks.retry_held().await.unwrap();
-    let task = world.until(id, TaskStatus::Completed).await;
-    assert_eq!(world.tasks.hold_of(&task), None);
+    host.threads.end_turn(turn, done("at last"));
+    host.tasks.retry_held().await.unwrap();
+    let task = host.until(id, TaskStatus::Completed).await;
+    assert_eq!(host.tasks.hold_of(&task), None);
 }
 
 #[tokio::test]
-async fn a_task_that_a_budget_stops_continues_when_it_renews_and_the_attempt_does_not_count() {
-    let world = World::new(1).await;
-    let id = world.submit("a", "p").await;
+async fn task_stopped_by_a_budget_continues_after_renewal_and_the_attempt_does_not_count() {
+    let host = TestHost::new(1).await;
+    let id = host.submit("a", "p").await;
     let renews_at = time("2026-03-02T00:00:00Z");
-    world.threads.end("p", stopped_by_budget(renews_at)).await;
-    let task = world.until(id, TaskStatus::Queued).await;
-    let hold = world.tasks.hold_of(&task).unwrap();
+    host.threads.end("p", stopped_by_budget(renews_at)).await;
+    let task = host.until(id, TaskStatus::Queued).await;
+    let hold = host.tasks.hold_of(&task).unwrap();
     assert_eq!(
         (hold.cause, hold.retry_at),
         (HoldCause::Budget, Some(renews_at))
     );
-    world.clock.by(3600);
+    host.clock.by(3600);
     settle().await;
-    assert_eq!(world.threads.all().len(), 1);
-    world.clock.to(renews_at);
-    world.threads.end("p", done("ok")).await;
-    let task = world.until(id, TaskStatus::Completed).await;
+    assert_eq!(host.threads.all().len(), 1);
+    host.clock.to(renews_at);
+    host.threads.end("p", done("ok")).await;
+    let task = host.until(id, TaskStatus::Completed).await;
     assert_eq!(task.attempts.len(), 2);
     assert!(task.attempts[0].is_excused);
 }
 
-/// A client that hangs up takes nothing with it but its answer.
+/// A client that disconnects affects only its own response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_who_goes_away_in_the_middle_leaves_everything_in_order() {
+async fn disconnected_client_leaves_the_queue_consistent() {
     let directory = tempfile::tempdir().unwrap();
     let store = crate::support::sqlite(directory.path()).await;
-    let world = World::on(store, Arc::default(), 1).await;
+    let host = TestHost::on(store, Arc::default(), 1).await;
     for n in 0..40 {
         let gone = format!("gone {n}");
         tokio::select! {
             biased;
-            _ = world.tasks.submit("a", task(&gone)) => {}
+            _ = host.tasks.submit("a", task(&gone)) => {}
             () = tokio::task::yield_now() => {}
         }
-        world.submit("b", &n.to_string()).await;
+        host.submit("b", &n.to_string()).await;
     }
-    let counts = world.tasks.counts().await.unwrap();
-    let listed = world.tasks.list(None, None, 100).await.unwrap().tasks;
+    let counts = host.tasks.counts().await.unwrap();
+    let listed = host.tasks.list(None, None, 100).await.unwrap().tasks;
     assert_eq!(counts.queued + counts.running, listed.len());
     let stays = listed.iter().filter(|task| task.owner == "b").count();
     assert_eq!(stays, 40);
     let stream = StreamKey::new("work:tasks");
-    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    let page = host.store.journal.read(&stream, 0, 1000).await.unwrap();
     assert_eq!(fold_tasks(&page.events).unwrap().len(), listed.len());
 }
 
-/// Lets time pass until something was tried so many times, and says how long that took.
-async fn tried(world: &World, rooms: &Rooms, times: usize) -> i64 {
+/// Advances the clock until `times` attempts were made; returns the seconds that passed.
+async fn tried(host: &TestHost, limited: &LimitedThreads, times: usize) -> i64 {
     for seconds in 0..10_000 {
         settle().await;
-        if rooms.asked.load(Ordering::SeqCst) >= times {
+        if limited.tries.load(Ordering::SeqCst) >= times {
             return seconds;
         }
-        world.clock.by(1);
+        host.clock.by(1);
     }
-    panic!("it is not tried again");
+    panic!("the attempt is not retried");
 }
 
 #[tokio::test]
-async fn a_task_without_room_waits_in_the_queue_and_begins_when_there_is_some() {
-    let rooms = Arc::new(Rooms::default());
-    let world = World::with(memory(), rooms.clone(), 1).await;
-    let id = world.submit("a", "p").await;
-    let later = world.submit("a", "later").await;
-    tried(&world, &rooms, 1).await;
-    let held = world.tasks.get(id).await.unwrap();
+async fn task_without_a_free_thread_waits_in_the_queue() {
+    let limited = Arc::new(LimitedThreads::default());
+    let host = TestHost::with(memory(), limited.clone(), 1).await;
+    let id = host.submit("a", "p").await;
+    let later = host.submit("a", "later").await;
+    tried(&host, &limited, 1).await;
+    let held = host.tasks.get(id).await.unwrap();
     assert_eq!(held.status(), TaskStatus::Queued);
-    // Nothing has begun, so it was no attempt.
+    // Nothing has begun, so it does not count as an attempt.
     assert_eq!((held.attempts.len(), held.turn_id()), (0, None));
     let why = &held.queued_hold().unwrap().reason;
     assert_eq!(why, "the limit of 3 threads is reached");
     // It waits longer each time, up to half a minute, and what comes behind it waits with it.
     let mut waits = Vec::new();
     for times in 2..9 {
-        waits.push(tried(&world, &rooms, times).await);
+        waits.push(tried(&host, &limited, times).await);
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
-    assert_eq!(world.tasks.get(later).await.unwrap().changes, 1);
+    assert_eq!(host.tasks.get(later).await.unwrap().changes, 1);
     // A restart forgets nothing of it.
-    let tries = rooms.asked.load(Ordering::SeqCst);
-    let World { running, store, .. } = world;
+    let tries = limited.tries.load(Ordering::SeqCst);
+    let TestHost { running, store, .. } = host;
     kill(running).await;
-    let world = World::with(store, rooms.clone(), 1).await;
-    rooms.has_room.store(true, Ordering::SeqCst);
-    tried(&world, &rooms, tries + 1).await;
-    rooms.threads.end("p", done("")).await;
-    let task = world.until(id, TaskStatus::Completed).await;
+    let host = TestHost::with(store, limited.clone(), 1).await;
+    limited.has_free_thread.store(true, Ordering::SeqCst);
+    tried(&host, &limited, tries + 1).await;
+    limited.threads.end("p", done("")).await;
+    let task = host.until(id, TaskStatus::Completed).await;
     assert_eq!((task.attempts.len(), task.hold), (1, None));
-    rooms.threads.end("later", done("")).await;
-    world.until(later, TaskStatus::Completed).await;
+    limited.threads.end("later", done("")).await;
+    host.until(later, TaskStatus::Completed).await;
     let stream = StreamKey::new("work:tasks");
-    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    let page = host.store.journal.read(&stream, 0, 1000).await.unwrap();
     let folded = fold_tasks(&page.events).unwrap();
-    assert_eq!(folded[&id], world.tasks.get(id).await.unwrap());
+    assert_eq!(folded[&id], host.tasks.get(id).await.unwrap());
 }
 
 #[tokio::test]
-async fn a_task_without_room_keeps_nobody_elses_from_working_and_can_be_called_off() {
-    let rooms = Arc::new(Rooms::default());
-    let world = World::with(memory(), rooms.clone(), 1).await;
-    let held = world.submit("a", "held").await;
-    let behind = world.submit("a", "behind").await;
-    tried(&world, &rooms, 1).await;
-    rooms.has_room.store(true, Ordering::SeqCst);
-    let other = world.submit("b", "other").await;
-    rooms.threads.end("other", done("")).await;
-    world.until(other, TaskStatus::Completed).await;
-    let canceled = world.tasks.cancel(held).await.unwrap();
+async fn task_without_a_free_thread_blocks_no_other_owner_and_can_be_cancelled() {
+    let limited = Arc::new(LimitedThreads::default());
+    let host = TestHost::with(memory(), limited.clone(), 1).await;
+    let held = host.submit("a", "held").await;
+    let behind = host.submit("a", "behind").await;
+    tried(&host, &limited, 1).await;
+    limited.has_free_thread.store(true, Ordering::SeqCst);
+    let other = host.submit("b", "other").await;
+    limited.threads.end("other", done("")).await;
+    host.until(other, TaskStatus::Completed).await;
+    let canceled = host.tasks.cancel(held).await.unwrap();
     assert_eq!(canceled.status(), TaskStatus::Canceled);
-    // What waited behind it does so no longer than it would have.
-    tried(&world, &rooms, 3).await;
-    rooms.threads.end("behind", done("")).await;
-    world.until(behind, TaskStatus::Completed).await;
+    // The task queued after it does not wait longer than before.
+    tried(&host, &limited, 3).await;
+    limited.threads.end("behind", done("")).await;
+    host.until(behind, TaskStatus::Completed).await;
 }
 
 #[tokio::test]
-async fn open_tasks_of_an_owner_are_bounded_by_bytes() {
-    let (store, clock) = (memory(), Moved::new());
+async fn open_tasks_of_an_owner_are_limited_by_bytes() {
+    let (store, clock) = (memory(), TestClock::new());
     let settings = TaskSettings {
         bytes_of_owner: 100_000,
         ..TaskSettings::default()
@@ -960,7 +957,7 @@ async fn open_tasks_of_an_owner_are_bounded_by_bytes() {
     let fourth = tasks.submit("a", task(&prompt)).await;
     assert_eq!(fourth.unwrap_err(), refused);
     tasks.submit("b", task(&prompt)).await.unwrap();
-    // A restart counts the same, and the end of a task makes room.
+    // The count is the same after a restart, and the end of a task frees capacity.
     let tasks = open().await.unwrap();
     let fourth = tasks.submit("a", task(&prompt)).await;
     assert_eq!(fourth.unwrap_err(), refused);
@@ -969,8 +966,8 @@ async fn open_tasks_of_an_owner_are_bounded_by_bytes() {
 }
 
 #[tokio::test]
-async fn ended_tasks_of_an_owner_are_bounded_by_bytes() {
-    let (store, clock) = (memory(), Moved::new());
+async fn ended_tasks_of_an_owner_are_limited_by_bytes() {
+    let (store, clock) = (memory(), TestClock::new());
     let settings = TaskSettings {
         bytes_of_owner: 100_000,
         ..TaskSettings::default()

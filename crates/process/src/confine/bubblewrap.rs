@@ -8,24 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 #[cfg(target_os = "linux")]
-use std::{
-    ffi::OsStr,
-    fs::File,
-    io::{Seek, Write},
-    os::unix::ffi::OsStrExt,
-};
-
-#[cfg(target_os = "linux")]
-use rustix::fs::{MemfdFlags, memfd_create};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use super::SandboxBounds;
 use crate::network::Network;
 
 /// Possible locations of the program; the library does not read `PATH`.
-const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
+const PROGRAM_PATHS: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
 /// Paths of `/run` that are visible in the sandbox: name resolution, and the programs of systems that install them there. Everything else in `/run`
 /// is sockets of services that could act on behalf of a confined command.
-const SHOWN_OF_RUN: &[&str] = &[
+const VISIBLE_IN_RUN: &[&str] = &[
     "/run/systemd/resolve",
     "/run/NetworkManager/resolv.conf",
     "/run/resolvconf",
@@ -33,22 +25,20 @@ const SHOWN_OF_RUN: &[&str] = &[
 ];
 
 /// Directories that the sandbox replaces with its own.
-const EMPTY: &[&str] = &["/dev", "/proc", "/run", "/tmp"];
+const REPLACED: &[&str] = &["/dev", "/proc", "/run", "/tmp"];
 
 /// Returns the program if it is installed and can create a sandbox on this host. The result is cached.
 pub(super) fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<&'static Path>> = OnceLock::new();
     *PROGRAM.get_or_init(|| {
-        let places = PLACES.iter().map(Path::new);
-        places
-            .into_iter()
-            .find(|place| place.exists() && can_run(place))
+        let mut paths = PROGRAM_PATHS.iter().map(Path::new);
+        paths.find(|path| path.exists() && can_run(path))
     })
 }
 
 /// Returns the program to start. If none was found, returns the usual path, so that the start fails and nothing runs unconfined.
 pub(super) fn program_or_usual() -> &'static Path {
-    program().unwrap_or(Path::new(PLACES[0]))
+    program().unwrap_or(Path::new(PROGRAM_PATHS[0]))
 }
 
 /// Returns whether the program is setuid or setgid, and so runs with other rights than this process.
@@ -62,8 +52,8 @@ pub(super) fn needs_privileges() -> bool {
 
 /// Runs an empty command, because containers and some distributions forbid the namespaces that a sandbox needs.
 fn can_run(program: &Path) -> bool {
-    let bounds = SandboxBounds::of("/tmp");
-    let tried = Command::new(program)
+    let bounds = SandboxBounds::writable("/tmp");
+    let status = Command::new(program)
         .args(arguments(&bounds))
         .args(["--", "/bin/sh", "-c", ":"])
         .env_clear()
@@ -71,7 +61,7 @@ fn can_run(program: &Path) -> bool {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    tried.is_ok_and(|status| status.success())
+    status.is_ok_and(|status| status.success())
 }
 
 /// Returns the arguments that describe a sandbox. Order matters: a later mount covers an earlier one.
@@ -82,36 +72,40 @@ pub(super) fn arguments(bounds: &SandboxBounds) -> Vec<OsString> {
         arguments.add(["--share-net"]);
     }
     arguments.add(["--cap-drop", "ALL"]);
-    let is_everything = bounds.root == Path::new("/");
-    let how = if bounds.is_writable {
+    let is_root_directory = bounds.root == Path::new("/");
+    let mount = if bounds.is_writable {
         "--bind"
     } else {
         "--ro-bind"
     };
-    let first = if is_everything { how } else { "--ro-bind" };
-    arguments.add([first, "/", "/"]);
+    let root_mount = if is_root_directory {
+        mount
+    } else {
+        "--ro-bind"
+    };
+    arguments.add([root_mount, "/", "/"]);
     // If the host runs as root, the kernel treats the command as root too, and it could change settings in `/proc`.
     arguments.add(["--proc", "/proc", "--remount-ro", "/proc"]);
     arguments.add(["--dev", "/dev", "--tmpfs", "/tmp"]);
     if Path::new("/run").is_dir() {
         arguments.add(["--tmpfs", "/run"]);
-        for shown in SHOWN_OF_RUN {
-            arguments.add(["--ro-bind-try", shown, shown]);
+        for path in VISIBLE_IN_RUN {
+            arguments.add(["--ro-bind-try", path, path]);
         }
     }
     // A read-only root is already visible, unless the sandbox replaces the directory it is in.
-    if !is_everything && (bounds.is_writable || is_empty(&bounds.root)) {
-        arguments.bind(how, &bounds.root);
+    if !is_root_directory && (bounds.is_writable || is_replaced(&bounds.root)) {
+        arguments.bind(mount, &bounds.root);
     }
-    let covers = covering(bounds);
+    let covers = covers_of(bounds);
     for step in &covers {
         match step {
-            Cover::Held(directory) if is_beside(bounds, directory) => {
+            Cover::Pinned(directory) if is_writable_outside_root(bounds, directory) => {
                 arguments.bind("--bind", directory);
             }
-            Cover::Held(directory) => arguments.bind(how, directory),
-            Cover::Shown(path) => arguments.bind("--bind", path),
-            Cover::Seen(path) => arguments.bind("--ro-bind", path),
+            Cover::Pinned(directory) => arguments.bind(mount, directory),
+            Cover::Writable(path) => arguments.bind("--bind", path),
+            Cover::ReadOnly(path) => arguments.bind("--ro-bind", path),
             Cover::Hidden(path) => arguments.hide(path),
         }
     }
@@ -133,10 +127,7 @@ pub(super) fn variables(variables: &BTreeMap<OsString, OsString>) -> io::Result<
             text.push(0);
         }
     }
-    let mut file = File::from(memfd_create("variables", MemfdFlags::CLOEXEC)?);
-    file.write_all(&text)?;
-    file.rewind()?;
-    Ok(file.into())
+    super::system_calls::memory_file("variables", &text)
 }
 
 /// Namespaces exist only on Linux.
@@ -158,92 +149,91 @@ pub(super) fn system_calls(_network: Network) -> io::Result<OwnedFd> {
 }
 
 /// Returns whether the sandbox contains none of the host's files at a path.
-fn is_empty(path: &Path) -> bool {
-    EMPTY.iter().any(|empty| path.starts_with(empty))
+fn is_replaced(path: &Path) -> bool {
+    REPLACED.iter().any(|replaced| path.starts_with(replaced))
 }
 
 /// Returns whether a path is in a writable directory outside the root.
-fn is_beside(bounds: &SandboxBounds, path: &Path) -> bool {
-    let mut beside = bounds.also_writable.iter();
-    beside.any(|directory| path.starts_with(directory))
+fn is_writable_outside_root(bounds: &SandboxBounds, path: &Path) -> bool {
+    let mut outside = bounds.also_writable.iter();
+    outside.any(|directory| path.starts_with(directory))
 }
 
 /// A mount over the host's files. The order of the variants is the mount order at the same path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cover {
     /// A writable path outside the root, or the root itself.
-    Shown(PathBuf),
+    Writable(PathBuf),
     /// A path that is readable although it is below a hidden one.
-    Seen(PathBuf),
-    /// A directory mounted over itself: a mount point cannot be renamed, so the hidden paths below it stay where they are.
-    Held(PathBuf),
+    ReadOnly(PathBuf),
+    /// A directory mounted over itself: a mount point cannot be renamed, so the hidden paths below it do not move.
+    Pinned(PathBuf),
     Hidden(PathBuf),
 }
 
 impl Cover {
     fn path(&self) -> &Path {
         match self {
-            Self::Shown(path) | Self::Seen(path) | Self::Held(path) | Self::Hidden(path) => path,
+            Self::Writable(path)
+            | Self::ReadOnly(path)
+            | Self::Pinned(path)
+            | Self::Hidden(path) => path,
         }
     }
 
     fn hidden_directory(&self) -> Option<&Path> {
         match self {
             Self::Hidden(path) if path.is_dir() => Some(path),
-            Self::Hidden(_) | Self::Shown(_) | Self::Seen(_) | Self::Held(_) => None,
+            Self::Hidden(_) | Self::Writable(_) | Self::ReadOnly(_) | Self::Pinned(_) => None,
         }
     }
 }
 
 /// Returns the mounts over the host's files, parents first.
-fn covering(bounds: &SandboxBounds) -> Vec<Cover> {
+fn covers_of(bounds: &SandboxBounds) -> Vec<Cover> {
     // A directory that is empty in the sandbox hides its contents, except for paths that are mounted there.
-    let is_shown = |cover: &Cover| {
+    let is_mountable = |cover: &Cover| {
         let path = cover.path();
-        matches!(cover, Cover::Seen(_))
+        matches!(cover, Cover::ReadOnly(_))
             || path.starts_with(&bounds.root) && bounds.root != Path::new("/")
-            || is_beside(bounds, path)
+            || is_writable_outside_root(bounds, path)
             || bounds.private_home.as_deref() == Some(path)
-            || !is_empty(path)
+            || !is_replaced(path)
     };
-    let places = bounds.hidden.places().iter();
-    let is_named = |path| bounds.also_writable.contains(path) || bounds.also_seen.contains(path);
-    let hidden = places.filter(|path| !is_named(path));
-    let hidden = hidden.cloned().map(Cover::Hidden);
-    let held = bounds.held.iter().cloned().map(Cover::Held);
-    let shown = bounds.also_writable.iter().cloned().map(Cover::Shown);
-    let seen = bounds.also_seen.iter().cloned().map(Cover::Seen);
-    let mut all: Vec<_> = hidden
-        .chain(held)
-        .chain(shown)
-        .chain(seen)
+    let is_listed =
+        |path| bounds.also_writable.contains(path) || bounds.also_readable.contains(path);
+    let hidden = bounds
+        .hidden
+        .places()
+        .iter()
+        .filter(|path| !is_listed(path));
+    let mut all: Vec<_> = (hidden.cloned().map(Cover::Hidden))
+        .chain(bounds.pinned.iter().cloned().map(Cover::Pinned))
+        .chain(bounds.also_writable.iter().cloned().map(Cover::Writable))
+        .chain(bounds.also_readable.iter().cloned().map(Cover::ReadOnly))
         .chain(root_below_cover(bounds))
-        .filter(is_shown)
+        .filter(is_mountable)
         .collect();
     all.sort_by(|one, other| one.path().cmp(other.path()).then_with(|| one.cmp(other)));
     let mut covers = Covers::default();
     for cover in all {
         let is_below_hidden = covers.hides(cover.path());
-        let beside = bounds.also_writable.iter();
         let root = bounds.is_writable.then_some(&bounds.root);
-        let mut within = root
-            .into_iter()
-            .chain(beside)
-            .filter(|above| cover.path().starts_with(above));
-        let within = within.next();
+        let mut writable = root.into_iter().chain(&bounds.also_writable);
+        let within = writable.find(|above| cover.path().starts_with(above));
         let is_needed = match &cover {
-            Cover::Shown(_) => true,
-            Cover::Seen(path) => is_below_hidden || is_empty(path) && within.is_none(),
-            Cover::Held(_) | Cover::Hidden(_) => !is_below_hidden,
+            Cover::Writable(_) => true,
+            Cover::ReadOnly(path) => is_below_hidden || is_replaced(path) && within.is_none(),
+            Cover::Pinned(_) | Cover::Hidden(_) => !is_below_hidden,
         };
         if !is_needed {
             continue;
         }
         if let (false, Some(above)) = (is_below_hidden, within) {
-            covers.hold_above(cover.path(), above);
+            covers.pin_above(cover.path(), above);
         }
         match cover {
-            Cover::Held(path) => covers.hold(&path),
+            Cover::Pinned(path) => covers.pin(&path),
             cover => covers.0.push(cover),
         }
     }
@@ -252,13 +242,13 @@ fn covering(bounds: &SandboxBounds) -> Vec<Cover> {
 
 /// Returns a cover for the root if another cover applies to one of its parents.
 fn root_below_cover(bounds: &SandboxBounds) -> Option<Cover> {
-    let mut laid = bounds.hidden.places().iter().chain(&bounds.also_seen);
-    let is_below = laid.any(|above| bounds.root.starts_with(above));
+    let mut covered = bounds.hidden.places().iter().chain(&bounds.also_readable);
+    let is_below = covered.any(|above| bounds.root.starts_with(above));
     let root = bounds.root.clone();
     is_below.then_some(if bounds.is_writable {
-        Cover::Shown(root)
+        Cover::Writable(root)
     } else {
-        Cover::Seen(root)
+        Cover::ReadOnly(root)
     })
 }
 
@@ -274,19 +264,18 @@ impl Covers {
     }
 
     /// Mounts each directory between a path and the root over itself, so that none can be renamed.
-    fn hold_above(&mut self, path: &Path, root: &Path) {
-        let above = path.ancestors().skip(1);
-        let mut above: Vec<_> = above
+    fn pin_above(&mut self, path: &Path, root: &Path) {
+        let mut above: Vec<_> = (path.ancestors().skip(1))
             .take_while(|above| above.starts_with(root) && *above != root)
             .collect();
         above.reverse();
-        above.into_iter().for_each(|above| self.hold(above));
+        above.into_iter().for_each(|above| self.pin(above));
     }
 
-    fn hold(&mut self, path: &Path) {
-        let is_held = |cover: &Cover| matches!(cover, Cover::Held(held) if held == path);
-        if !self.0.iter().any(is_held) {
-            self.0.push(Cover::Held(path.to_owned()));
+    fn pin(&mut self, path: &Path) {
+        let is_pinned = |cover: &Cover| matches!(cover, Cover::Pinned(pinned) if pinned == path);
+        if !self.0.iter().any(is_pinned) {
+            self.0.push(Cover::Pinned(path.to_owned()));
         }
     }
 }
@@ -304,8 +293,8 @@ impl Arguments {
     }
 
     /// Mounts a path of the host at the same path.
-    fn bind(&mut self, how: &str, path: &Path) {
-        self.path(how, path);
+    fn bind(&mut self, mount: &str, path: &Path) {
+        self.path(mount, path);
         self.0.push(path.into());
     }
 

@@ -29,10 +29,10 @@ enum Request {
 
 impl Domain {
     /// Starts a thread in the domain of the calling thread. `outsider` is a live process of the same user outside the domain.
-    pub(crate) fn of_this_thread(outsider: Option<Pid>) -> io::Result<Self> {
+    pub(crate) fn for_current_thread(outsider: Option<Pid>) -> io::Result<Self> {
         let (requests, inbox) = channel::<Request>();
-        let named = thread::Builder::new().name("windlass-domain".to_owned());
-        named.spawn(move || {
+        let thread = thread::Builder::new().name("windlass-domain".to_owned());
+        thread.spawn(move || {
             // Tested rather than inferred from the kernel's version: on a kernel that does not confine signals, a signal to all processes would end
             // everything the user runs.
             let confines_signals =
@@ -58,7 +58,7 @@ impl Domain {
     }
 
     /// Returns the processes of `members` that are in the domain.
-    pub(crate) fn holds(&self, members: &[Member]) -> HashSet<i32> {
+    pub(crate) fn members_inside(&self, members: &[Member]) -> HashSet<i32> {
         let (found, answer) = channel();
         let members = members.to_vec();
         let _ = self.requests.send(Request::Find { members, found });

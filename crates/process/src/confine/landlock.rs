@@ -16,12 +16,12 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::SandboxBounds;
-use crate::protected_paths::{Hidden, Identity, LOOK};
+use crate::protected_paths::{Hidden, Identity, PATH_ONLY};
 
 /// The oldest sufficient Landlock ABI: earlier ones allow a file to be truncated that may not be written.
-const NEEDED: ABI = ABI::V3;
+const REQUIRED_ABI: ABI = ABI::V3;
 /// The Landlock ABI to use if the kernel supports it.
-const WANTED: ABI = ABI::V6;
+const PREFERRED_ABI: ABI = ABI::V6;
 /// Devices that every program may read and write.
 const DEVICES: &[&str] = &[
     "/dev/full",
@@ -44,55 +44,39 @@ pub(super) fn works_here() -> bool {
 fn ruleset() -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))?
+        .handle_access(AccessFs::from_all(REQUIRED_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::IoctlDev)?
-        .scope(Scope::from_all(WANTED))?
+        .scope(Scope::from_all(PREFERRED_ABI))?
         .create()
 }
 
 /// Returns whether the kernel can confine the signals of a domain to the domain.
-pub(super) fn signals_stay_inside() -> bool {
-    static STAY: OnceLock<bool> = OnceLock::new();
-    *STAY.get_or_init(|| only_signals().is_ok())
-}
-
-fn only_signals() -> Result<RulesetCreated, RulesetError> {
-    Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::Signal)?
-        .create()
-}
-
-/// Permanently puts the calling thread into a domain that confines signals. The domain forbids nothing else.
-pub(super) fn keep_signals_inside() -> Result<(), String> {
-    enter(only_signals())
+pub(super) fn can_confine_signals() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| scoped(Scope::Signal).is_ok())
 }
 
 /// Returns whether the kernel can confine the abstract sockets of a domain to the domain.
-pub(super) fn sockets_stay_inside() -> bool {
-    static STAY: OnceLock<bool> = OnceLock::new();
-    *STAY.get_or_init(|| only_sockets().is_ok())
+pub(super) fn can_confine_sockets() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| scoped(Scope::AbstractUnixSocket).is_ok())
 }
 
-fn only_sockets() -> Result<RulesetCreated, RulesetError> {
+fn scoped(scope: Scope) -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::AbstractUnixSocket)?
+        .scope(scope)?
         .create()
 }
 
-/// Permanently puts the calling thread into a domain that can reach no abstract socket outside. Abstract sockets of services belong to the network
-/// namespace, so every program that shares the network can reach them. The domain forbids nothing else.
-pub(super) fn keep_sockets_inside() -> Result<(), String> {
-    enter(only_sockets())
-}
-
-fn enter(rules: Result<RulesetCreated, RulesetError>) -> Result<(), String> {
-    let restricted = rules.and_then(RulesetCreated::restrict_self);
+/// Permanently puts the calling thread into a domain that confines its signals or its abstract sockets, depending on the scope, and
+/// forbids nothing else. Abstract sockets of services belong to the network namespace, so every program that shares the network can reach them.
+pub(super) fn enter_scope(scope: Scope) -> Result<(), String> {
+    let restricted = scoped(scope).and_then(RulesetCreated::restrict_self);
     match restricted.map_err(|error| error.to_string())?.ruleset {
         RulesetStatus::FullyEnforced => Ok(()),
-        _ => Err("the kernel does not keep signals and sockets inside".to_owned()),
+        _ => Err("the kernel does not confine signals and abstract sockets".to_owned()),
     }
 }
 
@@ -103,7 +87,7 @@ pub(super) fn confine_thread(bounds: &SandboxBounds, root: BorrowedFd<'_>) -> Re
     if restricted == RulesetStatus::NotEnforced {
         return Err("the kernel does not enforce landlock".to_owned());
     }
-    drop_capabilities().map_err(|error| format!("cannot give up capabilities: {error}"))
+    drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))
 }
 
 /// Drops the capabilities of root: some of them, such as inspecting any process, bypass Landlock. Programs do not regain them, because the thread can
@@ -120,52 +104,59 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 
 /// Why the rules could not be applied.
 #[derive(Debug, thiserror::Error)]
-enum NoRules {
+enum LandlockError {
     #[error(transparent)]
     Landlock(#[from] RulesetError),
-    #[error("cannot look at /: {0}")]
-    Top(#[from] rustix::io::Errno),
-    #[error("cannot look at {}: {source}", path.display())]
-    Beside {
+    #[error("cannot open /: {0}")]
+    Root(#[from] rustix::io::Errno),
+    #[error("cannot open {}: {source}", path.display())]
+    Path {
         path: PathBuf,
         source: rustix::io::Errno,
     },
 }
 
-fn restrict(bounds: &SandboxBounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRules> {
-    let (reading, everything) = (AccessFs::from_read(NEEDED), AccessFs::from_all(NEEDED));
+fn restrict(bounds: &SandboxBounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, LandlockError> {
+    let (reading, everything) = (
+        AccessFs::from_read(REQUIRED_ABI),
+        AccessFs::from_all(REQUIRED_ABI),
+    );
     let on_root = if bounds.is_writable {
         everything
     } else {
         reading
     };
     // Disks are files too, and a host that runs as root may read them.
-    let places = [bounds.hidden.places(), &[PathBuf::from("/dev")]].concat();
-    let parts = |access| Parts {
+    let denied = [bounds.hidden.places(), &[PathBuf::from("/dev")]].concat();
+    let rules_for = |access| PathRules {
         hidden: &bounds.hidden,
-        places: &places,
+        denied: &denied,
         access,
     };
-    let top = openat(CWD, "/", LOOK | OFlags::DIRECTORY, Mode::empty())?;
-    let on_devices = AccessFs::from_file(NEEDED) | AccessFs::IoctlDev;
+    let top = openat(CWD, "/", PATH_ONLY | OFlags::DIRECTORY, Mode::empty())?;
+    let on_devices = AccessFs::from_file(REQUIRED_ABI) | AccessFs::IoctlDev;
     let rules = ruleset()?;
-    let rules = parts(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
+    let rules = rules_for(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
     let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
     let terminals = if bounds.has_terminals { TERMINALS } else { &[] };
     let on_terminals = on_devices | AccessFs::ReadDir;
     let rules = rules.add_rules(path_beneath_rules(terminals, on_terminals))?;
-    let mut rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
-    let beside = bounds.also_writable.iter().map(|path| (path, everything));
-    let seen = bounds.also_seen.iter().map(|path| (path, reading));
-    for (path, access) in beside.chain(seen) {
+    let mut rules = rules_for(on_root).allow(rules, root, &bounds.root, 0)?;
+    let writable = bounds.also_writable.iter().map(|path| (path, everything));
+    let readable = bounds.also_readable.iter().map(|path| (path, reading));
+    for (path, access) in writable.chain(readable) {
         // A path that is hidden itself is visible if the bounds list it explicitly.
-        let places = places.iter().filter(|place| *place != path).cloned();
-        let parts = Parts {
+        let denied: Vec<_> = denied
+            .iter()
+            .filter(|denied| *denied != path)
+            .cloned()
+            .collect();
+        let path_rules = PathRules {
             hidden: &bounds.hidden,
-            places: &places.collect::<Vec<_>>(),
+            denied: &denied,
             access,
         };
-        rules = parts.allow_one(rules, path)?;
+        rules = path_rules.allow_one(rules, path)?;
     }
     let rules = rules.add_rules(path_beneath_rules(&bounds.scratch, everything))?;
     Ok(rules.restrict_self()?.ruleset)
@@ -173,28 +164,32 @@ fn restrict(bounds: &SandboxBounds, root: BorrowedFd<'_>) -> Result<RulesetStatu
 
 /// The accessible parts of a directory: all of it, unless it contains a hidden path. Rules only add rights, so the siblings of a hidden path get a
 /// rule each, and the directories above it get none.
-struct Parts<'a> {
+struct PathRules<'a> {
     hidden: &'a Hidden,
     /// Paths without access.
-    places: &'a [PathBuf],
+    denied: &'a [PathBuf],
     access: BitFlags<AccessFs>,
 }
 
-impl Parts<'_> {
+impl PathRules<'_> {
     /// Adds a rule for a directory or file. Symbolic links are not followed.
-    fn allow_one(&self, rules: RulesetCreated, path: &Path) -> Result<RulesetCreated, NoRules> {
-        let failed = |source| NoRules::Beside {
+    fn allow_one(
+        &self,
+        rules: RulesetCreated,
+        path: &Path,
+    ) -> Result<RulesetCreated, LandlockError> {
+        let failed = |source| LandlockError::Path {
             path: path.to_owned(),
             source,
         };
-        let handle = openat(CWD, path, LOOK | OFlags::NOFOLLOW, Mode::empty());
+        let handle = openat(CWD, path, PATH_ONLY | OFlags::NOFOLLOW, Mode::empty());
         let handle = handle.map_err(failed)?;
         let mode = fstat(&handle).map_err(failed)?.st_mode;
         match FileType::from_raw_mode(mode) {
             FileType::Directory => Ok(self.allow(rules, handle.as_fd(), path, 0)?),
             FileType::Symlink => Err(failed(rustix::io::Errno::LOOP)),
             _ => {
-                let access = self.access & AccessFs::from_file(NEEDED);
+                let access = self.access & AccessFs::from_file(REQUIRED_ABI);
                 Ok(rules.add_rule(PathBeneath::new(handle, access))?)
             }
         }
@@ -209,10 +204,10 @@ impl Parts<'_> {
         path: &Path,
         depth: usize,
     ) -> Result<RulesetCreated, RulesetError> {
-        if !self.places.iter().any(|hidden| hidden.starts_with(path)) {
+        if !self.denied.iter().any(|hidden| hidden.starts_with(path)) {
             return rules.add_rule(PathBeneath::new(directory, self.access));
         }
-        if self.places.iter().any(|hidden| hidden == path) || depth == MAX_DEPTH {
+        if self.denied.iter().any(|hidden| hidden == path) || depth == MAX_DEPTH {
             return Ok(rules);
         }
         let entries = openat(
@@ -230,12 +225,11 @@ impl Parts<'_> {
                 continue;
             }
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            let look = LOOK | OFlags::NOFOLLOW;
-            let child = openat(directory, name, look, Mode::empty()).map(File::from);
-            let Some((child, metadata)) = child
-                .ok()
-                .and_then(|child| child.metadata().ok().map(|metadata| (child, metadata)))
-            else {
+            let flags = PATH_ONLY | OFlags::NOFOLLOW;
+            let Ok(child) = openat(directory, name, flags, Mode::empty()).map(File::from) else {
+                continue;
+            };
+            let Ok(metadata) = child.metadata() else {
                 continue;
             };
             let kind = metadata.file_type();
@@ -244,14 +238,12 @@ impl Parts<'_> {
             if kind.is_symlink() || self.hidden.is_known(Identity { dev, ino }, names) {
                 continue;
             }
-            rules = match () {
-                () if kind.is_dir() => self.allow(rules, child.as_fd(), &path, depth + 1)?,
-                () if self.places.contains(&path) => rules,
-                () => {
-                    let access = self.access & AccessFs::from_file(NEEDED);
-                    rules.add_rule(PathBeneath::new(child, access))?
-                }
-            };
+            if kind.is_dir() {
+                rules = self.allow(rules, child.as_fd(), &path, depth + 1)?;
+            } else if !self.denied.contains(&path) {
+                let access = self.access & AccessFs::from_file(REQUIRED_ABI);
+                rules = rules.add_rule(PathBeneath::new(child, access))?;
+            }
         }
         Ok(rules)
     }

@@ -19,13 +19,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use ::landlock::Scope;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::network::Network;
-use crate::parent_death_guard::Around;
+use crate::parent_death_guard::GuardScope;
 use crate::protected_paths::Hidden;
-use crate::proxied::LAUNCHER_PLACE;
+use crate::proxied::LAUNCHER_PATH;
 
 #[cfg(target_os = "linux")]
 pub(crate) use domain::Domain;
@@ -36,7 +38,7 @@ pub(crate) struct Domain;
 
 #[cfg(not(target_os = "linux"))]
 impl Domain {
-    pub(crate) fn holds(
+    pub(crate) fn members_inside(
         &self,
         _members: &[crate::processes::Member],
     ) -> std::collections::HashSet<i32> {
@@ -94,11 +96,11 @@ pub struct SandboxBounds {
     pub also_writable: Vec<PathBuf>,
     /// Files and directories that are readable although they, or directories above them, are hidden; links resolved. Hidden paths inside them stay
     /// hidden.
-    pub also_seen: Vec<PathBuf>,
+    pub also_readable: Vec<PathBuf>,
     /// Paths that the program cannot see. If the root is below one of them, the root is still visible.
     pub hidden: Arc<Hidden>,
     /// Directories inside the root that the program cannot move, with links resolved. Landlock ignores them, because its rules apply to handles.
-    pub held: Vec<PathBuf>,
+    pub pinned: Vec<PathBuf>,
     /// The program's network access.
     pub network: Network,
     /// The program's home, if that is a hidden directory: bubblewrap mounts an empty writable directory there.
@@ -113,16 +115,16 @@ pub struct SandboxBounds {
 impl SandboxBounds {
     /// Everything in a directory is writable, nothing is hidden, and there is no network.
     #[must_use]
-    pub fn of(root: impl Into<PathBuf>) -> Self {
+    pub fn writable(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         Self {
             cwd: root.clone(),
             root,
             is_writable: true,
             also_writable: Vec::new(),
-            also_seen: Vec::new(),
+            also_readable: Vec::new(),
             hidden: Arc::default(),
-            held: Vec::new(),
+            pinned: Vec::new(),
             network: Network::None,
             private_home: None,
             has_terminals: false,
@@ -136,7 +138,7 @@ pub(crate) struct Prepared {
     pub(crate) command: Command,
     pub(crate) inherited: Vec<OwnedFd>,
     /// Pipe on which bubblewrap reports the PID of its sandbox's init.
-    pub(crate) said: Option<PipeReader>,
+    pub(crate) info: Option<PipeReader>,
 }
 
 impl Confinement {
@@ -169,7 +171,7 @@ impl Confinement {
         match self {
             Self::Bubblewrap => true,
             #[cfg(target_os = "linux")]
-            Self::Landlock => landlock::signals_stay_inside(),
+            Self::Landlock => landlock::can_confine_signals(),
             #[cfg(not(target_os = "linux"))]
             Self::Landlock => false,
             Self::Unconfined => false,
@@ -203,7 +205,7 @@ impl Confinement {
     #[cfg(target_os = "linux")]
     fn confines_abstract_sockets(self) -> bool {
         let is_privileged = self == Self::Bubblewrap && bubblewrap::needs_privileges();
-        landlock::sockets_stay_inside() && !is_privileged
+        landlock::can_confine_sockets() && !is_privileged
     }
 
     /// Landlock exists only on Linux.
@@ -233,21 +235,23 @@ impl Confinement {
                 // the argument list, every process could read them.
                 let variables = bubblewrap::variables(variables)?;
                 let calls = bubblewrap::system_calls(bounds.network)?;
-                let (said, saying) = pipe()?;
-                let saying = OwnedFd::from(saying);
+                let (info, info_writer) = pipe()?;
+                let info_writer = OwnedFd::from(info_writer);
                 let mut command = Command::new(bubblewrap::program_or_usual());
                 command.env_clear().args(bubblewrap::arguments(bounds));
                 if let Some(launcher) = launcher {
-                    command.arg("--ro-bind").arg(launcher).arg(LAUNCHER_PLACE);
+                    command.arg("--ro-bind").arg(launcher).arg(LAUNCHER_PATH);
                 }
                 command.arg("--seccomp").arg(calls.as_raw_fd().to_string());
                 command.arg("--args").arg(variables.as_raw_fd().to_string());
-                command.arg("--info-fd").arg(saying.as_raw_fd().to_string());
+                command
+                    .arg("--info-fd")
+                    .arg(info_writer.as_raw_fd().to_string());
                 command.arg("--").arg(program).current_dir("/");
                 Prepared {
                     command,
-                    inherited: vec![variables, calls, saying],
-                    said: Some(said),
+                    inherited: vec![variables, calls, info_writer],
+                    info: Some(info),
                 }
             }
             Self::Landlock | Self::Unconfined => {
@@ -257,7 +261,7 @@ impl Confinement {
                 Prepared {
                     command,
                     inherited: Vec::new(),
-                    said: None,
+                    info: None,
                 }
             }
         };
@@ -266,14 +270,14 @@ impl Confinement {
     }
 
     /// Puts the calling thread into a domain that confines signals, if the method has one.
-    pub(crate) fn surround_thread(self) -> Result<Around, String> {
+    pub(crate) fn enter_guard_domain(self) -> Result<GuardScope, String> {
         match self {
             #[cfg(target_os = "linux")]
-            Self::Landlock if landlock::signals_stay_inside() => {
-                landlock::keep_signals_inside()?;
-                Ok(Around::Domain)
+            Self::Landlock if landlock::can_confine_signals() => {
+                landlock::enter_scope(Scope::Signal)?;
+                Ok(GuardScope::Domain)
             }
-            _ => Ok(Around::Nothing),
+            _ => Ok(GuardScope::Unscoped),
         }
     }
 
@@ -290,7 +294,7 @@ impl Confinement {
             Self::Landlock => {
                 landlock::confine_thread(bounds, root.as_fd())?;
                 system_calls::confine_thread(bounds.network)?;
-                let domain = Domain::of_this_thread(outsider);
+                let domain = Domain::for_current_thread(outsider);
                 domain.map(Some).map_err(|error| error.to_string())
             }
             #[cfg(not(target_os = "linux"))]
@@ -300,9 +304,9 @@ impl Confinement {
             Self::Bubblewrap
                 if bounds.network == Network::Inherit
                     && !bubblewrap::needs_privileges()
-                    && landlock::sockets_stay_inside() =>
+                    && landlock::can_confine_sockets() =>
             {
-                landlock::keep_sockets_inside().map(|()| None)
+                landlock::enter_scope(Scope::AbstractUnixSocket).map(|()| None)
             }
             Self::Bubblewrap | Self::Unconfined => {
                 let _ = (bounds, root, outsider);

@@ -26,11 +26,11 @@ const ON_OTHERS: [i64; 5] = [
 
 /// The same for calls whose first argument gives the kind of the ID, with the value for a process (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`). The ID can
 /// also be of a group or a user.
-const ON_OTHERS_OF: [(i64, i32); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+const ON_OTHERS_BY_KIND: [(i64, i32); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
 /// Calls that are refused whatever their arguments: those that access the kernel's keyrings of the user and of the host's session, and the one that
 /// opens files and sockets without the calls that are filtered here.
-const NEVER: [i64; 4] = [
+const REFUSED: [i64; 4] = [
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
@@ -70,7 +70,7 @@ const ATTRIBUTES: &[i64] = &[
 ];
 
 /// `ioctl` requests that insert characters into the input of a terminal as if they were typed (`TIOCSTI`, `TIOCLINUX`).
-const TYPING: [u32; 2] = [0x5412, 0x541C];
+const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541C];
 
 /// Calls that set the mode of a file or create one with it, and the index of that argument. Directories are created without the bits that matter
 /// here.
@@ -95,13 +95,13 @@ const OPENING: &[(i64, u8)] = &[
 ];
 
 /// The flags that create a file; each is sufficient.
-const MAKING: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE];
+const CREATING: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE];
 
 /// The setuid and setgid bits: a program with one of them could be started outside the sandbox with its owner's or group's rights.
-const LENDING: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
+const SETID_BITS: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// Calls that change the memory or control flow of a process, and the index of the PID argument.
-const INTO_OTHERS: [(i64, u8); 2] = [(libc::SYS_ptrace, 1), (libc::SYS_process_vm_writev, 0)];
+const INTRUSIVE: [(i64, u8); 2] = [(libc::SYS_ptrace, 1), (libc::SYS_process_vm_writev, 0)];
 
 /// PID of the sandbox's init. It ends with the host, and all other processes with it, unless a process clears its death signal.
 const INIT: u32 = 1;
@@ -114,31 +114,36 @@ const FAMILIES: [i32; 4] = [
     libc::AF_NETLINK,
 ];
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SyscallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Permanently refuses these calls in the calling thread and in the programs it starts. Connected socket pairs still work, because they lead nowhere
 /// else.
 pub(super) fn confine_thread(network: Network) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot filter system calls: {error}");
-    let program = beside_landlock(network).and_then(|rules| {
+    let program = landlock_rules(network).and_then(|rules| {
         let attributes = refused(ATTRIBUTES);
         // Programs that copy files interpret this error as a file system without attributes.
-        whole([(attributes, libc::EOPNOTSUPP), (rules, libc::EACCES)])
+        combined([(attributes, libc::EOPNOTSUPP), (rules, libc::EACCES)])
     });
     apply_filter(&program.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }
 
 /// Writes the filter for a namespace sandbox to an open file that bubblewrap reads.
 pub(super) fn in_namespaces(network: Network) -> io::Result<OwnedFd> {
-    let program = beside_namespaces(network).and_then(|rules| whole([(rules, libc::EACCES)]));
+    let program = namespace_rules(network).and_then(|rules| combined([(rules, libc::EACCES)]));
     let mut text = Vec::new();
     for step in program.map_err(io::Error::other)? {
         text.extend_from_slice(&step.code.to_ne_bytes());
         text.extend_from_slice(&[step.jt, step.jf]);
         text.extend_from_slice(&step.k.to_ne_bytes());
     }
-    let mut file = File::from(memfd_create("system-calls", MemfdFlags::CLOEXEC)?);
-    file.write_all(&text)?;
+    memory_file("system-calls", &text)
+}
+
+/// Creates an open file in memory, positioned at its start.
+pub(super) fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
 }
@@ -160,26 +165,26 @@ fn has(argument: u8, bits: u32) -> Result<SeccompCondition, BackendError> {
 }
 
 /// Refuses these calls whatever their arguments.
-fn refused(calls: &[i64]) -> Rules {
+fn refused(calls: &[i64]) -> SyscallRules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-fn everywhere() -> Result<Rules, BackendError> {
-    let mut rules = refused(&NEVER);
-    let typing = TYPING.map(|request| SeccompRule::new(vec![is(1, request)?]));
+fn always_refused() -> Result<SyscallRules, BackendError> {
+    let mut rules = refused(&REFUSED);
+    let requests = TERMINAL_INPUT.map(|request| SeccompRule::new(vec![is(1, request)?]));
     rules.insert(
         libc::SYS_ioctl,
-        typing.into_iter().collect::<Result<_, _>>()?,
+        requests.into_iter().collect::<Result<_, _>>()?,
     );
     Ok(rules)
 }
 
-fn beside_landlock(network: Network) -> Result<Rules, BackendError> {
+fn landlock_rules(network: Network) -> Result<SyscallRules, BackendError> {
     let on_others = SeccompRule::new(vec![is_not(0, 0)?])?;
-    let mut rules = everywhere()?;
+    let mut rules = always_refused()?;
     rules.extend(refused(IPC));
     rules.extend(ON_OTHERS.map(|call| (call, vec![on_others.clone()])));
-    for (call, process) in ON_OTHERS_OF {
+    for (call, process) in ON_OTHERS_BY_KIND {
         let of_more = SeccompRule::new(vec![is_not(0, process)?])?;
         let of_another = SeccompRule::new(vec![is_not(1, 0)?])?;
         rules.insert(call, vec![of_more, of_another]);
@@ -190,10 +195,10 @@ fn beside_landlock(network: Network) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-fn beside_namespaces(network: Network) -> Result<Rules, BackendError> {
-    let mut rules = everywhere()?;
-    for (call, whom) in INTO_OTHERS {
-        rules.insert(call, vec![SeccompRule::new(vec![is(whom, INIT)?])?]);
+fn namespace_rules(network: Network) -> Result<SyscallRules, BackendError> {
+    let mut rules = always_refused()?;
+    for (call, argument) in INTRUSIVE {
+        rules.insert(call, vec![SeccompRule::new(vec![is(argument, INIT)?])?]);
     }
     if network != Network::Inherit {
         let families = FAMILIES.into_iter().map(|tree| is_not(0, tree));
@@ -204,32 +209,32 @@ fn beside_namespaces(network: Network) -> Result<Rules, BackendError> {
 }
 
 /// Refuses modes with the setuid or setgid bit.
-fn on_modes() -> Result<Rules, BackendError> {
-    let mut rules = Rules::new();
+fn mode_rules() -> Result<SyscallRules, BackendError> {
+    let mut rules = SyscallRules::new();
     for (call, mode) in MODES {
-        let lending = LENDING.map(|bit| SeccompRule::new(vec![has(*mode, bit)?]));
-        rules.insert(*call, lending.into_iter().collect::<Result<_, _>>()?);
+        let setid = SETID_BITS.map(|bit| SeccompRule::new(vec![has(*mode, bit)?]));
+        rules.insert(*call, setid.into_iter().collect::<Result<_, _>>()?);
     }
     for (call, flags) in OPENING {
-        let mut lending = Vec::new();
-        for making in MAKING {
-            for bit in LENDING {
+        let mut setid = Vec::new();
+        for creating in CREATING {
+            for bit in SETID_BITS {
                 // Without a creating flag, the mode argument can hold any value.
-                let conditions = vec![has(*flags, making.unsigned_abs())?, has(flags + 1, bit)?];
-                lending.push(SeccompRule::new(conditions)?);
+                let conditions = vec![has(*flags, creating.unsigned_abs())?, has(flags + 1, bit)?];
+                setid.push(SeccompRule::new(conditions)?);
             }
         }
-        rules.insert(*call, lending);
+        rules.insert(*call, setid);
     }
     Ok(rules)
 }
 
 /// Combines a sandbox's rules with the common ones into one filter program: older versions of bubblewrap accept only one.
-fn whole<const N: usize>(refused: [(Rules, i32); N]) -> Result<BpfProgram, BackendError> {
+fn combined<const N: usize>(refused: [(SyscallRules, i32); N]) -> Result<BpfProgram, BackendError> {
     // `openat2` passes its mode in memory that a filter cannot read. Programs handle kernels that lack this call.
-    let unknown = Rules::from([(libc::SYS_openat2, Vec::new())]);
+    let unknown = SyscallRules::from([(libc::SYS_openat2, Vec::new())]);
     let mut program = filter(unknown, libc::ENOSYS)?;
-    for (rules, error) in [(on_modes()?, libc::EPERM)].into_iter().chain(refused) {
+    for (rules, error) in [(mode_rules()?, libc::EPERM)].into_iter().chain(refused) {
         // No call is in two filters, so a call that one filter does not list continues with the next. The removed last step would allow it.
         program.pop();
         program.extend(filter(rules, error)?);
@@ -250,7 +255,7 @@ fn x32(call: i64) -> i64 {
     number | X32
 }
 
-fn filter(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
+fn filter(mut rules: SyscallRules, error: i32) -> Result<BpfProgram, BackendError> {
     // The same calls with their x32 numbers, for kernels with that ABI.
     #[cfg(target_arch = "x86_64")]
     {

@@ -12,9 +12,9 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 const MAX_ABOVE: usize = 4096;
 /// Flags to open a file only for identification. On Linux the file is not opened for reading, which its locks would notice.
 #[cfg(target_os = "linux")]
-pub(crate) const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+pub(crate) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-pub(crate) const LOOK: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+pub(crate) const PATH_ONLY: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// A file or directory, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
         let (dev, ino) = (metadata.dev(), metadata.ino());
         Self { dev, ino }
     }
@@ -36,7 +36,7 @@ impl Identity {
         Some(Self { dev, ino })
     }
 
-    pub(crate) fn of_open(file: impl AsFd) -> io::Result<Self> {
+    pub(crate) fn from_open(file: impl AsFd) -> io::Result<Self> {
         let stat = fstat(file)?;
         // The type differs on other systems.
         let dev = stat.st_dev as u64;
@@ -53,15 +53,15 @@ pub(super) struct Pinned {
     identity: Identity,
     #[cfg_attr(
         not(target_os = "linux"),
-        expect(dead_code, reason = "only Linux tells its name")
+        expect(dead_code, reason = "only Linux reports its name")
     )]
     handle: OwnedFd,
 }
 
 impl Pinned {
     pub(super) fn open(path: &Path) -> Option<Self> {
-        let handle = openat(CWD, path, LOOK, Mode::empty()).ok()?;
-        let identity = Identity::of_open(&handle).ok()?;
+        let handle = openat(CWD, path, PATH_ONLY, Mode::empty()).ok()?;
+        let identity = Identity::from_open(&handle).ok()?;
         Some(Self { identity, handle })
     }
 
@@ -89,20 +89,20 @@ pub(super) fn any_above(
     is_meant: impl Fn(Identity) -> bool,
 ) -> io::Result<bool> {
     let top = Identity::at(Path::new("/"));
-    let mut here = Identity::of_open(directory)?;
+    let mut here = Identity::from_open(directory)?;
     let mut above: Option<OwnedFd> = None;
     for _ in 0..MAX_ABOVE {
         if is_meant(here) {
             return Ok(true);
         }
         let from = above.as_ref().map_or(directory, AsFd::as_fd);
-        let next = openat(from, "..", LOOK | OFlags::DIRECTORY, Mode::empty())?;
-        let identity = Identity::of_open(&next)?;
+        let next = openat(from, "..", PATH_ONLY | OFlags::DIRECTORY, Mode::empty())?;
+        let identity = Identity::from_open(&next)?;
         // A directory can be mounted inside itself, so only the topmost directory is its own parent.
         if identity == here && Some(here) == top {
             return Ok(false);
         }
         (here, above) = (identity, Some(next));
     }
-    Err(io::Error::other("it lies too deep"))
+    Err(io::Error::other("the path has too many parent directories"))
 }

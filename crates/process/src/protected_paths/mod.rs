@@ -19,14 +19,14 @@ use cap_std::fs::Metadata;
 use rustix::fs::{CWD, Mode, openat};
 
 use identity::Pinned;
-pub(crate) use identity::{Identity, LOOK};
+pub(crate) use identity::{Identity, PATH_ONLY};
 use mounts::Mount;
 use resolve::Resolved;
 
 /// Paths below the home directory where users and external agents store keys and passwords, and sockets of services that start containers with all
 /// rights of the user. No such list is complete. It applies to a root that contains the home, and to paths of the home that are opened explicitly.
 /// Otherwise commands see nothing of the home at all.
-const KEY_PLACES: &[&str] = &[
+const KEY_PATHS: &[&str] = &[
     ".aws",
     ".azure",
     ".colima",
@@ -58,10 +58,10 @@ const KEY_PLACES: &[&str] = &[
     ".vault-token",
 ];
 
-/// The paths that the host named. They are resolved again for each call, because a path may not exist yet or may have a new target.
+/// The paths that the host protects. They are resolved again for each call, because a path may not exist yet or may have a new target.
 #[derive(Debug, Clone, Default)]
 pub struct ProtectedPaths {
-    named: Vec<Arc<HiddenPath>>,
+    paths: Vec<Arc<HiddenPath>>,
 }
 
 #[derive(Debug)]
@@ -75,16 +75,16 @@ impl ProtectedPaths {
     pub fn add(&mut self, path: &Path) {
         // A relative path is resolved once, against the current working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let named = HiddenPath {
+        let hidden = HiddenPath {
             path,
             first: OnceLock::new(),
         };
-        named.pin();
-        self.named.push(Arc::new(named));
+        hidden.pin();
+        self.paths.push(Arc::new(hidden));
     }
 
     pub fn add_keys_of(&mut self, home: &Path) {
-        for place in KEY_PLACES {
+        for place in KEY_PATHS {
             self.add(&home.join(place));
         }
     }
@@ -93,16 +93,16 @@ impl ProtectedPaths {
     pub fn look(&self) -> Hidden {
         let mounts = mounts::read();
         let mut hidden = Hidden {
-            processes: mounts::of_processes(&mounts),
+            processes: mounts::proc_devices(&mounts),
             ..Hidden::default()
         };
-        for named in &self.named {
-            named.pin();
-            let Resolved { real, links } = resolve::resolve(&named.path);
+        for protected in &self.paths {
+            protected.pin();
+            let Resolved { real, links } = resolve::resolve(&protected.path);
             hidden.links.extend(links);
             real.iter()
                 .for_each(|real| hidden.add_with_other_names(real, &mounts));
-            if let Some(first) = named.first.get() {
+            if let Some(first) = protected.first.get() {
                 hidden.identities.insert(first.identity());
                 let moved = first.path();
                 moved
@@ -127,8 +127,8 @@ impl HiddenPath {
 }
 
 /// Opens a file or directory only to identify it.
-pub fn open_to_look(path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat(CWD, path, LOOK, Mode::empty())?)
+pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, path, PATH_ONLY, Mode::empty())?)
 }
 
 /// The hidden files and directories at one moment.
@@ -211,7 +211,7 @@ impl Hidden {
         } else {
             1
         };
-        let identity = Identity::of(metadata);
+        let identity = Identity::from_metadata(metadata);
         self.processes.contains(&identity.dev) || self.is_known(identity, names)
     }
 
@@ -227,7 +227,7 @@ impl Hidden {
 
     /// Returns whether an open directory is hidden or below a hidden one. The system is queried for each parent directory, so names do not matter.
     pub fn covers(&self, directory: impl AsFd) -> io::Result<bool> {
-        let device = Identity::of_open(directory.as_fd())?.dev;
+        let device = Identity::from_open(directory.as_fd())?.dev;
         if self.processes.contains(&device) {
             return Ok(true);
         }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_linked_into_a_home_is_not_hidden_with_it() {
+    fn hard_links_into_a_hidden_home_are_not_hidden() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         for name in ["home", "keys", "root"] {

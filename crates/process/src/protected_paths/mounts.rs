@@ -37,7 +37,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
 
 /// Returns the devices of `/proc` file systems.
 #[cfg(target_os = "linux")]
-pub(super) fn of_processes(mounts: &[Mount]) -> Vec<u64> {
+pub(super) fn proc_devices(mounts: &[Mount]) -> Vec<u64> {
     let device = |mount: &Mount| {
         let (major, minor) = mount.device.split_once(':')?;
         let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
@@ -49,11 +49,11 @@ pub(super) fn of_processes(mounts: &[Mount]) -> Vec<u64> {
 
 /// Other systems have none.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn of_processes(_mounts: &[Mount]) -> Vec<u64> {
+pub(super) fn proc_devices(_mounts: &[Mount]) -> Vec<u64> {
     Vec::new()
 }
 
-/// Decodes blanks and backslashes, which the kernel writes as three octal digits.
+/// Decodes spaces and backslashes, which the kernel writes as three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::with_capacity(field.len()), field);
     while let Some((byte, after)) = rest.split_first() {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_of_the_whole_of_a_part_or_of_what_lies_above_gives_another_name() {
+    fn mounts_of_a_path_of_its_part_and_of_its_parent_are_other_names() {
         let text = br"22 1 254:0 / / rw - ext4 /dev/vda rw
 30 22 254:0 /home/u /mnt/home rw - ext4 /dev/vda rw
 31 22 254:0 /home/u/data /mnt/my\040data rw - ext4 /dev/vda rw

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_on_the_way_is_told_where_it_is() {
+    fn every_followed_link_is_listed() {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path().canonicalize().unwrap();
         std::fs::create_dir_all(at.join("real/deep")).unwrap();

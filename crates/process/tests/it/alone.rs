@@ -8,8 +8,11 @@ pub(crate) fn alone(name: &str) {
         .args(["--exact", name, "--ignored", "--nocapture"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout);
+    let output = String::from_utf8_lossy(&ran.stdout);
     let complained = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{said}\n{complained}");
-    assert!(said.contains("1 passed"), "there is no test {name}: {said}");
+    assert!(ran.status.success(), "{output}\n{complained}");
+    assert!(
+        output.contains("1 passed"),
+        "there is no test {name}: {output}"
+    );
 }

@@ -9,7 +9,7 @@ use windlass_process::{Confinement, ShutdownStep};
 use windlass_testkit::skipped;
 
 use crate::host::ChainHost;
-use crate::support::{LONG, World, sandboxes, soon};
+use crate::support::{LONG, TestSandbox, sandboxes, soon};
 
 /// Starts a chain that holds a lock on the file `held`, which every process inherits: the lock is free when no process is left. The chain ends after
 /// two minutes, so that a failed test leaves nothing.
@@ -36,35 +36,39 @@ pub(crate) fn is_gone(root: &Path) -> bool {
 }
 
 /// The sandboxes that end a chain on this machine.
-fn ending() -> Vec<World> {
-    let mut worlds = sandboxes();
-    worlds.retain(|world| can_start_chain() && ends_chains(world.way));
-    worlds
+fn sandboxes_that_end_chains() -> Vec<TestSandbox> {
+    let mut all_sandboxes = sandboxes();
+    all_sandboxes.retain(|sandbox| can_start_chain() && ends_chains(sandbox.confinement));
+    all_sandboxes
 }
 
-fn ends_chains(way: Confinement) -> bool {
-    let ends = way.ends_every_process();
+fn ends_chains(confinement: Confinement) -> bool {
+    let ends = confinement.ends_every_process();
     if !ends {
-        let what = format!("a chain of forks in {way:?}");
-        skipped(&what, "nothing on this machine ends one");
+        let what = format!("a chain of forks in {confinement:?}");
+        skipped(&what, "this machine cannot end one");
     }
     ends
 }
 
 #[tokio::test]
 async fn a_chain_ends_with_its_program() {
-    for world in ending() {
-        let end = world.run(CHAIN).await;
-        assert!(end.status.unwrap().success(), "{:?}", world.way);
-        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+    for sandbox in sandboxes_that_end_chains() {
+        let end = sandbox.run(CHAIN).await;
+        assert!(end.status.unwrap().success(), "{:?}", sandbox.confinement);
+        assert!(
+            is_gone(&sandbox.root()) && end.all_ended,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn a_chain_in_a_user_namespace_of_its_own_ends_with_its_program() {
-    for world in ending() {
+async fn a_chain_in_a_separate_user_namespace_ends_with_its_program() {
+    for sandbox in sandboxes_that_end_chains() {
         let chain = CHAIN.replace("perl -M", "unshare --user perl -M");
-        let probe = world.run("unshare --user true").await;
+        let probe = sandbox.run("unshare --user true").await;
         if !probe.status.unwrap().success() {
             skipped(
                 "a chain in namespaces",
@@ -72,41 +76,56 @@ async fn a_chain_in_a_user_namespace_of_its_own_ends_with_its_program() {
             );
             continue;
         }
-        let end = world.run(&chain).await;
-        assert!(end.status.unwrap().success(), "{:?}", world.way);
-        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+        let end = sandbox.run(&chain).await;
+        assert!(end.status.unwrap().success(), "{:?}", sandbox.confinement);
+        assert!(
+            is_gone(&sandbox.root()) && end.all_ended,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn a_chain_ends_when_the_time_of_its_program_is_over() {
-    for world in ending() {
-        let (mut program, _) = world.script(&format!("{CHAIN} trap '' TERM; cat"));
+async fn a_chain_ends_when_its_program_times_out() {
+    for sandbox in sandboxes_that_end_chains() {
+        let (mut program, _) = sandbox.script(&format!("{CHAIN} trap '' TERM; cat"));
         program.time = Some(Duration::from_millis(500));
         let mut running = program.start().await.unwrap();
-        soon("the chain is there", || world.root().join("up").exists());
+        soon("the chain runs", || sandbox.root().join("up").exists());
         let end = running.end().await.unwrap();
-        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+        assert!(
+            is_gone(&sandbox.root()) && end.all_ended,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
 async fn a_chain_ends_when_its_program_is_stopped() {
-    for world in ending() {
-        let (mut program, errors) = world.script(&format!("{CHAIN} echo up; cat"));
+    for sandbox in sandboxes_that_end_chains() {
+        let (mut program, errors) = sandbox.script(&format!("{CHAIN} echo up; cat"));
         program.shutdown.0 = vec![(ShutdownStep::Terminate, LONG)];
         let mut running = crate::support::up(program, &errors).await;
         running.stop();
         let end = running.end().await.unwrap();
-        assert!(is_gone(&world.root()) && end.is_whole, "{:?}", world.way);
+        assert!(
+            is_gone(&sandbox.root()) && end.all_ended,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[test]
 fn a_chain_ends_with_a_killed_host() {
-    for way in [Confinement::Bubblewrap, Confinement::Landlock] {
-        if crate::support::is_here(way) && can_start_chain() && ends_chains(way) {
-            let mut host = ChainHost::start(way);
+    for confinement in [Confinement::Bubblewrap, Confinement::Landlock] {
+        if crate::support::is_supported(confinement)
+            && can_start_chain()
+            && ends_chains(confinement)
+        {
+            let mut host = ChainHost::start(confinement);
             host.kill();
             soon("the chain is gone", || is_gone(host.root()));
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use windlass_process::{MARK, ProtectedPaths};
 
-use crate::support::{World, sandboxes, worlds};
+use crate::support::{TestSandbox, all_sandboxes, sandboxes};
 
 /// Returns the lines that a script writes.
-async fn lines(world: &World, script: &str) -> Vec<String> {
-    let (program, _) = world.script(script);
+async fn lines(sandbox: &TestSandbox, script: &str) -> Vec<String> {
+    let (program, _) = sandbox.script(script);
     let mut running = program.start().await.unwrap();
     let mut lines = running.chunks().unwrap().lines(64 * 1024);
     let mut read = Vec::new();
@@ -21,62 +21,83 @@ async fn lines(world: &World, script: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn variables_are_those_that_were_named_and_arguments_are_words() {
-    for world in worlds() {
+async fn only_specified_variables_are_set_and_arguments_are_not_interpreted() {
+    for sandbox in all_sandboxes() {
         let known = ["PATH", MARK, "PWD", "OLDPWD", "SHLVL", "_"];
-        for line in lines(&world, "env").await {
+        for line in lines(&sandbox, "env").await {
             let name = line.split('=').next().unwrap();
-            assert!(known.contains(&name), "{:?}: {line}", world.way);
+            assert!(known.contains(&name), "{:?}: {line}", sandbox.confinement);
         }
-        let (mut program, _) = world.program("printf");
+        let (mut program, _) = sandbox.program("printf");
         let words = ["%s.", "a b", "$HOME", "; exit 9", "'\"", "", "é\n"];
         program.arguments = words.map(Into::into).into();
         let mut running = program.start().await.unwrap();
         let mut chunks = running.chunks().unwrap();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         while let Some(chunk) = chunks.next().await {
-            said.extend(chunk);
+            output.extend(chunk);
         }
-        let said = String::from_utf8(said).unwrap();
-        assert_eq!(said, "a b.$HOME.; exit 9.'\"..é\n.", "{:?}", world.way);
+        let output = String::from_utf8(output).unwrap();
+        assert_eq!(
+            output, "a b.$HOME.; exit 9.'\"..é\n.",
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn only_the_root_is_written_and_only_where_the_bounds_say_so() {
-    for world in sandboxes() {
+async fn only_a_writable_root_can_be_written() {
+    for sandbox in sandboxes() {
         let outside = tempfile::tempdir().unwrap();
         let target = outside.path().join("new").display().to_string();
-        lines(&world, &format!("echo in > inside; echo out > '{target}'")).await;
-        assert!(world.root().join("inside").exists(), "{:?}", world.way);
+        lines(
+            &sandbox,
+            &format!("echo in > inside; echo out > '{target}'"),
+        )
+        .await;
+        assert!(
+            sandbox.root().join("inside").exists(),
+            "{:?}",
+            sandbox.confinement
+        );
         assert_eq!(
             fs::read_dir(&outside).unwrap().count(),
             0,
             "{:?}",
-            world.way
+            sandbox.confinement
         );
-        let (mut program, _) = world.script("echo more > more");
+        let (mut program, _) = sandbox.script("echo more > more");
         program.sandbox.bounds.is_writable = false;
         program.start().await.unwrap().end().await.unwrap();
-        assert!(!world.root().join("more").exists(), "{:?}", world.way);
+        assert!(
+            !sandbox.root().join("more").exists(),
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn a_program_leads_a_group_of_its_own() {
-    for world in worlds() {
-        let (program, errors) = world.script("echo up; cat > /dev/null");
+async fn a_program_leads_its_own_process_group() {
+    for sandbox in all_sandboxes() {
+        let (program, errors) = sandbox.script("echo up; cat > /dev/null");
         let running = crate::support::up(program, &errors).await;
         let stat = fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
         let after_name = stat.rsplit(')').next().unwrap();
         let group = after_name.split_ascii_whitespace().nth(2).unwrap();
-        assert_eq!(group, running.pid().to_string(), "{:?}", world.way);
+        assert_eq!(
+            group,
+            running.pid().to_string(),
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_seen() {
-    for world in sandboxes() {
+async fn extra_writable_directory_is_writable_except_for_hidden_paths() {
+    for sandbox in sandboxes() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         let settings = home.join("settings");
@@ -95,30 +116,30 @@ async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_
         let mut hidden = ProtectedPaths::default();
         hidden.add(&home);
         hidden.add(&settings.join("keys"));
-        let (mut program, _) = world.script(&script);
+        let (mut program, _) = sandbox.script(&script);
         program.sandbox.bounds.hidden = Arc::new(hidden.look());
         program.sandbox.bounds.also_writable = vec![settings.clone()];
         let mut running = program.start().await.unwrap();
-        let mut said = running.chunks().unwrap();
-        let way = world.way;
-        assert_eq!(said.next().await, None, "{way:?}");
+        let mut output = running.chunks().unwrap();
+        let confinement = sandbox.confinement;
+        assert_eq!(output.next().await, None, "{confinement:?}");
         running.end().await.unwrap();
         assert_eq!(
             fs::read_to_string(settings.join("login")).unwrap_or_default(),
             "login\n",
-            "{way:?}"
+            "{confinement:?}"
         );
-        assert!(!home.join("more").exists(), "{way:?}");
+        assert!(!home.join("more").exists(), "{confinement:?}");
         let keys = fs::read_dir(settings.join("keys")).unwrap();
-        assert_eq!(keys.count(), 1, "{way:?}");
+        assert_eq!(keys.count(), 1, "{confinement:?}");
     }
 }
 
 #[tokio::test]
-async fn a_variable_of_a_program_does_nothing_outside_of_its_sandbox() {
-    for world in sandboxes() {
+async fn variables_have_no_effect_outside_the_sandbox() {
+    for sandbox in sandboxes() {
         let outside = tempfile::tempdir_in("/var/tmp").unwrap();
-        let (mut program, _) = world.script("printf %s \"$WORD\" > word");
+        let (mut program, _) = sandbox.script("printf %s \"$WORD\" > word");
         // The dynamic loader writes to the file in this variable before any program starts.
         let trace = outside.path().join("trace").into_os_string();
         let values = [("LD_DEBUG", "all".into()), ("LD_DEBUG_OUTPUT", trace)];
@@ -126,32 +147,36 @@ async fn a_variable_of_a_program_does_nothing_outside_of_its_sandbox() {
         program.variables.extend(values);
         program.variables.insert("WORD".into(), "two\nlines".into());
         let mut running = program.start().await.unwrap();
-        let mut said = running.chunks().unwrap();
-        while said.next().await.is_some() {}
+        let mut output = running.chunks().unwrap();
+        while output.next().await.is_some() {}
         running.end().await.unwrap();
-        let way = world.way;
-        let word = fs::read_to_string(world.root().join("word"));
-        assert_eq!(word.unwrap_or_default(), "two\nlines", "{way:?}");
+        let confinement = sandbox.confinement;
+        let word = fs::read_to_string(sandbox.root().join("word"));
+        assert_eq!(word.unwrap_or_default(), "two\nlines", "{confinement:?}");
         let written = fs::read_dir(&outside).unwrap().count();
-        assert_eq!(written, 0, "{way:?}");
+        assert_eq!(written, 0, "{confinement:?}");
     }
 }
 
 #[tokio::test]
-async fn variables_are_in_no_list_of_processes() {
-    for world in worlds() {
-        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+async fn variables_are_not_in_process_listings() {
+    for sandbox in all_sandboxes() {
+        let (mut program, errors) = sandbox.script("echo up; cat > /dev/null");
         program.variables.insert("KEY".into(), "a-secret".into());
         let running = crate::support::up(program, &errors).await;
         let command = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();
         let command = String::from_utf8_lossy(&command).into_owned();
-        assert!(!command.contains("a-secret"), "{:?}: {command}", world.way);
+        assert!(
+            !command.contains("a-secret"),
+            "{:?}: {command}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn of_a_hidden_home_the_root_is_seen_and_what_is_named_and_nothing_beside() {
-    for world in sandboxes() {
+async fn only_the_root_and_listed_paths_of_a_hidden_home_are_visible() {
+    for sandbox in sandboxes() {
         let home = tempfile::tempdir_in("/var/tmp").unwrap();
         let home = home.path().canonicalize().unwrap();
         let files = [
@@ -175,28 +200,31 @@ async fn of_a_hidden_home_the_root_is_seen_and_what_is_named_and_nothing_beside(
             "cat {}; echo new > made; echo new > '{at}/keys/login'; echo no > '{at}/tools/bin/tool'; echo no > '{at}/made'",
             files.map(|file| format!("'{at}/{file}'")).join(" ")
         );
-        let (mut program, _) = world.script(&script);
+        let (mut program, _) = sandbox.script(&script);
         let root = home.join("work/project");
-        program.sandbox.root = windlass_process::open_to_look(&root).unwrap();
+        program.sandbox.root = windlass_process::open_path(&root).unwrap();
         program.sandbox.bounds.cwd.clone_from(&root);
         program.sandbox.bounds.root = root;
         program.sandbox.bounds.hidden = Arc::new(hidden.look());
         program.sandbox.bounds.also_writable = vec![home.join("keys/login")];
-        program.sandbox.bounds.also_seen = vec![home.join("tools")];
+        program.sandbox.bounds.also_readable = vec![home.join("tools")];
         let mut running = program.start().await.unwrap();
         let mut chunks = running.chunks().unwrap();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         while let Some(chunk) = chunks.next().await {
-            said.extend(chunk);
+            output.extend(chunk);
         }
         running.end().await.unwrap();
-        let said = String::from_utf8(said).unwrap();
-        let way = world.way;
-        assert_eq!(said, "work/project/filetools/bin/toolkeys/login", "{way:?}");
+        let output = String::from_utf8(output).unwrap();
+        let confinement = sandbox.confinement;
+        assert_eq!(
+            output, "work/project/filetools/bin/toolkeys/login",
+            "{confinement:?}"
+        );
         let read = |path: &str| fs::read_to_string(home.join(path)).unwrap_or_default();
-        assert_eq!(read("keys/login"), "new\n", "{way:?}");
-        assert_eq!(read("work/project/made"), "new\n", "{way:?}");
-        assert_eq!(read("tools/bin/tool"), "tools/bin/tool", "{way:?}");
-        assert!(!home.join("made").exists(), "{way:?}");
+        assert_eq!(read("keys/login"), "new\n", "{confinement:?}");
+        assert_eq!(read("work/project/made"), "new\n", "{confinement:?}");
+        assert_eq!(read("tools/bin/tool"), "tools/bin/tool", "{confinement:?}");
+        assert!(!home.join("made").exists(), "{confinement:?}");
     }
 }

@@ -10,12 +10,12 @@ use windlass_testkit::skipped;
 use windlass_testkit::{pids_of, sleepers, unique_sleep};
 
 use crate::chains::CHAIN;
-use crate::support::{NOBODY, World, birth, is_here, soon};
+use crate::support::{NO_PROCESSES, TestSandbox, is_supported, soon, start_time};
 
-const TOLD: &str = "WINDLASS_TEST_HOST";
+const HOST_ARGUMENTS: &str = "WINDLASS_TEST_HOST";
 
 /// A child, an orphaned grandchild, and a process in a separate session; none of them exits on SIGTERM.
-fn stubborn_family(seconds: &str) -> String {
+fn stubborn_processes(seconds: &str) -> String {
     format!("trap '' TERM; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} &")
 }
 
@@ -23,16 +23,16 @@ fn stubborn_family(seconds: &str) -> String {
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn host() {
-    let Ok(told) = std::env::var(TOLD) else {
+    let Ok(arguments) = std::env::var(HOST_ARGUMENTS) else {
         return;
     };
-    let (way, seconds, owner, records): (Confinement, String, String, PathBuf) =
-        serde_json::from_str(&told).unwrap();
+    let (confinement, seconds, owner, records): (Confinement, String, String, PathBuf) =
+        serde_json::from_str(&arguments).unwrap();
     adopt_orphans().unwrap();
-    let world = World::of(way);
-    let tree = stubborn_family(&seconds);
+    let sandbox = TestSandbox::new(confinement);
+    let tree = stubborn_processes(&seconds);
     let script = format!("{tree} env -i setsid -f sleep {seconds} > /dev/null 2>&1; wait; cat");
-    let (mut program, _) = world.script(&script);
+    let (mut program, _) = sandbox.script(&script);
     program.sandbox.owner = Some(owner);
     program.sandbox.records = Some(Records::open(records).unwrap());
     let mut running = program.start().await.unwrap();
@@ -40,25 +40,25 @@ async fn host() {
     panic!("the program ended: {end:?}");
 }
 
-/// A separate process that runs a family of stubborn processes and a daemon.
-struct Host {
+/// A separate process that runs stubborn processes and a daemon.
+struct StubbornHost {
     process: Child,
     seconds: String,
     records: TempDir,
 }
 
-impl Host {
-    fn start(way: Confinement, owner: &str) -> Self {
+impl StubbornHost {
+    fn start(confinement: Confinement, owner: &str) -> Self {
         let (seconds, records) = (unique_sleep(), tempfile::tempdir().unwrap());
-        let told = serde_json::json!([way, seconds, owner, records.path()]);
+        let arguments = serde_json::json!([confinement, seconds, owner, records.path()]);
         let process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "host::host", "--ignored"])
-            .env(TOLD, told.to_string())
+            .env(HOST_ARGUMENTS, arguments.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        soon("the family is there", || sleepers(&seconds).len() == 4);
+        soon("all processes run", || sleepers(&seconds).len() == 4);
         Self {
             process,
             seconds,
@@ -71,7 +71,9 @@ impl Host {
         soon("all are recorded", || {
             let recorded = recorded(self.records.path());
             let pids = sleepers(&self.seconds);
-            let mut lines = pids.iter().map(|pid| format!("{pid} {}\n", birth(*pid)));
+            let mut lines = pids
+                .iter()
+                .map(|pid| format!("{pid} {}\n", start_time(*pid)));
             lines.all(|line| recorded.contains(&line))
         });
         self
@@ -91,11 +93,14 @@ pub(crate) struct ChainHost {
 }
 
 impl ChainHost {
-    pub(crate) fn start(way: Confinement) -> Self {
+    pub(crate) fn start(confinement: Confinement) -> Self {
         let root = tempfile::tempdir().unwrap();
         let process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "host::chain_host", "--ignored"])
-            .env(TOLD, serde_json::json!([way, root.path()]).to_string())
+            .env(
+                HOST_ARGUMENTS,
+                serde_json::json!([confinement, root.path()]).to_string(),
+            )
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -118,12 +123,12 @@ impl ChainHost {
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn chain_host() {
-    let Ok(told) = std::env::var(TOLD) else {
+    let Ok(arguments) = std::env::var(HOST_ARGUMENTS) else {
         return;
     };
-    let (way, root): (Confinement, PathBuf) = serde_json::from_str(&told).unwrap();
+    let (confinement, root): (Confinement, PathBuf) = serde_json::from_str(&arguments).unwrap();
     adopt_orphans().unwrap();
-    let (program, _) = World::at(way, root).script(&format!("{CHAIN} cat"));
+    let (program, _) = TestSandbox::at(confinement, root).script(&format!("{CHAIN} cat"));
     let mut running = program.start().await.unwrap();
     let end = running.end().await;
     panic!("the program ended: {end:?}");
@@ -137,17 +142,17 @@ fn recorded(directory: &Path) -> String {
 }
 
 #[test]
-fn in_bubblewrap_everybody_goes_with_a_killed_host() {
-    if !is_here(Confinement::Bubblewrap) {
+fn bubblewrap_ends_all_processes_with_a_killed_host() {
+    if !is_supported(Confinement::Bubblewrap) {
         return;
     }
-    let mut host = Host::start(Confinement::Bubblewrap, "test");
+    let mut host = StubbornHost::start(Confinement::Bubblewrap, "test");
     host.kill();
-    soon("nobody is left", || sleepers(&host.seconds).is_empty());
+    soon("no process is left", || sleepers(&host.seconds).is_empty());
 }
 
 /// Since version 6.12, the kernel can confine signals to a Landlock domain.
-fn keeps_signals_inside() -> bool {
+fn kernel_confines_signals() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release
         .split(['.', '-'])
@@ -156,72 +161,71 @@ fn keeps_signals_inside() -> bool {
 }
 
 #[test]
-fn under_landlock_everybody_goes_with_a_killed_host_and_nobody_else() {
-    if !is_here(Confinement::Landlock) {
+fn landlock_ends_all_processes_with_a_killed_host_and_no_others() {
+    if !is_supported(Confinement::Landlock) {
         return;
     }
-    if !keeps_signals_inside() {
+    if !kernel_confines_signals() {
         skipped(
             "a daemon under landlock goes with a killed host",
             "the kernel is older than 6.12",
         );
         return;
     }
-    let mut beside = Host::start(Confinement::Landlock, "test");
-    let mut host = Host::start(Confinement::Landlock, "test");
+    let mut other = StubbornHost::start(Confinement::Landlock, "test");
+    let mut host = StubbornHost::start(Confinement::Landlock, "test");
     host.kill();
-    soon("nobody is left", || sleepers(&host.seconds).is_empty());
+    soon("no process is left", || sleepers(&host.seconds).is_empty());
     assert_eq!(
-        sleepers(&beside.seconds).len(),
+        sleepers(&other.seconds).len(),
         4,
-        "those of another host stay"
+        "another host's processes continue"
     );
-    beside.kill();
-    soon("nobody is left", || sleepers(&beside.seconds).is_empty());
+    other.kill();
+    soon("no process is left", || sleepers(&other.seconds).is_empty());
 }
 
 #[test]
-fn without_a_sandbox_the_family_goes_with_a_killed_host_and_a_daemon_at_the_next_start() {
-    let mut host = Host::start(Confinement::Unconfined, "test").recorded();
+fn unconfined_processes_end_with_a_killed_host_and_daemons_at_the_next_start() {
+    let mut host = StubbornHost::start(Confinement::Unconfined, "test").recorded();
     host.kill();
-    soon("the family is gone", || sleepers(&host.seconds).len() == 1);
+    soon("the group is gone", || sleepers(&host.seconds).len() == 1);
     let left = Records::open(host.records.path()).unwrap().end_leftovers();
     let left = left.unwrap();
-    assert_eq!((left.ended, left.is_whole), (1, true), "{left:?}");
-    assert_eq!(sleepers(&host.seconds), NOBODY);
-    assert_eq!(recorded(host.records.path()), "", "and it is forgotten");
+    assert_eq!((left.ended, left.all_ended), (1, true), "{left:?}");
+    assert_eq!(sleepers(&host.seconds), NO_PROCESSES);
+    assert_eq!(recorded(host.records.path()), "", "the record is deleted");
 }
 
 /// Kills the guard of a host's program, so that nothing ends the program.
-fn kill_watcher(owner: &str) {
-    let watcher = pids_of(|command| {
+fn kill_guard(owner: &str) {
+    let guard = pids_of(|command| {
         let text = String::from_utf8_lossy(command);
         text.contains("windlass-guard") && text.contains(&format!("WINDLASS_CALL={owner}."))
     });
-    assert_eq!(watcher.len(), 1);
+    assert_eq!(guard.len(), 1);
     let killed = Command::new("kill")
         .arg("-KILL")
-        .arg(watcher[0].to_string())
+        .arg(guard[0].to_string())
         .status();
     assert!(killed.unwrap().success());
     // The guard is a child of the host, which reaps it later: it has no command line any more.
-    soon("nobody looks after the program", || {
-        !pids_of(|_| true).contains(&watcher[0]) || {
-            fs::read(format!("/proc/{}/cmdline", watcher[0])).is_ok_and(|line| line.is_empty())
+    soon("the guard is gone", || {
+        !pids_of(|_| true).contains(&guard[0]) || {
+            fs::read(format!("/proc/{}/cmdline", guard[0])).is_ok_and(|line| line.is_empty())
         }
     });
 }
 
 #[test]
-fn where_all_are_killed_who_look_after_it_the_program_itself_dies_and_the_next_start_ends_the_rest()
-{
-    for way in [Confinement::Landlock, Confinement::Unconfined] {
-        if !is_here(way) {
+fn program_dies_with_host_and_guard_and_the_next_start_ends_the_rest() {
+    for confinement in [Confinement::Landlock, Confinement::Unconfined] {
+        if !is_supported(confinement) {
             continue;
         }
-        let owner = format!("test-{}-{}", std::process::id(), way.name());
-        let mut host = Host::start(way, &owner).recorded();
-        kill_watcher(&owner);
+        let owner = format!("test-{}-{}", std::process::id(), confinement.name());
+        let mut host = StubbornHost::start(confinement, &owner).recorded();
+        kill_guard(&owner);
         let leader = pids_of(|command| {
             let text = String::from_utf8_lossy(command);
             text.starts_with("/bin/sh\0-c\0trap") && text.contains(&host.seconds)
@@ -235,15 +239,18 @@ fn where_all_are_killed_who_look_after_it_the_program_itself_dies_and_the_next_s
         } else {
             skipped("a program dies with the host", "there is no setpriv");
         }
-        assert_eq!(sleepers(&host.seconds).len(), 4, "{way:?}");
+        assert_eq!(sleepers(&host.seconds).len(), 4, "{confinement:?}");
         // The mark finds all processes except the daemon, which has none.
-        assert_eq!(end_leftovers("somebody-else"), 0);
-        assert!(end_leftovers(&owner) >= 3, "{way:?}");
-        assert_eq!(sleepers(&host.seconds).len(), 1, "{way:?}");
+        assert_eq!(end_leftovers("another-owner"), 0);
+        assert!(end_leftovers(&owner) >= 3, "{confinement:?}");
+        assert_eq!(sleepers(&host.seconds).len(), 1, "{confinement:?}");
         let records = Records::open(host.records.path()).unwrap();
         let left = records.end_leftovers().unwrap();
         // The count includes killed processes that are not reaped yet; one of the sleeping processes was still alive.
-        assert!(left.ended >= 1 && left.is_whole, "{way:?}: {left:?}");
-        assert_eq!(sleepers(&host.seconds), NOBODY, "{way:?}");
+        assert!(
+            left.ended >= 1 && left.all_ended,
+            "{confinement:?}: {left:?}"
+        );
+        assert_eq!(sleepers(&host.seconds), NO_PROCESSES, "{confinement:?}");
     }
 }

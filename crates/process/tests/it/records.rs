@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use windlass_process::{Confinement, Leftovers, Records};
 
-use crate::support::{World, birth, is_here, soon, worlds};
+use crate::support::{TestSandbox, all_sandboxes, is_supported, soon, start_time};
 
 fn boot() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -37,7 +37,7 @@ impl Sleeper {
     /// The line that records it, with its start time shifted by `later`.
     fn line(&self, later: u64) -> String {
         let pid = self.0.id();
-        format!("{pid} {}\n", birth(pid) + later)
+        format!("{pid} {}\n", start_time(pid) + later)
     }
 }
 
@@ -49,7 +49,7 @@ impl Drop for Sleeper {
 }
 
 #[test]
-fn a_process_is_known_by_its_birth_and_another_with_its_number_is_left_alone() {
+fn processes_are_identified_by_start_time_and_reused_pids_are_spared() {
     let directory = tempfile::tempdir().unwrap();
     let records = Records::open(directory.path()).unwrap();
     let [mut same, mut reused, mut rebooted] = [(); 3].map(|()| Sleeper::start());
@@ -70,7 +70,7 @@ fn a_process_is_known_by_its_birth_and_another_with_its_number_is_left_alone() {
     let left = records.end_leftovers().unwrap();
     let expected = Leftovers {
         ended: 1,
-        is_whole: true,
+        all_ended: true,
         unreadable: Vec::new(),
     };
     assert_eq!(left, expected);
@@ -80,7 +80,7 @@ fn a_process_is_known_by_its_birth_and_another_with_its_number_is_left_alone() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_told_and_ends_nobody() {
+fn unreadable_record_is_reported_and_ends_no_process() {
     let directory = tempfile::tempdir().unwrap();
     let records = Records::open(directory.path()).unwrap();
     let mut child = Sleeper::start();
@@ -114,44 +114,44 @@ fn a_record_that_cannot_be_read_is_told_and_ends_nobody() {
 
 #[tokio::test]
 async fn a_program_is_recorded_while_it_runs() {
-    for world in worlds() {
+    for sandbox in all_sandboxes() {
         let directory = tempfile::tempdir().unwrap();
-        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+        let (mut program, errors) = sandbox.script("echo up; cat > /dev/null");
         program.sandbox.records = Some(Records::open(directory.path()).unwrap());
         let mut running = crate::support::up(program, &errors).await;
         let file = fs::read_dir(directory.path()).unwrap().next().unwrap();
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
-        let line = format!("{} {}\n", running.pid(), birth(running.pid()));
-        assert!(text.contains(&line), "{:?}: {text}", world.way);
+        let line = format!("{} {}\n", running.pid(), start_time(running.pid()));
+        assert!(text.contains(&line), "{:?}: {text}", sandbox.confinement);
         running.stop();
-        assert!(running.end().await.unwrap().is_whole);
+        assert!(running.end().await.unwrap().all_ended);
         assert_eq!(
             fs::read_dir(directory.path()).unwrap().count(),
             0,
             "{:?}",
-            world.way
+            sandbox.confinement
         );
     }
 }
 
 /// The recorded init identifies all processes in a sandbox, whatever marks they removed. It may start before or after the program is first recorded.
 #[tokio::test]
-async fn the_init_of_a_sandbox_is_recorded_whenever_it_is_born() {
-    if !is_here(Confinement::Bubblewrap) {
+async fn sandbox_init_is_recorded_whenever_it_starts() {
+    if !is_supported(Confinement::Bubblewrap) {
         return;
     }
-    let world = World::of(Confinement::Bubblewrap);
+    let sandbox = TestSandbox::new(Confinement::Bubblewrap);
     let directory = tempfile::tempdir().unwrap();
     let records = Records::open(directory.path()).unwrap();
     for _ in 0..40 {
-        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+        let (mut program, errors) = sandbox.script("echo up; cat > /dev/null");
         program.sandbox.records = Some(records.clone());
         let mut running = crate::support::up(program, &errors).await;
         let outer = running.pid();
         let children = format!("/proc/{outer}/task/{outer}/children");
         let init = fs::read_to_string(children).unwrap();
         let init: u32 = init.trim().parse().unwrap();
-        let line = format!("{init} {}\n", birth(init));
+        let line = format!("{init} {}\n", start_time(init));
         soon("the init is recorded", || {
             let file = fs::read_dir(directory.path()).unwrap().flatten();
             let mut file =
@@ -160,6 +160,6 @@ async fn the_init_of_a_sandbox_is_recorded_whenever_it_is_born() {
             text.unwrap().contains(&line)
         });
         running.stop();
-        assert!(running.end().await.unwrap().is_whole);
+        assert!(running.end().await.unwrap().all_ended);
     }
 }

@@ -3,12 +3,12 @@
 use windlass_process::{Cause, ShutdownSequence, ShutdownStep};
 use windlass_testkit::{sleepers, unique_sleep};
 
-use crate::support::{LONG, NOBODY, SHORT, up, worlds};
+use crate::support::{LONG, NO_PROCESSES, SHORT, all_sandboxes, up};
 
 const LOOP: &str = "echo up; while :; do sleep 0.02; done";
 
 #[tokio::test]
-async fn each_rung_is_taken_by_who_heeds_it_and_by_none_before() {
+async fn each_step_ends_only_the_programs_that_react_to_it() {
     let polite = "echo up; cat > /dev/null; exit 2".to_owned();
     let interruptible = format!("trap 'exit 3' INT; trap '' TERM; {LOOP}");
     let terminable = format!("trap '' INT; trap 'exit 4' TERM; {LOOP}");
@@ -19,9 +19,9 @@ async fn each_rung_is_taken_by_who_heeds_it_and_by_none_before() {
         (terminable, Some((ShutdownStep::Terminate, 4))),
         (stubborn, None),
     ];
-    for world in worlds() {
+    for sandbox in all_sandboxes() {
         for (script, expected) in &cases {
-            let (mut program, errors) = world.script(script);
+            let (mut program, errors) = sandbox.script(script);
             let taken = expected.map(|(step, _)| step);
             let steps = [
                 ShutdownStep::CloseInput,
@@ -31,26 +31,26 @@ async fn each_rung_is_taken_by_who_heeds_it_and_by_none_before() {
             let time = |step| if Some(step) == taken { LONG } else { SHORT };
             program.shutdown = ShutdownSequence(steps.map(|step| (step, time(step))).into());
             let mut running = up(program, &errors).await;
-            let _feed = running.stdin_writer();
+            let _stdin_writer = running.stdin_writer();
             running.stop();
             let end = running.end().await.unwrap();
-            let told = format!("{:?}: {script}: {end:?}", world.way);
-            assert_eq!(end.step, taken, "{told}");
-            assert_eq!(end.cause, Cause::Stopped, "{told}");
-            assert!(end.is_whole, "{told}");
+            let context = format!("{:?}: {script}: {end:?}", sandbox.confinement);
+            assert_eq!(end.step, taken, "{context}");
+            assert_eq!(end.cause, Cause::Stopped, "{context}");
+            assert!(end.all_ended, "{context}");
             match expected {
-                Some((_, code)) => assert_eq!(end.status.unwrap().code(), Some(*code), "{told}"),
-                None => assert!(!end.status.unwrap().success(), "{told}"),
+                Some((_, code)) => assert_eq!(end.status.unwrap().code(), Some(*code), "{context}"),
+                None => assert!(!end.status.unwrap().success(), "{context}"),
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_family_that_ignores_all_signals_is_gone_when_the_time_is_over() {
-    for world in worlds() {
+async fn processes_that_ignore_signals_are_killed_at_the_time_limit() {
+    for sandbox in all_sandboxes() {
         let seconds = unique_sleep();
-        let (mut program, _) = world.script(&format!(
+        let (mut program, _) = sandbox.script(&format!(
             "trap '' INT TERM HUP; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} & wait"
         ));
         program.time = Some(SHORT);
@@ -59,20 +59,25 @@ async fn a_family_that_ignores_all_signals_is_gone_when_the_time_is_over() {
         let end = running.end().await.unwrap();
         assert_eq!(
             (end.cause, end.step),
-            (Cause::TimeOver, None),
+            (Cause::TimedOut, None),
             "{:?}",
-            world.way
+            sandbox.confinement
         );
-        assert!(end.is_whole, "{:?}", world.way);
-        assert_eq!(sleepers(&seconds), NOBODY, "{:?}", world.way);
+        assert!(end.all_ended, "{:?}", sandbox.confinement);
+        assert_eq!(
+            sleepers(&seconds),
+            NO_PROCESSES,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn an_interrupt_is_heard_and_the_program_goes_on() {
-    for world in worlds() {
-        let script = "trap 'echo heard' INT; echo up; while :; do sleep 0.02; done";
-        let (program, _) = world.script(script);
+async fn interrupted_program_continues() {
+    for sandbox in all_sandboxes() {
+        let script = "trap 'echo interrupted' INT; echo up; while :; do sleep 0.02; done";
+        let (program, _) = sandbox.script(script);
         let mut running = program.start().await.unwrap();
         let mut lines = running.chunks().unwrap().lines(100);
         assert_eq!(lines.next().await.unwrap().unwrap(), b"up");
@@ -80,18 +85,22 @@ async fn an_interrupt_is_heard_and_the_program_goes_on() {
             running.interrupt();
             assert_eq!(
                 lines.next().await.unwrap().unwrap(),
-                b"heard",
+                b"interrupted",
                 "{:?}",
-                world.way
+                sandbox.confinement
             );
         }
         running.stop();
-        assert!(running.end().await.unwrap().is_whole, "{:?}", world.way);
+        assert!(
+            running.end().await.unwrap().all_ended,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[test]
-fn an_interrupt_is_heard_also_where_the_host_ignores_it() {
+fn interrupt_reaches_the_program_even_if_the_host_ignores_it() {
     // As in a host that a script started in the background.
     let ran = std::process::Command::new("timeout")
         .args([
@@ -102,21 +111,18 @@ fn an_interrupt_is_heard_also_where_the_host_ignores_it() {
             "sh",
         ])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "shutdown::an_interrupt_is_heard_and_the_program_goes_on",
-        ])
+        .args(["--exact", "shutdown::interrupted_program_continues"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(said.contains("1 passed"), "{said}");
+    let output = String::from_utf8_lossy(&ran.stdout);
+    assert!(output.contains("1 passed"), "{output}");
 }
 
 #[tokio::test]
-async fn who_is_dropped_is_stopped() {
-    for world in worlds() {
+async fn dropped_program_is_stopped() {
+    for sandbox in all_sandboxes() {
         let seconds = unique_sleep();
-        let running = world
+        let running = sandbox
             .start_up(&format!("echo up; setsid sleep {seconds} & wait"))
             .await;
         crate::support::soon("it sleeps", || sleepers(&seconds).len() == 1);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use windlass_process::{
     Confinement, End, Output, Program, Running, SandboxBounds, SandboxSpec, ShutdownSequence,
-    ShutdownStep, Stderr, Stdin, Stdout, open_to_look,
+    ShutdownStep, Stderr, Stdin, Stdout, open_path,
 };
 use windlass_testkit::skipped;
 
@@ -20,24 +20,24 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
 /// A directory, and the confinement of programs in it.
-pub(crate) struct World {
-    pub(crate) way: Confinement,
+pub(crate) struct TestSandbox {
+    pub(crate) confinement: Confinement,
     root: PathBuf,
     _directory: Option<TempDir>,
 }
 
-impl World {
-    pub(crate) fn of(way: Confinement) -> Self {
+impl TestSandbox {
+    pub(crate) fn new(confinement: Confinement) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut world = Self::at(way, directory.path().canonicalize().unwrap());
-        world._directory = Some(directory);
-        world
+        let mut sandbox = Self::at(confinement, directory.path().canonicalize().unwrap());
+        sandbox._directory = Some(directory);
+        sandbox
     }
 
     /// A directory that outlives this process.
-    pub(crate) fn at(way: Confinement, root: PathBuf) -> Self {
+    pub(crate) fn at(confinement: Confinement, root: PathBuf) -> Self {
         Self {
-            way,
+            confinement,
             root,
             _directory: None,
         }
@@ -56,14 +56,14 @@ impl World {
 
     pub(crate) fn program(&self, program: &str) -> (Program, Arc<Output>) {
         let root = self.root();
-        let handle = open_to_look(&root).unwrap();
+        let handle = open_path(&root).unwrap();
         let errors = Arc::new(Output::new(8192, 0));
-        let bounds = SandboxBounds::of(root);
-        let sandbox = SandboxSpec::new(self.way, bounds, handle);
+        let bounds = SandboxBounds::writable(root);
+        let sandbox = SandboxSpec::new(self.confinement, bounds, handle);
         let mut program = sandbox.program(program, Arc::clone(&errors));
         program.variables = [("PATH".into(), "/usr/bin:/bin".into())].into();
-        program.stdin = Stdin::Fed;
-        program.stdout = Stdout::Read;
+        program.stdin = Stdin::Piped;
+        program.stdout = Stdout::Piped;
         program.stderr = Stderr::Captured(Arc::clone(&errors));
         program.shutdown = ShutdownSequence(vec![(ShutdownStep::Terminate, SHORT)]);
         (program, errors)
@@ -84,14 +84,14 @@ impl World {
 
 /// Starts a program and waits until it prints `up`.
 pub(crate) async fn up(program: Program, errors: &Output) -> Running {
-    let way = program.sandbox.confinement;
+    let confinement = program.sandbox.confinement;
     let mut running = program.start().await.unwrap();
     let mut lines = running.chunks().unwrap().lines(1024);
     let line = lines.next().await.unwrap();
     assert_eq!(
         line.as_deref(),
         Some(&b"up"[..]),
-        "{way:?}: {}",
+        "{confinement:?}: {}",
         errors.text().0
     );
     // Read on, so that the program never writes into a closed pipe.
@@ -100,30 +100,32 @@ pub(crate) async fn up(program: Program, errors: &Output) -> Running {
 }
 
 /// The sandboxes that work on this machine. The test is reported as skipped for the others.
-pub(crate) fn sandboxes() -> Vec<World> {
+pub(crate) fn sandboxes() -> Vec<TestSandbox> {
     let both = [Confinement::Bubblewrap, Confinement::Landlock].into_iter();
-    both.filter(|way| is_here(*way)).map(World::of).collect()
+    both.filter(|confinement| is_supported(*confinement))
+        .map(TestSandbox::new)
+        .collect()
 }
 
 /// All methods of confinement that work on this machine.
-pub(crate) fn worlds() -> Vec<World> {
-    let mut worlds = sandboxes();
-    worlds.push(World::of(Confinement::Unconfined));
-    worlds
+pub(crate) fn all_sandboxes() -> Vec<TestSandbox> {
+    let mut all_sandboxes = sandboxes();
+    all_sandboxes.push(TestSandbox::new(Confinement::Unconfined));
+    all_sandboxes
 }
 
-pub(crate) fn is_here(way: Confinement) -> bool {
-    if way == Confinement::Unconfined || way.works_here() {
+pub(crate) fn is_supported(confinement: Confinement) -> bool {
+    if confinement == Confinement::Unconfined || confinement.works_here() {
         return true;
     }
     let test = std::thread::current();
-    let what = format!("{} in {way:?}", test.name().unwrap_or("a test"));
+    let what = format!("{} in {confinement:?}", test.name().unwrap_or("a test"));
     skipped(&what, "it does not work on this machine");
     false
 }
 
 /// The start time of a process, in the system's units.
-pub(crate) fn birth(pid: u32) -> u64 {
+pub(crate) fn start_time(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let mut fields = stat.rsplit(')').next().unwrap().split_ascii_whitespace();
     fields.nth(19).unwrap().parse().unwrap()
@@ -139,4 +141,4 @@ pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// An empty list of processes.
-pub(crate) const NOBODY: [u32; 0] = [];
+pub(crate) const NO_PROCESSES: [u32; 0] = [];

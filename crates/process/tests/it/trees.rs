@@ -4,7 +4,7 @@ use windlass_process::{Confinement, adopt_orphans};
 use windlass_testkit::{sleepers, unique_sleep};
 
 use crate::alone::alone;
-use crate::support::{NOBODY, World, sandboxes, soon, worlds};
+use crate::support::{NO_PROCESSES, TestSandbox, all_sandboxes, sandboxes, soon};
 
 /// Leaves processes that have no parent, group, session or variable of the program: with `setsid -f`, and with two forks. It exits when they are
 /// running.
@@ -16,35 +16,49 @@ fn daemonising(seconds: &str) -> String {
     )
 }
 
-async fn check_daemons_are_gone(world: &World) {
+async fn check_daemons_are_gone(sandbox: &TestSandbox) {
     let seconds = unique_sleep();
-    let end = world.run(&daemonising(&seconds)).await;
-    assert!(end.status.unwrap().success(), "{:?}", world.way);
-    assert!(end.is_whole, "{:?}", world.way);
+    let end = sandbox.run(&daemonising(&seconds)).await;
+    assert!(end.status.unwrap().success(), "{:?}", sandbox.confinement);
+    assert!(end.all_ended, "{:?}", sandbox.confinement);
     // Without waiting: the end is reported only when no process is left.
-    assert_eq!(sleepers(&seconds), NOBODY, "{:?}", world.way);
+    assert_eq!(
+        sleepers(&seconds),
+        NO_PROCESSES,
+        "{:?}",
+        sandbox.confinement
+    );
     // The same for a program that is stopped.
     let seconds = unique_sleep();
     for name in ["one", "two"] {
-        std::fs::remove_file(world.root().join(name)).unwrap();
+        std::fs::remove_file(sandbox.root().join(name)).unwrap();
     }
     let script = format!("{}; echo up; exec sleep {seconds}", daemonising(&seconds));
-    let mut running = world.start_up(&script).await;
+    let mut running = sandbox.start_up(&script).await;
     soon("all sleep", || sleepers(&seconds).len() == 4);
     running.stop();
-    assert!(running.end().await.unwrap().is_whole, "{:?}", world.way);
-    assert_eq!(sleepers(&seconds), NOBODY, "{:?}", world.way);
+    assert!(
+        running.end().await.unwrap().all_ended,
+        "{:?}",
+        sandbox.confinement
+    );
+    assert_eq!(
+        sleepers(&seconds),
+        NO_PROCESSES,
+        "{:?}",
+        sandbox.confinement
+    );
 }
 
 #[tokio::test]
 async fn daemons_are_gone_with_the_sandbox() {
-    for world in sandboxes() {
-        check_daemons_are_gone(&world).await;
+    for sandbox in sandboxes() {
+        check_daemons_are_gone(&sandbox).await;
     }
 }
 
 #[test]
-fn daemons_are_gone_without_a_sandbox_where_the_host_adopts_orphans() {
+fn daemons_are_gone_without_a_sandbox_if_the_host_adopts_orphans() {
     alone("trees::in_a_host_that_adopts_orphans");
 }
 
@@ -53,7 +67,7 @@ fn daemons_are_gone_without_a_sandbox_where_the_host_adopts_orphans() {
 #[ignore = "started by another test"]
 async fn in_a_host_that_adopts_orphans() {
     adopt_orphans().unwrap();
-    check_daemons_are_gone(&World::of(Confinement::Unconfined)).await;
+    check_daemons_are_gone(&TestSandbox::new(Confinement::Unconfined)).await;
     let zombies = std::process::Command::new("ps")
         .args(["--no-headers", "-o", "stat", "--ppid"])
         .arg(std::process::id().to_string())
@@ -64,7 +78,7 @@ async fn in_a_host_that_adopts_orphans() {
 }
 
 #[test]
-fn an_orphan_is_not_ended_with_a_call_that_it_may_not_come_from() {
+fn orphan_of_unknown_origin_outlives_a_single_call() {
     alone("trees::in_a_host_with_two_calls");
 }
 
@@ -73,8 +87,8 @@ fn an_orphan_is_not_ended_with_a_call_that_it_may_not_come_from() {
 async fn in_a_host_with_two_calls() {
     adopt_orphans().unwrap();
     let (first, second) = (
-        World::of(Confinement::Unconfined),
-        World::of(Confinement::Unconfined),
+        TestSandbox::new(Confinement::Unconfined),
+        TestSandbox::new(Confinement::Unconfined),
     );
     let seconds = unique_sleep();
     let mut early = first.start_up("echo up; cat > /dev/null").await;
@@ -82,19 +96,23 @@ async fn in_a_host_with_two_calls() {
     let mut late = second.start_up(&script).await;
     soon("all sleep", || sleepers(&seconds).len() == 3);
     early.stop();
-    assert!(early.end().await.unwrap().is_whole);
-    assert_eq!(sleepers(&seconds).len(), 3, "they may be the other's");
+    assert!(early.end().await.unwrap().all_ended);
+    assert_eq!(
+        sleepers(&seconds).len(),
+        3,
+        "they may belong to the other call"
+    );
     // A call that began later cannot have left them.
     first.run("exit 0").await;
     assert_eq!(sleepers(&seconds).len(), 3);
     late.stop();
-    assert!(late.end().await.unwrap().is_whole);
-    assert_eq!(sleepers(&seconds), NOBODY);
+    assert!(late.end().await.unwrap().all_ended);
+    assert_eq!(sleepers(&seconds), NO_PROCESSES);
 }
 
 #[tokio::test]
-async fn whoever_forks_and_forks_is_ended_whole() {
-    for world in worlds() {
+async fn fork_storm_is_ended_completely() {
+    for sandbox in all_sandboxes() {
         let seconds = unique_sleep();
         let script = format!(
             "i=0; while [ $i -lt 200 ]; do
@@ -105,28 +123,33 @@ async fn whoever_forks_and_forks_is_ended_whole() {
              done
              echo up; while :; do sleep {seconds} & sleep 0.02; done"
         );
-        let mut running = world.start_up(&script).await;
+        let mut running = sandbox.start_up(&script).await;
         soon("many sleep", || sleepers(&seconds).len() >= 200);
         running.stop();
         let end = running.end().await.unwrap();
-        assert!(end.is_whole, "{:?}", world.way);
-        assert_eq!(sleepers(&seconds), NOBODY, "{:?}", world.way);
+        assert!(end.all_ended, "{:?}", sandbox.confinement);
+        assert_eq!(
+            sleepers(&seconds),
+            NO_PROCESSES,
+            "{:?}",
+            sandbox.confinement
+        );
     }
 }
 
 #[tokio::test]
-async fn what_runs_beside_is_left_alone() {
-    for world in worlds() {
+async fn concurrent_program_is_not_affected() {
+    for sandbox in all_sandboxes() {
         let (mine, others) = (unique_sleep(), unique_sleep());
-        let mut beside = world
+        let mut other = sandbox
             .start_up(&format!("setsid sleep {others} & echo up; wait"))
             .await;
-        soon("it sleeps", || sleepers(&others).len() == 1);
-        let ran = world.run(&format!("setsid sleep {mine} & exit 0")).await;
-        assert!(ran.is_whole);
-        assert_eq!(sleepers(&mine), NOBODY, "{:?}", world.way);
-        assert_eq!(sleepers(&others).len(), 1, "{:?}", world.way);
-        beside.stop();
-        assert!(beside.end().await.unwrap().is_whole);
+        soon("the process sleeps", || sleepers(&others).len() == 1);
+        let ran = sandbox.run(&format!("setsid sleep {mine} & exit 0")).await;
+        assert!(ran.all_ended);
+        assert_eq!(sleepers(&mine), NO_PROCESSES, "{:?}", sandbox.confinement);
+        assert_eq!(sleepers(&others).len(), 1, "{:?}", sandbox.confinement);
+        other.stop();
+        assert!(other.end().await.unwrap().all_ended);
     }
 }

@@ -13,39 +13,21 @@ pub enum TokenRole {
 
 /// A valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct ValidToken {
     /// The role that it grants.
-    pub standing: TokenRole,
+    pub role: TokenRole,
     /// ID of the token; `None` for one that cannot be revoked.
     pub token_id: Option<String>,
 }
 
-/// Validates tokens.
+/// Validates tokens for the run RPC; implemented by the host.
 pub trait Gate: Send + Sync {
     /// Returns whether connections must present a token.
-    fn is_needed(&self) -> bool;
+    fn requires_token(&self) -> bool;
 
     /// Looks up a token; `None` if it is invalid.
-    fn judge(&self, token: &str) -> Option<Known>;
+    fn validate(&self, token: &str) -> Option<ValidToken>;
 
     /// Returns whether a previously accepted token is still valid.
-    fn still_counts(&self, token_id: &str) -> bool;
-}
-
-/// Requires no token.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpenGate;
-
-impl Gate for OpenGate {
-    fn is_needed(&self) -> bool {
-        false
-    }
-
-    fn judge(&self, _: &str) -> Option<Known> {
-        None
-    }
-
-    fn still_counts(&self, _: &str) -> bool {
-        true
-    }
+    fn is_still_valid(&self, token_id: &str) -> bool;
 }

@@ -33,8 +33,11 @@ impl ClientCalls {
         params: &Value,
         timeout: Duration,
     ) -> Result<Result<Value, Value>, RpcError> {
-        let gone =
-            || RpcError::internal(format!("the client went away before it answered {method}"));
+        let gone = || {
+            RpcError::internal(format!(
+                "the client disconnected before it answered {method}"
+            ))
+        };
         let call = self.pending.begin().ok_or_else(gone)?;
         let id = format!("{ID_PREFIX}{}", call.id()).into();
         let request = Writer::V2.request(&id, method, params);
@@ -59,7 +62,7 @@ impl ClientCalls {
     }
 
     /// Fails all calls: the connection is lost.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn fail_all(&self) {
         self.pending.close();
     }
 }

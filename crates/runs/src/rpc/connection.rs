@@ -4,21 +4,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Caller, Follower, Role};
+use crate::{Follower, Role, RunCaller};
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::rpc::access::{Known, TokenRole};
+use crate::rpc::access::{TokenRole, ValidToken};
 use crate::rpc::calls::ClientCalls;
 use crate::rpc::error::RpcError;
-use crate::rpc::frame::{self, Frame};
-use crate::rpc::hub::{Answer, Hub, Peer};
+use crate::rpc::frame::{self, RpcFrame};
+use crate::rpc::hub::{Hub, MethodResult, Peer};
 use crate::rpc::methods;
 use crate::rpc::outbox::Outbox;
 
 /// Maximum wait for long calls after their connection is gone.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a connection is closed: a WebSocket close code and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub struct Closing {
 /// The action after a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Next {
+pub enum FrameAction {
     /// Read the next frame.
-    GoOn,
+    Continue,
     /// Close the connection.
     Close(Closing),
 }
@@ -42,13 +42,13 @@ pub enum Next {
 /// One connection of the run RPC.
 pub struct Connection {
     pub(crate) hub: Arc<Hub>,
-    pub(crate) caller: Caller,
+    pub(crate) caller: RunCaller,
     pub(crate) is_admitted: bool,
     /// ID of the token that admitted the connection.
     pub(crate) token_id: Option<String>,
     pub(crate) auth_failures: u32,
     /// Whether the client performed the handshake of the original protocol.
-    pub(crate) has_shaken_hands: bool,
+    pub(crate) completed_handshake: bool,
     outbox: Outbox,
     calls: ClientCalls,
     subscriptions: HashMap<String, AbortHandle>,
@@ -56,7 +56,7 @@ pub struct Connection {
     announced: Vec<(String, String, Follower)>,
     followers: JoinSet<()>,
     long_calls: JoinSet<()>,
-    long_places: Arc<Semaphore>,
+    long_call_slots: Arc<Semaphore>,
     gone: watch::Sender<bool>,
 }
 
@@ -73,29 +73,29 @@ impl Connection {
     #[must_use]
     pub fn new(hub: Arc<Hub>, outbox: Outbox) -> Self {
         Self {
-            caller: Caller::new(),
-            is_admitted: !hub.gate.is_needed(),
+            caller: RunCaller::new(),
+            is_admitted: !hub.gate.requires_token(),
             token_id: None,
             auth_failures: 0,
-            has_shaken_hands: false,
+            completed_handshake: false,
             calls: ClientCalls::new(outbox.clone()),
             outbox,
             subscriptions: HashMap::new(),
             announced: Vec::new(),
             followers: JoinSet::new(),
             long_calls: JoinSet::new(),
-            long_places: Arc::new(Semaphore::new(hub.limits.long_calls)),
+            long_call_slots: Arc::new(Semaphore::new(hub.limits.long_calls)),
             gone: watch::channel(false).0,
             hub,
         }
     }
 
     /// Applies a token that the transport received. The host role must be requested explicitly.
-    pub fn admit(&mut self, known: Known) {
+    pub fn admit(&mut self, known: ValidToken) {
         self.is_admitted = true;
         self.token_id = known.token_id;
-        self.caller.reads_all = known.standing == TokenRole::Host;
-        if let TokenRole::Agent(agent) = known.standing {
+        self.caller.reads_all = known.role == TokenRole::Host;
+        if let TokenRole::Agent(agent) = known.role {
             self.caller.role = Role::Bound(agent);
         }
     }
@@ -114,29 +114,29 @@ impl Connection {
 
     /// Returns the caller.
     #[must_use]
-    pub fn caller(&self) -> &Caller {
+    pub fn caller(&self) -> &RunCaller {
         &self.caller
     }
 
     /// Handles a frame. When this returns, its changes are durable and its response is queued, except for long-running calls.
-    pub async fn handle(&mut self, text: &str) -> Next {
+    pub async fn handle(&mut self, text: &str) -> FrameAction {
         let length = text.len();
         let limit = self.hub.limits.message_bytes;
         if length > limit {
             return self.refuse_size(length).await;
         }
-        match Frame::parse(text) {
-            Ok(Frame::Response { id, outcome }) => {
+        match RpcFrame::parse(text) {
+            Ok(RpcFrame::Response { id, outcome }) => {
                 self.calls.answer(&id, outcome);
-                Next::GoOn
+                FrameAction::Continue
             }
-            Ok(Frame::Request { id, method, params }) => self.call(id, &method, params).await,
-            Ok(Frame::Tools { id, tools }) => {
-                if !self.may_ask() {
-                    return self.refuse_stranger(id).await;
+            Ok(RpcFrame::Request { id, method, params }) => self.call(id, &method, params).await,
+            Ok(RpcFrame::Tools { id, tools }) => {
+                if !self.is_authenticated() {
+                    return self.refuse_unauthenticated(id).await;
                 }
                 self.reply(id, methods::tools::count(&tools)).await;
-                Next::GoOn
+                FrameAction::Continue
             }
             Err(rejected) => {
                 if let Some(id) = rejected.id {
@@ -148,60 +148,65 @@ impl Connection {
     }
 
     /// Answers an oversized message; the connection is then closed.
-    pub async fn refuse_size(&self, length: usize) -> Next {
+    pub async fn refuse_size(&self, length: usize) -> FrameAction {
         let limit = self.hub.limits.message_bytes;
         let text = format!("a message has {length} bytes, and {limit} are allowed");
         let error = RpcError::invalid_request(text);
         self.reply(Some(Value::Null), Err(error)).await;
-        Next::Close(Closing {
+        FrameAction::Close(Closing {
             code: 1009,
             reason: format!("a message may have {limit} bytes"),
         })
     }
 
-    async fn call(&mut self, id: Option<Value>, method: &str, params: Map<String, Value>) -> Next {
+    async fn call(
+        &mut self,
+        id: Option<Value>,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> FrameAction {
         if method == "session.auth" {
             let answer = methods::auth::authenticate(self, params).await;
             self.reply(id, answer).await;
             return self.admitted_or_closed();
         }
         // An unauthenticated connection may negotiate the protocol version; its authentication timeout still applies.
-        let is_first_word = method == methods::SHAKE && !self.is_admitted;
-        if !is_first_word && !self.may_ask() {
-            return self.refuse_stranger(id).await;
+        let is_handshake = method == methods::HANDSHAKE && !self.is_admitted;
+        if !is_handshake && !self.is_authenticated() {
+            return self.refuse_unauthenticated(id).await;
         }
         if let Some(answer) = methods::call(self, method, &params).await {
             self.reply(id, answer).await;
             self.start_followers();
-            return Next::GoOn;
+            return FrameAction::Continue;
         }
-        self.call_apart(id, method.to_owned(), params).await;
-        Next::GoOn
+        self.spawn_long_call(id, method.to_owned(), params).await;
+        FrameAction::Continue
     }
 
     /// Returns whether the connection is authenticated by a token that is not revoked.
-    fn may_ask(&self) -> bool {
+    fn is_authenticated(&self) -> bool {
         let mut shown = self.token_id.iter();
-        self.is_admitted && shown.all(|id| self.hub.gate.still_counts(id))
+        self.is_admitted && shown.all(|id| self.hub.gate.is_still_valid(id))
     }
 
-    async fn refuse_stranger(&self, id: Option<Value>) -> Next {
+    async fn refuse_unauthenticated(&self, id: Option<Value>) -> FrameAction {
         let text = "auth required: send `session.auth` with a token as the first frame";
         self.reply(id, Err(RpcError::auth_required(text))).await;
-        Next::Close(Closing {
+        FrameAction::Close(Closing {
             code: 1008,
             reason: "auth required".to_owned(),
         })
     }
 
-    fn admitted_or_closed(&self) -> Next {
+    fn admitted_or_closed(&self) -> FrameAction {
         if self.is_admitted {
-            return Next::GoOn;
+            return FrameAction::Continue;
         }
         if self.auth_failures > 0 && self.auth_failures < self.hub.limits.auth_failures {
-            return Next::GoOn;
+            return FrameAction::Continue;
         }
-        Next::Close(Closing {
+        FrameAction::Close(Closing {
             code: 1008,
             reason: match self.auth_failures {
                 0 => "auth required".to_owned(),
@@ -211,12 +216,17 @@ impl Connection {
     }
 
     /// Runs a long call concurrently with the connection.
-    async fn call_apart(&mut self, id: Option<Value>, method: String, params: Map<String, Value>) {
+    async fn spawn_long_call(
+        &mut self,
+        id: Option<Value>,
+        method: String,
+        params: Map<String, Value>,
+    ) {
         while self.long_calls.try_join_next().is_some() {}
-        let Ok(place) = Arc::clone(&self.long_places).try_acquire_owned() else {
+        let Ok(slot) = Arc::clone(&self.long_call_slots).try_acquire_owned() else {
             let limit = self.hub.limits.long_calls;
             let text =
-                format!("{limit} long calls of this connection are under way; wait for one to end");
+                format!("{limit} long calls of this connection are running; wait for one to end");
             return self.reply(id, Err(RpcError::limit(text))).await;
         };
         let (hub, peer) = (Arc::clone(&self.hub), self.peer());
@@ -225,11 +235,11 @@ impl Connection {
             if let Some(id) = id {
                 peer.outbox.send(frame::response(&id, answer)).await;
             }
-            drop(place);
+            drop(slot);
         });
     }
 
-    async fn reply(&self, id: Option<Value>, answer: Answer) {
+    async fn reply(&self, id: Option<Value>, answer: MethodResult) {
         if let Some(id) = id {
             self.outbox.send(frame::response(&id, answer)).await;
         }
@@ -251,7 +261,7 @@ impl Connection {
         let limit = self.hub.limits.subscriptions;
         if self.subscriptions.len() >= limit && !self.subscriptions.contains_key(run_id) {
             return Err(RpcError::limit(format!(
-                "this connection follows {limit} runs, which is as many as it may; unsubscribe from some first"
+                "this connection follows {limit} runs, which is the limit; unsubscribe from some first"
             )));
         }
         Ok(())
@@ -264,14 +274,11 @@ impl Connection {
     }
 
     pub(crate) fn unsubscribe(&mut self, run_id: &str) -> bool {
-        match self.subscriptions.remove(run_id) {
-            Some(follower) => {
-                let was_there = !follower.is_finished();
-                follower.abort();
-                was_there
-            }
-            None => false,
-        }
+        self.subscriptions.remove(run_id).is_some_and(|follower| {
+            let was_running = !follower.is_finished();
+            follower.abort();
+            was_running
+        })
     }
 
     fn start_followers(&mut self) {
@@ -290,11 +297,11 @@ impl Connection {
     /// lease.
     pub async fn disconnect(mut self) {
         self.gone.send_replace(true);
-        self.calls.give_up();
+        self.calls.fail_all();
         self.followers.shutdown().await;
         // Pending calls end because no response can arrive; those that do not end in time continue detached.
         let ended = async { while self.long_calls.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+        let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, ended).await;
         self.long_calls.detach_all();
         self.hub.runs.disconnect(&self.caller);
     }

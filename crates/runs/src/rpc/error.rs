@@ -12,7 +12,7 @@ pub struct RpcError {
     pub code: i64,
     /// What happened, and how to fix it.
     pub message: String,
-    /// Stable reason.
+    /// Stable reason for programs.
     pub reason: &'static str,
     /// The offending field, if there is one.
     pub field: Option<String>,

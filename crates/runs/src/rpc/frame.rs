@@ -8,21 +8,21 @@ use crate::rpc::error::RpcError;
 
 /// A valid frame.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Frame {
+pub enum RpcFrame {
     /// A method call.
     Request {
         /// ID of the response: a string, a number or null. A call without an ID gets no response.
         id: Option<Value>,
-        /// Method name.
+        /// Name of the method, such as `runs.start`.
         method: String,
-        /// Named parameters.
+        /// Parameters by name; empty if the call has none.
         params: Map<String, Value>,
     },
     /// `tools.register` with only a list, the form in which clients of the original protocol register a connection's tools.
     Tools {
         /// ID of the response. A call without an ID gets no response.
         id: Option<Value>,
-        /// The tools.
+        /// The list, not validated.
         tools: Vec<Value>,
     },
     /// The response to a server call.
@@ -43,7 +43,7 @@ pub struct FrameError {
     pub error: RpcError,
 }
 
-impl Frame {
+impl RpcFrame {
     /// Parses a frame.
     pub fn parse(text: &str) -> Result<Self, FrameError> {
         let unreadable = |message| FrameError {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_is_answered_with_its_code() {
+    fn invalid_frames_get_their_error_codes() {
         let cases = [
             ("{not json", -32700, Some(json!(null))),
             ("", -32700, Some(json!(null))),
@@ -134,19 +134,19 @@ mod tests {
             ),
         ];
         for (text, code, id) in cases {
-            let rejected = Frame::parse(text).unwrap_err();
+            let rejected = RpcFrame::parse(text).unwrap_err();
             let found = (rejected.error.code, rejected.id);
             assert_eq!(found, (code, id), "{text}");
         }
     }
 
     #[test]
-    fn ids_come_back_as_they_were() {
+    fn response_has_the_id_of_the_request() {
         for id in [json!(7), json!("seven"), json!(1.5), json!(-3), json!(null)] {
             let text = json!({"jsonrpc": "2.0", "id": id, "method": "m"}).to_string();
-            let Ok(Frame::Request {
+            let Ok(RpcFrame::Request {
                 id: Some(found), ..
-            }) = Frame::parse(&text)
+            }) = RpcFrame::parse(&text)
             else {
                 panic!("{text}");
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Caller, Runs};
+use crate::{RunCaller, Runs};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ use crate::rpc::frame;
 use crate::rpc::outbox::{Outbox, TextSource};
 
 /// Result of a method call.
-pub type Answer = Result<Value, RpcError>;
+pub type MethodResult = Result<Value, RpcError>;
 
 /// Limits of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Default for RpcLimits {
 pub struct Hub {
     /// The run operations.
     pub runs: Runs,
-    /// Validates tokens.
+    /// Validates the tokens of connections.
     pub gate: Box<dyn Gate>,
     /// Limits of each connection.
     pub limits: RpcLimits,
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Hub {
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// Identity of the connection.
-    pub caller: Caller,
+    pub caller: RunCaller,
     /// ID of its token, if it is a revocable one.
     pub token_id: Option<String>,
     /// Calls to the client.
@@ -110,7 +110,12 @@ impl Peer {
 #[async_trait]
 pub trait Methods: Send + Sync {
     /// Runs a call; `None` if the method is unknown. It may take long: other calls run concurrently.
-    async fn call(&self, peer: &Peer, method: &str, params: Map<String, Value>) -> Option<Answer>;
+    async fn call(
+        &self,
+        peer: &Peer,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Option<MethodResult>;
 }
 
 /// No additional methods.
@@ -119,7 +124,7 @@ pub struct NoMethods;
 
 #[async_trait]
 impl Methods for NoMethods {
-    async fn call(&self, _: &Peer, _: &str, _: Map<String, Value>) -> Option<Answer> {
+    async fn call(&self, _: &Peer, _: &str, _: Map<String, Value>) -> Option<MethodResult> {
         None
     }
 }

@@ -13,11 +13,11 @@ mod hub;
 mod methods;
 mod outbox;
 
-pub use access::{Gate, Known, OpenGate, TokenRole};
+pub use access::{Gate, TokenRole, ValidToken};
 pub use calls::ClientCalls;
-pub use connection::{Closing, Connection, Next};
+pub use connection::{Closing, Connection, FrameAction};
 pub use error::RpcError;
-pub use frame::{Frame, FrameError};
-pub use hub::{Answer, Hub, Methods, NoMethods, Peer, RpcLimits};
+pub use frame::{FrameError, RpcFrame};
+pub use hub::{Hub, MethodResult, Methods, NoMethods, Peer, RpcLimits};
 pub use methods::params;
 pub use outbox::{Outbox, Outgoing, Queued, TextPiece, TextSource};

@@ -1,12 +1,12 @@
 //! Following a run: no gap, no duplicate, and the end is always delivered.
 
 use windlass_core::runs::{RunRecord, RunStatus};
-use windlass_runs::{Caller, Follower, Reads, RunEvent, RunLimits, RunSettings};
+use windlass_runs::{Follower, Reads, RunCaller, RunEvent, RunLimits, RunSettings};
 
-use crate::support::World;
+use crate::support::RunFixture;
 
-async fn world() -> World {
-    World::new(RunSettings {
+async fn fixture() -> RunFixture {
+    RunFixture::new(RunSettings {
         reads: Reads::Open,
         ..RunSettings::default()
     })
@@ -30,42 +30,52 @@ fn indexes(records: &[RunRecord]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_subscriber_has_what_was_and_hears_what_comes() {
-    let world = world().await;
-    let caller = Caller::new();
-    let run = world.start(&caller, "a").await;
-    world.turn(&caller, &run).await;
-    world.turn(&caller, &run).await;
-    let mut snapshot = world.runs.subscribe(&caller, &run).await.unwrap().unwrap();
+async fn subscriber_gets_existing_and_new_records() {
+    let fixture = fixture().await;
+    let caller = RunCaller::new();
+    let run = fixture.start(&caller, "a").await;
+    fixture.turn(&caller, &run).await;
+    fixture.turn(&caller, &run).await;
+    let mut snapshot = fixture
+        .runs
+        .subscribe(&caller, &run)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(indexes(&snapshot.turns), [0, 1]);
     assert_eq!(snapshot.status, RunStatus::InProgress);
-    world.turn(&caller, &run).await;
-    world.complete(&caller, &run).await.unwrap();
+    fixture.turn(&caller, &run).await;
+    fixture.complete(&caller, &run).await.unwrap();
     let events = all(&mut snapshot.follower).await;
-    let heard: Vec<_> = events
+    let received: Vec<_> = events
         .iter()
         .map(|event| (event.cursor, event.status))
         .collect();
     let expected = [(3, RunStatus::InProgress), (3, RunStatus::Completed)];
-    assert_eq!(heard, expected, "the end does not move the cursor");
-    let mut late = world.runs.subscribe(&caller, &run).await.unwrap().unwrap();
+    assert_eq!(received, expected, "the end does not move the cursor");
+    let mut late = fixture
+        .runs
+        .subscribe(&caller, &run)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((late.turns.len(), late.status), (3, RunStatus::Completed));
     assert_eq!(all(&mut late.follower).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whenever_one_subscribes_there_is_no_gap_and_no_duplicate() {
-    let world = std::sync::Arc::new(world().await);
-    let caller = Caller::new();
-    let run = world.start(&caller, "a").await;
+async fn subscription_has_no_gap_and_no_duplicate() {
+    let fixture = std::sync::Arc::new(fixture().await);
+    let caller = RunCaller::new();
+    let run = fixture.start(&caller, "a").await;
     let mut followers = tokio::task::JoinSet::new();
     for number in 0..40 {
-        let (world, run) = (std::sync::Arc::clone(&world), run.clone());
+        let (fixture, run) = (std::sync::Arc::clone(&fixture), run.clone());
         followers.spawn(async move {
             for _ in 0..number {
                 tokio::task::yield_now().await;
             }
-            let snapshot = world.runs.subscribe(&Caller::new(), &run).await;
+            let snapshot = fixture.runs.subscribe(&RunCaller::new(), &run).await;
             let mut snapshot = snapshot.unwrap().unwrap();
             let mut seen = indexes(&snapshot.turns);
             let events = all(&mut snapshot.follower).await;
@@ -76,10 +86,10 @@ async fn whenever_one_subscribes_there_is_no_gap_and_no_duplicate() {
         });
     }
     for _ in 0..200 {
-        world.turn(&caller, &run).await;
+        fixture.turn(&caller, &run).await;
         tokio::task::yield_now().await;
     }
-    world.complete(&caller, &run).await.unwrap();
+    fixture.complete(&caller, &run).await.unwrap();
     let expected: Vec<u64> = (0..200).collect();
     for seen in followers.join_all().await {
         assert_eq!(seen, expected);
@@ -88,14 +98,14 @@ async fn whenever_one_subscribes_there_is_no_gap_and_no_duplicate() {
 
 #[tokio::test]
 async fn pages_of_turns_end_with_the_subscription() {
-    let world = world().await;
-    let caller = Caller::new();
-    let run = world.start(&caller, "a").await;
+    let fixture = fixture().await;
+    let caller = RunCaller::new();
+    let run = fixture.start(&caller, "a").await;
     for _ in 0..5 {
-        world.turn(&caller, &run).await;
+        fixture.turn(&caller, &run).await;
     }
     let page = async |cursor, limit| {
-        let page = world
+        let page = fixture
             .runs
             .subscribe_paged(&caller, &run, cursor, Some(limit));
         page.await.unwrap().unwrap()
@@ -111,8 +121,8 @@ async fn pages_of_turns_end_with_the_subscription() {
     );
     let mut last = page(4, 2).await;
     assert_eq!((indexes(&last.turns), last.next_cursor), (vec![4], None));
-    world.turn(&caller, &run).await;
-    world.complete(&caller, &run).await.unwrap();
+    fixture.turn(&caller, &run).await;
+    fixture.complete(&caller, &run).await.unwrap();
     let events = all(last.follower.as_mut().unwrap()).await;
     let cursors: Vec<_> = events.iter().map(|event| event.cursor).collect();
     assert_eq!(cursors, [6, 6]);
@@ -122,8 +132,8 @@ async fn pages_of_turns_end_with_the_subscription() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_too_long_for_one_answer_is_read_in_pages() {
-    let world = World::new(RunSettings {
+async fn long_run_is_read_in_pages() {
+    let fixture = RunFixture::new(RunSettings {
         reads: Reads::Open,
         limits: RunLimits {
             page_bytes: 200,
@@ -132,16 +142,16 @@ async fn a_run_that_is_too_long_for_one_answer_is_read_in_pages() {
         ..RunSettings::default()
     })
     .await;
-    let caller = Caller::new();
-    let run = world.start(&caller, "a").await;
+    let caller = RunCaller::new();
+    let run = fixture.start(&caller, "a").await;
     for _ in 0..10 {
-        world.turn(&caller, &run).await;
+        fixture.turn(&caller, &run).await;
     }
-    let whole = world.runs.subscribe(&caller, &run).await.unwrap_err();
-    assert!(whole.to_string().contains("in pages"), "{whole}");
+    let refused = fixture.runs.subscribe(&caller, &run).await.unwrap_err();
+    assert!(refused.to_string().contains("in pages"), "{refused}");
     let (mut cursor, mut seen) = (0, Vec::new());
     loop {
-        let page = world.runs.subscribe_paged(&caller, &run, cursor, None);
+        let page = fixture.runs.subscribe_paged(&caller, &run, cursor, None);
         let page = page.await.unwrap().unwrap();
         seen.extend(indexes(&page.turns));
         match page.next_cursor {

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 use windlass_core::runs::RunRecord;
-use windlass_runs::{Caller, Dropped, ListRuns, Reads, Recorded, RunLimits, RunSettings};
+use windlass_runs::{
+    DropReason, ListRuns, Reads, RecordOutcome, RunCaller, RunLimits, RunSettings,
+};
 
-use crate::support::{World, turn};
+use crate::support::{RunFixture, turn};
 
-async fn limited(limits: RunLimits) -> World {
-    World::new(RunSettings {
+async fn limited(limits: RunLimits) -> RunFixture {
+    RunFixture::new(RunSettings {
         limits,
         reads: Reads::Open,
         ..RunSettings::default()
@@ -16,16 +18,16 @@ async fn limited(limits: RunLimits) -> World {
 }
 
 #[tokio::test]
-async fn too_much_is_refused_with_its_limit() {
-    let world = limited(RunLimits {
+async fn oversized_input_is_rejected_with_the_limit() {
+    let fixture = limited(RunLimits {
         intent_bytes: 10,
         agent_bytes: 5,
         open_runs: 2,
         ..RunLimits::default()
     })
     .await;
-    let caller = Caller::new();
-    for (start, said) in [
+    let caller = RunCaller::new();
+    for (start, limit) in [
         (json!({"intent": "12345678901", "agent_id": "a"}), "10"),
         (json!({"intent": "i", "agent_id": "123456"}), "5"),
         (
@@ -33,31 +35,31 @@ async fn too_much_is_refused_with_its_limit() {
             "10",
         ),
     ] {
-        let refused = world.try_start(&caller, start).await.unwrap_err();
+        let refused = fixture.try_start(&caller, start).await.unwrap_err();
         assert_eq!(refused.reason(), "limit");
-        assert!(refused.to_string().contains(said), "{refused}");
+        assert!(refused.to_string().contains(limit), "{refused}");
     }
-    let blank = world
+    let blank = fixture
         .try_start(&caller, json!({"intent": " \n", "agent_id": "a"}))
         .await;
     assert_eq!(
         blank.unwrap_err().to_string(),
         "runs.start requires a non-empty `intent`"
     );
-    let first = world.start(&caller, "a").await;
-    world.start(&caller, "a").await;
-    let full = world
+    let first = fixture.start(&caller, "a").await;
+    fixture.start(&caller, "a").await;
+    let full = fixture
         .try_start(&caller, json!({"intent": "i", "agent_id": "a"}))
         .await;
     assert_eq!(full.unwrap_err().reason(), "limit");
-    world.start(&Caller::new(), "a").await;
-    world.complete(&caller, &first).await.unwrap();
-    world.start(&caller, "a").await;
+    fixture.start(&RunCaller::new(), "a").await;
+    fixture.complete(&caller, &first).await.unwrap();
+    fixture.start(&caller, "a").await;
 }
 
 #[tokio::test]
-async fn turns_are_all_kept_or_none() {
-    let world = limited(RunLimits {
+async fn turns_are_recorded_all_or_none() {
+    let fixture = limited(RunLimits {
         turns_per_call: 3,
         turns_per_run: 5,
         text_bytes: 40,
@@ -65,40 +67,40 @@ async fn turns_are_all_kept_or_none() {
         ..RunLimits::default()
     })
     .await;
-    let caller = Caller::new();
-    let run = world.start(&caller, "a").await;
+    let caller = RunCaller::new();
+    let run = fixture.start(&caller, "a").await;
     for count in [0, 4] {
         let turns = vec![turn("t"); count];
-        let refused = world.runs.record_turns(&caller, &run, turns).await;
+        let refused = fixture.runs.record_turns(&caller, &run, turns).await;
         assert_eq!(refused.unwrap_err().reason(), "invalid_params");
     }
     let record = async |turns: Vec<Value>| {
         let turns = turns
             .into_iter()
             .map(|turn| serde_json::from_value(turn).unwrap());
-        world
+        fixture
             .runs
             .record_turns(&caller, &run, turns.collect())
             .await
             .unwrap()
     };
-    let kept = record(vec![
+    let recorded = record(vec![
         json!({"index": 77, "tool": "t"}),
         json!({"output": "ä".repeat(100)}),
     ])
     .await;
     assert_eq!(
-        kept,
-        Recorded::Kept {
+        recorded,
+        RecordOutcome::Recorded {
             base_index: 0,
             count: 2
         }
     );
     let many = json!((0..200).collect::<Vec<_>>());
-    let kept = record(vec![json!({"tool": "t", "output": many})]).await;
+    let recorded = record(vec![json!({"tool": "t", "output": many})]).await;
     assert_eq!(
-        kept,
-        Recorded::Kept {
+        recorded,
+        RecordOutcome::Recorded {
             base_index: 2,
             count: 1
         }
@@ -106,19 +108,19 @@ async fn turns_are_all_kept_or_none() {
     let rule = "x".repeat(500);
     let too_big = json!({"policy_rejected": {"rule": rule}});
     let refused = record(vec![json!({"tool": "t"}), too_big]).await;
-    assert_eq!(refused, Recorded::Dropped(Dropped::TurnTooLarge));
+    assert_eq!(refused, RecordOutcome::Dropped(DropReason::TurnTooLarge));
     let refused = record(vec![json!({"tool": "t"}); 3]).await;
-    assert_eq!(refused, Recorded::Dropped(Dropped::RunTurnLimit));
-    let kept = record(vec![json!({"tool": "t"}); 2]).await;
+    assert_eq!(refused, RecordOutcome::Dropped(DropReason::RunTurnLimit));
+    let recorded = record(vec![json!({"tool": "t"}); 2]).await;
     assert_eq!(
-        kept,
-        Recorded::Kept {
+        recorded,
+        RecordOutcome::Recorded {
             base_index: 3,
             count: 2
         }
     );
 
-    let turns: Vec<Value> = world.records(&run).await[1..]
+    let turns: Vec<Value> = fixture.records(&run).await[1..]
         .iter()
         .map(|record| serde_json::to_value(record).unwrap())
         .collect();
@@ -134,27 +136,27 @@ async fn turns_are_all_kept_or_none() {
 }
 
 #[tokio::test]
-async fn a_reply_of_a_model_is_a_turn() {
-    let world = limited(RunLimits::default()).await;
-    let caller = Caller::new();
-    let run = world.start(&caller, "a").await;
-    world.turn(&caller, &run).await;
+async fn model_reply_is_recorded_as_a_turn() {
+    let fixture = limited(RunLimits::default()).await;
+    let caller = RunCaller::new();
+    let run = fixture.start(&caller, "a").await;
+    fixture.turn(&caller, &run).await;
     let reply = json!({"turn_index": 1, "assistant_text": "hi", "model_id": "m", "duration_ms": 5,
         "requested_tool_calls": [{"id": "c1", "name": "bash", "arguments": {}}], "token_usage": {"prompt_tokens": 11}});
     let reply = serde_json::from_value(reply).unwrap();
-    let kept = world
+    let recorded = fixture
         .runs
         .record_model_turn(&caller, &run, reply)
         .await
         .unwrap();
     assert_eq!(
-        kept,
-        Recorded::Kept {
+        recorded,
+        RecordOutcome::Recorded {
             base_index: 1,
             count: 1
         }
     );
-    let records = world.records(&run).await;
+    let records = fixture.records(&run).await;
     assert!(
         matches!(&records[2], RunRecord::ModelTurn(turn) if turn.index == 1),
         "{records:?}"
@@ -163,21 +165,21 @@ async fn a_reply_of_a_model_is_a_turn() {
 
 #[tokio::test]
 async fn lists_and_traces_come_in_pages() {
-    let world = limited(RunLimits {
+    let fixture = limited(RunLimits {
         list_page: 4,
         trace_page: 4,
         ..RunLimits::default()
     })
     .await;
-    let caller = Caller::new();
+    let caller = RunCaller::new();
     let mut ids = Vec::new();
     for _ in 0..10 {
-        ids.push(world.start(&caller, "a").await);
+        ids.push(fixture.start(&caller, "a").await);
     }
     ids.reverse();
     let (mut seen, mut list) = (Vec::new(), ListRuns::default());
     loop {
-        let page = world.runs.list(&caller, list.clone()).await.unwrap();
+        let page = fixture.runs.list(&caller, list.clone()).await.unwrap();
         assert!(page.runs.len() <= 4);
         seen.extend(page.runs.into_iter().map(|run| run.run_id));
         match page.next_cursor {
@@ -191,15 +193,15 @@ async fn lists_and_traces_come_in_pages() {
             limit: Some(limit),
             ..ListRuns::default()
         };
-        let refused = world.runs.list(&caller, list).await.unwrap_err();
+        let refused = fixture.runs.list(&caller, list).await.unwrap_err();
         assert_eq!(refused.reason(), "invalid_params");
     }
     for _ in 0..6 {
-        world.turn(&caller, &ids[0]).await;
+        fixture.turn(&caller, &ids[0]).await;
     }
     let (mut records, mut cursor) = (Vec::new(), Some(0));
     while let Some(at) = cursor {
-        let page = world
+        let page = fixture
             .runs
             .trace(&caller, &ids[0], at, Some(3))
             .await
@@ -208,8 +210,8 @@ async fn lists_and_traces_come_in_pages() {
         records.extend(page.records);
         cursor = page.next_cursor;
     }
-    assert_eq!(records, world.records(&ids[0]).await);
-    let past = world
+    assert_eq!(records, fixture.records(&ids[0]).await);
+    let past = fixture
         .runs
         .trace(&caller, &ids[0], 99, None)
         .await
@@ -219,16 +221,16 @@ async fn lists_and_traces_come_in_pages() {
 }
 
 #[tokio::test]
-async fn n07_what_has_ended_leaves_memory() {
-    let world = limited(RunLimits::default()).await;
-    let caller = Caller::new();
+async fn n07_ended_runs_leave_memory() {
+    let fixture = limited(RunLimits::default()).await;
+    let caller = RunCaller::new();
     for _ in 0..500 {
-        let run = world.start(&caller, "a").await;
-        world.turn(&caller, &run).await;
-        world.complete(&caller, &run).await.unwrap();
-        assert_eq!(world.runs.open_count(), 0);
+        let run = fixture.start(&caller, "a").await;
+        fixture.turn(&caller, &run).await;
+        fixture.complete(&caller, &run).await.unwrap();
+        assert_eq!(fixture.runs.open_count(), 0);
     }
-    assert_eq!(world.runs.current_run(&caller.client_id), None);
-    world.runs.disconnect(&caller);
-    assert_eq!(world.runs.next_deadline(), None);
+    assert_eq!(fixture.runs.current_run(&caller.client_id), None);
+    fixture.runs.disconnect(&caller);
+    assert_eq!(fixture.runs.next_deadline(), None);
 }

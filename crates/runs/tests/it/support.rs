@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 use windlass_core::ManualClock;
 use windlass_core::runs::{Outcome, RunRecord, RunStatus, RunTurn};
 use windlass_runs::{
-    Agents, Caller, ListRuns, Recorded, Role, RunError, RunSettings, Runs, StartRun, Started,
+    Agents, ListRuns, RecordOutcome, Role, RunCaller, RunError, RunSettings, Runs, StartRun,
+    Started,
 };
 use windlass_store::{MemoryRunLog, RunLog};
 
-pub(crate) struct World {
+pub(crate) struct RunFixture {
     pub(crate) runs: Runs,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) log: Arc<dyn RunLog>,
 }
 
-impl World {
+impl RunFixture {
     pub(crate) async fn new(settings: RunSettings) -> Self {
         Self::on(Arc::new(MemoryRunLog::default()), settings).await
     }
@@ -32,25 +33,25 @@ impl World {
         }
     }
 
-    pub(crate) async fn start(&self, caller: &Caller, agent_id: &str) -> String {
+    pub(crate) async fn start(&self, caller: &RunCaller, agent_id: &str) -> String {
         let started = self.try_start(caller, json!({"intent": "work", "agent_id": agent_id}));
         started.await.unwrap().run_id
     }
 
     pub(crate) async fn try_start(
         &self,
-        caller: &Caller,
+        caller: &RunCaller,
         start: Value,
     ) -> Result<Started, RunError> {
         let start: StartRun = serde_json::from_value(start).unwrap();
         self.runs.start(caller, start).await
     }
 
-    pub(crate) async fn complete(&self, caller: &Caller, run_id: &str) -> Result<(), RunError> {
+    pub(crate) async fn complete(&self, caller: &RunCaller, run_id: &str) -> Result<(), RunError> {
         self.runs.complete(caller, run_id, outcome("success")).await
     }
 
-    pub(crate) async fn turn(&self, caller: &Caller, run_id: &str) -> Recorded {
+    pub(crate) async fn turn(&self, caller: &RunCaller, run_id: &str) -> RecordOutcome {
         let turns = vec![turn("t")];
         self.runs.record_turns(caller, run_id, turns).await.unwrap()
     }
@@ -64,7 +65,7 @@ impl World {
         page.unwrap().records
     }
 
-    pub(crate) async fn listed(&self, caller: &Caller, list: ListRuns) -> Vec<String> {
+    pub(crate) async fn listed(&self, caller: &RunCaller, list: ListRuns) -> Vec<String> {
         let page = self.runs.list(caller, list).await.unwrap();
         page.runs.into_iter().map(|run| run.run_id).collect()
     }
@@ -78,24 +79,27 @@ pub(crate) fn turn(tool: &str) -> RunTurn {
     serde_json::from_value(json!({"tool": tool, "output": "o"})).unwrap()
 }
 
-pub(crate) fn bound(agent_id: &str) -> Caller {
-    Caller {
+pub(crate) fn bound(agent_id: &str) -> RunCaller {
+    RunCaller {
         role: Role::Bound(agent_id.to_owned()),
-        ..Caller::new()
+        ..RunCaller::new()
     }
 }
 
-pub(crate) fn host() -> Caller {
-    Caller {
+pub(crate) fn host() -> RunCaller {
+    RunCaller {
         role: Role::Host,
-        ..Caller::new()
+        ..RunCaller::new()
     }
 }
 
 /// Settings under which the agents `a` and `b` have tokens.
 pub(crate) fn with_tokens() -> RunSettings {
     RunSettings {
-        agents: Agents::with_tokens(["a", "b"]),
+        agents: Agents {
+            has_token: Arc::new(|agent| ["a", "b"].contains(&agent)),
+            default_agent: None,
+        },
         ..RunSettings::default()
     }
 }

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
-use windlass_runs::rpc::{Closing, Connection, Next, Outbox, Outgoing, Queued, TextSource};
+use windlass_runs::rpc::{Closing, Connection, FrameAction, Outbox, Outgoing, Queued, TextSource};
 use windlass_service::Caller;
 
 use super::Sockets;
@@ -172,9 +172,9 @@ async fn work(
         let next = match frame {
             Received::Text(text) => connection.handle(&text).await,
             Received::TooBig(size) => connection.refuse_size(size).await,
-            Received::Close(code, reason) => Next::Close(Closing { code, reason }),
+            Received::Close(code, reason) => FrameAction::Close(Closing { code, reason }),
         };
-        if let Next::Close(Closing { code, reason }) = next {
+        if let FrameAction::Close(Closing { code, reason }) = next {
             outbox.close(code, reason).await;
             break;
         }

@@ -110,7 +110,7 @@ impl ThreadTurnRunner {
                 },
             };
             if handle.is_some() {
-                slot.go_on();
+                slot.unpark();
             }
             tokio::select! {
                 woken = wait(handle, &mut bell, slot) => match woken {

@@ -1,6 +1,6 @@
 //! The daemon's tokens as roles of a socket: the operator's and admin tokens are the host's; an agent's token binds the socket to the agent.
 
-use windlass_runs::rpc::{Gate, Known, TokenRole};
+use windlass_runs::rpc::{Gate, TokenRole, ValidToken};
 
 use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope, who_shows};
@@ -8,28 +8,28 @@ use crate::tokens::{Caller, TokenScope, who_shows};
 pub(super) struct ServerGate(pub(super) Access);
 
 impl Gate for ServerGate {
-    fn is_needed(&self) -> bool {
+    fn requires_token(&self) -> bool {
         !matches!(self.0, Access::Open)
     }
 
-    fn judge(&self, token: &str) -> Option<Known> {
+    fn validate(&self, token: &str) -> Option<ValidToken> {
         let caller = who_shows(&self.0, token.trim().as_bytes());
         caller.ok().flatten().map(known)
     }
 
-    fn still_counts(&self, token_id: &str) -> bool {
+    fn is_still_valid(&self, token_id: &str) -> bool {
         self.0.has_token(token_id)
     }
 }
 
 /// Returns the role of a caller on a socket.
-pub fn known(Caller { token_id, scope }: Caller) -> Known {
-    let standing = match scope {
+pub fn known(Caller { token_id, scope }: Caller) -> ValidToken {
+    let role = match scope {
         TokenScope::Admin => TokenRole::Host,
         TokenScope::Client => TokenRole::Client,
         TokenScope::Agent(id) => TokenRole::Agent(id),
     };
-    Known { standing, token_id }
+    ValidToken { role, token_id }
 }
 
 pub(super) fn has_token(access: &Access, agent_id: &str) -> bool {

@@ -13,7 +13,7 @@ use windlass_protocol::api;
 use windlass_protocol::operations::RequiredScope::{self, Agent, Owner};
 use windlass_protocol::operations::{self as op, Endpoint, IdPath, TurnPath};
 use windlass_runs::Role;
-use windlass_runs::rpc::{Answer, Methods, Peer, RpcError, TextPiece, TextSource};
+use windlass_runs::rpc::{MethodResult, Methods, Peer, RpcError, TextPiece, TextSource};
 
 use super::tools::{self, ToolExecutors};
 use crate::error::{ApiError, Result};
@@ -28,7 +28,7 @@ use crate::tokens::{Caller, TokenScope};
 /// A method and its required scope.
 struct Method(&'static str, RequiredScope, fn(Call) -> Answering);
 
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = MethodResult> + Send>>;
 
 /// All methods with their required scopes. A method for a thread's owner takes the thread as `thread_id`.
 const METHODS: &[Method] = &[
@@ -64,7 +64,12 @@ impl ThreadMethods {
 
 #[async_trait::async_trait]
 impl Methods for ThreadMethods {
-    async fn call(&self, peer: &Peer, method: &str, params: Map<String, Value>) -> Option<Answer> {
+    async fn call(
+        &self,
+        peer: &Peer,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Option<MethodResult> {
         let method = METHODS.iter().find(|known| known.0 == method)?;
         let Self { app, executors } = self;
         let call = Call {
@@ -82,7 +87,7 @@ impl Methods for ThreadMethods {
     }
 }
 
-async fn answer(Method(_, required, answer): &Method, mut call: Call) -> Answer {
+async fn answer(Method(_, required, answer): &Method, mut call: Call) -> MethodResult {
     if *required == Owner {
         call.thread = call.take_id("thread_id")?;
     }
@@ -150,7 +155,7 @@ impl Call {
 }
 
 /// Executes the equivalent HTTP operation; its body is the remaining parameters.
-async fn execute<E>(mut call: Call, path: E::Path) -> Answer
+async fn execute<E>(mut call: Call, path: E::Path) -> MethodResult
 where
     E: Endpoint<Query = (), Response: Serialize>,
     Service: Handle<E>,
@@ -160,21 +165,21 @@ where
     Ok(serde_json::to_value(response).map_err(ApiError::internal)?)
 }
 
-async fn create(call: Call) -> Answer {
+async fn create(call: Call) -> MethodResult {
     execute::<op::CreateThread>(call, ()).await
 }
 
-async fn start(mut call: Call) -> Answer {
+async fn start(mut call: Call) -> MethodResult {
     let id = std::mem::take(&mut call.thread);
     Box::pin(execute::<op::StartTurn>(call, IdPath { id })).await
 }
 
-async fn steer(mut call: Call) -> Answer {
+async fn steer(mut call: Call) -> MethodResult {
     let path = call.take_turn()?;
     execute::<op::SteerTurn>(call, path).await
 }
 
-async fn interrupt(mut call: Call) -> Answer {
+async fn interrupt(mut call: Call) -> MethodResult {
     let path = call.take_turn()?;
     let request = api::Call::<op::InterruptTurn>::new(path, ());
     let turn = call.service.handle(&call.context, request).await?;
@@ -182,7 +187,7 @@ async fn interrupt(mut call: Call) -> Answer {
 }
 
 /// Sends each event of a thread to the connection as `threads.event`.
-async fn subscribe(mut call: Call) -> Answer {
+async fn subscribe(mut call: Call) -> MethodResult {
     let since = match call.params.remove("since_seq") {
         None | Some(Value::Null) => 0,
         Some(since) => since.as_u64().ok_or_else(|| {

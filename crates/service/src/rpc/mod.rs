@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_runs::rpc::Hub;
-use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs};
+use windlass_runs::{Agents, Reads, RunSettings, Runs, ThreadTurns};
 
 use crate::open::OpenError;
 use crate::service::Service;
@@ -57,7 +57,7 @@ impl Rpc {
         let clock = Arc::new(windlass_core::SystemClock);
         let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
         let turns = Arc::new(turns::OwnTurns(app.runtime.clone()));
-        let own = OwnTurns {
+        let own = ThreadTurns {
             journal: app.runtime.journal(),
             queries: Arc::clone(&app.queries),
         };

@@ -13,7 +13,7 @@ use windlass_protocol::{
     PatchThread,
 };
 use windlass_runs::ClientId;
-use windlass_runs::rpc::{Answer, Peer, RpcError};
+use windlass_runs::rpc::{MethodResult, Peer, RpcError};
 
 use super::methods::{Call, heard_by};
 use crate::error::Result;
@@ -143,7 +143,7 @@ impl DueCalls {
     }
 }
 
-pub(super) async fn register(mut call: Call) -> Answer {
+pub(super) async fn register(mut call: Call) -> MethodResult {
     let Some(Value::Array(tools)) = call.params.remove("tools") else {
         return Err(RpcError::invalid_params(format!(
             "{} requires {{ thread_id, tools: [{{ name, description, input_schema }}] }}",

@@ -15,7 +15,7 @@ pub use error::EnvironmentError;
 use crate::checkpoint::Checkpoints;
 use crate::outputs::Outputs;
 use crate::workspace::ResolvedWorkspace;
-use windlass_process::{Hidden, ProtectedPaths, open_to_look};
+use windlass_process::{Hidden, ProtectedPaths, open_path};
 
 /// The environments that tools may work in. A cheap handle: all clones share changes.
 #[derive(Debug, Clone, Default)]
@@ -99,7 +99,7 @@ impl Environments {
     ///
     /// Blocks on disk I/O: call it from a blocking thread.
     pub fn hides(&self, directory: impl AsRef<Path>) -> std::io::Result<bool> {
-        let opened = open_to_look(directory.as_ref())?;
+        let opened = open_path(directory.as_ref())?;
         self.hidden().covers(opened)
     }
 

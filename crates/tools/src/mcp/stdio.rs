@@ -66,8 +66,8 @@ pub(super) async fn start(
             .variables
             .extend(own.map(|(name, value)| (name.into(), value.into())));
         program.arguments = server.args.into_iter().map(Into::into).collect();
-        program.stdin = Stdin::Fed;
-        program.stdout = Stdout::Read;
+        program.stdin = Stdin::Piped;
+        program.stdout = Stdout::Piped;
         program.stderr = Stderr::Captured(captured);
         program.shutdown = ShutdownSequence::all(EXIT_GRACE);
         Ok::<_, crate::shell::SandboxDenied>(program)

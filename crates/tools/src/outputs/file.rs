@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
-use windlass_process::WholeOutput;
+use windlass_process::OutputSink;
 
 use super::{OpenOutputFile, Outputs, output_path};
 use crate::lock::lock;
@@ -241,15 +241,15 @@ fn remark(id: &str, stored: u64, total: u64) -> String {
 }
 
 /// Writes a program's output to a stored output, which ends when this is dropped.
-pub(crate) struct OutputSink(pub(crate) StoredOutput);
+pub(crate) struct StoredOutputSink(pub(crate) StoredOutput);
 
-impl WholeOutput for OutputSink {
+impl OutputSink for StoredOutputSink {
     fn take(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }
 }
 
-impl Drop for OutputSink {
+impl Drop for StoredOutputSink {
     fn drop(&mut self) {
         self.0.end();
     }

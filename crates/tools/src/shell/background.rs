@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
-use windlass_process::{Cause, End, ProcessError, Running, WholeFrom};
+use windlass_process::{Cause, End, ProcessError, Running, SinkFrom};
 
 use super::error::ShellError;
 use super::filtered::NetworkFilter;
@@ -161,7 +161,7 @@ impl ShellTool {
             .background
             .reserve_slot(&self.settings, output.clone())?;
         let whole = FullOutput {
-            from: WholeFrom::Start,
+            from: SinkFrom::Start,
             output: output.clone(),
         };
         let time = self.settings.background_time_for(args.timeout_ms);
@@ -253,7 +253,7 @@ fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
     match end {
         Ok(End {
             status: Some(status),
-            cause: Cause::Itself,
+            cause: Cause::Exited,
             ..
         }) => {
             let (exit_code, signal) = code_and_signal(status);
@@ -266,7 +266,7 @@ fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
         }) => CommandEnd::Stopped,
         Ok(End {
             status: Some(_),
-            cause: Cause::TimeOver,
+            cause: Cause::TimedOut,
             ..
         }) => CommandEnd::TimedOut,
         Ok(End { status: None, .. }) | Err(_) => CommandEnd::Unknown,

@@ -124,7 +124,7 @@ impl UserHome {
                 HomeAccess::Write if !bounds.root.starts_with(&path) => {
                     bounds.also_writable.push(path);
                 }
-                HomeAccess::Read | HomeAccess::Write => bounds.also_seen.push(path),
+                HomeAccess::Read | HomeAccess::Write => bounds.also_readable.push(path),
             }
         }
         let is_hidden = |path: &Path| {
@@ -135,7 +135,7 @@ impl UserHome {
         let repository =
             repository_around(&bounds.root).or_else(|| repository_of_worktree(&bounds.root));
         bounds
-            .also_seen
+            .also_readable
             .extend(repository.filter(|path| is_hidden(path)));
         bounds.hidden = Arc::new(bounds.hidden.with(hidden));
     }
@@ -170,7 +170,7 @@ impl UserHome {
             .cloned()
             .collect();
         let needed = paths_of_program(&self.path, &keys, path, program).into_iter();
-        bounds.also_seen.extend(needed);
+        bounds.also_readable.extend(needed);
     }
 
     /// Returns the private home of a program: in bubblewrap an empty directory at the same path, otherwise one in the directory for temporary files,
@@ -190,7 +190,7 @@ impl UserHome {
         };
         let private = scratch.join("home");
         fs::create_dir(&private)?;
-        let opened = bounds.also_seen.iter().chain(&bounds.also_writable);
+        let opened = bounds.also_readable.iter().chain(&bounds.also_writable);
         let mut opened: Vec<_> = opened.filter(|path| path.starts_with(&self.path)).collect();
         opened.sort();
         for path in opened {

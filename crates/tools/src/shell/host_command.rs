@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_process::{
-    Cause, Confinement, Network, Output, Program, SandboxBounds, SandboxSpec, Stderr, open_to_look,
+    Cause, Confinement, Network, Output, Program, SandboxBounds, SandboxSpec, Stderr, open_path,
 };
 
 use super::ShellSettings;
@@ -118,7 +118,7 @@ impl HostCommand {
         let mut running = running.map_err(|error| not_run(error.to_string()))?;
         let end = running.end().await;
         let end = end.map_err(|error| not_run(error.to_string()))?;
-        if end.cause == Cause::TimeOver {
+        if end.cause == Cause::TimedOut {
             let limit_ms = time.as_millis();
             return Err(HostCommandError::TimedOut { program, limit_ms });
         }
@@ -151,7 +151,7 @@ impl HostCommand {
             source,
         };
         let real = self.directory.canonicalize().map_err(directory)?;
-        let handle = open_to_look(&real).map_err(directory)?;
+        let handle = open_path(&real).map_err(directory)?;
         let hidden = environments.hidden();
         if hidden.covers(&handle).map_err(directory)? {
             return Err(HostCommandError::Hidden {
@@ -163,9 +163,9 @@ impl HostCommand {
             cwd: real,
             is_writable: false,
             also_writable: Vec::new(),
-            also_seen: Vec::new(),
+            also_readable: Vec::new(),
             hidden: Arc::new(hidden),
-            held: Vec::new(),
+            pinned: Vec::new(),
             network: Network::None,
             private_home: None,
             has_terminals: false,

@@ -10,7 +10,7 @@ use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_process::{
-    Cause, Confinement, End, Excerpt, NO_MORE_SHOWN, Output, Program, WholeFrom, closed_by_landlock,
+    Cause, Confinement, End, Excerpt, NO_MORE_SHOWN, Output, Program, SinkFrom, closed_by_landlock,
 };
 
 use super::error::ShellError;
@@ -39,14 +39,14 @@ pub(super) struct PreparedCommand {
 /// Stored output of a command, in addition to the shown part.
 #[derive(Clone)]
 pub(super) struct FullOutput {
-    pub(super) from: WholeFrom,
+    pub(super) from: SinkFrom,
     pub(super) output: StoredOutput,
 }
 
 impl ShellTool {
     pub(super) async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ShellError> {
         let whole = self.environments.outputs().map(|outputs| FullOutput {
-            from: WholeFrom::Cut,
+            from: SinkFrom::Cut,
             output: outputs.begin(context.session_id, context.secret_places.clone()),
         });
         let time = self.settings.time_for(args.timeout_ms);
@@ -159,7 +159,7 @@ fn prepare(
     let (retained, streamed) = (settings.max_output_bytes, settings.max_streamed_bytes);
     let output = Output::new(retained, streamed);
     let output = Arc::new(match whole {
-        Some(whole) => output.with_whole(whole.from, OutputSink(whole.output)),
+        Some(whole) => output.with_sink(whole.from, StoredOutputSink(whole.output)),
         None => output,
     });
     let mut program = sandbox.program(&settings.shell, Arc::clone(&output));
@@ -184,7 +184,7 @@ fn report(
     limit: Duration,
 ) -> Result<Value, ShellError> {
     let (mut text, remark) = output.text();
-    let is_fine = end.status.is_some() && end.cause == Cause::Itself;
+    let is_fine = end.status.is_some() && end.cause == Cause::Exited;
     if let (Some(whole), false) = (&whole, is_fine) {
         text.push_str(&format!("\n[{whole}]"));
     }
@@ -192,8 +192,8 @@ fn report(
         return Err(ShellError::Immortal { output: text });
     };
     match end.cause {
-        Cause::Itself => {}
-        Cause::TimeOver => {
+        Cause::Exited => {}
+        Cause::TimedOut => {
             return Err(ShellError::TimedOut {
                 limit_ms: limit.as_millis(),
                 output: text,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::home::UserHome;
-use windlass_process::{Confinement, Limits, Records, ShutdownSequence};
+use windlass_process::{Confinement, Records, ResourceLimits, ShutdownSequence};
 
 /// The host's variables that commands may inherit.
 pub const ALLOWED_VARIABLES: &[&str] = &[
@@ -140,8 +140,8 @@ impl ShellSettings {
         self
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        Limits {
+    pub(super) fn limits(&self) -> ResourceLimits {
+        ResourceLimits {
             max_memory_bytes: self.max_memory_bytes,
             max_processes: self.max_processes,
         }

@@ -80,7 +80,7 @@ impl BackendSandboxes {
             if let (Home::User { .. }, BackendKind::ClaudeCode) = (&self.home, self.kind) {
                 let more = home.join(".claude.json");
                 let is_file = more.symlink_metadata().is_ok_and(|found| found.is_file());
-                bounds.also_seen.extend(is_file.then_some(more));
+                bounds.also_readable.extend(is_file.then_some(more));
             }
         }
         Ok(())

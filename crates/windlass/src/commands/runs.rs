@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use windlass_core::bounds::one_line;
 use windlass_core::runs::{OutcomeStatus, RunRecord, RunStatus, RunSummary};
-use windlass_runs::{AllRuns, AnyRun, OwnTurns, RunLimits};
+use windlass_runs::{AllRuns, AnyRun, RunLimits, ThreadTurns};
 use windlass_runtime::{SqliteOptions, SqliteStore};
 use windlass_store::RunFilter;
 
@@ -202,7 +202,7 @@ impl Runs {
 async fn opened(directory: &Path) -> anyhow::Result<AllRuns> {
     let opened = SqliteStore::open_read_only(SqliteOptions::new(directory)).await;
     let store = opened.with_context(|| format!("cannot read {}", printable(directory)))?;
-    let turns = OwnTurns {
+    let turns = ThreadTurns {
         journal: Arc::new(store.journal()),
         queries: Arc::new(store.queries()),
     };

@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use chrono::Utc;
 use jiff::tz::TimeZone;
 use windlass_core::turn_policy::TurnPolicyOptions;
-use windlass_jobs::automations::Declared;
+use windlass_jobs::automations::DeclaredAutomation;
 use windlass_jobs::schedule::check_zone;
 use windlass_jobs::{AutomationStatus, JobSpec, MissedRuns, Plan, fleet, tasks};
 use windlass_protocol::Mode;
@@ -61,7 +61,7 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<JobSettings> {
 }
 
 /// Reads `[automations]`.
-fn declared(config: &Config, zone: &str) -> anyhow::Result<Vec<Declared>> {
+fn declared(config: &Config, zone: &str) -> anyhow::Result<Vec<DeclaredAutomation>> {
     let entries = config.automations.iter();
     let declared = entries.map(|(name, entry)| {
         let plan = plan(name, entry).with_context(|| format!("automations.{name}"))?;
@@ -74,7 +74,7 @@ fn declared(config: &Config, zone: &str) -> anyhow::Result<Vec<Declared>> {
         } else {
             AutomationStatus::Active
         };
-        Ok(Declared { plan, status })
+        Ok(DeclaredAutomation { plan, status })
     });
     declared.collect()
 }

@@ -47,7 +47,7 @@ fn end_recorded(records: &Records) -> usize {
                     file.display()
                 ));
             }
-            if !left.is_whole {
+            if !left.all_ended {
                 note("processes of an earlier daemon are still there after SIGKILL");
             }
             left.ended

@@ -4,13 +4,13 @@ use crate::Role;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::rpc::access::{Known, TokenRole};
+use crate::rpc::access::{TokenRole, ValidToken};
 use crate::rpc::connection::Connection;
 use crate::rpc::error::RpcError;
-use crate::rpc::hub::Answer;
+use crate::rpc::hub::MethodResult;
 
 #[derive(Deserialize)]
-struct Params {
+struct AuthParams {
     token: Option<String>,
     host_token: Option<String>,
     agent_id: Option<String>,
@@ -19,19 +19,19 @@ struct Params {
 pub(crate) async fn authenticate(
     connection: &mut Connection,
     params: Map<String, Value>,
-) -> Answer {
-    let wants = "session.auth requires { token: string }";
-    let Params {
+) -> MethodResult {
+    let usage = "session.auth requires { token: string }";
+    let AuthParams {
         token,
         host_token,
         agent_id,
-    } = super::params(wants, &params)?;
-    let judged = match (token, host_token, agent_id) {
-        (_, Some(shown), _) => host(connection, &shown),
-        (Some(shown), None, agent_id) => client(connection, &shown, agent_id),
-        (None, None, _) => return Err(RpcError::invalid_params(wants)),
+    } = super::params(usage, &params)?;
+    let result = match (token, host_token, agent_id) {
+        (_, Some(token), _) => host(connection, &token),
+        (Some(token), None, agent_id) => client(connection, &token, agent_id),
+        (None, None, _) => return Err(RpcError::invalid_params(usage)),
     };
-    match judged {
+    match result {
         Ok(answer) => {
             connection.is_admitted = true;
             Ok(answer)
@@ -47,40 +47,40 @@ pub(crate) async fn authenticate(
     }
 }
 
-fn is_off(connection: &Connection) -> Result<Value, ()> {
-    if connection.hub.gate.is_needed() {
+fn auth_disabled(connection: &Connection) -> Result<Value, ()> {
+    if connection.hub.gate.requires_token() {
         Err(())
     } else {
         Ok(json!({"ok": true, "auth_enabled": false}))
     }
 }
 
-fn host(connection: &mut Connection, shown: &str) -> Result<Value, String> {
-    match connection.hub.gate.judge(shown) {
-        Some(Known {
-            standing: TokenRole::Host,
+fn host(connection: &mut Connection, token: &str) -> Result<Value, String> {
+    match connection.hub.gate.validate(token) {
+        Some(ValidToken {
+            role: TokenRole::Host,
             token_id,
         }) => {
             connection.caller.role = Role::Host;
             connection.token_id = token_id;
             Ok(json!({"ok": true, "auth_enabled": true, "role": "host"}))
         }
-        _ => is_off(connection).map_err(|()| "host token mismatch".to_owned()),
+        _ => auth_disabled(connection).map_err(|()| "host token mismatch".to_owned()),
     }
 }
 
 /// An agent's token binds the connection to the agent, whether or not the request names it. The response never reveals which agents have tokens.
 fn client(
     connection: &mut Connection,
-    shown: &str,
+    token: &str,
     agent_id: Option<String>,
 ) -> Result<Value, String> {
-    let known = connection.hub.gate.judge(shown);
+    let known = connection.hub.gate.validate(token);
     let token_id = known.as_ref().and_then(|known| known.token_id.clone());
     let is_host = known
         .as_ref()
-        .is_some_and(|known| known.standing == TokenRole::Host);
-    match (known.map(|known| known.standing), agent_id) {
+        .is_some_and(|known| known.role == TokenRole::Host);
+    match (known.map(|known| known.role), agent_id) {
         (Some(TokenRole::Agent(agent)), named)
             if named.as_ref().is_none_or(|named| *named == agent) =>
         {
@@ -97,8 +97,8 @@ fn client(
             }
             Ok(json!({"ok": true, "auth_enabled": true}))
         }
-        (_, Some(agent_id)) => is_off(connection)
+        (_, Some(agent_id)) => auth_disabled(connection)
             .map_err(|()| format!("agent_id `{agent_id}` is not supervised, or token mismatch")),
-        (_, None) => is_off(connection).map_err(|()| "token mismatch".to_owned()),
+        (_, None) => auth_disabled(connection).map_err(|()| "token mismatch".to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::rpc::connection::Connection;
 use crate::rpc::error::RpcError;
 
-pub(super) type Params = Map<String, Value>;
+pub(super) type JsonObject = Map<String, Value>;
 
 const TURN: &[&str] = &[
     "prompt",
@@ -56,7 +56,7 @@ const METRICS: &[&str] = &[
 ];
 
 /// Common wrong names, and the fields that they mean.
-const MEANT: &[(&str, &str)] = &[
+const COMMON_MISTAKES: &[(&str, &str)] = &[
     ("result", "output"),
     ("response", "assistant_text"),
     ("text", "assistant_text"),
@@ -73,7 +73,7 @@ const MEANT: &[(&str, &str)] = &[
 ];
 
 /// An unknown field.
-struct Unknown {
+struct UnknownField {
     path: String,
     known: &'static [&'static str],
 }
@@ -82,15 +82,15 @@ struct Unknown {
 pub(super) fn check(
     connection: &Connection,
     method: &str,
-    params: &Params,
+    params: &JsonObject,
 ) -> Result<Vec<String>, RpcError> {
     let mut unknown = Vec::new();
-    look(method, params, &mut unknown);
+    collect_unknown(method, params, &mut unknown);
     // Clients of the original protocol send arbitrary fields with these two methods and do not identify themselves.
     let is_free = matches!(method, "runs.start" | "runs.complete");
     match unknown.first() {
-        Some(first) if !is_free && !connection.has_shaken_hands => {
-            Err(refusal(method, &first.path, first.known))
+        Some(first) if !is_free && !connection.completed_handshake => {
+            Err(unknown_field(method, &first.path, first.known))
         }
         _ => {
             let short = unknown.into_iter().map(|field| field.path);
@@ -100,66 +100,70 @@ pub(super) fn check(
 }
 
 /// Lists the ignored fields in the response.
-pub(super) fn tell(answer: &mut Value, ignored: &[String]) {
+pub(super) fn with_ignored(mut answer: Value, ignored: &[String]) -> Value {
     if !ignored.is_empty() {
         answer["ignored"] = json!(ignored);
     }
+    answer
 }
 
-fn look(method: &str, params: &Params, unknown: &mut Vec<Unknown>) {
-    let mut at = |prefix: &str, fields: &Params, known: &'static [&'static str]| {
-        let strange = fields.keys().filter(|name| !known.contains(&name.as_str()));
-        unknown.extend(strange.map(|name| Unknown {
+fn collect_unknown(method: &str, params: &JsonObject, unknown: &mut Vec<UnknownField>) {
+    let mut check = |prefix: &str, fields: &JsonObject, known: &'static [&'static str]| {
+        let unexpected = fields.keys().filter(|name| !known.contains(&name.as_str()));
+        unknown.extend(unexpected.map(|name| UnknownField {
             path: format!("{prefix}{name}"),
             known,
         }));
     };
     match method {
-        "runs.start" => at("", params, START),
+        "runs.start" => check("", params, START),
         "runs.complete" => {
-            at("", params, COMPLETE);
+            check("", params, COMPLETE);
             let Some(outcome) = params.get("outcome").and_then(Value::as_object) else {
                 return;
             };
-            at("outcome.", outcome, OUTCOME);
+            check("outcome.", outcome, OUTCOME);
             if let Some(Value::Object(metrics)) = outcome.get("metrics") {
-                at("outcome.metrics.", metrics, METRICS);
+                check("outcome.metrics.", metrics, METRICS);
             }
             for (index, evidence) in objects(outcome, "evidence") {
-                at(&format!("outcome.evidence[{index}]."), evidence, EVIDENCE);
+                check(&format!("outcome.evidence[{index}]."), evidence, EVIDENCE);
             }
         }
         "runs.record_turns" => {
-            at("", params, RECORD_TURNS);
+            check("", params, RECORD_TURNS);
             for (index, turn) in objects(params, "turns") {
-                at(&format!("turns[{index}]."), turn, TURN);
+                check(&format!("turns[{index}]."), turn, TURN);
             }
         }
-        "runs.record_model_turn" => at("", params, MODEL_TURN),
-        "runs.list" => at("", params, LIST),
-        "runs.get_trace" | "runs.subscribe" => at("", params, PAGES),
-        "runs.unsubscribe" => at("", params, UNSUBSCRIBE),
+        "runs.record_model_turn" => check("", params, MODEL_TURN),
+        "runs.list" => check("", params, LIST),
+        "runs.get_trace" | "runs.subscribe" => check("", params, PAGES),
+        "runs.unsubscribe" => check("", params, UNSUBSCRIBE),
         _ => {}
     }
 }
 
 /// Returns the objects of a list with their indexes.
-fn objects<'a>(params: &'a Params, name: &str) -> impl Iterator<Item = (usize, &'a Params)> {
+fn objects<'a>(
+    params: &'a JsonObject,
+    name: &str,
+) -> impl Iterator<Item = (usize, &'a JsonObject)> {
     let list = params.get(name).and_then(Value::as_array);
     let list = list.into_iter().flatten().enumerate();
     list.filter_map(|(index, value)| Some((index, value.as_object()?)))
 }
 
-fn refusal(method: &str, path: &str, known: &[&str]) -> RpcError {
+fn unknown_field(method: &str, path: &str, known: &[&str]) -> RpcError {
     let name = path.rsplit('.').next().unwrap_or(path);
-    let meant = match nearest(name, known) {
+    let hint = match nearest(name, known) {
         Some(nearest) => format!("did you mean `{nearest}`? "),
         None => String::new(),
     };
     let path: String = path.chars().take(200).collect();
     RpcError::unknown_field(
         format!(
-            "{method}: unknown field `{path}`; {meant}Known are {}",
+            "{method}: unknown field `{path}`; {hint}Known are {}",
             known.join(", ")
         ),
         path,
@@ -168,9 +172,9 @@ fn refusal(method: &str, path: &str, known: &[&str]) -> RpcError {
 
 /// Returns the known field that is the likely intention.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let meant = MEANT.iter().filter(|(word, _)| *word == name);
-    let mut meant = meant.filter_map(|(_, field)| known.iter().find(|known| *known == field));
-    if let Some(field) = meant.next() {
+    let hint = COMMON_MISTAKES.iter().filter(|(word, _)| *word == name);
+    let mut hint = hint.filter_map(|(_, field)| known.iter().find(|known| *known == field));
+    if let Some(field) = hint.next() {
         return Some(field);
     }
     // A name this long is not a typo.
@@ -193,13 +197,15 @@ mod tests {
     use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
     use windlass_core::runs::{Evidence, ModelTurn, Outcome, OutcomeMetrics, RunTurn};
 
-    use super::super::runs::{Complete, List, Pages, RecordTurns, Unsubscribe};
+    use super::super::runs::{
+        CompleteParams, ListParams, PageParams, RecordTurnsParams, UnsubscribeParams,
+    };
     use super::*;
 
     /// A deserializer without values that records the requested field names.
-    struct Asked<'a>(&'a mut &'static [&'static str]);
+    struct FieldRecorder<'a>(&'a mut &'static [&'static str]);
 
-    impl<'de> Deserializer<'de> for Asked<'_> {
+    impl<'de> Deserializer<'de> for FieldRecorder<'_> {
         type Error = Error;
 
         fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
@@ -222,36 +228,36 @@ mod tests {
         }
     }
 
-    fn read_by<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+    fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
         let mut fields: &[&str] = &[];
-        assert!(T::deserialize(Asked(&mut fields)).is_err());
+        assert!(T::deserialize(FieldRecorder(&mut fields)).is_err());
         fields
     }
 
     #[test]
-    fn the_known_fields_are_those_that_are_read() {
-        for (known, read, beside) in [
-            (START, read_by::<StartRun>(), &[][..]),
-            (COMPLETE, read_by::<Complete>(), &[]),
-            (OUTCOME, read_by::<Outcome>(), &[]),
-            (EVIDENCE, read_by::<Evidence>(), &[]),
-            (METRICS, read_by::<OutcomeMetrics>(), &[]),
-            (RECORD_TURNS, read_by::<RecordTurns>(), &[]),
+    fn known_fields_match_the_deserialized_fields() {
+        for (known, read, extra) in [
+            (START, fields_of::<StartRun>(), &[][..]),
+            (COMPLETE, fields_of::<CompleteParams>(), &[]),
+            (OUTCOME, fields_of::<Outcome>(), &[]),
+            (EVIDENCE, fields_of::<Evidence>(), &[]),
+            (METRICS, fields_of::<OutcomeMetrics>(), &[]),
+            (RECORD_TURNS, fields_of::<RecordTurnsParams>(), &[]),
             // Traces include the record's kind in a turn.
-            (TURN, read_by::<RunTurn>(), &["record"]),
-            (MODEL_TURN, read_by::<ModelTurn>(), &["record", "run_id"]),
-            (LIST, read_by::<List>(), &[]),
-            (PAGES, read_by::<Pages>(), &[]),
-            (UNSUBSCRIBE, read_by::<Unsubscribe>(), &[]),
+            (TURN, fields_of::<RunTurn>(), &["record"]),
+            (MODEL_TURN, fields_of::<ModelTurn>(), &["record", "run_id"]),
+            (LIST, fields_of::<ListParams>(), &[]),
+            (PAGES, fields_of::<PageParams>(), &[]),
+            (UNSUBSCRIBE, fields_of::<UnsubscribeParams>(), &[]),
         ] {
             let known: BTreeSet<_> = known.iter().collect();
-            let read: BTreeSet<_> = read.iter().chain(beside).collect();
+            let read: BTreeSet<_> = read.iter().chain(extra).collect();
             assert_eq!(known, read);
         }
     }
 
     #[test]
-    fn the_nearest_field_is_the_one_that_was_meant() {
+    fn nearest_field_is_suggested() {
         let of_turn = |name| nearest(name, TURN);
         assert_eq!(of_turn("result"), Some("output"));
         assert_eq!(of_turn("ouput"), Some("output"));

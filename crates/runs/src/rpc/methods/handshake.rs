@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::rpc::connection::Connection;
 use crate::rpc::error::RpcError;
-use crate::rpc::hub::Answer;
+use crate::rpc::hub::MethodResult;
 
 const OLDEST: u64 = 1;
 const NEWEST: u64 = 3;
@@ -13,7 +13,7 @@ const RESUME: &str = "runs.resume.v1";
 const CAPABILITIES: [&str; 3] = ["runs.pagination.v1", RESUME, "runs.cancel.v1"];
 
 #[derive(Deserialize)]
-struct Params {
+struct HandshakeParams {
     protocol_version: u64,
     #[serde(default)]
     protocol_version_min: Option<u64>,
@@ -25,18 +25,19 @@ struct Params {
     optional_capabilities: Vec<String>,
 }
 
-pub(super) fn shake(connection: &mut Connection, params: &Map<String, Value>) -> Answer {
-    let asked: Params = super::params("server.handshake requires { protocol_version }", params)?;
-    let oldest = asked.protocol_version_min.unwrap_or(OLDEST);
-    let version = asked.protocol_version.min(NEWEST);
+pub(super) fn negotiate(connection: &mut Connection, params: &Map<String, Value>) -> MethodResult {
+    let requested: HandshakeParams =
+        super::params("server.handshake requires { protocol_version }", params)?;
+    let oldest = requested.protocol_version_min.unwrap_or(OLDEST);
+    let version = requested.protocol_version.min(NEWEST);
     if version < oldest.max(OLDEST) {
         return Err(RpcError::protocol(format!(
             "protocol version mismatch: the client speaks {oldest} to {}, the server {OLDEST} to {NEWEST}",
-            asked.protocol_version
+            requested.protocol_version
         )));
     }
     let is_known = |name: &String| CAPABILITIES.contains(&name.as_str());
-    if let Some(unknown) = asked
+    if let Some(unknown) = requested
         .required_capabilities
         .iter()
         .find(|name| !is_known(name))
@@ -45,22 +46,22 @@ pub(super) fn shake(connection: &mut Connection, params: &Map<String, Value>) ->
             "protocol capability mismatch: the server does not have `{unknown}`"
         )));
     }
-    let wanted = asked
+    let offered = requested
         .required_capabilities
         .iter()
-        .chain(&asked.optional_capabilities);
-    let mut negotiated: Vec<&String> = wanted.filter(|name| is_known(name)).collect();
+        .chain(&requested.optional_capabilities);
+    let mut negotiated: Vec<&String> = offered.filter(|name| is_known(name)).collect();
     negotiated.sort_unstable();
     negotiated.dedup();
-    connection.has_shaken_hands = true;
+    connection.completed_handshake = true;
     connection.caller.wants_lease = negotiated.iter().any(|name| *name == RESUME);
     Ok(json!({
         "protocol_version": version,
         "server_version": connection.hub.server_version,
-        "client_protocol_version": asked.protocol_version,
+        "client_protocol_version": requested.protocol_version,
         "negotiated_capabilities": negotiated,
         "server_protocol_version_min": OLDEST,
         "server_protocol_version_max": NEWEST,
-        "client_version": asked.client_version,
+        "client_version": requested.client_version,
     }))
 }

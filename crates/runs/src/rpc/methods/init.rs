@@ -5,21 +5,21 @@ use serde_json::{Map, Value, json};
 
 use crate::rpc::connection::Connection;
 use crate::rpc::error::RpcError;
-use crate::rpc::hub::Answer;
+use crate::rpc::hub::MethodResult;
 
 use super::tools;
 
 #[derive(Deserialize)]
-struct Params {
+struct InitParams {
     #[serde(default)]
     tools: Vec<Value>,
     #[serde(default)]
     policies: Vec<Value>,
 }
 
-pub(super) fn init(connection: &Connection, params: &Map<String, Value>) -> Answer {
-    let wants = "session.init requires { tools?: [{ name }], policies?: [] }";
-    let Params { tools, policies } = super::params(wants, params)?;
+pub(super) fn init(connection: &Connection, params: &Map<String, Value>) -> MethodResult {
+    let usage = "session.init requires { tools?: [{ name }], policies?: [] }";
+    let InitParams { tools, policies } = super::params(usage, params)?;
     let registered = tools::checked("session.init", &tools)?;
     if let Some(policy) = policies.first() {
         let rule = policy.get("rule").unwrap_or(policy);

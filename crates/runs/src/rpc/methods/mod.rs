@@ -13,17 +13,17 @@ use serde_json::{Map, Value};
 
 use crate::rpc::connection::Connection;
 use crate::rpc::error::RpcError;
-use crate::rpc::hub::{Answer, Hub, Peer};
+use crate::rpc::hub::{Hub, MethodResult, Peer};
 
 /// The method that an unauthenticated connection may call.
-pub(crate) const SHAKE: &str = "server.handshake";
+pub(crate) const HANDSHAKE: &str = "server.handshake";
 
 /// Parses parameters; the error message includes the expected parameters.
 pub fn params<T: DeserializeOwned>(
-    wants: &str,
+    usage: &str,
     params: &Map<String, Value>,
 ) -> Result<T, RpcError> {
-    T::deserialize(params).map_err(|error| RpcError::invalid_params(format!("{wants}: {error}")))
+    T::deserialize(params).map_err(|error| RpcError::invalid_params(format!("{usage}: {error}")))
 }
 
 /// Runs a method that is executed in order; `None` if the method is not one of those.
@@ -31,9 +31,9 @@ pub(crate) async fn call(
     connection: &mut Connection,
     method: &str,
     params: &Map<String, Value>,
-) -> Option<Answer> {
+) -> Option<MethodResult> {
     Some(match method {
-        SHAKE => handshake::shake(connection, params),
+        HANDSHAKE => handshake::negotiate(connection, params),
         "session.init" => init::init(connection, params),
         "runs.start" => runs::start(connection, params).await,
         "runs.record_turns" => runs::record_turns(connection, params).await,
@@ -55,7 +55,7 @@ pub(crate) async fn call_long(
     peer: &Peer,
     method: &str,
     params: Map<String, Value>,
-) -> Answer {
+) -> MethodResult {
     if method == "proposal.submit" {
         return proposal::submit(hub, peer, &params).await;
     }

@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use windlass_core::runs::RunTurn;
 
 use crate::rpc::error::RpcError;
-use crate::rpc::hub::{Answer, Hub, Peer};
+use crate::rpc::hub::{Hub, MethodResult, Peer};
 
-const WANTS: &str =
+const USAGE: &str =
     "proposal.submit requires { proposal: { actions: [{ id, type, tool, parameters }] } }";
 const TOOL_CALL: &str = "tool_call";
 const MAX_ACTIONS: usize = 256;
 
 #[derive(Deserialize)]
-struct Params {
+struct ProposalParams {
     proposal: Proposal,
 }
 
@@ -40,8 +40,8 @@ struct Action {
     timeout_ms: Option<u64>,
 }
 
-pub(super) async fn submit(hub: &Hub, peer: &Peer, params: &Map<String, Value>) -> Answer {
-    let Params { proposal } = super::params(WANTS, params)?;
+pub(super) async fn submit(hub: &Hub, peer: &Peer, params: &Map<String, Value>) -> MethodResult {
+    let ProposalParams { proposal } = super::params(USAGE, params)?;
     if proposal.actions.len() > MAX_ACTIONS {
         return Err(RpcError::limit(format!(
             "proposal.submit takes {MAX_ACTIONS} actions, not {}",
@@ -61,7 +61,7 @@ pub(super) async fn submit(hub: &Hub, peer: &Peer, params: &Map<String, Value>) 
     let run = hub.runs.current_run(&peer.caller.client_id);
     let mut results = Vec::with_capacity(proposal.actions.len());
     for action in proposal.actions {
-        let result = carry_out(hub, peer, &action).await?;
+        let result = execute(hub, peer, &action).await?;
         if let Some(run_id) = &run {
             let turn = turn_of(action, result.get("output").cloned());
             let recorded = hub
@@ -76,8 +76,8 @@ pub(super) async fn submit(hub: &Hub, peer: &Peer, params: &Map<String, Value>) 
     Ok(json!({"proposal_id": proposal.id, "results": results}))
 }
 
-async fn carry_out(hub: &Hub, peer: &Peer, action: &Action) -> Result<Value, RpcError> {
-    let patience = action
+async fn execute(hub: &Hub, peer: &Peer, action: &Action) -> Result<Value, RpcError> {
+    let timeout = action
         .timeout_ms
         .map_or(hub.limits.tool_time, Duration::from_millis);
     let params = json!({
@@ -89,7 +89,7 @@ async fn carry_out(hub: &Hub, peer: &Peer, action: &Action) -> Result<Value, Rpc
     });
     let outcome = peer
         .calls
-        .call("tools.execute", &params, patience.min(hub.limits.tool_time))
+        .call("tools.execute", &params, timeout.min(hub.limits.tool_time))
         .await?;
     let timestamp = Utc::now();
     Ok(match outcome {

@@ -1,7 +1,8 @@
 //! `runs.*`: parsing of parameters and serialization of responses; [`Runs`](crate::Runs) implements the rules.
 
-use crate::{CancelRun, Dropped, Follower, ListRuns, Recorded, RunEvent, StartRun};
+use crate::{CancelRun, DropReason, Follower, ListRuns, RecordOutcome, RunEvent, StartRun};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_core::runs::{ModelTurn, Outcome, RunStatus, RunTurn};
 
@@ -9,15 +10,25 @@ use super::{fields, params as read};
 use crate::rpc::connection::Connection;
 use crate::rpc::error::RpcError;
 use crate::rpc::frame;
-use crate::rpc::hub::Answer;
+use crate::rpc::hub::MethodResult;
 use crate::rpc::outbox::Outbox;
 
-use fields::Params;
+use fields::JsonObject;
 
-pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
-    let wants = "runs.start requires { intent, agent_id?, agent_name?, outcome_description? }";
-    let start: StartRun = read(wants, params)?;
-    let ignored = fields::check(connection, "runs.start", params)?;
+/// Parses the parameters of a method, and returns the names of ignored fields for the response.
+fn parse<T: DeserializeOwned>(
+    connection: &Connection,
+    method: &str,
+    expected: &str,
+    params: &JsonObject,
+) -> Result<(T, Vec<String>), RpcError> {
+    let parsed = read(&format!("{method} requires {expected}"), params)?;
+    Ok((parsed, fields::check(connection, method, params)?))
+}
+
+pub(super) async fn start(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let expected = "{ intent, agent_id?, agent_name?, outcome_description? }";
+    let (start, ignored) = parse::<StartRun>(connection, "runs.start", expected, params)?;
     let caller = &connection.caller;
     let started = connection.hub.runs.start(caller, start).await?;
     let mut answer = json!({
@@ -29,41 +40,38 @@ pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
         answer["existing"] = json!(true);
         answer["status"] = json!(status);
     }
-    fields::tell(&mut answer, &ignored);
-    Ok(answer)
+    Ok(fields::with_ignored(answer, &ignored))
 }
 
 #[derive(Deserialize)]
-pub(super) struct Complete {
+pub(super) struct CompleteParams {
     run_id: String,
     outcome: Outcome,
 }
 
-pub(super) async fn complete(connection: &Connection, params: &Params) -> Answer {
-    let Complete { run_id, outcome } = read("runs.complete requires { run_id, outcome }", params)?;
-    let ignored = fields::check(connection, "runs.complete", params)?;
+pub(super) async fn complete(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let (CompleteParams { run_id, outcome }, ignored) =
+        parse(connection, "runs.complete", "{ run_id, outcome }", params)?;
     let runs = &connection.hub.runs;
     runs.complete(&connection.caller, &run_id, outcome).await?;
-    let mut answer = json!({"run_id": run_id, "ok": true});
-    fields::tell(&mut answer, &ignored);
-    Ok(answer)
+    let answer = json!({"run_id": run_id, "ok": true});
+    Ok(fields::with_ignored(answer, &ignored))
 }
 
 #[derive(Deserialize)]
-pub(super) struct RecordTurns {
+pub(super) struct RecordTurnsParams {
     run_id: String,
     turns: Vec<RunTurn>,
 }
 
-pub(super) async fn record_turns(connection: &Connection, params: &Params) -> Answer {
-    let RecordTurns { run_id, turns } =
-        read("runs.record_turns requires { run_id, turns }", params)?;
-    let ignored = fields::check(connection, "runs.record_turns", params)?;
+pub(super) async fn record_turns(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let (RecordTurnsParams { run_id, turns }, ignored) =
+        parse(connection, "runs.record_turns", "{ run_id, turns }", params)?;
     // The original protocol records such turns.
     let empty = turns.iter().position(RunTurn::says_nothing);
-    if let Some(index) = empty.filter(|_| !connection.has_shaken_hands) {
+    if let Some(index) = empty.filter(|_| !connection.completed_handshake) {
         return Err(RpcError::invalid_params(format!(
-            "runs.record_turns: turn {index} says nothing; give it a prompt, a tool, parameters or an output"
+            "runs.record_turns: turn {index} is empty; give it a prompt, a tool, parameters or an output"
         )));
     }
     let runs = &connection.hub.runs;
@@ -74,19 +82,22 @@ pub(super) async fn record_turns(connection: &Connection, params: &Params) -> An
 }
 
 #[derive(Deserialize)]
-struct RecordModelTurn {
+struct RecordModelTurnParams {
     run_id: String,
     #[serde(flatten)]
     turn: ModelTurn,
 }
 
-pub(super) async fn record_model_turn(connection: &Connection, params: &Params) -> Answer {
-    let wants = "runs.record_model_turn requires { run_id, turn_index, … }";
-    let RecordModelTurn { run_id, turn } = read(wants, params)?;
-    let ignored = fields::check(connection, "runs.record_model_turn", params)?;
+pub(super) async fn record_model_turn(
+    connection: &Connection,
+    params: &JsonObject,
+) -> MethodResult {
+    let (method, expected) = ("runs.record_model_turn", "{ run_id, turn_index, … }");
+    let (RecordModelTurnParams { run_id, turn }, ignored) =
+        parse(connection, method, expected, params)?;
     if turn.turn_index == 0 {
         return Err(RpcError::invalid_params(format!(
-            "{wants}: `turn_index` starts at 1"
+            "{method} requires {expected}: `turn_index` starts at 1"
         )));
     }
     let runs = &connection.hub.runs;
@@ -100,40 +111,39 @@ pub(super) async fn record_model_turn(connection: &Connection, params: &Params) 
 fn recorded_answer(
     connection: &Connection,
     run_id: &str,
-    recorded: Recorded,
+    recorded: RecordOutcome,
     ignored: &[String],
-) -> Answer {
-    let mut answer = match recorded {
-        Recorded::Kept { base_index, count } => {
+) -> MethodResult {
+    let answer = match recorded {
+        RecordOutcome::Recorded { base_index, count } => {
             json!({"run_id": run_id, "base_index": base_index, "count": count, "ok": true})
         }
-        Recorded::Dropped(why) if connection.has_shaken_hands => {
+        RecordOutcome::Dropped(why) if connection.completed_handshake => {
             json!({"run_id": run_id, "base_index": 0, "count": 0, "ok": false, "dropped": why})
         }
-        Recorded::Dropped(why) => return Err(not_recorded(run_id, why)),
+        RecordOutcome::Dropped(why) => return Err(not_recorded(run_id, why)),
     };
-    fields::tell(&mut answer, ignored);
-    Ok(answer)
+    Ok(fields::with_ignored(answer, ignored))
 }
 
-fn not_recorded(run_id: &str, why: Dropped) -> RpcError {
+fn not_recorded(run_id: &str, why: DropReason) -> RpcError {
     match why {
-        Dropped::RunNotFound => RpcError::not_found(format!("unknown run_id `{run_id}`")),
-        Dropped::RunTerminal => RpcError::run_terminal(format!(
+        DropReason::RunNotFound => RpcError::not_found(format!("unknown run_id `{run_id}`")),
+        DropReason::RunTerminal => RpcError::run_terminal(format!(
             "run `{run_id}` is already terminal — no more turns are recorded"
         )),
-        Dropped::RunTurnLimit => RpcError::limit(format!(
-            "run `{run_id}` has as many turns as it may have, or would have more with these; none was recorded"
+        DropReason::RunTurnLimit => RpcError::limit(format!(
+            "run `{run_id}` would exceed the limit of turns; none was recorded"
         )),
-        Dropped::TurnTooLarge => RpcError::limit(
-            "a turn is too large, also without its heavy fields; none was recorded".to_owned(),
+        DropReason::TurnTooLarge => RpcError::limit(
+            "a turn is too large even without its large fields; none was recorded".to_owned(),
         ),
     }
 }
 
-pub(super) async fn cancel(connection: &Connection, params: &Params) -> Answer {
-    let wants = "runs.cancel requires { run_id, idempotency_key, reason }";
-    let cancel: CancelRun = read(wants, params)?;
+pub(super) async fn cancel(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let usage = "runs.cancel requires { run_id, idempotency_key, reason }";
+    let cancel: CancelRun = read(usage, params)?;
     Ok(connection
         .hub
         .runs
@@ -143,12 +153,12 @@ pub(super) async fn cancel(connection: &Connection, params: &Params) -> Answer {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Resume {
+struct ResumeParams {
     run_id: String,
 }
 
-pub(super) async fn resume(connection: &Connection, params: &Params) -> Answer {
-    let Resume { run_id } = read("runs.resume requires { run_id }", params)?;
+pub(super) async fn resume(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let ResumeParams { run_id } = read("runs.resume requires { run_id }", params)?;
     let resumed = connection
         .hub
         .runs
@@ -163,61 +173,52 @@ pub(super) async fn resume(connection: &Connection, params: &Params) -> Answer {
 }
 
 #[derive(Deserialize)]
-pub(super) struct List {
+pub(super) struct ListParams {
     agent_id: Option<String>,
     status: Option<RunStatus>,
     cursor: Option<u64>,
     limit: Option<usize>,
 }
 
-pub(super) async fn list(connection: &Connection, params: &Params) -> Answer {
-    let wants = "runs.list requires { agent_id, status?, cursor?, limit? }";
-    let List {
-        agent_id,
-        status,
+pub(super) async fn list(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let expected = "{ agent_id, status?, cursor?, limit? }";
+    let (list, ignored) = parse::<ListParams>(connection, "runs.list", expected, params)?;
+    let cursor = list.cursor.unwrap_or(0);
+    let filter = ListRuns {
+        agent_id: list.agent_id.clone(),
+        status: list.status,
         cursor,
-        limit,
-    } = read(wants, params)?;
-    let ignored = fields::check(connection, "runs.list", params)?;
-    let is_paged = cursor.is_some() || limit.is_some();
-    let list = ListRuns {
-        agent_id: agent_id.clone(),
-        status,
-        cursor: cursor.unwrap_or(0),
-        limit,
+        limit: list.limit,
     };
-    let page = connection.hub.runs.list(&connection.caller, list).await?;
-    let mut answer = json!({"agent_id": agent_id, "runs": page.runs});
-    if is_paged {
-        answer["cursor"] = json!(cursor.unwrap_or(0));
+    let page = connection.hub.runs.list(&connection.caller, filter);
+    let page = page.await?;
+    let mut answer = json!({"agent_id": list.agent_id, "runs": page.runs});
+    if list.cursor.is_some() || list.limit.is_some() {
+        answer["cursor"] = json!(cursor);
         answer["limit"] = json!(page.limit);
     }
     if let Some(next) = page.next_cursor {
         answer["next_cursor"] = json!(next);
     }
-    fields::tell(&mut answer, &ignored);
-    Ok(answer)
+    Ok(fields::with_ignored(answer, &ignored))
 }
 
 #[derive(Deserialize)]
-pub(super) struct Pages {
+pub(super) struct PageParams {
     run_id: String,
     cursor: Option<u64>,
     limit: Option<usize>,
 }
 
+const PAGE_PARAMS: &str = "{ run_id, cursor?, limit? }";
+
 fn not_found(run_id: &str) -> Value {
     json!({"run_id": run_id, "not_found": true})
 }
 
-pub(super) async fn get_trace(connection: &Connection, params: &Params) -> Answer {
-    let wants = "runs.get_trace requires { run_id, cursor?, limit? }";
-    let Pages {
-        run_id,
-        cursor,
-        limit,
-    } = read(wants, params)?;
-    let ignored = fields::check(connection, "runs.get_trace", params)?;
+pub(super) async fn get_trace(connection: &Connection, params: &JsonObject) -> MethodResult {
+    let (page, ignored) = parse::<PageParams>(connection, "runs.get_trace", PAGE_PARAMS, params)?;
+    let (run_id, cursor, limit) = (page.run_id, page.cursor, page.limit);
     let cursor = cursor.unwrap_or(0);
     let runs = &connection.hub.runs;
     let Some(trace) = runs
@@ -238,18 +239,12 @@ pub(super) async fn get_trace(connection: &Connection, params: &Params) -> Answe
     if let Some(next) = trace.next_cursor {
         answer["next_cursor"] = json!(next);
     }
-    fields::tell(&mut answer, &ignored);
-    Ok(answer)
+    Ok(fields::with_ignored(answer, &ignored))
 }
 
-pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> Answer {
-    let wants = "runs.subscribe requires { run_id, cursor?, limit? }";
-    let Pages {
-        run_id,
-        cursor,
-        limit,
-    } = read(wants, params)?;
-    let ignored = fields::check(connection, "runs.subscribe", params)?;
+pub(super) async fn subscribe(connection: &mut Connection, params: &JsonObject) -> MethodResult {
+    let (page, ignored) = parse::<PageParams>(connection, "runs.subscribe", PAGE_PARAMS, params)?;
+    let (run_id, cursor, limit) = (page.run_id, page.cursor, page.limit);
     connection.check_subscriptions(&run_id)?;
     let runs = &connection.hub.runs;
     let caller = &connection.caller;
@@ -257,16 +252,15 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> A
         let Some(snapshot) = runs.subscribe(caller, &run_id).await? else {
             return Ok(not_found(&run_id));
         };
-        let mut answer = json!({
+        let answer = json!({
             "run_id": run_id,
             "agent_id": snapshot.agent_id,
             "cursor": snapshot.turns.len(),
             "turns_so_far": snapshot.turns,
             "status": snapshot.status,
         });
-        fields::tell(&mut answer, &ignored);
         connection.announce(&run_id, &snapshot.agent_id, snapshot.follower);
-        return Ok(answer);
+        return Ok(fields::with_ignored(answer, &ignored));
     }
     let cursor = cursor.unwrap_or(0);
     let page = runs.subscribe_paged(caller, &run_id, cursor, limit).await?;
@@ -286,25 +280,23 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> A
     if let Some(next) = page.next_cursor {
         answer["next_cursor"] = json!(next);
     }
-    fields::tell(&mut answer, &ignored);
     if let Some(follower) = page.follower {
         connection.announce(&run_id, &page.agent_id, follower);
     }
-    Ok(answer)
+    Ok(fields::with_ignored(answer, &ignored))
 }
 
 #[derive(Deserialize)]
-pub(super) struct Unsubscribe {
+pub(super) struct UnsubscribeParams {
     run_id: String,
 }
 
-pub(super) fn unsubscribe(connection: &mut Connection, params: &Params) -> Answer {
-    let Unsubscribe { run_id } = read("runs.unsubscribe requires { run_id }", params)?;
-    let ignored = fields::check(connection, "runs.unsubscribe", params)?;
+pub(super) fn unsubscribe(connection: &mut Connection, params: &JsonObject) -> MethodResult {
+    let (UnsubscribeParams { run_id }, ignored) =
+        parse(connection, "runs.unsubscribe", "{ run_id }", params)?;
     let removed = connection.unsubscribe(&run_id);
-    let mut answer = json!({"run_id": run_id, "removed": removed});
-    fields::tell(&mut answer, &ignored);
-    Ok(answer)
+    let answer = json!({"run_id": run_id, "removed": removed});
+    Ok(fields::with_ignored(answer, &ignored))
 }
 
 /// Sends each record to a subscriber, waiting for room so that none is dropped. If the log cannot be read, the connection is closed with the reason,
@@ -338,7 +330,7 @@ pub(crate) async fn follow(
             }
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(run_id, %error, "a subscription cannot go on");
+                tracing::error!(run_id, %error, "a subscription cannot continue");
                 return outbox.close(1011, "a run cannot be read any more").await;
             }
         }

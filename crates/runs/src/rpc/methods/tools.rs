@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use crate::rpc::error::RpcError;
-use crate::rpc::hub::Answer;
+use crate::rpc::hub::MethodResult;
 
 /// Maximum number of tools in one registration.
 const MAX_TOOLS: usize = 1_024;
 
 /// Answers `tools.register` with the number of tools.
-pub(crate) fn count(tools: &[Value]) -> Answer {
+pub(crate) fn count(tools: &[Value]) -> MethodResult {
     checked("tools.register", tools).map(Value::from)
 }
 

@@ -4,7 +4,7 @@ use crate::operations::thread_record::{USE_PERMISSIONS, stored_options};
 use std::collections::{BTreeSet, HashSet};
 use windlass_core::turn_policy::TurnPolicyOptions;
 
-use windlass_jobs::fleet::{FleetBegins, FleetTaskSpec, WorkerSpec};
+use windlass_jobs::fleet::{FleetStart, FleetTaskSpec, WorkerSpec};
 use windlass_jobs::{FleetPlan, JobSpec};
 use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
@@ -195,8 +195,8 @@ fn plan(request: wire::CreateFleetRun, at: &str) -> Result<FleetPlan> {
         workers,
         labels: request.labels.unwrap_or_default(),
         begins: match request.start {
-            Some(true) => FleetBegins::AtOnce,
-            Some(false) | None => FleetBegins::WhenStarted,
+            Some(true) => FleetStart::AtOnce,
+            Some(false) | None => FleetStart::WhenStarted,
         },
     })
 }

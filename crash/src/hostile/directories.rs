@@ -11,23 +11,23 @@ use windlass_tools::{Environment, Environments, Policy};
 /// Files outside both roots, by path: their type and content.
 pub(super) type Outside = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-pub(super) struct Place {
+pub(super) struct TrialDirectories {
     directory: TempDir,
 }
 
-impl Place {
+impl TrialDirectories {
     pub(super) fn new() -> std::io::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("windlass-hostile-")
             .tempdir()?;
-        let place = Self { directory };
+        let directories = Self { directory };
         for name in ["hostile", "honest", "outside/data", "store"] {
-            fs::create_dir_all(place.at(name))?;
+            fs::create_dir_all(directories.at(name))?;
         }
-        fs::write(place.at("outside/secret"), "a secret")?;
-        fs::write(place.at("outside/data/secrets.key"), "a key")?;
-        symlink(place.at("outside"), place.at("hostile/link"))?;
-        Ok(place)
+        fs::write(directories.at("outside/secret"), "a secret")?;
+        fs::write(directories.at("outside/data/secrets.key"), "a key")?;
+        symlink(directories.at("outside"), directories.at("hostile/link"))?;
+        Ok(directories)
     }
 
     pub(super) fn at(&self, name: &str) -> PathBuf {
@@ -36,46 +36,46 @@ impl Place {
 
     /// Two environments; the directory of the store is hidden from both.
     pub(super) fn environments(&self) -> Result<Environments, String> {
-        let opened = |name: &str| {
-            let opened = Environment::new(name, self.at(name), Policy::default());
-            opened.map_err(|error| error.to_string())
+        let open = |name: &str| {
+            let open = Environment::new(name, self.at(name), Policy::default());
+            open.map_err(|error| error.to_string())
         };
-        let environments = Environments::with_default(opened("hostile")?);
-        environments.put(opened("honest")?);
+        let environments = Environments::with_default(open("hostile")?);
+        environments.put(open("honest")?);
         environments.hide(self.at("outside/data"));
         environments.hide(self.at("store"));
         Ok(environments)
     }
 
-    /// Looks at everything outside of the roots and of the store.
+    /// Reads everything outside the roots and the store.
     pub(super) fn outside(&self) -> std::io::Result<Outside> {
         let mut found = Outside::new();
         for entry in fs::read_dir(self.directory.path())? {
             let entry = entry?;
             match entry.file_name().to_str() {
                 Some("hostile" | "honest" | "store") => {
-                    let there = entry.metadata()?;
-                    found.insert(entry.path(), (there.mode() & 0o170_000, Vec::new()));
+                    let metadata = entry.metadata()?;
+                    found.insert(entry.path(), (metadata.mode() & 0o170_000, Vec::new()));
                 }
-                _ => look(&entry.path(), &mut found)?,
+                _ => collect(&entry.path(), &mut found)?,
             }
         }
         Ok(found)
     }
 }
 
-fn look(path: &Path, found: &mut Outside) -> std::io::Result<()> {
-    let there = fs::symlink_metadata(path)?;
-    let holds = if there.is_file() {
+fn collect(path: &Path, found: &mut Outside) -> std::io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    let content = if metadata.is_file() {
         fs::read(path)?
     } else {
         Vec::new()
     };
     // Landlock cannot restrict chmod, a documented limitation, so only the file type is compared.
-    found.insert(path.to_owned(), (there.mode() & 0o170_000, holds));
-    if there.is_dir() {
+    found.insert(path.to_owned(), (metadata.mode() & 0o170_000, content));
+    if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
-            look(&entry?.path(), found)?;
+            collect(&entry?.path(), found)?;
         }
     }
     Ok(())

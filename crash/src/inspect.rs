@@ -10,7 +10,7 @@ use crate::child::{EFFECTS, SESSIONS, harness_id, runtime_with, session_id};
 
 /// How the data is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenMode {
     /// For writing: no other process may have it open.
     ToWrite,
     /// Read-only, concurrently with a writer.
@@ -18,11 +18,11 @@ pub enum Open {
 }
 
 /// Reads all sessions through every view of the runtime, and returns the number of open turns.
-pub async fn look(directory: PathBuf, open: Open) -> Result<usize> {
+pub async fn inspect(directory: PathBuf, open: OpenMode) -> Result<usize> {
     let options = SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing);
     let store = match open {
-        Open::ToWrite => SqliteStore::open(options).await,
-        Open::ToRead => SqliteStore::open_read_only(options).await,
+        OpenMode::ToWrite => SqliteStore::open(options).await,
+        OpenMode::ToRead => SqliteStore::open_read_only(options).await,
     };
     let unavailable = |error: SqliteError| AgentLoopError::StoreUnavailable(error.to_string());
     let store = store.map_err(unavailable)?;
@@ -32,10 +32,10 @@ pub async fn look(directory: PathBuf, open: Open) -> Result<usize> {
         let session = windlass_runtime::SessionBuilder::new(harness_id()).id(session_id(n));
         builder = builder.session(session.build());
     }
-    look_with(&builder.build().await?).await
+    read_all_views(&builder.build().await?).await
 }
 
-async fn look_with(runtime: &InProcessRuntime) -> Result<usize> {
+async fn read_all_views(runtime: &InProcessRuntime) -> Result<usize> {
     let mut open = 0;
     for n in 0..SESSIONS {
         let id = session_id(n);

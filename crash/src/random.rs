@@ -2,9 +2,9 @@
 
 /// A SplitMix64 generator.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct Random(u64);
 
-impl Chance {
+impl Random {
     /// Makes a generator; the same seed gives the same choices.
     #[must_use]
     pub fn new(seed: u64) -> Self {
