@@ -8,19 +8,19 @@ use windlass_core::runs::{
     OutcomeStatus, RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
 };
 
-use super::check::{Check, Outcome};
+use super::check::{CheckOutcome, ConformanceCheck};
 use crate::journal::JournalError;
 use crate::runs::{BeginOutcome, RunFilter, RunLog, StoredRun};
 
-type Log = Arc<dyn RunLog>;
+type RunLogRef = Arc<dyn RunLog>;
 
 /// The rules of every run log.
-pub const RUN_CHECKS: &[Check<dyn RunLog>] = checks![
-    self::a_start_is_kept_and_its_id_is_taken,
-    self::of_starts_at_a_time_one_succeeds,
-    self::records_go_on_and_the_row_follows,
-    self::an_end_is_the_end,
-    self::a_take_over_fences_the_writer_before_it,
+pub const RUN_CHECKS: &[ConformanceCheck<dyn RunLog>] = checks![
+    self::start_is_stored_and_reserves_its_id,
+    self::one_of_concurrent_starts_succeeds,
+    self::records_are_appended_and_the_row_follows,
+    self::ended_run_accepts_no_records,
+    self::take_over_fences_the_previous_writer,
     self::lists_show_the_newest_first_by_agent_and_status,
     self::pages_end_by_count_and_by_bytes,
     self::watch_sees_a_record,
@@ -72,14 +72,14 @@ fn success() -> Termination {
     }
 }
 
-async fn begin(log: &Log, run_id: &str, agent_id: &str) -> Result<StoredRun, JournalError> {
+async fn begin(log: &RunLogRef, run_id: &str, agent_id: &str) -> Result<StoredRun, JournalError> {
     match log.begin(started(run_id, agent_id), "client").await? {
         BeginOutcome::New(run) => Ok(run),
         BeginOutcome::Existing(_) => Err(JournalError::Unavailable(format!("{run_id} is taken"))),
     }
 }
 
-async fn a_start_is_kept_and_its_id_is_taken(log: Log) -> Outcome {
+async fn start_is_stored_and_reserves_its_id(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     require_eq!(run.summary.status, RunStatus::InProgress, "status");
     require_eq!(log.get("r").await?, Some(run.clone()), "the kept run");
@@ -92,7 +92,7 @@ async fn a_start_is_kept_and_its_id_is_taken(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn of_starts_at_a_time_one_succeeds(log: Log) -> Outcome {
+async fn one_of_concurrent_starts_succeeds(log: RunLogRef) -> CheckOutcome {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..16 {
         let log = Arc::clone(&log);
@@ -106,7 +106,7 @@ async fn of_starts_at_a_time_one_succeeds(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn records_go_on_and_the_row_follows(log: Log) -> Outcome {
+async fn records_are_appended_and_the_row_follows(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let run = log.append(&run, vec![turn(0), turn(1)]).await?;
     let run = log.append(&run, vec![turn(2)]).await?;
@@ -128,7 +128,7 @@ async fn records_go_on_and_the_row_follows(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn an_end_is_the_end(log: Log) -> Outcome {
+async fn ended_run_accepts_no_records(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let end = ended(&run, Termination::Incomplete, 3);
     let done = log.append(&run, vec![end.clone()]).await?;
@@ -146,7 +146,7 @@ async fn an_end_is_the_end(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn a_take_over_fences_the_writer_before_it(log: Log) -> Outcome {
+async fn take_over_fences_the_previous_writer(log: RunLogRef) -> CheckOutcome {
     let old = begin(&log, "r", "a").await?;
     let new = log.take_over(&old, "second").await?;
     require_eq!(new.client, "second", "client");
@@ -174,7 +174,7 @@ async fn a_take_over_fences_the_writer_before_it(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn lists_show_the_newest_first_by_agent_and_status(log: Log) -> Outcome {
+async fn lists_show_the_newest_first_by_agent_and_status(log: RunLogRef) -> CheckOutcome {
     for number in 0..12 {
         let agent = ["a", "b", "c"][number % 3];
         let run = begin(&log, &format!("r{number}"), agent).await?;
@@ -222,7 +222,7 @@ async fn lists_show_the_newest_first_by_agent_and_status(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn pages_end_by_count_and_by_bytes(log: Log) -> Outcome {
+async fn pages_end_by_count_and_by_bytes(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     log.append(&run, (0..8).map(turn).collect()).await?;
     let count = async |after, limit, bytes| {
@@ -239,7 +239,7 @@ async fn pages_end_by_count_and_by_bytes(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn watch_sees_a_record(log: Log) -> Outcome {
+async fn watch_sees_a_record(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let mut watch = log.watch("r").await?;
     require_eq!(*watch.borrow_and_update(), 1, "at first");
@@ -249,7 +249,7 @@ async fn watch_sees_a_record(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn only_old_ended_runs_are_forgotten(log: Log) -> Outcome {
+async fn only_old_ended_runs_are_forgotten(log: RunLogRef) -> CheckOutcome {
     for (run_id, end) in [("old", Some(10)), ("open", None), ("young", Some(100))] {
         let run = begin(&log, run_id, "a").await?;
         if let Some(end) = end {

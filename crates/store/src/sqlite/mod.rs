@@ -4,6 +4,7 @@
 //! which reveals a lost log. One connection writes, in groups; readers have connections of their own. The documentation of the modules explains the
 //! decisions.
 
+mod cached;
 mod error;
 mod inner;
 mod journal;
@@ -131,8 +132,8 @@ impl SqliteStore {
     /// Checks that all stored secrets were sealed with the given key. Without this check, a wrong key is detected when a secret is read.
     pub async fn check_secrets_key(&self) -> Result<(), SqliteError> {
         let vault = self.inner.vault.clone();
-        let foreign = self.inner.readers.read(move |reader| vault.foreign(reader));
-        match foreign.await? {
+        let other = self.read(move |reader| vault.sealed_with_another_key(reader));
+        match other.await? {
             Some(name) => Err(SqliteError::WrongSecretsKey(name)),
             None => Ok(()),
         }

@@ -9,10 +9,10 @@ use windlass_store::{
     WriteBlocklistFileStore,
 };
 
-use crate::support::{Always, Files, initial, text, write};
+use crate::support::{Always, FileSystemRef, initial, text, write};
 
-fn blocked() -> (Files, Files, SessionId) {
-    let inner: Files = Arc::new(InMemorySessionFileStore::new());
+fn blocked() -> (FileSystemRef, FileSystemRef, SessionId) {
+    let inner: FileSystemRef = Arc::new(InMemorySessionFileStore::new());
     let guarded = WriteBlocklistFileStore::new(Arc::clone(&inner));
     (Arc::new(guarded), inner, SessionId::new())
 }
@@ -52,21 +52,22 @@ async fn blocked_names_are_read_but_not_changed() {
 }
 
 #[tokio::test]
-async fn names_that_only_resemble_blocked_ones_are_free() {
+async fn similar_names_are_not_blocked() {
     let (files, _, session) = blocked();
     for path in ["/.gitignore", "/targets/x", "/my-build/x", "/src/dist.rs"] {
         write(&files, session, path, "x").await.unwrap();
     }
     assert!(files.delete_file(session, "/targets", true).await.unwrap());
     let other = WriteBlocklistFileStore::with_blocklist(files, ["private"]);
-    let other: Files = Arc::new(other);
+    let other: FileSystemRef = Arc::new(other);
     write(&other, session, "/private/x", "x").await.unwrap_err();
 }
 
 #[tokio::test]
-async fn guards_pass_on_that_a_session_is_forgotten() {
+async fn guards_forward_forget_session() {
     let (files, inner, session) = blocked();
-    let gated: Files = Arc::new(ApprovalGatingFileStore::new(files, Arc::new(Always(true))));
+    let gated: FileSystemRef =
+        Arc::new(ApprovalGatingFileStore::new(files, Arc::new(Always(true))));
     write(&gated, session, "/f", "x").await.unwrap();
     gated.forget_session(session).await.unwrap();
     assert!(text(&inner, session, "/f").await.is_none());
@@ -75,7 +76,7 @@ async fn guards_pass_on_that_a_session_is_forgotten() {
 /// A gate that records its requests, changes a file during a request, and then answers.
 struct Clerk {
     asked: Mutex<Vec<String>>,
-    meanwhile: Option<(Files, SessionId, &'static str)>,
+    meanwhile: Option<(FileSystemRef, SessionId, &'static str)>,
     answer: bool,
 }
 
@@ -97,14 +98,14 @@ impl FileApprovalGate for Clerk {
 }
 
 struct Gated {
-    files: Files,
-    inner: Files,
+    files: FileSystemRef,
+    inner: FileSystemRef,
     clerk: Arc<Clerk>,
     session: SessionId,
 }
 
 fn gated(answer: bool, meanwhile: Option<&'static str>) -> Gated {
-    let inner: Files = Arc::new(InMemorySessionFileStore::new());
+    let inner: FileSystemRef = Arc::new(InMemorySessionFileStore::new());
     let session = SessionId::new();
     let clerk = Arc::new(Clerk {
         asked: Mutex::default(),
@@ -121,7 +122,7 @@ fn gated(answer: bool, meanwhile: Option<&'static str>) -> Gated {
 }
 
 #[tokio::test]
-async fn the_gate_hears_what_would_change_and_a_refusal_changes_nothing() {
+async fn gate_receives_the_change_and_a_refusal_changes_nothing() {
     let Gated {
         files,
         inner,
@@ -156,7 +157,7 @@ async fn the_gate_hears_what_would_change_and_a_refusal_changes_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_cannot_be_done() {
+async fn impossible_changes_are_refused_without_a_request() {
     let Gated {
         files,
         inner,
@@ -186,7 +187,7 @@ async fn nobody_is_asked_about_what_cannot_be_done() {
 }
 
 #[tokio::test]
-async fn what_changed_during_the_approval_is_not_overwritten() {
+async fn change_during_approval_is_not_overwritten() {
     for path in ["/old", "/new"] {
         let Gated {
             files,

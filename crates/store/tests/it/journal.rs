@@ -11,7 +11,7 @@ use windlass_store::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::journal(async || Arc::new(MemoryJournal::new()) as Arc<dyn Journal>)
         .await
         .unwrap();
@@ -62,7 +62,7 @@ async fn gaps(journal: &MemoryJournal, name: &str) -> Vec<RangeInclusive<u64>> {
 }
 
 #[tokio::test]
-async fn what_retention_removes_is_reported_as_a_gap() {
+async fn pruned_events_are_reported_as_a_gap() {
     let journal = keeping(3, None);
     append(&journal, "s", 1..=8).await;
     assert_eq!(
@@ -84,7 +84,7 @@ impl EventSink for Noted {
 }
 
 #[tokio::test]
-async fn retention_leaves_what_forks_share_until_they_go() {
+async fn retention_skips_shared_records_until_forks_are_removed() {
     let sink = Arc::new(Noted::default());
     let journal = keeping(3, Some(sink.clone()));
     append(&journal, "s", 1..=3).await;
@@ -116,7 +116,7 @@ async fn retention_leaves_what_forks_share_until_they_go() {
 }
 
 #[tokio::test]
-async fn what_no_fork_shares_any_more_is_one_piece_again() {
+async fn unshared_records_return_to_their_stream() {
     let journal = keeping(4, None);
     append(&journal, "s", 1..=4).await;
     for (at, child) in [(1, "a"), (3, "b")] {

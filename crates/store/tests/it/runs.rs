@@ -7,7 +7,7 @@ use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
 use windlass_store::{BeginOutcome, MemoryRunLog, RunLog, conformance};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::runs(async || Arc::new(MemoryRunLog::default()) as Arc<dyn RunLog>)
         .await
         .unwrap();
@@ -15,7 +15,7 @@ async fn memory_keeps_the_rules() {
 
 #[tokio::test]
 async fn only_the_newest_ended_runs_stay_and_every_open_one_does() {
-    let log = MemoryRunLog::keeping(3);
+    let log = MemoryRunLog::with_max_ended(3);
     for number in 0..10 {
         let started = RunStarted {
             run_id: number.to_string(),

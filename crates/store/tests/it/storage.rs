@@ -8,7 +8,7 @@ use windlass_store::InMemorySessionStorageStore;
 use windlass_store::conformance;
 
 #[tokio::test]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::storage(|| Arc::new(InMemorySessionStorageStore::new()))
         .await
         .unwrap();
@@ -29,7 +29,7 @@ async fn r70_debug_shows_no_value() {
 }
 
 #[tokio::test]
-async fn r71_a_list_of_secrets_holds_names_and_times_only() {
+async fn r71_list_of_secrets_contains_only_names_and_times() {
     let store = InMemorySessionStorageStore::new();
     let session = SessionId::new();
     store

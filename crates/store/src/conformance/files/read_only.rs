@@ -1,10 +1,10 @@
 //! Files that the host made read-only.
 
-use super::subject::{Store, Subject, refused};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef, refused};
+use crate::conformance::check::CheckOutcome;
 
-pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn read_only_files_cannot_be_written(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.seed("/r/f", "kept", true).await?;
     let why = "file is read-only: /r/f";
     for path in ["/r/f", "r/f", "/workspace/r//f"] {
@@ -37,8 +37,10 @@ pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r52_recursive_delete_spares_read_only_files(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r52_recursive_delete_spares_read_only_files(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/d/a/first", "1").await?;
     files.seed("/d/m/deep/kept", "2", true).await?;
     files.write("/d/z", "3").await?;
@@ -62,8 +64,8 @@ pub(super) async fn r52_recursive_delete_spares_read_only_files(store: Store) ->
     Ok(())
 }
 
-pub(super) async fn r53_no_mark_stays_after_a_delete(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r53_no_mark_stays_after_a_delete(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.seed("/f", "1", true).await?;
     files.seed("/f", "2", false).await?;
     require!(
@@ -86,8 +88,10 @@ pub(super) async fn r53_no_mark_stays_after_a_delete(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r58_the_root_and_read_only_files_cannot_be_deleted(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r58_root_and_read_only_files_cannot_be_deleted(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/f", "x").await?;
     files.seed("/r", "x", true).await?;
     for root in ["/", "", "/workspace", "."] {
@@ -116,8 +120,8 @@ pub(super) async fn r58_the_root_and_read_only_files_cannot_be_deleted(store: St
     Ok(())
 }
 
-pub(super) async fn r61_list_and_stat_show_read_only(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r61_list_and_stat_show_read_only(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.seed("/d/kept", "x", true).await?;
     files.seed("/d/seeded", "x", false).await?;
     files.write("/d/written", "x").await?;

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef};
+use crate::conformance::check::CheckOutcome;
 
-pub(super) async fn r62_sessions_never_see_each_other(store: Store) -> Outcome {
-    let (one, two) = (Subject::new(Arc::clone(&store)), Subject::new(store));
+pub(super) async fn r62_sessions_never_see_each_other(store: FileSystemRef) -> CheckOutcome {
+    let (one, two) = (
+        FileFixture::new(Arc::clone(&store)),
+        FileFixture::new(store),
+    );
     one.write("/d/f", "one").await?;
     one.seed("/kept", "one", true).await?;
     require!(
@@ -40,8 +43,11 @@ pub(super) async fn r62_sessions_never_see_each_other(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_forgotten_session_has_no_files(store: Store) -> Outcome {
-    let (one, two) = (Subject::new(Arc::clone(&store)), Subject::new(store));
+pub(super) async fn forgotten_session_has_no_files(store: FileSystemRef) -> CheckOutcome {
+    let (one, two) = (
+        FileFixture::new(Arc::clone(&store)),
+        FileFixture::new(store),
+    );
     one.seed("/kept", "one", true).await?;
     two.write("/f", "two").await?;
     one.store.forget_session(one.session).await?;

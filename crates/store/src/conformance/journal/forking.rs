@@ -3,9 +3,9 @@
 use windlass_core::events::{Event, EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
 
-use super::subject::{Store, Subject};
+use super::subject::{JournalRef, StreamFixture};
 use super::turns::{ended, put, queued, started};
-use crate::conformance::check::Outcome;
+use crate::conformance::check::CheckOutcome;
 use crate::journal::{JournalError, StreamKey};
 
 pub(super) fn child() -> StreamKey {
@@ -27,10 +27,10 @@ pub(super) fn forked_as(session_id: SessionId, at: u64) -> Event {
     EventRequest::new(session_id, EventContext::default(), data).into_event(EventId::new(), None)
 }
 
-pub(super) async fn a_fork_has_the_records_of_its_parent_and_goes_on_alone(
-    store: Store,
-) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn fork_has_its_parents_records_and_continues_separately(
+    store: JournalRef,
+) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     parent.append(1, 3).await?;
     let head = store.fork(&parent.key, 2, &child(), forked(2)).await?;
     require_eq!(head, 3, "head of the fork");
@@ -48,7 +48,7 @@ pub(super) async fn a_fork_has_the_records_of_its_parent_and_goes_on_alone(
     let last = page.events.last().map(|event| event.event_type.as_str());
     require_eq!(last, Some("session.forked"), "where it comes from");
 
-    let own = Subject::new(store.clone(), "child").await?;
+    let own = StreamFixture::new(store.clone(), "child").await?;
     require_eq!(own.claim.head, 3, "head that a writer sees");
     own.append(4, 1).await?;
     parent.append(4, 2).await?;
@@ -59,8 +59,8 @@ pub(super) async fn a_fork_has_the_records_of_its_parent_and_goes_on_alone(
     Ok(())
 }
 
-pub(super) async fn what_waits_in_the_parent_ends_in_the_fork(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn waiting_inputs_are_cancelled_in_the_fork(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     let (one, two) = (TurnId::new(), TurnId::new());
     put(&parent, 1, started(one)?).await?;
     put(&parent, 2, queued(two)?).await?;
@@ -78,8 +78,8 @@ pub(super) async fn what_waits_in_the_parent_ends_in_the_fork(store: Store) -> O
     Ok(())
 }
 
-pub(super) async fn a_fork_that_cannot_be_leaves_nothing(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn refused_fork_leaves_nothing(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     put(&parent, 1, started(TurnId::new())?).await?;
     for at in [1, 2] {
         let refused = store.fork(&parent.key, at, &child(), forked(at)).await;
@@ -93,7 +93,7 @@ pub(super) async fn a_fork_that_cannot_be_leaves_nothing(store: Store) -> Outcom
             "after a refusal"
         );
     }
-    let other = Subject::new(store.clone(), "child").await?;
+    let other = StreamFixture::new(store.clone(), "child").await?;
     other.append(1, 1).await?;
     let refused = store.fork(&parent.key, 0, &child(), forked(0)).await;
     require!(

@@ -4,13 +4,13 @@ use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::forking::{child, forked, forked_as};
 use super::gaps::gaps;
-use super::subject::{Store, Subject};
+use super::subject::{JournalRef, StreamFixture};
 use super::turns::{put, started};
-use crate::conformance::check::{Outcome, Violation};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::{JournalError, StreamKey, all_events};
 
 /// The session IDs and texts of the records that a stream shows.
-async fn shown(store: &Store, stream: &StreamKey) -> Result<Vec<(u128, String)>, Violation> {
+async fn shown(store: &JournalRef, stream: &StreamKey) -> Result<Vec<(u128, String)>, Violation> {
     let gone = gaps(store.as_ref(), stream).await?;
     require!(gone.is_empty(), "{stream} has gaps: {gone:?}");
     let page = store.read(stream, 0, usize::MAX).await?;
@@ -26,11 +26,11 @@ fn taken(parent: &[(u128, String)], count: usize, session: u128) -> Vec<(u128, S
     shared.map(|(_, id)| (session, id.clone())).collect()
 }
 
-pub(super) async fn a_fork_can_be_forked_anywhere(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn fork_can_be_forked_at_any_record(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     parent.append(1, 4).await?;
     store.fork(&parent.key, 3, &child(), forked(3)).await?;
-    let first = Subject::new(store.clone(), "child").await?;
+    let first = StreamFixture::new(store.clone(), "child").await?;
     first.append(5, 2).await?;
     let root = shown(&store, &parent.key).await?;
     let trunk = shown(&store, &first.key).await?;
@@ -49,7 +49,7 @@ pub(super) async fn a_fork_can_be_forked_anywhere(store: Store) -> Outcome {
             taken(&trunk, count, session),
             "fork at {at}"
         );
-        let own = Subject {
+        let own = StreamFixture {
             store: store.clone(),
             claim: store.claim(&key).await?,
             key,
@@ -64,8 +64,8 @@ pub(super) async fn a_fork_can_be_forked_anywhere(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_parent_that_is_removed_is_gone_but_for_its_forks(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn removed_parent_remains_only_in_its_forks(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     let turn = TurnId::new();
     parent.append(1, 3).await?;
     put(&parent, 4, started(turn)?).await?;
@@ -90,7 +90,7 @@ pub(super) async fn a_parent_that_is_removed_is_gone_but_for_its_forks(store: St
     );
     require_eq!(shown(&store, &child()).await?, before, "its fork");
 
-    let again = Subject::new(store.clone(), "parent").await?;
+    let again = StreamFixture::new(store.clone(), "parent").await?;
     require_eq!(again.claim.head, 0, "head of another one by its name");
     again.append(1, 1).await?;
     require_eq!(again.numbers(0, 9).await?, [1], "another one by its name");
@@ -110,8 +110,10 @@ pub(super) async fn a_parent_that_is_removed_is_gone_but_for_its_forks(store: St
     Ok(())
 }
 
-pub(super) async fn what_is_shared_goes_with_the_last_fork(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn shared_records_are_removed_with_the_last_fork(
+    store: JournalRef,
+) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     parent.append(1, 3).await?;
     let (second, third) = (StreamKey::new("second"), StreamKey::new("third"));
     store.fork(&parent.key, 3, &child(), forked(3)).await?;
@@ -127,7 +129,7 @@ pub(super) async fn what_is_shared_goes_with_the_last_fork(store: Store) -> Outc
     store.remove(&third).await?;
     require!(all_events(&*store).await?.is_empty(), "something is left");
     for name in ["parent", "child", "second", "third"] {
-        let again = Subject::new(store.clone(), name).await?;
+        let again = StreamFixture::new(store.clone(), name).await?;
         require_eq!(again.claim.head, 0, "head of {name} when it begins again");
     }
     Ok(())

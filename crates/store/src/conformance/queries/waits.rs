@@ -5,14 +5,14 @@ use windlass_core::events::EventContext;
 use windlass_core::items::WaitKind;
 use windlass_core::typed_id::ExecId;
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::Outcome;
+use super::subject::{QueryStoresRef, ThreadFixture};
+use crate::conformance::check::CheckOutcome;
 use crate::queries::ThreadState;
 
-pub(super) async fn what_waits_is_known_everywhere_until_it_is_over(store: Store) -> Outcome {
+pub(super) async fn waits_are_in_all_answers_until_they_end(store: QueryStoresRef) -> CheckOutcome {
     let queries = &store.queries;
-    let mut one = Subject::new(&store, "one").await?;
-    let mut two = Subject::new(&store, "two").await?;
+    let mut one = ThreadFixture::new(&store, "one").await?;
+    let mut two = ThreadFixture::new(&store, "two").await?;
     let (a, b) = (one.start().await?, two.start().await?);
     let (first, second) = (one.call(a).await?, one.call(a).await?);
     let third = two.call(b).await?;
@@ -59,8 +59,8 @@ pub(super) async fn what_waits_is_known_everywhere_until_it_is_over(store: Store
     Ok(())
 }
 
-pub(super) async fn the_end_of_a_turn_ends_its_waits(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn turn_end_closes_its_waits(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let turn = thread.start().await?;
     let call = thread.call(turn).await?;
     thread.ask(turn, call).await?;

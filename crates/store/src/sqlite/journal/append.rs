@@ -12,31 +12,45 @@ use crate::durable::record::Encoded;
 use crate::host_records::RowWrite;
 use crate::journal::JournalError;
 use crate::ledger::Settlement;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::numbers::int;
 use crate::sqlite::stores::host_records;
 use crate::sqlite::stores::ledger;
 use crate::sqlite::write::committer::State;
 use crate::sqlite::write::stream_notifier::Wakeup;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
-/// Records on their way into a stream.
-pub(in super::super) struct Append {
-    pub(in super::super) stream: u64,
-    pub(in super::super) epoch: u64,
-    pub(in super::super) first_seq: u64,
-    pub(in super::super) records: Vec<Encoded>,
+/// Records to append to a stream.
+pub(crate) struct Append {
+    pub(crate) stream: u64,
+    pub(crate) epoch: u64,
+    pub(crate) first_seq: u64,
+    pub(crate) records: Vec<Encoded>,
     /// The same records as events for watchers; empty for a run.
-    pub(in super::super) events: Vec<Arc<Event>>,
+    pub(crate) events: Vec<Arc<Event>>,
     /// Rows of the host that become durable with them.
-    pub(in super::super) puts: Vec<RowWrite>,
+    pub(crate) puts: Vec<RowWrite>,
     /// The spending of the steps that end with them.
-    pub(in super::super) settlements: Vec<Settlement>,
+    pub(crate) settlements: Vec<Settlement>,
 }
 
 impl Append {
-    /// Writes the records and gives them back: to free them is work for another thread.
-    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
+    /// Builds an append of records without events for watchers, host rows and settlements.
+    pub(crate) fn new((stream, epoch): (u64, u64), first_seq: u64, records: Vec<Encoded>) -> Self {
+        Self {
+            stream,
+            epoch,
+            first_seq,
+            records,
+            events: Vec::new(),
+            puts: Vec::new(),
+            settlements: Vec::new(),
+        }
+    }
+
+    /// Writes the records and returns them, so that another thread frees their memory.
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> Result<Vec<Encoded>, DbError> {
         let head = work.state.heads.get(work.connection, self.stream)?;
         self.check(head)?;
         let at = self.events.last().map_or_else(Utc::now, |event| event.ts);
@@ -92,14 +106,14 @@ impl Append {
 }
 
 /// Writes consecutive records.
-pub(in super::super) struct Insert<'a> {
+pub(crate) struct Insert<'a> {
     connection: &'a Connection,
     record: CachedStatement<'a>,
     placing: Placing<'a>,
 }
 
 impl<'a> Insert<'a> {
-    pub(in super::super) fn new(connection: &'a Connection) -> Result<Self, Fault> {
+    pub(crate) fn new(connection: &'a Connection) -> Result<Self, DbError> {
         Ok(Self {
             connection,
             record: connection.prepare_cached(
@@ -112,18 +126,19 @@ impl<'a> Insert<'a> {
     }
 
     /// Writes one record; `head` is the stream with the record in it. It can be read after the [end](Self::end).
-    pub(in super::super) fn run(
+    pub(crate) fn run(
         &mut self,
         state: &mut State,
         stream: u64,
         head: &Head,
         record: &Encoded,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DbError> {
         let (form, body) = record.body();
         if let Some(bytes) = record.blob() {
-            self.connection
-                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
-                .execute((body, bytes))?;
+            self.connection.execute_cached(
+                "INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)",
+                (body, bytes),
+            )?;
         }
         state.position += 1;
         state.is_numbered = true;
@@ -145,7 +160,7 @@ impl<'a> Insert<'a> {
     }
 
     /// Writes the span of the inserted records.
-    pub(in super::super) fn end(&mut self) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self) -> Result<(), DbError> {
         self.placing.end()
     }
 }

@@ -1,20 +1,21 @@
 //! Removing a stream with all that only it holds.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::ancestry::shared_upto;
 use super::shared_records::{let_go, put_aside};
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::numbers::uint;
 use crate::sqlite::queries;
 use crate::sqlite::retention::deferred_delete::Leftover;
 use crate::sqlite::write::stream_notifier::Wakeup;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// Removes a stream. The records of a long one are deleted later.
-pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
+pub(crate) fn remove(work: &mut WriteContext<'_>, key: &StreamKey) -> Result<bool, DbError> {
     if !is_run_stream(key)
         && let Some(stream) = number(work.connection, key)?
     {
@@ -27,7 +28,7 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
 }
 
 /// The same with all records at once, and without a trace: it undoes an import.
-pub(in super::super) fn remove_whole(work: &mut Work<'_>, key: &StreamKey) -> Result<(), Fault> {
+pub(crate) fn remove_whole(work: &mut WriteContext<'_>, key: &StreamKey) -> Result<(), DbError> {
     match hide(work, key)? {
         Some(leftover) => leftover.remove_whole(work),
         None => Ok(()),
@@ -35,7 +36,7 @@ pub(in super::super) fn remove_whole(work: &mut Work<'_>, key: &StreamKey) -> Re
 }
 
 /// Removes a stream from all lists; returns its remaining rows.
-fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault> {
+fn hide(work: &mut WriteContext<'_>, key: &StreamKey) -> Result<Option<Leftover>, DbError> {
     let connection = work.connection;
     let Some(stream) = number(connection, key)? else {
         return Ok(None);
@@ -51,8 +52,10 @@ fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault>
     Leftover::behind(work, stream, after).map(Some)
 }
 
-fn number(connection: &Connection, key: &StreamKey) -> Result<Option<u64>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT id FROM streams WHERE key = ?1")?;
-    let found = statement.query_row([key.as_str()], |row| uint(row, 0));
-    Ok(found.optional()?)
+fn number(connection: &Connection, key: &StreamKey) -> Result<Option<u64>, DbError> {
+    Ok(connection.find_row(
+        "SELECT id FROM streams WHERE key = ?1",
+        [key.as_str()],
+        |row| uint(row, 0),
+    )?)
 }

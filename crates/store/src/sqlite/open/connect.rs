@@ -1,4 +1,4 @@
-//! Where the database is, and how connections to it are set up.
+//! The files of a store, and the set-up of connections to its database.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::schema;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::numbers::uint;
 
 /// The number of pages after which the write-ahead log is checkpointed: 2 MiB with SQLite's default page size.
@@ -28,6 +28,11 @@ pub(crate) struct Location {
 }
 
 impl Location {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+        }
+    }
     pub(crate) fn database(&self) -> PathBuf {
         self.directory.join("windlass.db")
     }
@@ -46,7 +51,7 @@ impl Location {
     }
 
     /// Rolls back an interrupted first open. This needs the right to write.
-    pub(crate) fn take_back(&self) -> Result<(), Fault> {
+    pub(crate) fn roll_back_first_open(&self) -> Result<(), DbError> {
         if !self.rollback_journal().exists() {
             return Ok(());
         }
@@ -56,17 +61,13 @@ impl Location {
     }
 
     /// Returns the error for an interrupted first open.
-    pub(crate) fn cut_off(&self) -> SqliteError {
-        let what = "its first opening was cut off; open it for writing";
-        SqliteError::Io {
-            doing: "open",
-            path: self.database(),
-            source: io::Error::new(ErrorKind::NotFound, what),
-        }
+    pub(crate) fn first_open_interrupted(&self) -> SqliteError {
+        let what = "its first opening was interrupted; open it for writing";
+        SqliteError::io("open", &self.database())(io::Error::new(ErrorKind::NotFound, what))
     }
 
     /// Opens the one connection that writes.
-    pub(crate) fn connect_to_write(&self, max_bytes: Option<u64>) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_write(&self, max_bytes: Option<u64>) -> Result<Connection, DbError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_URI
@@ -94,7 +95,7 @@ impl Location {
     }
 
     /// Opens a connection that rewrites the whole database. It sorts in files, because the data may not fit into memory.
-    pub(crate) fn connect_to_compact(&self) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_compact(&self) -> Result<Connection, DbError> {
         let connection = self.connect_to_write_back()?;
         connection.busy_timeout(BUSY)?;
         return_pages(&connection)?;
@@ -102,7 +103,7 @@ impl Location {
     }
 
     /// Opens a connection for checkpoints. It does not create a missing database.
-    pub(crate) fn connect_to_write_back(&self) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_write_back(&self) -> Result<Connection, DbError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(self.database(), flags)?;
         sync_fully(&connection)?;
@@ -113,21 +114,13 @@ impl Location {
     ///
     /// SQLite reads it, opened as immutable. A process that opens and closes the file directly releases the locks of all its connections, and another
     /// program may then remove the log under them.
-    pub(crate) fn look(&self) -> Result<DatabaseFile, Fault> {
+    pub(crate) fn look(&self) -> Result<DatabaseFile, DbError> {
         let path = self.database();
         match fs::metadata(&path) {
             Ok(file) if file.is_file() && file.len() == 0 => return Ok(DatabaseFile::Nothing),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DatabaseFile::Nothing),
-            Err(source) => {
-                let doing = "read";
-                return Err(SqliteError::Io {
-                    doing,
-                    path,
-                    source,
-                }
-                .into());
-            }
+            Err(error) => return Err(SqliteError::io("read", &path)(error).into()),
         }
         let connection = open_unchanged(&path)?;
         // This setting lets SQLite read a file that is shorter than its header claims.
@@ -144,7 +137,7 @@ impl Location {
     }
 
     /// Opens a connection that cannot write.
-    pub(crate) fn connect_to_read(&self) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_read(&self) -> Result<Connection, DbError> {
         Ok(self.connect_to_look()?.0)
     }
 
@@ -152,7 +145,7 @@ impl Location {
     ///
     /// If no file can be created next to a database in WAL mode, it can only be read as immutable. That is correct if the directory is read-only, no
     /// log is left, and no other process writes.
-    pub(crate) fn connect_to_look(&self) -> Result<(Connection, Freshness), Fault> {
+    pub(crate) fn connect_to_look(&self) -> Result<(Connection, Freshness), DbError> {
         let path = self.database();
         let mut sees = Freshness::Changes;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -161,7 +154,7 @@ impl Location {
         let connection = match probe(&connection) {
             Ok(()) => connection,
             Err(error) if is_out_of_reach(&error) && self.rollback_journal().exists() => {
-                return Err(self.cut_off().into());
+                return Err(self.first_open_interrupted().into());
             }
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
                 sees = Freshness::NoChanges;
@@ -272,17 +265,15 @@ mod tests {
 
     use super::*;
     use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
-    use crate::sqlite::open::owner::Owner;
+    use crate::sqlite::open::owner::DirectoryLock;
     use crate::sqlite::open::schema;
 
     /// A process may be killed right after it has opened a new database.
     #[test]
-    fn a_new_database_is_marked_by_its_first_commit() {
+    fn first_commit_marks_a_new_database() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let connection = location.connect_to_write(None).unwrap();
         let mode = connection.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0));
         assert_eq!(mode.unwrap(), 2);
@@ -291,12 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cached_statement_is_prepared_once() {
+    fn cached_statement_is_prepared_once() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut writer = location.connect_to_write(None).unwrap();
         schema::migrate(&mut writer, &location).unwrap();
         let reader = location.connect_to_read().unwrap();

@@ -6,7 +6,7 @@ use super::commit_counter::CounterFile;
 use super::connect::{DatabaseFile, Location};
 use super::schema;
 use crate::durable::chain::Chain;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::numbers::uint;
 use crate::sqlite::options::{OnLostCommits, OpenCheck, SqliteOptions};
 
@@ -39,7 +39,7 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// Returns whether a log exists and ends at a page boundary.
-    fn has_whole_log(&self, reader: &Connection) -> Result<bool, Fault> {
+    fn has_whole_log(&self, reader: &Connection) -> Result<bool, DbError> {
         const HEADER: u64 = 32;
         const HEADER_OF_PAGE: u64 = 24;
         let page = reader.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
@@ -130,7 +130,7 @@ pub(crate) fn damage(reader: &Connection) -> Vec<String> {
     }
 }
 
-pub(crate) fn check_version(location: &Location, reader: &Connection) -> Result<u32, Fault> {
+pub(crate) fn check_version(location: &Location, reader: &Connection) -> Result<u32, DbError> {
     let found = schema::version(reader)?;
     if found > schema::VERSION {
         return Err(SqliteError::NewerSchema {
@@ -151,16 +151,16 @@ pub(crate) fn check_chain_key(
     location: &Location,
     reader: &Connection,
     chain: &Chain,
-) -> Result<(), Fault> {
-    let kept: Option<Option<Vec<u8>>> = reader
+) -> Result<(), DbError> {
+    let stored: Option<Option<Vec<u8>>> = reader
         .query_row("SELECT chain_key FROM state", [], |row| row.get(0))
         .optional()?;
-    let Some(kept) = kept else {
+    let Some(stored) = stored else {
         return Ok(());
     };
-    let what = match (kept, chain.key_check()) {
+    let what = match (stored, chain.key_check()) {
         (None, None) => return Ok(()),
-        (Some(kept), Some(given)) if kept == given => return Ok(()),
+        (Some(stored), Some(given)) if stored == given => return Ok(()),
         (Some(_), Some(_)) => "it is another one",
         (Some(_), None) => "none was given",
         (None, Some(_)) => "it was made without one",
@@ -252,8 +252,8 @@ fn refuse_or_accept(
     }
 }
 
-pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>, Fault> {
-    let kept = connection
+pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>, DbError> {
+    let stored = connection
         .query_row(
             "SELECT database_id, commits, position FROM state",
             [],
@@ -266,7 +266,7 @@ pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>,
             },
         )
         .optional()?;
-    let Some(kept) = kept else {
+    let Some(stored) = stored else {
         return Ok(None);
     };
     let newest: Option<(u64, u64)> = connection
@@ -278,8 +278,8 @@ pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>,
         .optional()?;
     let (commits, position) = newest.unwrap_or_default();
     Ok(Some(Identity {
-        database: kept.database,
-        commits: kept.commits.max(commits),
-        position: kept.position.max(position),
+        database: stored.database,
+        commits: stored.commits.max(commits),
+        position: stored.position.max(position),
     }))
 }

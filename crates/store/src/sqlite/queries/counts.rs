@@ -3,7 +3,8 @@
 use super::QuerySnapshot;
 use super::tables::{ARCHIVED, CURRENT, kind};
 use crate::queries::{Counts, ThreadState};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::numbers::{int, uint};
 
 pub(super) const BY_KIND: &str =
@@ -14,16 +15,15 @@ pub(super) const WAITING: &str =
     "SELECT count(*) FROM threads INDEXED BY threads_open WHERE state > 0 AND state = 2";
 
 impl QuerySnapshot<'_> {
-    pub(super) fn counts(&self) -> Result<Counts, Fault> {
+    pub(super) fn counts(&self) -> Result<Counts, DbError> {
         let mut counts = Counts::default();
         let mut statement = self.connection.prepare_cached(BY_KIND)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             *counts.of_kind(row.get(0)?) = uint(row, 1)?;
         }
-        let count = |query| -> Result<u64, Fault> {
-            let mut statement = self.connection.prepare_cached(query)?;
-            Ok(statement.query_row([], |row| uint(row, 0))?)
+        let count = |query| -> Result<u64, DbError> {
+            Ok(self.connection.get_row(query, [], |row| uint(row, 0))?)
         };
         (counts.open, counts.waiting) = (count(OPEN)?, count(WAITING)?);
         self.count_newer(&mut counts)?;
@@ -31,7 +31,7 @@ impl QuerySnapshot<'_> {
     }
 
     /// Replaces the counts of threads in the table by those of their newer rows.
-    fn count_newer(&self, counts: &mut Counts) -> Result<(), Fault> {
+    fn count_newer(&self, counts: &mut Counts) -> Result<(), DbError> {
         let mut stored = self
             .connection
             .prepare_cached("SELECT kind, state FROM threads WHERE stream = ?1")?;

@@ -4,19 +4,19 @@ use windlass_core::items::TurnLog;
 use windlass_core::typed_id::TurnId;
 
 use super::QuerySnapshot;
-use crate::cursor::List;
+use crate::cursor::CursorList;
 use crate::journal::StreamKey;
 use crate::queries::{Order, ThreadDetail, ThreadOutline, TurnDetail, TurnRow};
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbError;
 use crate::sqlite::journal::ancestry::Lineage;
-use crate::sqlite::journal::{PageBounds, Walk};
+use crate::sqlite::journal::{ChainWalk, PageBounds};
 
 impl QuerySnapshot<'_> {
     pub(super) fn turn_detail(
         &self,
         key: &StreamKey,
         id: TurnId,
-    ) -> Result<Option<TurnDetail>, Fault> {
+    ) -> Result<Option<TurnDetail>, DbError> {
         let Some(lineage) = self.lineage(key)? else {
             return Ok(None);
         };
@@ -28,7 +28,7 @@ impl QuerySnapshot<'_> {
         &self,
         key: &StreamKey,
         newest: usize,
-    ) -> Result<Option<ThreadOutline>, Fault> {
+    ) -> Result<Option<ThreadOutline>, DbError> {
         let (Some(lineage), Some(thread)) = (self.lineage(key)?, self.thread(key)?) else {
             return Ok(None);
         };
@@ -40,7 +40,7 @@ impl QuerySnapshot<'_> {
         let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
         Ok(Some(ThreadOutline {
             turns,
-            older: has_older.then(|| self.cursor(List::Turns, (0, first))),
+            older: has_older.then(|| self.cursor(CursorList::Turns, (0, first))),
             thread,
         }))
     }
@@ -49,7 +49,7 @@ impl QuerySnapshot<'_> {
         &self,
         key: &StreamKey,
         newest: usize,
-    ) -> Result<Option<ThreadDetail>, Fault> {
+    ) -> Result<Option<ThreadDetail>, DbError> {
         let (Some(lineage), Some(outline)) =
             (self.lineage(key)?, self.thread_outline(key, newest)?)
         else {
@@ -65,9 +65,9 @@ impl QuerySnapshot<'_> {
     }
 
     /// Folds the records of a turn. Each is checked against the chain.
-    fn detail(&self, lineage: &Lineage, row: TurnRow) -> Result<TurnDetail, Fault> {
+    fn detail(&self, lineage: &Lineage, row: TurnRow) -> Result<TurnDetail, DbError> {
         let last = row.last_seq.unwrap_or(u64::MAX);
-        let mut walk = Walk::after(
+        let mut walk = ChainWalk::after(
             &self.connection,
             &self.chain,
             lineage.clone(),

@@ -6,30 +6,32 @@
 use rusqlite::Connection;
 
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::journal::spans::newest_position;
 use crate::sqlite::numbers::int;
 
 /// Notes whether a turn of a stream is open.
-pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), Fault> {
-    let is_open = connection
-        .prepare_cached(concat!(
+pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), DbError> {
+    let is_open = connection.has_rows(
+        concat!(
             "SELECT 1 FROM streams CROSS JOIN records ON position = ",
             newest_position!("?1"),
             " WHERE id = ?1 AND open_from > 0"
-        ))?
-        .exists([int(stream)])?;
+        ),
+        [int(stream)],
+    )?;
     let change = if is_open {
         "INSERT OR IGNORE INTO open_streams (stream) VALUES (?1)"
     } else {
         "DELETE FROM open_streams WHERE stream = ?1"
     };
-    connection.prepare_cached(change)?.execute([int(stream)])?;
+    connection.execute_cached(change, [int(stream)])?;
     Ok(())
 }
 
 /// Rebuilds the table.
-pub(super) fn fill(connection: &Connection) -> Result<(), Fault> {
+pub(super) fn fill(connection: &Connection) -> Result<(), DbError> {
     connection.execute_batch(concat!(
         "DELETE FROM open_streams; INSERT INTO open_streams SELECT streams.id FROM streams \
          CROSS JOIN records AS newest ON newest.position = ",
@@ -48,15 +50,13 @@ pub(super) const OPEN: &str = concat!(
 );
 
 /// Lists the streams by name, after a given one.
-pub(in super::super) fn open_streams(
+pub(crate) fn open_streams(
     reader: &Connection,
     after: &str,
     limit: usize,
-) -> Result<Vec<StreamKey>, Fault> {
-    let mut statement = reader.prepare_cached(OPEN)?;
+) -> Result<Vec<StreamKey>, DbError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let names = statement.query_map((after, limit), |row| {
+    Ok(reader.list_rows(OPEN, (after, limit), |row| {
         Ok(StreamKey::new(row.get::<_, String>(0)?))
-    })?;
-    Ok(names.collect::<Result<_, _>>()?)
+    })?)
 }

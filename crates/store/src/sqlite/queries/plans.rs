@@ -33,7 +33,7 @@ fn thread_queries() -> Vec<String> {
 }
 
 #[test]
-fn no_question_scans_and_none_sorts() {
+fn queries_neither_scan_nor_sort() {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(&STEPS.concat()).unwrap();
     let mut queries = thread_queries();
@@ -61,7 +61,7 @@ fn no_question_scans_and_none_sorts() {
 
 /// What goes through all of an index goes through one that holds little else, or is asked for by how much there is.
 #[test]
-fn what_counts_or_sums_reads_no_more_than_its_index() {
+fn counts_and_sums_read_only_their_index() {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(&STEPS.concat()).unwrap();
     for (query, expected) in [

@@ -1,20 +1,23 @@
 //! Rebuilds the rows stream by stream. Rows of turns whose records were pruned stay.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 
-use super::load::{Record, take_event};
+use super::load::{PositionedRecord, take_event};
 use super::open;
 use super::remove::ForgottenTurns;
 use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_in};
-use super::tail::{RECORDS, Rows};
+use super::tail::{RECORDS, ReadModelRows};
 use crate::durable::record::RecordBuffer;
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::ThreadRow;
 use crate::queries::fold::ThreadFold;
 use crate::runs::is_run_stream;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::journal::ancestry::{is_kept, kept};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::journal::ancestry::{is_retained, retained_streams};
 use crate::sqlite::journal::spans;
 use crate::sqlite::journal::spans::IN_ORDER;
 use crate::sqlite::journal::{StreamInfo, find, names};
@@ -51,24 +54,22 @@ impl SqliteStore {
         &self,
         mut progress: impl FnMut(RebuildProgress) + Send,
     ) -> Result<RebuildReport, SqliteError> {
-        let writer = self.inner.writer()?;
-        let cleared = writer.write(|work| {
+        self.write(|work| {
             spans::rebuild(work)?;
             open::fill(work.connection)?;
             remove_orphans(work.connection)
-        });
-        cleared.await?;
-        let streams = self.inner.readers.read(|reader| match names(reader) {
+        })
+        .await?;
+        let all = |listed: (Vec<StreamInfo>, Option<DbError>)| match listed {
             (streams, None) => Ok(streams),
-            (_, Some(fault)) => Err(fault),
-        });
-        let kept = self.inner.readers.read(|reader| match kept(reader) {
-            (streams, None) => Ok(streams),
-            (_, Some(fault)) => Err(fault),
-        });
-        let (streams, kept) = (streams.await?, kept.await?);
+            (_, Some(error)) => Err(error),
+        };
+        let streams = self.read(move |reader| all(names(reader))).await?;
+        let removed = self
+            .read(move |reader| all(retained_streams(reader)))
+            .await?;
         let mut hidden = RebuildReport::default();
-        for stream in kept {
+        for stream in removed {
             self.rebuild_one(stream, &mut hidden).await?;
         }
         let mut report = RebuildReport {
@@ -91,9 +92,8 @@ impl SqliteStore {
     /// Rebuilds the rows of one stream.
     pub async fn rebuild_stream(&self, stream: &StreamKey) -> Result<RebuildReport, SqliteError> {
         let key = stream.clone();
-        let found = self.inner.readers.read(move |reader| find(reader, &key));
         let mut report = RebuildReport::default();
-        match found.await? {
+        match self.read(move |reader| find(reader, &key)).await? {
             Some(stream) => self.rebuild_one(stream, &mut report).await?,
             None => report
                 .findings
@@ -113,22 +113,18 @@ impl SqliteStore {
         match refilled.await {
             Ok(()) => report.streams += 1,
             // It was removed meanwhile.
-            Err(Fault::Journal(JournalError::Removed(_))) => {}
-            Err(Fault::Journal(error)) => report.findings.push(Finding::of_error(&key, error)),
-            Err(fault) => return Err(fault.into()),
+            Err(DbError::Journal(JournalError::Removed(_))) => {}
+            Err(DbError::Journal(error)) => report.findings.push(Finding::of_error(&key, error)),
+            Err(error) => return Err(error.into()),
         }
-        let tail = std::sync::Arc::clone(&self.inner.tail);
-        let reloaded = self
-            .inner
-            .readers
-            .read(move |reader| tail.reload(reader, number));
-        Ok(reloaded.await?)
+        let tail = Arc::clone(&self.inner.tail);
+        self.read(move |reader| tail.reload(reader, number)).await
     }
 }
 
-fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
+fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), DbError> {
     let (number, key) = (stream.stream, &stream.key);
-    let is_hidden = is_kept(connection, number)?;
+    let is_hidden = is_retained(connection, number)?;
     let mut there = connection.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
     if !is_hidden && !there.exists([int(number)])? {
         return Err(JournalError::Removed(number).into());
@@ -148,7 +144,7 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
         "DELETE FROM waits WHERE stream = ?1 AND NOT EXISTS (SELECT 1 FROM pruned \
          WHERE pruned.stream = ?1 AND turns = 1 AND waits.seq BETWEEN first AND last)",
     ] {
-        connection.prepare_cached(rest)?.execute([int(number)])?;
+        connection.execute_cached(rest, [int(number)])?;
     }
     let (thread, rows) = fold_all(connection, stream, fold)?;
     for (_, turn) in rows.turns.values() {
@@ -174,15 +170,15 @@ fn fold_all(
     connection: &Connection,
     stream: &StreamInfo,
     fold: Option<ThreadFold>,
-) -> Result<(Option<ThreadRow>, Rows), Fault> {
+) -> Result<(Option<ThreadRow>, ReadModelRows), DbError> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 {IN_ORDER}"
     ))?;
     let mut records = statement.query([int(stream.stream)])?;
-    let (mut fold, mut rows) = (fold.map(Box::new), Rows::default());
+    let (mut fold, mut rows) = (fold.map(Box::new), ReadModelRows::default());
     let mut buffer = RecordBuffer::default();
     while let Some(row) = records.next()? {
-        let record = Record::of(connection, row, &mut buffer)?;
+        let record = PositionedRecord::of(connection, row, &mut buffer)?;
         take_event(&stream.key, &mut fold, &record, &mut rows)?;
     }
     let Some(fold) = fold else {
@@ -194,11 +190,12 @@ fn fold_all(
     Ok((Some(fold.row), rows))
 }
 
-fn remove(connection: &Connection, stream: u64, tables: &[&str]) -> Result<(), Fault> {
+fn remove(connection: &Connection, stream: u64, tables: &[&str]) -> Result<(), DbError> {
     for table in tables {
-        connection
-            .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
-            .execute([int(stream)])?;
+        connection.execute_cached(
+            &format!("DELETE FROM {table} WHERE stream = ?1"),
+            [int(stream)],
+        )?;
     }
     Ok(())
 }
@@ -209,7 +206,7 @@ pub(super) fn base(
     connection: &Connection,
     (stream, key): (u64, &StreamKey),
     before: Option<&ThreadRow>,
-) -> Result<Option<ThreadFold>, Fault> {
+) -> Result<Option<ThreadFold>, DbError> {
     let mut gap =
         connection.prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND turns = 1")?;
     let Some(before) = before else {

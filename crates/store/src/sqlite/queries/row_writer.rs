@@ -10,7 +10,8 @@ use rusqlite::Connection;
 
 use super::tail::{FoldExtent, NewerRows, STEP_RECORDS, folded};
 use super::write::{write, write_part};
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::numbers::uint;
 use crate::sqlite::open::connect::Location;
 use crate::sqlite::write::writer::{WeakWriter, Writer};
@@ -104,9 +105,9 @@ impl RowWriter {
             match done {
                 Ok(()) if has_failed => tracing::info!("rows for lists are written again"),
                 Ok(()) => {}
-                Err(fault) => {
+                Err(error) => {
                     if !has_failed && !self.pending().is_closing {
-                        let error = SqliteError::from(fault);
+                        let error = SqliteError::from(error);
                         tracing::error!(%error, "rows for lists cannot be written, and are kept in memory");
                     }
                     connection = None;
@@ -138,7 +139,7 @@ fn catch_up(
     connection: &mut Option<Connection>,
     tail: &NewerRows,
     writer: &WeakWriter,
-) -> Result<(), Fault> {
+) -> Result<(), DbError> {
     let reader = match connection.take() {
         Some(reader) => reader,
         None => location.connect_to_read()?,
@@ -158,11 +159,11 @@ fn catch_up(
 
 /// Folds and writes some of the records that are newer than the tables. Returns whether some of those present at the start remain. Later records are
 /// ignored, because each commit would otherwise cause another one.
-pub(in super::super) fn step(
+pub(crate) fn step(
     reader: &Connection,
     tail: &NewerRows,
     writer: &Writer,
-) -> Result<bool, Fault> {
+) -> Result<bool, DbError> {
     let (transaction, rows, upto) = tail.look(reader, FoldExtent::Step)?;
     let is_done = upto <= folded(&transaction)?;
     let is_more = upto < newest(&transaction)?;
@@ -183,17 +184,16 @@ pub(in super::super) fn step(
 }
 
 /// Returns the position of the newest record.
-fn newest(connection: &Connection) -> Result<u64, Fault> {
+fn newest(connection: &Connection) -> Result<u64, DbError> {
     let query = "SELECT coalesce(max(position), 0) FROM records";
-    let mut statement = connection.prepare_cached(query)?;
-    Ok(statement.query_row([], |row| uint(row, 0))?)
+    Ok(connection.get_row(query, [], |row| uint(row, 0))?)
 }
 
 /// Like `step`, in a transaction that writes. Returns the rows to pass to [`NewerRows::written`] once it is durable.
-pub(in super::super) fn step_in(
+pub(crate) fn step_in(
     connection: &Connection,
     tail: &NewerRows,
-) -> Result<Option<(Arc<super::Rows>, u64)>, Fault> {
+) -> Result<Option<(Arc<super::ReadModelRows>, u64)>, DbError> {
     let (rows, upto) = tail.look_in(connection, FoldExtent::Step)?;
     if upto <= folded(connection)? {
         return Ok(None);

@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, Transaction};
 use windlass_core::typed_id::ExecId;
 
-use super::load::{Folded, Record};
+use super::load::{Folded, PositionedRecord};
 use super::tables::is_damaged;
 use crate::RecentlyUsed;
 use crate::cursor::Cursors;
 use crate::durable::record::RecordBuffer;
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
 use crate::runs::StoredRun;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::journal::spans::{IN_ORDER, from};
 use crate::sqlite::numbers::{int, uint};
 
@@ -31,7 +32,7 @@ pub(super) const STEP_RECORDS: u64 = 2048;
 
 /// Rows that are newer than the tables.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct Rows {
+pub(crate) struct ReadModelRows {
     /// By ID of the stream.
     pub(super) threads: HashMap<u64, Arc<ThreadRow>>,
     /// By position, with the IDs of their streams.
@@ -44,7 +45,7 @@ pub(in super::super) struct Rows {
     pub(super) touched: HashMap<u64, u64>,
 }
 
-impl Rows {
+impl ReadModelRows {
     pub(super) fn count(&self) -> usize {
         self.threads.len() + self.turns.len() + self.waits.len() + self.runs.len()
     }
@@ -74,7 +75,11 @@ impl Rows {
 }
 
 /// Returns the part while it has capacity, then the rest.
-fn side<'a>(room: &mut usize, part: &'a mut Rows, rest: &'a mut Rows) -> &'a mut Rows {
+fn side<'a>(
+    room: &mut usize,
+    part: &'a mut ReadModelRows,
+    rest: &'a mut ReadModelRows,
+) -> &'a mut ReadModelRows {
     match room.checked_sub(1) {
         Some(less) => {
             *room = less;
@@ -97,7 +102,7 @@ struct State {
     base: u64,
     /// The newest record that was folded.
     upto: u64,
-    rows: Arc<Rows>,
+    rows: Arc<ReadModelRows>,
     folds: RecentlyUsed<u64, Folded>,
 }
 
@@ -134,7 +139,7 @@ impl NewerRows {
         &self,
         reader: &'a Connection,
         reach: FoldExtent,
-    ) -> Result<(Transaction<'a>, Arc<Rows>, u64), Fault> {
+    ) -> Result<(Transaction<'a>, Arc<ReadModelRows>, u64), DbError> {
         // Lock first, then begin the transaction: it then sees all records that the tail has folded and all rows that it has dropped.
         let mut state = self.lock();
         let transaction = reader.unchecked_transaction()?;
@@ -147,12 +152,12 @@ impl NewerRows {
         &self,
         transaction: &Connection,
         reach: FoldExtent,
-    ) -> Result<(Arc<Rows>, u64), Fault> {
+    ) -> Result<(Arc<ReadModelRows>, u64), DbError> {
         self.lock().move_on(transaction, reach)
     }
 
     /// Drops rows that have been written, up to a position.
-    pub(in super::super) fn written(&self, rows: &Rows, upto: u64) {
+    pub(crate) fn written(&self, rows: &ReadModelRows, upto: u64) {
         let mut state = self.lock();
         state.base = state.base.max(upto);
         let newer = Arc::make_mut(&mut state.rows);
@@ -173,7 +178,7 @@ impl NewerRows {
     }
 
     /// Rebuilds the rows of a stream from those of the tables and the later records.
-    pub(super) fn reload(&self, reader: &Connection, stream: u64) -> Result<(), Fault> {
+    pub(super) fn reload(&self, reader: &Connection, stream: u64) -> Result<(), DbError> {
         let mut state = self.lock();
         // It sees all that the tail has folded: that was durable before.
         let transaction = reader.unchecked_transaction()?;
@@ -192,12 +197,11 @@ fn is_same<T>(written: Option<&Arc<T>>, row: &Arc<T>) -> bool {
 }
 
 /// Returns the position up to which the tables are exact.
-pub(in super::super) fn folded(connection: &Connection) -> Result<u64, Fault> {
-    let mut statement = connection.prepare_cached("SELECT folded FROM state")?;
-    Ok(statement.query_row([], |row| uint(row, 0))?)
+pub(crate) fn folded(connection: &Connection) -> Result<u64, DbError> {
+    Ok(connection.get_row("SELECT folded FROM state", [], |row| uint(row, 0))?)
 }
 
-/// Selects the columns that [`Record::of`] reads; the condition and the order follow.
+/// Selects the columns that [`PositionedRecord::of`] reads; the condition and the order follow.
 pub(super) const RECORDS: &str = "seq, version, form, chain, body, position, stream, chunk, at";
 
 impl State {
@@ -213,7 +217,7 @@ impl State {
         &mut self,
         transaction: &Connection,
         reach: FoldExtent,
-    ) -> Result<(Arc<Rows>, u64), Fault> {
+    ) -> Result<(Arc<ReadModelRows>, u64), DbError> {
         let folded = folded(transaction)?;
         // Another process has written rows: either all that were folded here, which its retention may have changed since, or enough to drop these.
         let is_much = self.rows.count() > MAX_ROWS;
@@ -225,7 +229,7 @@ impl State {
     }
 
     /// Folds newer records.
-    fn advance(&mut self, connection: &Connection, reach: FoldExtent) -> Result<(), Fault> {
+    fn advance(&mut self, connection: &Connection, reach: FoldExtent) -> Result<(), DbError> {
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {RECORDS} FROM records WHERE position > ?1 ORDER BY position LIMIT ?2"
         ))?;
@@ -238,7 +242,7 @@ impl State {
     }
 
     /// The same for one stream, from its first record that no row has.
-    fn advance_stream(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
+    fn advance_stream(&mut self, connection: &Connection, stream: u64) -> Result<(), DbError> {
         let seen = Folded::load(connection, &self.rows, stream)?.seq();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 AND position <= ?2 AND {} {IN_ORDER}",
@@ -254,7 +258,7 @@ impl State {
         connection: &Connection,
         records: rusqlite::Rows<'_>,
         reach: FoldExtent,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DbError> {
         let folded = self.fold(connection, records, reach);
         if folded.is_err() {
             self.begin_at(self.base);
@@ -267,12 +271,12 @@ impl State {
         connection: &Connection,
         mut records: rusqlite::Rows<'_>,
         reach: FoldExtent,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DbError> {
         let (mut buffer, mut bytes) = (RecordBuffer::default(), 0);
         // Records that are appended together are adjacent, so the stream is mostly that of the preceding record.
         let mut current = None;
         while let Some(row) = records.next()? {
-            let record = Record::of(connection, row, &mut buffer)?;
+            let record = PositionedRecord::of(connection, row, &mut buffer)?;
             let mut folded = match current.take() {
                 Some((stream, folded)) if stream == record.stream => folded,
                 other => {
@@ -292,12 +296,12 @@ impl State {
         Ok(())
     }
 
-    fn take_out(&mut self, connection: &Connection, stream: u64) -> Result<Folded, Fault> {
+    fn take_out(&mut self, connection: &Connection, stream: u64) -> Result<Folded, DbError> {
         match self.folds.remove(stream) {
             Some(folded) => Ok(folded),
             None => match Folded::load(connection, &self.rows, stream) {
-                Err(fault) if is_damaged(&fault) => {
-                    let error = SqliteError::from(fault);
+                Err(error) if is_damaged(&error) => {
+                    let error = SqliteError::from(error);
                     tracing::warn!(%error, "a thread is shown as it was, until its rows are made anew (`windlass store rebuild`)");
                     Ok(Folded::Left)
                 }

@@ -8,10 +8,11 @@ use super::QuerySnapshot;
 use super::tables::{
     ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, is_damaged, thread,
 };
-use crate::cursor::{Key, List};
+use crate::cursor::{CursorList, Key};
 use crate::journal::StreamKey;
 use crate::queries::{Include, Listed, ThreadQuery, ThreadRow, ThreadState};
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::journal::find;
 use crate::sqlite::numbers::{int, uint};
 
@@ -48,8 +49,8 @@ pub(super) fn walk(query: &ThreadQuery) -> String {
 }
 
 impl QuerySnapshot<'_> {
-    pub(super) fn threads(&self, query: &ThreadQuery) -> Result<Listed<ThreadRow>, Fault> {
-        let after = self.place(List::Threads, query.after.as_ref())?;
+    pub(super) fn threads(&self, query: &ThreadQuery) -> Result<Listed<ThreadRow>, DbError> {
+        let after = self.place(CursorList::Threads, query.after.as_ref())?;
         let after = after.unwrap_or(START);
         let wanted = query.limit.saturating_add(1);
         let mut found = Vec::new();
@@ -63,7 +64,7 @@ impl QuerySnapshot<'_> {
         }
         found.sort_unstable_by_key(|(key, _)| Reverse(*key));
         let listed = Listed::cut(found, query.limit, |(key, _)| {
-            self.cursor(List::Threads, *key)
+            self.cursor(CursorList::Threads, *key)
         });
         let entries = listed.entries.into_iter();
         Ok(Listed {
@@ -80,7 +81,7 @@ impl QuerySnapshot<'_> {
         after: Key,
         wanted: usize,
         found: &mut Vec<(Key, ThreadRow)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DbError> {
         let mut statement = self.connection.prepare_cached(&walk(query))?;
         let place = int(after.1);
         let parameters: [&dyn ToSql; 4] = [&kind, &after.0, &place, &query.agent];
@@ -96,8 +97,8 @@ impl QuerySnapshot<'_> {
             }
             let thread = match thread(row) {
                 // A damaged row does not hide others.
-                Err(fault) if is_damaged(&fault) => {
-                    let error = SqliteError::from(fault);
+                Err(error) if is_damaged(&error) => {
+                    let error = SqliteError::from(error);
                     tracing::warn!(%error, "a thread is not listed; make its rows anew (`windlass store rebuild`)");
                     continue;
                 }
@@ -111,7 +112,7 @@ impl QuerySnapshot<'_> {
         Ok(())
     }
 
-    pub(super) fn thread(&self, key: &StreamKey) -> Result<Option<ThreadRow>, Fault> {
+    pub(super) fn thread(&self, key: &StreamKey) -> Result<Option<ThreadRow>, DbError> {
         let Some(found) = find(&self.connection, key)? else {
             return Ok(None);
         };
@@ -122,10 +123,9 @@ impl QuerySnapshot<'_> {
     }
 
     /// Returns whether a folded stream still exists.
-    pub(super) fn is_there(&self, stream: u64) -> Result<bool, Fault> {
-        let mut statement = self
+    pub(super) fn is_there(&self, stream: u64) -> Result<bool, DbError> {
+        Ok(self
             .connection
-            .prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
-        Ok(statement.exists([int(stream)])?)
+            .has_rows("SELECT 1 FROM streams WHERE id = ?1", [int(stream)])?)
     }
 }

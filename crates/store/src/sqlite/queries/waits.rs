@@ -10,7 +10,8 @@ use super::load::open_waits;
 use super::tables::{WAIT, wait};
 use crate::journal::StreamKey;
 use crate::queries::WaitRow;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::journal::{find, named};
 use crate::sqlite::numbers::uint;
 
@@ -23,7 +24,7 @@ pub(super) const BY_CALL: &str =
     "waits CROSS JOIN streams ON streams.id = waits.stream WHERE exec = ?1";
 
 impl QuerySnapshot<'_> {
-    pub(super) fn waits(&self, key: Option<&StreamKey>) -> Result<Vec<WaitRow>, Fault> {
+    pub(super) fn waits(&self, key: Option<&StreamKey>) -> Result<Vec<WaitRow>, DbError> {
         let streams = match key {
             Some(key) => {
                 let found = find(&self.connection, key)?;
@@ -42,10 +43,9 @@ impl QuerySnapshot<'_> {
     }
 
     /// Returns the threads in which something may wait.
-    fn waiting(&self) -> Result<BTreeMap<u64, StreamKey>, Fault> {
-        let mut statement = self.connection.prepare_cached(WAITING)?;
-        let stored = statement.query_map([], |row| uint(row, 0))?;
-        let mut streams: Vec<u64> = stored.collect::<Result<_, _>>()?;
+    fn waiting(&self) -> Result<BTreeMap<u64, StreamKey>, DbError> {
+        let stored = self.connection.list_rows(WAITING, [], |row| uint(row, 0))?;
+        let mut streams: Vec<u64> = stored;
         streams.extend(self.newer.waits.keys().map(|(stream, _)| *stream));
         let mut named_ones = BTreeMap::new();
         for stream in streams {
@@ -55,7 +55,7 @@ impl QuerySnapshot<'_> {
         Ok(named_ones)
     }
 
-    pub(super) fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, Fault> {
+    pub(super) fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, DbError> {
         let fresh = self.newer.waits.iter();
         for ((stream, _), wait) in fresh.filter(|((_, exec), _)| *exec == exec_id) {
             if self.is_there(*stream)? {
@@ -66,7 +66,7 @@ impl QuerySnapshot<'_> {
     }
 }
 
-fn stored(connection: &Connection, exec_id: ExecId) -> Result<Option<WaitRow>, Fault> {
+fn stored(connection: &Connection, exec_id: ExecId) -> Result<Option<WaitRow>, DbError> {
     let query = format!("SELECT {WAIT}, streams.key FROM {BY_CALL}");
     let mut statement = connection.prepare_cached(&query)?;
     let mut rows = statement.query([exec_id.uuid().into_bytes()])?;

@@ -6,27 +6,29 @@ use rusqlite::Connection;
 
 use super::open;
 use super::tables::{put_run, put_thread, put_turn, put_wait};
-use super::tail::Rows;
-use crate::sqlite::error::Fault;
-use crate::sqlite::journal::ancestry::{is_kept, shared_upto};
+use super::tail::ReadModelRows;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
+use crate::sqlite::journal::ancestry::{is_retained, shared_upto};
 use crate::sqlite::journal::named;
 use crate::sqlite::numbers::int;
 
 /// Writes rows, and that the tables are exact up to a position with them.
-pub(in super::super) fn write(
+pub(crate) fn write(
     connection: &Connection,
-    rows: &Rows,
+    rows: &ReadModelRows,
     upto: u64,
-) -> Result<(), Fault> {
+) -> Result<(), DbError> {
     write_part(connection, rows)?;
-    connection
-        .prepare_cached("UPDATE state SET folded = ?1 WHERE folded < ?1")?
-        .execute([int(upto)])?;
+    connection.execute_cached(
+        "UPDATE state SET folded = ?1 WHERE folded < ?1",
+        [int(upto)],
+    )?;
     Ok(())
 }
 
 /// Writes a part of the rows, without those of streams that were removed since.
-pub(super) fn write_part(connection: &Connection, rows: &Rows) -> Result<(), Fault> {
+pub(super) fn write_part(connection: &Connection, rows: &ReadModelRows) -> Result<(), DbError> {
     let mut there = Streams {
         connection,
         shown: HashMap::new(),
@@ -66,13 +68,13 @@ struct Streams<'a> {
 impl Streams<'_> {
     /// Returns the last record of a stream that is visible: all of an existing stream, the shared records of one that was removed, and 0 for any
     /// other.
-    fn shows(&mut self, stream: u64) -> Result<u64, Fault> {
+    fn shows(&mut self, stream: u64) -> Result<u64, DbError> {
         if let Some(upto) = self.shown.get(&stream) {
             return Ok(*upto);
         }
         let upto = match named(self.connection, stream)? {
             Some(_) => u64::MAX,
-            None if is_kept(self.connection, stream)? => shared_upto(self.connection, stream)?,
+            None if is_retained(self.connection, stream)? => shared_upto(self.connection, stream)?,
             None => 0,
         };
         self.shown.insert(stream, upto);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::numbers::uint;
 use crate::sqlite::open::connect::Location;
-use crate::sqlite::transfer::backup::{BackupProgress, watched};
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::transfer::backup::{BackupProgress, with_progress};
+use crate::sqlite::write::writer::WriteContext;
 
 /// How many pages one commit returns.
 const PAGES: u64 = 128;
@@ -59,23 +60,23 @@ impl SqliteStore {
             if !self.read(has_pages_to_return).await? {
                 break;
             }
-            let step = |work: &mut Work<'_>| {
+            let step = |work: &mut WriteContext<'_>| {
                 let pragma = format!("PRAGMA incremental_vacuum({PAGES})");
                 let mut statement = work.connection.prepare_cached(&pragma)?;
                 let mut rows = statement.query([])?;
                 while rows.next()?.is_some() {}
                 // SQLite rolls back a commit that changes no row.
                 let change = "UPDATE state SET folded = folded WHERE only = 1";
-                work.connection.prepare_cached(change)?.execute([])?;
+                work.connection.execute_cached(change, [])?;
                 Ok(())
             };
-            self.inner.writer()?.write(step).await?;
+            self.write(step).await?;
         }
         Ok(())
     }
 }
 
-fn has_pages_to_return(reader: &Connection) -> Result<bool, Fault> {
+fn has_pages_to_return(reader: &Connection) -> Result<bool, DbError> {
     let ask = |pragma| reader.pragma_query_value(None, pragma, |row| uint(row, 0));
     let free = ask("freelist_count")?;
     let used = ask("page_count")?.saturating_sub(free);
@@ -87,7 +88,7 @@ fn compact(
     location: &Location,
     used: u64,
     progress: impl FnMut(BackupProgress) + Send,
-) -> Result<CompactReport, Fault> {
+) -> Result<CompactReport, DbError> {
     let connection = location.connect_to_compact()?;
     let truncate = || connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     let bytes = |path| fs::metadata(path).map_or(0, |file| file.len());
@@ -97,7 +98,7 @@ fn compact(
     let page_size = page_size.max(1);
     // The rewritten pages are in the log before they are in the database.
     let measure = || bytes(location.log()) / page_size;
-    watched(measure, used / page_size, progress, || {
+    with_progress(measure, used / page_size, progress, || {
         connection.execute_batch("VACUUM")
     })?;
     truncate()?;

@@ -7,7 +7,8 @@
 use rusqlite::Connection;
 
 use crate::durable::chain::Digest;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::numbers::{int, uint};
 
 /// How many ranges are looked at, or changed, at a time.
@@ -25,10 +26,12 @@ struct Gap {
 }
 
 /// Returns the next stream with pruned ranges, after a given one.
-pub(crate) fn next_stream(reader: &Connection, after: u64) -> Result<Option<u64>, Fault> {
-    let mut statement =
-        reader.prepare_cached("SELECT min(stream) FROM pruned WHERE stream > ?1")?;
-    let next: Option<i64> = statement.query_row([int(after)], |row| row.get(0))?;
+pub(crate) fn next_stream(reader: &Connection, after: u64) -> Result<Option<u64>, DbError> {
+    let next: Option<i64> = reader.get_row(
+        "SELECT min(stream) FROM pruned WHERE stream > ?1",
+        [int(after)],
+        |row| row.get(0),
+    )?;
     Ok(next.map(i64::cast_unsigned))
 }
 
@@ -37,7 +40,7 @@ pub(crate) fn condense(
     connection: &Connection,
     stream: u64,
     after: u64,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, DbError> {
     let gaps = some(connection, stream, after)?;
     let is_last = (gaps.len() as u64) < STEP;
     for run in gaps.chunk_by(|a, b| a.last + 1 == b.first) {
@@ -67,45 +70,45 @@ fn join(run: &[Gap]) -> Vec<Gap> {
 }
 
 /// Replaces ranges by their merged range.
-fn replace(connection: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> Result<(), Fault> {
+fn replace(connection: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> Result<(), DbError> {
     if run.contains(joined) {
         return Ok(());
     }
-    connection
-        .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3")?
-        .execute([stream, joined.first, joined.last].map(int))?;
-    connection
-        .prepare_cached(
-            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+    connection.execute_cached(
+        "DELETE FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3",
+        [stream, joined.first, joined.last].map(int),
+    )?;
+    connection.execute_cached(
+        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
              VALUES (?1, ?2, ?3, ?4, ?5, x'', ?6)",
-        )?
-        .execute((
+        (
             int(stream),
             int(joined.first),
             int(joined.last),
             joined.pruned_at,
             joined.chain,
             joined.has_turns,
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
-fn some(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Gap>, Fault> {
-    let mut statement = connection.prepare_cached(
+fn some(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Gap>, DbError> {
+    Ok(connection.list_rows(
         "SELECT first, last, pruned_at, turns, length(digests) > 0, chain FROM pruned \
          WHERE stream = ?1 AND first > ?2 ORDER BY first LIMIT ?3",
-    )?;
-    let gaps = statement.query_map([stream, after, STEP].map(int), |row| {
-        Ok(Gap {
-            first: uint(row, 0)?,
-            last: uint(row, 1)?,
-            pruned_at: row.get(2)?,
-            has_turns: row.get(3)?,
-            has_digests: row.get(4)?,
-            chain: row.get(5)?,
-        })
-    })?;
-    Ok(gaps.collect::<Result<_, _>>()?)
+        [stream, after, STEP].map(int),
+        |row| {
+            Ok(Gap {
+                first: uint(row, 0)?,
+                last: uint(row, 1)?,
+                pruned_at: row.get(2)?,
+                has_turns: row.get(3)?,
+                has_digests: row.get(4)?,
+                chain: row.get(5)?,
+            })
+        },
+    )?)
 }
 
 #[cfg(test)]

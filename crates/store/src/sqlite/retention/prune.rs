@@ -5,19 +5,20 @@
 
 use rusqlite::Connection;
 
-use super::sweep::{Plan, SweepFinding, SweepMark, Swept, upto_folded};
+use super::sweep::{SweepFinding, SweepMark, SweepPlan, Swept, upto_folded};
 use crate::durable::chain::Digest;
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::durable::window::is_other_group;
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
-use crate::sqlite::journal::Walk;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
+use crate::sqlite::journal::ChainWalk;
 use crate::sqlite::journal::ancestry::{Lineage, shared_upto};
 use crate::sqlite::journal::shared_records::drop_blobs;
 use crate::sqlite::journal::spans::{self, IN_ORDER, PLACED_COLUMNS, between};
 use crate::sqlite::numbers::int;
 use crate::sqlite::queries;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The maximum number of digests per row: each step rewrites the row.
 const MAX_DIGESTS: u64 = 256;
@@ -39,7 +40,7 @@ pub(crate) struct Prune {
 }
 
 /// Splits the results of a sweep into commits. Records that may refer to each other stay together.
-pub(crate) fn steps(of: &Swept, plan: &Plan, has_turns: bool) -> Vec<Prune> {
+pub(crate) fn steps(of: &Swept, plan: &SweepPlan, has_turns: bool) -> Vec<Prune> {
     let step = |numbers: Vec<u64>| Prune {
         key: of.key.clone(),
         stream: of.stream,
@@ -76,7 +77,7 @@ pub(crate) fn steps(of: &Swept, plan: &Plan, has_turns: bool) -> Vec<Prune> {
 
 impl Prune {
     /// Removes the records; returns how many. Records that became protected since the sweep stay.
-    pub(crate) fn run(mut self, work: &mut Work<'_>, now: i64) -> Result<u64, Fault> {
+    pub(crate) fn run(mut self, work: &mut WriteContext<'_>, now: i64) -> Result<u64, DbError> {
         let head = work.state.heads.get(work.connection, self.stream)?;
         let end = match head.open.first() {
             None => head.seq.saturating_sub(1),
@@ -101,7 +102,11 @@ impl Prune {
 }
 
 /// Stores the mark of a sweep for a stream.
-pub(crate) fn put_note(connection: &Connection, stream: u64, note: SweepMark) -> Result<(), Fault> {
+pub(crate) fn put_note(
+    connection: &Connection,
+    stream: u64,
+    note: SweepMark,
+) -> Result<(), DbError> {
     let (change, value) = match note {
         SweepMark::Swept(seq) => (
             "UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1",
@@ -109,14 +114,17 @@ pub(crate) fn put_note(connection: &Connection, stream: u64, note: SweepMark) ->
         ),
         SweepMark::Aged(seq) => ("UPDATE streams SET aged = ?2 WHERE id = ?1", seq),
     };
-    connection
-        .prepare_cached(change)?
-        .execute([int(stream), int(value)])?;
+    connection.execute_cached(change, [int(stream), int(value)])?;
     Ok(())
 }
 
 /// Removes consecutive records.
-fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Result<(), Fault> {
+fn take_out(
+    work: &mut WriteContext<'_>,
+    stream: &Prune,
+    run: &[u64],
+    now: i64,
+) -> Result<(), DbError> {
     let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
         return Ok(());
     };
@@ -126,8 +134,8 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
     let mut blobs = Vec::new();
     let end: Digest = {
         let chain = work.state.heads.chain();
-        let lineage = Lineage::of(connection, &stream.key, stream.stream)?;
-        let mut walk = Walk::after(connection, chain, lineage, first - 1)?;
+        let lineage = Lineage::load(connection, &stream.key, stream.stream)?;
+        let mut walk = ChainWalk::after(connection, chain, lineage, first - 1)?;
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER}",
             between!("?2", "?3")
@@ -135,7 +143,7 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
         let mut rows = statement.query(range)?;
         let mut buffer = RecordBuffer::default();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(connection, row, &mut buffer)?;
+            let stored = StoredRecord::from_row(connection, row, &mut buffer)?;
             walk.step(&stored)?;
             let damaged = |what: String| walk.damaged(stored.seq, &what);
             let (_, digest) = stored.checked_bytes().map_err(damaged)?;
@@ -173,16 +181,14 @@ struct PrunedRange {
 }
 
 /// Stores the digests: in the row of the preceding range, if that has capacity, or in a separate one.
-fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> Result<(), Fault> {
+fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> Result<(), DbError> {
     let (stream, first, last) = (int(stream), int(gone.first), int(gone.last));
     let (chain, digests) = (&gone.chain, &gone.digests);
-    let joined = connection
-        .prepare_cached(
-            "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
+    let joined = connection.execute_cached(
+        "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
              digests = CAST(digests || ?6 AS BLOB), turns = max(turns, ?8) \
              WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7 AND length(digests) > 0",
-        )?
-        .execute((
+        (
             stream,
             first,
             last,
@@ -191,14 +197,14 @@ fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> R
             digests,
             int(MAX_DIGESTS),
             gone.has_turns,
-        ))?;
+        ),
+    )?;
     if joined == 0 {
-        connection
-            .prepare_cached(
-                "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+        connection.execute_cached(
+            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute((stream, first, last, now, chain, digests, gone.has_turns))?;
+            (stream, first, last, now, chain, digests, gone.has_turns),
+        )?;
     }
     Ok(())
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use windlass_core::error::Result;
 
 use crate::host_records::{HostRecord, HostRecords, RowWrite};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::inner::Inner;
-use crate::sqlite::write::writer::Work;
 
 /// Records of the host in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -27,40 +27,23 @@ fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<HostRecord> {
     })
 }
 
-impl SqliteHostRecords {
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.readers.read(work).await?)
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Work<'_>) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.writer()?.write(work).await?)
-    }
-}
-
 #[async_trait]
 impl HostRecords for SqliteHostRecords {
     async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>> {
         let name = name.to_owned();
-        self.read(move |reader| {
-            let mut statement = reader.prepare_cached(&format!("{READ} AND name = ?2"))?;
-            Ok(statement.query_row((kind, name), record).optional()?)
-        })
-        .await
+        self.inner
+            .read(move |reader| {
+                Ok(reader.find_row(&format!("{READ} AND name = ?2"), (kind, name), record)?)
+            })
+            .await
     }
 
     async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>> {
-        self.read(move |reader| {
-            let mut statement = reader.prepare_cached(&format!("{READ} ORDER BY name"))?;
-            let records = statement.query_map([kind], record)?;
-            Ok(records.collect::<std::result::Result<_, _>>()?)
-        })
-        .await
+        self.inner
+            .read(move |reader| {
+                Ok(reader.list_rows(&format!("{READ} ORDER BY name"), [kind], record)?)
+            })
+            .await
     }
 
     async fn page(
@@ -71,17 +54,19 @@ impl HostRecords for SqliteHostRecords {
     ) -> Result<Vec<HostRecord>> {
         let before = before.map(str::to_owned);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read(move |reader| {
-            let place = match before {
-                Some(_) => "AND name < ?2",
-                None => "AND ?2 IS NULL",
-            };
-            let mut statement =
-                reader.prepare_cached(&format!("{READ} {place} ORDER BY name DESC LIMIT ?3"))?;
-            let records = statement.query_map((kind, before, limit), record)?;
-            Ok(records.collect::<std::result::Result<_, _>>()?)
-        })
-        .await
+        self.inner
+            .read(move |reader| {
+                let place = match before {
+                    Some(_) => "AND name < ?2",
+                    None => "AND ?2 IS NULL",
+                };
+                Ok(reader.list_rows(
+                    &format!("{READ} {place} ORDER BY name DESC LIMIT ?3"),
+                    (kind, before, limit),
+                    record,
+                )?)
+            })
+            .await
     }
 
     async fn put_all(
@@ -89,22 +74,20 @@ impl HostRecords for SqliteHostRecords {
         records: Vec<(&'static str, HostRecord)>,
         at: DateTime<Utc>,
     ) -> Result<()> {
-        self.write(move |work| {
-            let puts = records.iter();
-            puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
-                .try_for_each(|put| write(work.connection, put, at))
-        })
-        .await
+        self.inner
+            .write(move |work| {
+                let puts = records.iter();
+                puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
+                    .try_for_each(|put| write(work.connection, put, at))
+            })
+            .await
     }
 
     async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool> {
-        self.write(move |work| {
+        self.inner.write(move |work| {
             let inserted = work
                 .connection
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute((kind, record.name, at.timestamp_micros(), &*record.body))?;
+                .execute_cached("INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)", (kind, record.name, at.timestamp_micros(), &*record.body))?;
             Ok(inserted > 0)
         })
         .await
@@ -112,14 +95,15 @@ impl HostRecords for SqliteHostRecords {
 
     async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
         let name = name.to_owned();
-        self.write(move |work| {
-            let deleted = work
-                .connection
-                .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND name = ?2")?
-                .execute((kind, name))?;
-            Ok(deleted > 0)
-        })
-        .await
+        self.inner
+            .write(move |work| {
+                let deleted = work.connection.execute_cached(
+                    "DELETE FROM host_records WHERE kind = ?1 AND name = ?2",
+                    (kind, name),
+                )?;
+                Ok(deleted > 0)
+            })
+            .await
     }
 
     async fn trim(
@@ -129,25 +113,24 @@ impl HostRecords for SqliteHostRecords {
         newest: usize,
     ) -> Result<usize> {
         let newest = i64::try_from(newest).ok();
-        self.write(move |work| {
-            let old = work
-                .connection
-                .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND at < ?2")?
-                .execute((kind, before.timestamp_micros()))?;
-            // The offset exceeds the number of rows, so nothing is left to remove.
-            let Some(newest) = newest else {
-                return Ok(old);
-            };
-            let many = work
-                .connection
-                .prepare_cached(
+        self.inner
+            .write(move |work| {
+                let old = work.connection.execute_cached(
+                    "DELETE FROM host_records WHERE kind = ?1 AND at < ?2",
+                    (kind, before.timestamp_micros()),
+                )?;
+                // The offset exceeds the number of rows, so nothing is left to remove.
+                let Some(newest) = newest else {
+                    return Ok(old);
+                };
+                let many = work.connection.execute_cached(
                     "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
                      WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)",
-                )?
-                .execute((kind, newest))?;
-            Ok(old + many)
-        })
-        .await
+                    (kind, newest),
+                )?;
+                Ok(old + many)
+            })
+            .await
     }
 }
 
@@ -156,7 +139,7 @@ pub(crate) fn apply(
     connection: &Connection,
     puts: &[RowWrite],
     at: DateTime<Utc>,
-) -> std::result::Result<(), Fault> {
+) -> std::result::Result<(), DbError> {
     let mut puts = puts.iter();
     puts.try_for_each(|put| write(connection, (put.kind, &put.key, put.value.as_deref()), at))
 }
@@ -166,17 +149,17 @@ fn write(
     connection: &Connection,
     (kind, name, body): (&str, &str, Option<&[u8]>),
     at: DateTime<Utc>,
-) -> std::result::Result<(), Fault> {
+) -> std::result::Result<(), DbError> {
     match body {
-        Some(body) => connection
-            .prepare_cached(
-                "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
+        Some(body) => connection.execute_cached(
+            "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
                  ON CONFLICT (kind, name) DO UPDATE SET at = excluded.at, body = excluded.body",
-            )?
-            .execute((kind, name, at.timestamp_micros(), body))?,
-        None => connection
-            .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND name = ?2")?
-            .execute((kind, name))?,
+            (kind, name, at.timestamp_micros(), body),
+        )?,
+        None => connection.execute_cached(
+            "DELETE FROM host_records WHERE kind = ?1 AND name = ?2",
+            (kind, name),
+        )?,
     };
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::Utc;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -16,10 +16,11 @@ use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionSto
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
 use crate::records::Records;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::inner::Inner;
 use crate::sqlite::numbers::int;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// Harnesses, agents and sessions in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -31,12 +32,12 @@ pub struct SqliteRecords {
 pub(crate) const CHILDREN: &str = "SELECT id FROM sessions WHERE parent = ?3 ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 pub(crate) const ALL_CHILDREN: &str = "SELECT id FROM sessions WHERE parent IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 
-fn json(record: &impl Serialize) -> std::result::Result<String, Fault> {
+fn json(record: &impl Serialize) -> std::result::Result<String, DbError> {
     serde_json::to_string(record)
-        .map_err(|error| Fault::unavailable(format!("a record has no JSON: {error}")))
+        .map_err(|error| DbError::unavailable(format!("a record has no JSON: {error}")))
 }
 
-fn parse<T: DeserializeOwned>(table: &str, text: &str) -> std::result::Result<T, Fault> {
+fn parse<T: DeserializeOwned>(table: &str, text: &str) -> std::result::Result<T, DbError> {
     serde_json::from_str(text).map_err(|error| {
         let what = format!("record of {table}");
         let why = error.to_string();
@@ -48,7 +49,7 @@ fn get<T: DeserializeOwned>(
     connection: &Connection,
     table: &str,
     id: Uuid,
-) -> std::result::Result<Option<T>, Fault> {
+) -> std::result::Result<Option<T>, DbError> {
     let text = text(connection, table, id)?;
     text.map(|text| parse(table, &text)).transpose()
 }
@@ -58,11 +59,12 @@ pub(crate) fn text(
     connection: &Connection,
     table: &str,
     id: Uuid,
-) -> std::result::Result<Option<String>, Fault> {
-    let text = connection
-        .prepare_cached(&format!("SELECT record FROM {table} WHERE id = ?1"))?
-        .query_row([id.as_bytes()], |row| row.get(0))
-        .optional()?;
+) -> std::result::Result<Option<String>, DbError> {
+    let text = connection.find_row(
+        &format!("SELECT record FROM {table} WHERE id = ?1"),
+        [id.as_bytes()],
+        |row| row.get(0),
+    )?;
     Ok(text)
 }
 
@@ -71,7 +73,7 @@ fn select<T: DeserializeOwned>(
     table: &str,
     rest: &str,
     parameters: impl rusqlite::Params,
-) -> std::result::Result<Vec<T>, Fault> {
+) -> std::result::Result<Vec<T>, DbError> {
     let mut statement = connection.prepare_cached(&format!("SELECT record FROM {table} {rest}"))?;
     let mut rows = statement.query(parameters)?;
     let mut records = Vec::new();
@@ -84,50 +86,55 @@ fn select<T: DeserializeOwned>(
     Ok(records)
 }
 
-fn delete(work: &mut Work<'_>, table: &str, id: Uuid) -> std::result::Result<bool, Fault> {
-    let deleted = work
-        .connection
-        .prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?
-        .execute([id.as_bytes()])?;
+fn delete(
+    work: &mut WriteContext<'_>,
+    table: &str,
+    id: Uuid,
+) -> std::result::Result<bool, DbError> {
+    let deleted = work.connection.execute_cached(
+        &format!("DELETE FROM {table} WHERE id = ?1"),
+        [id.as_bytes()],
+    )?;
     Ok(deleted > 0)
 }
 
 pub(crate) fn put_harness(
-    work: &mut Work<'_>,
+    work: &mut WriteContext<'_>,
     harness: &Harness,
-) -> std::result::Result<(), Fault> {
+) -> std::result::Result<(), DbError> {
     let parent = harness.parent_harness_id.map(|id| *id.uuid().as_bytes());
-    work.connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO harnesses (id, name, parent, record) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((
+    work.connection.execute_cached(
+        "INSERT OR REPLACE INTO harnesses (id, name, parent, record) VALUES (?1, ?2, ?3, ?4)",
+        (
             harness.id.uuid().as_bytes(),
             &harness.name,
             parent,
             json(harness)?,
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
-pub(crate) fn put_agent(work: &mut Work<'_>, agent: &Agent) -> std::result::Result<(), Fault> {
-    work.connection
-        .prepare_cached("INSERT OR REPLACE INTO agents (id, name, record) VALUES (?1, ?2, ?3)")?
-        .execute((agent.public_id.uuid().as_bytes(), &agent.name, json(agent)?))?;
+pub(crate) fn put_agent(
+    work: &mut WriteContext<'_>,
+    agent: &Agent,
+) -> std::result::Result<(), DbError> {
+    work.connection.execute_cached(
+        "INSERT OR REPLACE INTO agents (id, name, record) VALUES (?1, ?2, ?3)",
+        (agent.public_id.uuid().as_bytes(), &agent.name, json(agent)?),
+    )?;
     Ok(())
 }
 
 pub(crate) fn put_session(
-    work: &mut Work<'_>,
+    work: &mut WriteContext<'_>,
     session: &Session,
-) -> std::result::Result<(), Fault> {
-    work.connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO sessions \
+) -> std::result::Result<(), DbError> {
+    work.connection.execute_cached(
+        "INSERT OR REPLACE INTO sessions \
              (id, harness, agent, parent, status, created_at, updated_at, record) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute((
+        (
             session.id.uuid().as_bytes(),
             session.harness_id.uuid().as_bytes(),
             session.agent_id.map(|id| *id.uuid().as_bytes()),
@@ -136,72 +143,68 @@ pub(crate) fn put_session(
             session.created_at.timestamp_micros(),
             session.updated_at.timestamp_micros(),
             json(session)?,
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
 impl SqliteRecords {
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.readers.read(work).await?)
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Work<'_>) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.writer()?.write(work).await?)
-    }
-
     /// Changes a session atomically; `None` if it does not exist.
     async fn modify_session(
         &self,
         id: SessionId,
         change: impl FnOnce(&mut Session) + Send + 'static,
     ) -> Result<Option<Session>> {
-        self.write(move |work| {
-            let found: Option<Session> = get(work.connection, "sessions", id.uuid())?;
-            let Some(mut session) = found else {
-                return Ok(None);
-            };
-            change(&mut session);
-            put_session(work, &session)?;
-            Ok(Some(session))
-        })
-        .await
+        self.inner
+            .write(move |work| {
+                let found: Option<Session> = get(work.connection, "sessions", id.uuid())?;
+                let Some(mut session) = found else {
+                    return Ok(None);
+                };
+                change(&mut session);
+                put_session(work, &session)?;
+                Ok(Some(session))
+            })
+            .await
     }
 }
 
 #[async_trait]
 impl Records for SqliteRecords {
     async fn add_harness(&self, harness: Harness) -> Result<()> {
-        self.write(move |work| put_harness(work, &harness)).await
+        self.inner
+            .write(move |work| put_harness(work, &harness))
+            .await
     }
     async fn remove_harness(&self, id: HarnessId) -> Result<bool> {
-        self.write(move |work| delete(work, "harnesses", id.uuid()))
+        self.inner
+            .write(move |work| delete(work, "harnesses", id.uuid()))
             .await
     }
     async fn list_harnesses(&self) -> Result<Vec<Harness>> {
-        self.read(|reader| select(reader, "harnesses", "ORDER BY id", []))
+        self.inner
+            .read(|reader| select(reader, "harnesses", "ORDER BY id", []))
             .await
     }
 
     async fn add_agent(&self, agent: Agent) -> Result<()> {
-        self.write(move |work| put_agent(work, &agent)).await
+        self.inner.write(move |work| put_agent(work, &agent)).await
     }
     async fn remove_agent(&self, id: AgentId) -> Result<bool> {
-        self.write(move |work| delete(work, "agents", id.uuid()))
+        self.inner
+            .write(move |work| delete(work, "agents", id.uuid()))
             .await
     }
     async fn list_agents(&self) -> Result<Vec<Agent>> {
-        self.read(|reader| select(reader, "agents", "ORDER BY id", []))
+        self.inner
+            .read(|reader| select(reader, "agents", "ORDER BY id", []))
             .await
     }
 
     async fn add_session(&self, session: Session) -> Result<()> {
-        self.write(move |work| put_session(work, &session)).await
+        self.inner
+            .write(move |work| put_session(work, &session))
+            .await
     }
     async fn set_subagent_status(&self, id: SessionId, status: SubagentStatus) -> Result<bool> {
         let changed = self.modify_session(id, move |session| {
@@ -210,22 +213,25 @@ impl Records for SqliteRecords {
         Ok(changed.await?.is_some())
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
-        self.write(move |work| delete(work, "sessions", id.uuid()))
+        self.inner
+            .write(move |work| delete(work, "sessions", id.uuid()))
             .await
     }
     async fn list_sessions(&self) -> Result<Vec<Session>> {
-        self.read(|reader| select(reader, "sessions", "ORDER BY created_at, id", []))
+        self.inner
+            .read(|reader| select(reader, "sessions", "ORDER BY created_at, id", []))
             .await
     }
     async fn session_ids(&self) -> Result<Vec<SessionId>> {
-        self.read(|reader| {
-            let mut statement =
-                reader.prepare_cached("SELECT id FROM sessions ORDER BY created_at, id")?;
-            let ids = statement.query_map([], |row| row.get(0).map(Uuid::from_bytes))?;
-            let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
-            Ok(ids?)
-        })
-        .await
+        self.inner
+            .read(|reader| {
+                let mut statement =
+                    reader.prepare_cached("SELECT id FROM sessions ORDER BY created_at, id")?;
+                let ids = statement.query_map([], |row| row.get(0).map(Uuid::from_bytes))?;
+                let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
+                Ok(ids?)
+            })
+            .await
     }
     async fn child_ids(
         &self,
@@ -237,24 +243,27 @@ impl Records for SqliteRecords {
             Some(_) => CHILDREN,
             None => ALL_CHILDREN,
         };
-        self.read(move |reader| {
-            let (limit, skip) = (int(limit as u64), int(skip as u64));
-            let parent = parent.map(|id| *id.uuid().as_bytes());
-            let all: [&dyn rusqlite::ToSql; 3] = [&limit, &skip, &parent];
-            let mut statement = reader.prepare_cached(query)?;
-            let count = statement.parameter_count();
-            let ids = statement.query_map(&all[..count], |row| row.get(0).map(Uuid::from_bytes))?;
-            let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
-            Ok(ids?)
-        })
-        .await
+        self.inner
+            .read(move |reader| {
+                let (limit, skip) = (int(limit as u64), int(skip as u64));
+                let parent = parent.map(|id| *id.uuid().as_bytes());
+                let all: [&dyn rusqlite::ToSql; 3] = [&limit, &skip, &parent];
+                let mut statement = reader.prepare_cached(query)?;
+                let count = statement.parameter_count();
+                let ids =
+                    statement.query_map(&all[..count], |row| row.get(0).map(Uuid::from_bytes))?;
+                let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
+                Ok(ids?)
+            })
+            .await
     }
 }
 
 #[async_trait]
 impl SessionStore for SqliteRecords {
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
-        self.read(move |reader| get(reader, "sessions", session_id.uuid()))
+        self.inner
+            .read(move |reader| get(reader, "sessions", session_id.uuid()))
             .await
     }
 }
@@ -275,7 +284,8 @@ impl SessionMutator for SqliteRecords {
 #[async_trait]
 impl AgentStore for SqliteRecords {
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>> {
-        self.read(move |reader| get(reader, "agents", agent_id.uuid()))
+        self.inner
+            .read(move |reader| get(reader, "agents", agent_id.uuid()))
             .await
     }
 }
@@ -283,7 +293,8 @@ impl AgentStore for SqliteRecords {
 #[async_trait]
 impl HarnessStore for SqliteRecords {
     async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>> {
-        self.read(move |reader| harness_chain(reader, harness_id))
+        self.inner
+            .read(move |reader| harness_chain(reader, harness_id))
             .await
     }
 }
@@ -292,7 +303,7 @@ impl HarnessStore for SqliteRecords {
 fn harness_chain(
     reader: &Connection,
     harness_id: HarnessId,
-) -> std::result::Result<Vec<Harness>, Fault> {
+) -> std::result::Result<Vec<Harness>, DbError> {
     let mut chain: Vec<Harness> = Vec::new();
     let mut next = Some(harness_id);
     while let Some(id) = next {

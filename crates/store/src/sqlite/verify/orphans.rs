@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::verify_report::Finding;
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbError;
 use crate::sqlite::journal::spans::newest_position;
 use crate::sqlite::numbers::uint;
 
@@ -108,7 +108,7 @@ const IMPOSSIBLE: [Orphans; 3] = [
 ];
 
 /// Removes unreachable rows of the read model.
-pub(crate) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
+pub(crate) fn remove_orphans(connection: &Connection) -> Result<(), DbError> {
     for (_, query) in ROW_ORPHANS {
         let delete = query.replacen("SELECT count(*)", "DELETE", 1);
         connection.execute(&delete.replace(STREAMS, ALL), [])?;
@@ -117,7 +117,7 @@ pub(crate) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
 }
 
 /// Finds unreachable rows.
-pub(crate) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
+pub(crate) fn orphans(reader: &Connection) -> Result<Vec<Finding>, DbError> {
     let log = ORPHANS.iter().chain(&FORK_ORPHANS);
     let mut findings = Vec::new();
     for (what, query) in log.chain(&ROW_ORPHANS).chain(&IMPOSSIBLE) {

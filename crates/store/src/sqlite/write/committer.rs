@@ -12,19 +12,19 @@ use rusqlite::{Connection, ErrorCode};
 use super::commit_times::CommitTimes;
 use super::stream_notifier::{StreamNotifier, Wakeup};
 use super::wal::Wal;
-use super::writer::{Job, Reply};
+use super::writer::{CommitReply, WriterJob};
 use crate::sqlite::error::{SqliteError, explain};
 use crate::sqlite::journal::heads::Heads;
 use crate::sqlite::numbers::int;
 use crate::sqlite::open::commit_counter::Counter;
-use crate::sqlite::open::owner::Owner;
+use crate::sqlite::open::owner::DirectoryLock;
 use crate::sqlite::open::page_check::PageCheck;
 use crate::sqlite::queries::row_writer::{RowWriter, step_in};
 use crate::sqlite::queries::tail::NewerRows;
 use crate::sqlite::retention::deferred_delete;
 
 /// The context of a job.
-pub(crate) struct Work<'a> {
+pub(crate) struct WriteContext<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) state: &'a mut State,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Committer {
     pub(crate) wal: Wal,
     pub(crate) connection: Connection,
     pub(crate) counter: Counter,
-    pub(crate) _owner: Owner,
+    pub(crate) _owner: DirectoryLock,
     pub(crate) notifier: Arc<StreamNotifier>,
     pub(crate) state: State,
     /// The number of the newest commit, shared with readers.
@@ -97,7 +97,7 @@ impl Committer {
     }
 
     /// Commits a group and replies to its callers.
-    pub(crate) fn commit(&mut self, group: Vec<Box<dyn Job>>) {
+    pub(crate) fn commit(&mut self, group: Vec<Box<dyn WriterJob>>) {
         self.commit_times.note_group(group.len());
         let mut jobs = group.into_iter();
         while jobs.len() > 0 {
@@ -133,8 +133,8 @@ impl Committer {
     /// Runs jobs in one transaction. It ends early if a job makes SQLite roll back the whole transaction.
     fn transact(
         &mut self,
-        jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-        replies: &mut Vec<Reply>,
+        jobs: &mut std::vec::IntoIter<Box<dyn WriterJob>>,
+        replies: &mut Vec<CommitReply>,
     ) -> rusqlite::Result<()> {
         let begun = Instant::now();
         let connection = &self.connection;
@@ -150,8 +150,8 @@ impl Committer {
         state.commit += 1;
         (state.is_numbered, state.lost_records) = (false, false);
         state.new_records = 0;
-        let finished = run_jobs(connection, state, jobs, replies).and_then(|is_kept| {
-            if !is_kept || connection.total_changes() == changes {
+        let finished = run_jobs(connection, state, jobs, replies).and_then(|is_needed| {
+            if !is_needed || connection.total_changes() == changes {
                 connection.prepare_cached("ROLLBACK")?.execute([])?;
                 state.commit = before;
                 return Ok(false);
@@ -228,8 +228,8 @@ impl Committer {
 fn run_jobs(
     connection: &Connection,
     state: &mut State,
-    jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-    replies: &mut Vec<Reply>,
+    jobs: &mut std::vec::IntoIter<Box<dyn WriterJob>>,
+    replies: &mut Vec<CommitReply>,
 ) -> rusqlite::Result<bool> {
     let is_alone = jobs.len() == 1;
     for job in jobs {
@@ -246,7 +246,7 @@ fn run_jobs(
         state.heads.begin();
         let (wakeups, position, records) = (state.wakeups.len(), state.position, state.new_records);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
-        match job.run(&mut Work { connection, state }) {
+        match job.run(&mut WriteContext { connection, state }) {
             Ok(reply) => replies.push(reply),
             Err(()) if connection.is_autocommit() => return Err(taken_back()),
             Err(()) if !is_alone && !is_marked && connection.total_changes() != changes => {
@@ -254,7 +254,7 @@ fn run_jobs(
             }
             Err(()) => {
                 mark("ROLLBACK TO job")?;
-                state.heads.take_back();
+                state.heads.roll_back();
                 state.wakeups.truncate(wakeups);
                 (state.position, state.new_records) = (position, records);
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
@@ -271,8 +271,8 @@ struct WriteRows {
     is_done: Arc<AtomicBool>,
 }
 
-impl Job for WriteRows {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+impl WriterJob for WriteRows {
+    fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
         let Self { tail, is_done } = *self;
         match step_in(work.connection, &tail) {
             Ok(Some((rows, upto))) => Ok(Box::new(move |committed| match committed {
@@ -283,9 +283,9 @@ impl Job for WriteRows {
                 is_done.store(true, Ordering::Relaxed);
                 Err(())
             }
-            Err(fault) => {
+            Err(error) => {
                 is_done.store(true, Ordering::Relaxed);
-                let error = SqliteError::from(fault);
+                let error = SqliteError::from(error);
                 tracing::warn!(%error, "rows for lists were not written at the end; the next open makes them again");
                 Err(())
             }
@@ -300,13 +300,13 @@ impl Job for WriteRows {
 /// Deletes some rows of removed streams.
 struct TakeOut;
 
-impl Job for TakeOut {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+impl WriterJob for TakeOut {
+    fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
         let done = deferred_delete::step(work);
-        done.map(|_| unheard()).map_err(|fault| {
+        done.map(|_| unheard()).map_err(|error| {
             // The next open tries again.
             work.state.is_removing = false;
-            let error = SqliteError::from(fault);
+            let error = SqliteError::from(error);
             tracing::warn!(%error, "a removed stream cannot be taken out of the database");
         })
     }
@@ -315,7 +315,7 @@ impl Job for TakeOut {
 }
 
 /// The reply to a job without a waiting caller.
-fn unheard() -> Reply {
+fn unheard() -> CommitReply {
     Box::new(|_| {})
 }
 

@@ -5,9 +5,9 @@ use std::fs;
 use windlass_store::sqlite::OnLostCommits;
 use windlass_store::{SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, fill_slowly, read};
+use super::support::{StoreHome, custom, fill, fill_slowly, read};
 
-async fn at_work(home: &Home) -> SqliteStore {
+async fn at_work(home: &StoreHome) -> SqliteStore {
     let store = home.open().await;
     let texts = (0..20).map(|number| custom(&number.to_string()));
     fill_slowly(&store, "s", texts.collect()).await;
@@ -15,7 +15,7 @@ async fn at_work(home: &Home) -> SqliteStore {
 }
 
 /// Opens a store and appends to it; returns how many events it had.
-async fn go_on(home: &Home) -> usize {
+async fn go_on(home: &StoreHome) -> usize {
     let store = home.open().await;
     let found = read(&store, "s").await.unwrap().len();
     assert!(store.verify().await.unwrap().findings.is_empty());
@@ -28,8 +28,8 @@ async fn go_on(home: &Home) -> usize {
 }
 
 #[tokio::test]
-async fn a_backup_of_the_database_alone_starts() {
-    let (home, by_vacuum, by_backup) = (Home::new(), Home::new(), Home::new());
+async fn backup_of_the_database_alone_opens() {
+    let (home, by_vacuum, by_backup) = (StoreHome::new(), StoreHome::new(), StoreHome::new());
     let store = at_work(&home).await;
     let database = home.database();
     let copy = by_vacuum.file("windlass.db");
@@ -44,13 +44,13 @@ async fn a_backup_of_the_database_alone_starts() {
     assert_eq!(go_on(&by_backup).await, 20);
 }
 
-fn copy_file(from: &Home, to: &Home, name: &str) {
+fn copy_file(from: &StoreHome, to: &StoreHome, name: &str) {
     fs::copy(from.file(name), to.file(name)).unwrap();
 }
 
 #[tokio::test]
-async fn a_directory_that_was_copied_file_by_file_while_somebody_wrote_starts() {
-    let (home, copied) = (Home::new(), Home::new());
+async fn directory_copied_during_writes_opens() {
+    let (home, copied) = (StoreHome::new(), StoreHome::new());
     let store = at_work(&home).await;
     for name in ["windlass.db", "windlass.db-wal"] {
         copy_file(&home, &copied, name);
@@ -63,8 +63,8 @@ async fn a_directory_that_was_copied_file_by_file_while_somebody_wrote_starts() 
 }
 
 #[tokio::test]
-async fn a_copy_without_its_log_is_refused() {
-    let (home, copied) = (Home::new(), Home::new());
+async fn copy_without_its_log_is_refused() {
+    let (home, copied) = (StoreHome::new(), StoreHome::new());
     let store = at_work(&home).await;
     for name in ["windlass.db", "windlass.commits"] {
         copy_file(&home, &copied, name);
@@ -75,8 +75,8 @@ async fn a_copy_without_its_log_is_refused() {
 }
 
 #[tokio::test]
-async fn an_older_database_that_is_put_back_needs_a_word_and_no_more() {
-    let home = Home::new();
+async fn older_database_opens_after_accepting_lost_commits() {
+    let home = StoreHome::new();
     let store = at_work(&home).await;
     let older = home.file("older");
     home.database()

@@ -7,7 +7,7 @@ use windlass_core::typed_id::TurnId;
 use windlass_store::sqlite::ChainKey;
 use windlass_store::{Journal, JournalError, SqliteStore};
 
-use super::support::{self, Home, completed, custom, fill, key, read, started};
+use super::support::{self, StoreHome, completed, custom, fill, key, read, started};
 
 const TABLES: [&str; 8] = [
     "streams", "records", "pruned", "blobs", "forks", "kept", "threads", "turns",
@@ -41,8 +41,8 @@ async fn found(store: &SqliteStore) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fork_writes_a_few_rows_however_long_the_conversation_is() {
-    let home = Home::new();
+async fn fork_writes_few_rows_for_any_length() {
+    let home = StoreHome::new();
     let store = home.open().await;
     turns(&store, "parent", 2000).await;
     store.write_rows().await.unwrap();
@@ -65,8 +65,8 @@ async fn a_fork_writes_a_few_rows_however_long_the_conversation_is() {
 }
 
 #[tokio::test]
-async fn damage_in_what_is_shared_is_found_for_all_who_share_it() {
-    let home = Home::new();
+async fn damaged_shared_record_is_reported_for_all_its_streams() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(
         &store,
@@ -105,7 +105,7 @@ async fn damage_in_what_is_shared_is_found_for_all_who_share_it() {
 }
 
 #[tokio::test]
-async fn forks_cannot_be_exchanged_or_moved() {
+async fn exchanged_forks_are_detected() {
     for change in [
         "UPDATE streams SET key = CASE key WHEN 'one' THEN 'two' WHEN 'two' THEN 'one' ELSE key END",
         "UPDATE forks SET parent_seq = 1 WHERE stream = 2",
@@ -113,7 +113,7 @@ async fn forks_cannot_be_exchanged_or_moved() {
         "UPDATE forks SET parent = 2 WHERE stream = 2",
         "DELETE FROM forks WHERE stream = 2",
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         fill(&store, "parent", vec![custom("1"), custom("2")]).await;
         fork(&store, "parent", 2, "one").await;
@@ -140,8 +140,8 @@ async fn forks_cannot_be_exchanged_or_moved() {
 }
 
 #[tokio::test]
-async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along() {
-    let home = Home::new();
+async fn shared_records_are_removed_with_the_last_fork() {
+    let home = StoreHome::new();
     let store = home.open().await;
     turns(&store, "parent", 3).await;
     fill(&store, "parent", vec![custom(&"x".repeat(40_000))]).await;
@@ -195,8 +195,8 @@ async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along
 }
 
 #[tokio::test]
-async fn an_import_shares_again_what_was_shared() {
-    let home = Home::new();
+async fn import_restores_sharing() {
+    let home = StoreHome::new();
     let store = home.open().await;
     turns(&store, "parent", 3).await;
     turns(&store, "gone", 2).await;
@@ -211,7 +211,7 @@ async fn an_import_shares_again_what_was_shared() {
     let names = ["parent", "one", "two", "orphan", "gone"];
 
     for key in [None, Some(ChainKey::new([3; 32]))] {
-        let other = Home::new();
+        let other = StoreHome::new();
         let is_same = key.is_none();
         let options = match key {
             None => other.options(),
@@ -235,8 +235,8 @@ async fn an_import_shares_again_what_was_shared() {
 }
 
 #[tokio::test]
-async fn a_fork_is_imported_only_behind_what_it_began_with() {
-    let home = Home::new();
+async fn fork_is_imported_only_after_its_original_parent() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "parent", vec![custom("1"), custom("2")]).await;
     fork(&store, "parent", 2, "one").await;
@@ -260,7 +260,7 @@ async fn a_fork_is_imported_only_behind_what_it_began_with() {
         ),
         (changed, vec![], "was left out"),
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         if !other.is_empty() {
             fill(&store, "parent", other).await;
@@ -275,8 +275,8 @@ async fn a_fork_is_imported_only_behind_what_it_began_with() {
 }
 
 #[tokio::test]
-async fn whoever_held_the_name_of_a_fork_is_fenced_off() {
-    let home = Home::new();
+async fn fork_fences_the_previous_claim_of_its_stream() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "parent", vec![custom("1")]).await;
     let journal = store.journal();
@@ -289,8 +289,8 @@ async fn whoever_held_the_name_of_a_fork_is_fenced_off() {
 }
 
 #[tokio::test]
-async fn a_long_stream_is_removed_little_by_little() {
-    let home = Home::new();
+async fn long_stream_is_removed_in_steps() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let texts = (0..3000).map(|number| custom(&number.to_string()));
     fill(&store, "s", texts.collect()).await;

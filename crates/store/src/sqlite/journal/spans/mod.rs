@@ -8,9 +8,10 @@
 
 use rusqlite::{CachedStatement, Connection};
 
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::numbers::{int, uint};
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The maximum number of records per span, so that few spans can contain a given number. The queries below depend on it.
 const MAX_COUNT: u64 = 64;
@@ -21,7 +22,7 @@ pub(crate) const IN_ORDER: &str = "ORDER BY last, position";
 /// The order of records in a stream, the newest first.
 pub(crate) const NEWEST_FIRST: &str = "ORDER BY last DESC, position DESC";
 
-/// The columns of `placed` that [`Stored::from_row`](super::record::Stored::from_row) reads, and then those that it is
+/// The columns of `placed` that [`StoredRecord::from_row`](super::record::StoredRecord::from_row) reads, and then those that it is
 /// sorted by: column 5 and, for the position of the record, 6. The stream is the one that holds it.
 pub(crate) const PLACED_COLUMNS: &str = "seq, version, form, chain, body, last, position, stream";
 
@@ -94,7 +95,7 @@ pub(crate) struct Placing<'a> {
 }
 
 impl<'a> Placing<'a> {
-    pub(crate) fn new(connection: &'a Connection) -> Result<Self, Fault> {
+    pub(crate) fn new(connection: &'a Connection) -> Result<Self, DbError> {
         let insert = "INSERT INTO spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)";
         Ok(Self {
             insert: connection.prepare_cached(insert)?,
@@ -103,7 +104,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Adds the next record. It can be read once the span is [ended](Self::end).
-    pub(crate) fn add(&mut self, (stream, seq): (u64, u64), position: u64) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, (stream, seq): (u64, u64), position: u64) -> Result<(), DbError> {
         match &mut self.open {
             Some(span) if span.is_followed_by(stream, seq, position) => {
                 (span.last, span.position) = (seq, position);
@@ -123,7 +124,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Writes the span of the last records.
-    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self) -> Result<(), DbError> {
         if let Some(span) = self.open.take() {
             let row = [span.stream, span.last, span.position, span.count];
             self.insert.execute(row.map(int))?;
@@ -140,10 +141,12 @@ impl Span {
 }
 
 /// Returns the number of a stream's newest record; 0 where it has none.
-pub(crate) fn newest(connection: &Connection, stream: u64) -> Result<u64, Fault> {
-    let mut statement =
-        connection.prepare_cached(concat!("SELECT coalesce(", newest_seq!("?1"), ", 0)"))?;
-    Ok(statement.query_row([int(stream)], |row| uint(row, 0))?)
+pub(crate) fn newest(connection: &Connection, stream: u64) -> Result<u64, DbError> {
+    Ok(connection.get_row(
+        concat!("SELECT coalesce(", newest_seq!("?1"), ", 0)"),
+        [int(stream)],
+        |row| uint(row, 0),
+    )?)
 }
 
 /// Removes a range of records of a stream.
@@ -152,45 +155,41 @@ pub(crate) fn remove(
     stream: u64,
     first: u64,
     last: u64,
-) -> Result<(), Fault> {
+) -> Result<(), DbError> {
     if last < first {
         return Ok(());
     }
     let range = [int(stream), int(first), int(last)];
     connection
-        .prepare_cached(concat!(
+        .execute_cached(concat!(
             "DELETE FROM records WHERE position IN (SELECT position FROM placed WHERE stream = ?1 AND ",
             between!("?2", "?3"),
             ")"
-        ))?
-        .execute(range)?;
+        ), range)?;
     // The part of a span before the range becomes a separate span, the part after the range stays, and the rest is removed.
     connection
-        .prepare_cached(
-            "INSERT INTO spans SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
-             FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2",
-        )?
-        .execute([range[0], range[1]])?;
-    connection
-        .prepare_cached(
-            "UPDATE spans SET count = last - ?2 \
+        .execute_cached("INSERT INTO spans SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
+             FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2", [range[0], range[1]])?;
+    connection.execute_cached(
+        "UPDATE spans SET count = last - ?2 \
              WHERE stream = ?1 AND last > ?2 AND last <= 63 + ?2 AND last - count + 1 <= ?2",
-        )?
-        .execute([range[0], range[2]])?;
-    connection
-        .prepare_cached("DELETE FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND ?3")?
-        .execute(range)?;
+        [range[0], range[2]],
+    )?;
+    connection.execute_cached(
+        "DELETE FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND ?3",
+        range,
+    )?;
     Ok(())
 }
 
 /// Rebuilds the spans of all records.
-pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
+pub(crate) fn rebuild(work: &mut WriteContext<'_>) -> Result<(), DbError> {
     work.state.heads.forget_all();
     fill(work.connection)
 }
 
 /// Builds the spans in the order of the records. Of two records with the same number, the second gets no span; `verify` reports it.
-fn fill(connection: &Connection) -> Result<(), Fault> {
+fn fill(connection: &Connection) -> Result<(), DbError> {
     connection.execute("DELETE FROM spans", [])?;
     let mut placing = Placing::new(connection)?;
     // The current stream, and its highest number with a span: only lower numbers need a look-up.
@@ -220,11 +219,8 @@ fn fill(connection: &Connection) -> Result<(), Fault> {
     placing.end()
 }
 
-fn is_taken(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2",
-    )?;
-    Ok(statement.exists([int(stream), int(seq)])?)
+fn is_taken(connection: &Connection, stream: u64, seq: u64) -> Result<bool, DbError> {
+    Ok(connection.has_rows("SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2", [int(stream), int(seq)])?)
 }
 
 #[cfg(test)]

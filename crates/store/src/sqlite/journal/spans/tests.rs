@@ -54,7 +54,7 @@ fn rows(connection: &Connection) -> Vec<u64> {
 const EDGES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 38, 69, 70, 71];
 
 #[test]
-fn records_that_lie_together_are_one_span() {
+fn adjacent_records_are_one_span() {
     let connection = database();
     assert_eq!(rows(&connection), [1, 2, 3, 64]);
     let mut placing = Placing::new(&connection).unwrap();
@@ -73,7 +73,7 @@ fn records_that_lie_together_are_one_span() {
 }
 
 #[test]
-fn queries_find_what_they_name() {
+fn queries_find_their_records() {
     let connection = database();
     let select = |which: &str, order: &str| {
         format!("SELECT seq, last, position FROM placed WHERE stream = ?1 AND {which} {order}")
@@ -98,7 +98,7 @@ fn queries_find_what_they_name() {
 }
 
 #[test]
-fn no_query_scans_and_none_sorts() {
+fn queries_neither_scan_nor_sort() {
     let connection = database();
     for which in [from!("?2 + 1"), between!("?2 + 1", "?3"), at!("?2")] {
         for order in [IN_ORDER, NEWEST_FIRST] {
@@ -123,7 +123,7 @@ fn no_query_scans_and_none_sorts() {
 }
 
 #[test]
-fn what_is_taken_out_leaves_the_rest_where_it_was() {
+fn removal_leaves_other_records_in_place() {
     for first in EDGES {
         for last in EDGES {
             let connection = database();
@@ -138,9 +138,9 @@ fn what_is_taken_out_leaves_the_rest_where_it_was() {
             assert_eq!(left(1), expected, "without {first} to {last}");
             assert_eq!(left(2), (1..=70).collect::<Vec<_>>());
             let records = "SELECT count(*) FROM records WHERE stream = 1";
-            let kept = connection.query_row(records, [], |row| uint(row, 0));
+            let count = connection.query_row(records, [], |row| uint(row, 0));
             let counted: u64 = rows(&connection).iter().sum();
-            assert_eq!([kept.unwrap(), counted], [expected.len() as u64; 2]);
+            assert_eq!([count.unwrap(), counted], [expected.len() as u64; 2]);
             let newest = newest(&connection, 1).unwrap();
             assert_eq!(newest, expected.last().copied().unwrap_or(0));
         }
@@ -156,7 +156,7 @@ fn shown(connection: &Connection) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn spans_made_anew_are_those_that_were() {
+fn rebuilt_spans_equal_the_original_ones() {
     let connection = database();
     remove(&connection, 1, 30, 31).unwrap();
     let before = shown(&connection);
@@ -166,7 +166,7 @@ fn spans_made_anew_are_those_that_were() {
 }
 
 #[test]
-fn of_two_records_with_one_number_the_second_has_no_span_and_all_others_have() {
+fn second_record_of_a_number_has_no_span() {
     let connection = empty();
     for (seq, position) in [(1, 1), (4, 2), (3, 3), (4, 4), (5, 5), (6, 6)] {
         insert(&connection, (1, seq), position);
@@ -176,7 +176,7 @@ fn of_two_records_with_one_number_the_second_has_no_span_and_all_others_have() {
 }
 
 #[test]
-fn every_gap_ends_a_span_that_is_made_anew() {
+fn gaps_end_rebuilt_spans() {
     let connection = empty();
     // A gap in the numbers, one in the positions, one in both, and a record at another position.
     let records = [
@@ -200,7 +200,7 @@ fn every_gap_ends_a_span_that_is_made_anew() {
 }
 
 #[test]
-fn a_span_shows_no_record_of_another_stream() {
+fn span_omits_records_of_other_streams() {
     let connection = database();
     let damage = "UPDATE spans SET count = 5 WHERE stream = 1 AND last = 6";
     assert_eq!(connection.execute(damage, []).unwrap(), 1);

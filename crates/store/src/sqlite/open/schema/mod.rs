@@ -1,4 +1,4 @@
-//! The tables, and the way to them from earlier versions.
+//! The tables, and their migration from earlier versions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -10,23 +10,23 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::connect::Location;
 use super::inspect::damage;
 use super::rights;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbError, SqliteError};
 
-/// Marks a file as ours; readable in its header before anything touches it.
+/// Identifies a database of Windlass, in the header of the file.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
 
 /// One step from a version to the next: its statements, in one transaction.
-type Step = &'static str;
+type MigrationStep = &'static str;
 
 /// The steps from one version to the next. The first may change until the first release. A released step never changes, because later ones build on
 /// it.
-pub(crate) const STEPS: &[Step] = &[include_str!("1.sql"), include_str!("2.sql")];
+pub(crate) const STEPS: &[MigrationStep] = &[include_str!("1.sql"), include_str!("2.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
 
 /// Reads the version; a file without tables has 0.
-pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
+pub(crate) fn version(connection: &Connection) -> Result<u32, DbError> {
     let has_versions: bool = connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_versions')",
         [],
@@ -45,21 +45,21 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
 }
 
 /// Returns whether the first version is the released one: earlier ones had the same number.
-pub(crate) fn is_known(connection: &Connection) -> Result<bool, Fault> {
+pub(crate) fn is_known(connection: &Connection) -> Result<bool, DbError> {
     let query = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'folded'";
     Ok(connection.prepare(query)?.exists([])?)
 }
 
 /// Migrates the tables. Each step is one transaction, and the file is copied before the first one.
-pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), Fault> {
+pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), DbError> {
     migrate_by(connection, location, STEPS)
 }
 
 fn migrate_by(
     connection: &mut Connection,
     location: &Location,
-    steps: &[Step],
-) -> Result<(), Fault> {
+    steps: &[MigrationStep],
+) -> Result<(), DbError> {
     let found = version(connection)?;
     let known = steps.len() as u32;
     if found > known {
@@ -82,35 +82,32 @@ fn migrate_by(
 }
 
 /// Copies the unchanged database. An existing copy is from an earlier attempt at the same step; it stays if it is complete.
-fn back_up(connection: &Connection, location: &Location, version: u32) -> Result<(), Fault> {
+fn back_up(connection: &Connection, location: &Location, version: u32) -> Result<(), DbError> {
     let path = location
         .directory
         .join(format!("windlass.db.before-version-{}", version + 1));
     if path.exists() && is_whole(&path, version) {
         return Ok(());
     }
-    let trouble = |source| SqliteError::Io {
-        doing: "write",
-        path: path.clone(),
-        source,
-    };
+    let write_error = SqliteError::io("write", &path);
     // The copy gets its final name once it is complete, so a killed process leaves no partial file under that name.
     let partial = path.with_extension(format!("before-version-{}.partial", version + 1));
     let name = partial
         .to_str()
-        .ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
-    empty(&partial).map_err(trouble)?;
+        .ok_or_else(|| io::Error::other("the path is not UTF-8"))
+        .map_err(write_error.clone())?;
+    create_empty(&partial).map_err(write_error.clone())?;
     connection.execute("VACUUM INTO ?1", [name])?;
     File::open(&partial)
         .and_then(|copy| copy.sync_all())
         .and_then(|()| fs::rename(&partial, &path))
         .and_then(|()| File::open(&location.directory)?.sync_all())
-        .map_err(trouble)?;
+        .map_err(write_error)?;
     Ok(())
 }
 
 /// Creates an empty file for SQLite to write a database into.
-fn empty(path: &Path) -> io::Result<()> {
+fn create_empty(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -132,21 +129,19 @@ fn is_whole(path: &Path, expected: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::open::owner::Owner;
+    use crate::sqlite::open::owner::DirectoryLock;
 
     #[test]
     fn steps_run_in_order_once_and_after_a_backup() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
+        let location = Location::new(directory.path());
         let first = STEPS[0];
         let steps = [
             first,
             "CREATE TABLE two (x INTEGER)",
             "INSERT INTO two VALUES (3)",
         ];
-        let _owner = Owner::take(&location).unwrap();
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
         migrate_by(&mut connection, &location, &steps[..1]).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
@@ -169,12 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_was_cut_off_before_a_step_is_made_again() {
+    fn incomplete_backup_before_a_step_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
         migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
         let whole = fs::read(location.database()).unwrap();
@@ -186,12 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_changes_nothing() {
+    fn failing_step_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
         let nonsense = "CREATE TABLE two (x INTEGER); CREATE nonsense";
         let steps = [STEPS[0], nonsense];
@@ -201,12 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn the_spending_of_turns_is_taken_over() {
+    fn spending_of_turns_is_migrated() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
         migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
         const DAY: i64 = 86_400_000_000;

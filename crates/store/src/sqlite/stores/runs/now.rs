@@ -1,14 +1,15 @@
 //! The current state of runs, from their records.
 
 use chrono::SubsecRound;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use windlass_core::runs::{RunRecord, RunStarted, RunSummary};
 
 use super::decode;
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::StreamKey;
 use crate::runs::StoredRun;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbError;
 use crate::sqlite::journal::spans::{IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, at};
 use crate::sqlite::numbers::{int, uint};
 
@@ -19,14 +20,16 @@ pub(crate) fn as_stored(summary: &mut RunSummary) {
 }
 
 /// Finds the start of a run: its stream, and the position of its first record.
-fn place(connection: &Connection, key: &StreamKey) -> Result<Option<(u64, u64)>, Fault> {
-    let mut statement = connection.prepare_cached(concat!(
-        "SELECT stream, position FROM placed WHERE ",
-        at!("1"),
-        " AND stream = (SELECT id FROM streams WHERE key = ?1)"
-    ))?;
-    let place = statement.query_row([key.as_str()], |row| Ok((uint(row, 0)?, uint(row, 1)?)));
-    Ok(place.optional()?)
+fn place(connection: &Connection, key: &StreamKey) -> Result<Option<(u64, u64)>, DbError> {
+    Ok(connection.find_row(
+        concat!(
+            "SELECT stream, position FROM placed WHERE ",
+            at!("1"),
+            " AND stream = (SELECT id FROM streams WHERE key = ?1)"
+        ),
+        [key.as_str()],
+        |row| Ok((uint(row, 0)?, uint(row, 1)?)),
+    )?)
 }
 
 /// Returns the current state of a run from its first and its newest record. The records between are not read: there may be many, and damage there
@@ -34,7 +37,7 @@ fn place(connection: &Connection, key: &StreamKey) -> Result<Option<(u64, u64)>,
 pub(crate) fn current(
     connection: &Connection,
     key: &StreamKey,
-) -> Result<Option<StoredRun>, Fault> {
+) -> Result<Option<StoredRun>, DbError> {
     let Some((stream, position)) = place(connection, key)? else {
         return Ok(None);
     };
@@ -58,7 +61,7 @@ fn one(
     connection: &Connection,
     (stream, key): (u64, &StreamKey),
     which: &str,
-) -> Result<Option<(u64, Option<RunRecord>)>, Fault> {
+) -> Result<Option<(u64, Option<RunRecord>)>, DbError> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {which} LIMIT 1"
     ))?;
@@ -67,7 +70,7 @@ fn one(
         return Ok(None);
     };
     let mut buffer = RecordBuffer::default();
-    let stored = Stored::from_row(connection, row, &mut buffer)?;
+    let stored = StoredRecord::from_row(connection, row, &mut buffer)?;
     let record = decode(&stored, key).ok().map(|(_, record)| record);
     Ok(Some((stored.seq, record)))
 }
@@ -76,7 +79,7 @@ fn one(
 pub(crate) fn fold(
     connection: &Connection,
     (stream, key): (u64, &StreamKey),
-) -> Result<Option<StoredRun>, Fault> {
+) -> Result<Option<StoredRun>, DbError> {
     let mut run: Option<StoredRun> = None;
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
@@ -84,7 +87,7 @@ pub(crate) fn fold(
     let mut rows = statement.query([int(stream)])?;
     let mut buffer = RecordBuffer::default();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(connection, row, &mut buffer)?;
+        let stored = StoredRecord::from_row(connection, row, &mut buffer)?;
         match (&mut run, decode(&stored, key)?.1) {
             (None, RunRecord::Started(started)) => {
                 run = Some(begun(connection, (stream, uint(row, 6)?), &started)?);
@@ -104,14 +107,12 @@ pub(crate) fn begun(
     connection: &Connection,
     (stream, position): (u64, u64),
     started: &RunStarted,
-) -> Result<StoredRun, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT epoch, client FROM streams WHERE id = ?1")?;
-    let right = statement
-        .query_row([int(stream)], |row| {
-            Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?))
-        })
-        .optional()?;
+) -> Result<StoredRun, DbError> {
+    let right = connection.find_row(
+        "SELECT epoch, client FROM streams WHERE id = ?1",
+        [int(stream)],
+        |row| Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?)),
+    )?;
     let (epoch, client) = right.unwrap_or_default();
     let mut summary = RunSummary::of(started);
     as_stored(&mut summary);

@@ -3,12 +3,12 @@
 use windlass_core::typed_id::SessionId;
 
 use crate::durable::chain::hex;
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbError;
 use crate::sqlite::journal::ancestry::{Lineage, holder};
 use crate::sqlite::journal::fork::{link_at, share};
 use crate::sqlite::journal::shared_records::put_aside;
 use crate::sqlite::queries;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The result for a stream of the export.
 #[derive(Debug, Clone, Copy)]
@@ -31,10 +31,10 @@ pub(super) struct Beginning {
 
 /// Makes a stream begin as a fork; returns the reason if it cannot.
 pub(super) fn begin(
-    work: &mut Work<'_>,
+    work: &mut WriteContext<'_>,
     child: u64,
     beginning: &Beginning,
-) -> Result<Result<(), &'static str>, Fault> {
+) -> Result<Result<(), &'static str>, DbError> {
     let (parent, must_fit) = match beginning.parent {
         ImportedStream::Taken(parent) => (parent, false),
         ImportedStream::There(parent) => (parent, true),
@@ -43,7 +43,7 @@ pub(super) fn begin(
     let Some(name) = holder(work.connection, parent)? else {
         return Ok(Err("the stream that it begins with was removed"));
     };
-    let lineage = Lineage::of(work.connection, &name, parent)?;
+    let lineage = Lineage::load(work.connection, &name, parent)?;
     let link = link_at(work.connection, &lineage, beginning.seq)?;
     let Some(link) = link.filter(|_| beginning.seq > lineage.own().after) else {
         return Ok(Err("the record that it begins behind is missing"));
@@ -56,7 +56,7 @@ pub(super) fn begin(
 }
 
 /// Hides a stream that was imported only for its forks.
-pub(super) fn keep(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
+pub(super) fn hide(work: &mut WriteContext<'_>, stream: u64) -> Result<(), DbError> {
     queries::hide(work.connection, stream)?;
     work.state.heads.forget(stream);
     put_aside(work.connection, stream, u64::MAX)

@@ -21,21 +21,21 @@ use windlass_core::harness::Harness;
 use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
-use super::export::{FORMAT, Line, add};
+use super::export::{ExportLine, FORMAT, add};
 use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::durable::window::Window;
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::journal::shared_records::drop_unneeded;
 use crate::sqlite::journal::{claim, find, remove_whole};
 use crate::sqlite::queries;
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 use forks::{Beginning, ImportedStream};
-use incoming::{Incoming, Piece, write};
+use incoming::{ImportedPiece, Incoming, write};
 pub use records::ImportedRecords;
 use spool::spool;
 
@@ -84,12 +84,12 @@ impl SqliteStore {
     }
 }
 
-fn take_in(work: &mut Work<'_>, lines: impl BufRead) -> Result<ImportReport, Fault> {
+fn take_in(work: &mut WriteContext<'_>, lines: impl BufRead) -> Result<ImportReport, DbError> {
     let mut import = Import {
         work,
         stream: None,
         became: Vec::new(),
-        kept: Vec::new(),
+        retained: Vec::new(),
         report: ImportReport::default(),
     };
     import.read(lines)?;
@@ -98,17 +98,17 @@ fn take_in(work: &mut Work<'_>, lines: impl BufRead) -> Result<ImportReport, Fau
 }
 
 struct Import<'a, 'b> {
-    work: &'a mut Work<'b>,
+    work: &'a mut WriteContext<'b>,
     stream: Option<Incoming>,
     /// The results for the streams of the export so far.
     became: Vec<ImportedStream>,
     /// The streams that were imported only for their forks.
-    kept: Vec<u64>,
+    retained: Vec<u64>,
     report: ImportReport,
 }
 
 impl Import<'_, '_> {
-    fn read(&mut self, lines: impl BufRead) -> Result<(), Fault> {
+    fn read(&mut self, lines: impl BufRead) -> Result<(), DbError> {
         let mut has_begun = false;
         for (line, text) in (1..).zip(lines.lines()) {
             #[cfg(test)]
@@ -117,19 +117,19 @@ impl Import<'_, '_> {
             let text = text.map_err(|error| wrong(error.to_string()))?;
             let parsed = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
             match parsed {
-                Line::WindlassExport { format } if (1..=FORMAT).contains(&format) => {
+                ExportLine::WindlassExport { format } if (1..=FORMAT).contains(&format) => {
                     has_begun = true;
                 }
-                Line::WindlassExport { format } => {
+                ExportLine::WindlassExport { format } => {
                     let why = format!("format {format} is not known; use a newer Windlass");
                     return Err(wrong(why).into());
                 }
                 _ if !has_begun => {
                     return Err(wrong("this is not an export of Windlass".into()).into());
                 }
-                parsed => self.take(parsed).map_err(|fault| match fault {
-                    Fault::Store(SqliteError::Import { why, .. }) => wrong(why).into(),
-                    fault => fault,
+                parsed => self.take(parsed).map_err(|error| match error {
+                    DbError::Store(SqliteError::Import { why, .. }) => wrong(why).into(),
+                    error => error,
                 })?,
             }
         }
@@ -139,27 +139,27 @@ impl Import<'_, '_> {
         Ok(())
     }
 
-    fn take(&mut self, line: Line) -> Result<(), Fault> {
+    fn take(&mut self, line: ExportLine) -> Result<(), DbError> {
         match line {
-            Line::WindlassExport { .. } => Ok(()),
-            Line::Harness(record) => {
+            ExportLine::WindlassExport { .. } => Ok(()),
+            ExportLine::Harness(record) => {
                 let report = &mut self.report;
                 let (counts, findings) = (&mut report.harnesses, &mut report.findings);
                 records::insert::<Harness>(self.work, &parse(record.get())?, counts, findings)
             }
-            Line::Agent(record) => {
+            ExportLine::Agent(record) => {
                 let report = &mut self.report;
                 let (counts, findings) = (&mut report.agents, &mut report.findings);
                 records::insert::<Agent>(self.work, &parse(record.get())?, counts, findings)
             }
-            Line::Session(record) => {
+            ExportLine::Session(record) => {
                 let report = &mut self.report;
                 let (counts, findings) = (&mut report.sessions, &mut report.findings);
                 records::insert::<Session>(self.work, &parse(record.get())?, counts, findings)
             }
-            Line::Stream(key) => self.begin(StreamKey::new(key), false),
-            Line::Kept(key) => self.begin(StreamKey::new(key), true),
-            Line::Fork {
+            ExportLine::Stream(key) => self.begin(StreamKey::new(key), false),
+            ExportLine::RetainedStream(key) => self.begin(StreamKey::new(key), true),
+            ExportLine::Fork {
                 parent,
                 seq,
                 session,
@@ -170,7 +170,7 @@ impl Import<'_, '_> {
                 session,
                 chain,
             }),
-            Line::Record {
+            ExportLine::Record {
                 seq,
                 version,
                 event,
@@ -191,9 +191,9 @@ impl Import<'_, '_> {
                 }
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
-                self.put(Piece::Record(record))
+                self.put(ImportedPiece::Record(record))
             }
-            Line::Pruned {
+            ExportLine::Pruned {
                 first,
                 digests,
                 turns,
@@ -211,9 +211,9 @@ impl Import<'_, '_> {
                     .iter()
                     .for_each(|digest| add(&mut stream.total, digest));
                 stream.seq += digests.len() as u64;
-                self.put(Piece::Gap(digests, turns))
+                self.put(ImportedPiece::Gap(digests, turns))
             }
-            Line::Condensed {
+            ExportLine::Condensed {
                 first,
                 last,
                 chain,
@@ -228,23 +228,23 @@ impl Import<'_, '_> {
                 }
                 add(&mut stream.total, &chain);
                 stream.seq = last;
-                self.put(Piece::Condensed { last, chain, turns })
+                self.put(ImportedPiece::Condensed { last, chain, turns })
             }
-            Line::Damaged { seq, what } => {
+            ExportLine::Damaged { seq, what } => {
                 self.incoming()?.refuse(seq, &what);
                 Ok(())
             }
-            Line::End { seq, digest } => self.end(seq, &digest),
+            ExportLine::End { seq, digest } => self.end(seq, &digest),
         }
     }
 
-    fn incoming(&mut self) -> Result<&mut Incoming, Fault> {
+    fn incoming(&mut self) -> Result<&mut Incoming, DbError> {
         self.stream
             .as_mut()
             .ok_or_else(|| import_error("no stream has begun".to_owned()))
     }
 
-    fn begin(&mut self, key: StreamKey, is_kept: bool) -> Result<(), Fault> {
+    fn begin(&mut self, key: StreamKey, is_retained: bool) -> Result<(), DbError> {
         if let Some(stream) = self.stream.take() {
             self.leave_out(stream, "it has no end")?;
         }
@@ -261,7 +261,7 @@ impl Import<'_, '_> {
         self.stream = Some(Incoming {
             key,
             refused,
-            is_kept,
+            is_retained,
             number,
             seq: 0,
             records: 0,
@@ -281,7 +281,7 @@ impl Import<'_, '_> {
         found.copied().unwrap_or(ImportedStream::LeftOut)
     }
 
-    fn begin_fork(&mut self, beginning: Beginning) -> Result<(), Fault> {
+    fn begin_fork(&mut self, beginning: Beginning) -> Result<(), DbError> {
         let stream = self.incoming()?;
         if stream.seq > 0 {
             let why = "a fork begins before its records";
@@ -299,17 +299,17 @@ impl Import<'_, '_> {
     }
 
     /// Removes parents that were retained for forks that the import omitted.
-    fn drop_unneeded(&mut self) -> Result<(), Fault> {
-        let kept = std::mem::take(&mut self.kept);
-        let mut newest_first = kept.into_iter().rev();
+    fn drop_unneeded(&mut self) -> Result<(), DbError> {
+        let retained = std::mem::take(&mut self.retained);
+        let mut newest_first = retained.into_iter().rev();
         newest_first.try_for_each(|stream| drop_unneeded(self.work, stream))
     }
 
-    fn put(&mut self, piece: Piece) -> Result<(), Fault> {
+    fn put(&mut self, piece: ImportedPiece) -> Result<(), DbError> {
         let stream = self.incoming()?;
         if stream.refused.is_none() {
             // A commit ends with a record, which holds the state from which the writer continues.
-            let is_record = matches!(piece, Piece::Record(..));
+            let is_record = matches!(piece, ImportedPiece::Record(..));
             stream.waiting.push(piece);
             if is_record && stream.waiting.len() >= PIECES {
                 return self.flush();
@@ -318,20 +318,20 @@ impl Import<'_, '_> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Fault> {
+    fn flush(&mut self) -> Result<(), DbError> {
         let stream = self.incoming()?;
         let (number, pieces) = (stream.number, std::mem::take(&mut stream.waiting));
         write(self.work, number, pieces)
     }
 
-    fn end(&mut self, seq: u64, digest: &str) -> Result<(), Fault> {
+    fn end(&mut self, seq: u64, digest: &str) -> Result<(), DbError> {
         let stream = self.incoming()?;
         if stream.seq != seq || hex(stream.total.finalize().as_bytes()) != digest {
             stream.refuse(
                 seq,
                 "the records before it are not those that were exported",
             );
-        } else if matches!(stream.waiting.last(), Some(piece) if !matches!(piece, Piece::Record(..)))
+        } else if matches!(stream.waiting.last(), Some(piece) if !matches!(piece, ImportedPiece::Record(..)))
         {
             stream.refuse(seq, "the newest record is never pruned, but here it is");
         }
@@ -345,9 +345,9 @@ impl Import<'_, '_> {
             return self.leave_out(stream, "");
         }
         let number = stream.number;
-        if stream.is_kept {
-            forks::keep(self.work, number)?;
-            self.kept.push(number);
+        if stream.is_retained {
+            forks::hide(self.work, number)?;
+            self.retained.push(number);
         } else {
             queries::restore(self.work.connection, &stream.key)?;
         }
@@ -360,7 +360,7 @@ impl Import<'_, '_> {
     }
 
     /// Rolls back the written part of a stream.
-    fn leave_out(&mut self, stream: Incoming, why: &str) -> Result<(), Fault> {
+    fn leave_out(&mut self, stream: Incoming, why: &str) -> Result<(), DbError> {
         let key = stream.key.clone();
         let finding = stream
             .refused
@@ -373,10 +373,10 @@ impl Import<'_, '_> {
     }
 }
 
-fn import_error(why: String) -> Fault {
+fn import_error(why: String) -> DbError {
     SqliteError::Import { line: 0, why }.into()
 }
 
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Fault> {
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, DbError> {
     serde_json::from_str(text).map_err(|error| import_error(error.to_string()))
 }

@@ -8,10 +8,10 @@ use windlass_core::agent::Agent;
 use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbError;
 use crate::sqlite::stores::records;
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The import's result for the records of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,22 +24,22 @@ pub struct ImportedRecords {
     pub different: u64,
 }
 
-pub(super) trait StoredRecord: Serialize + DeserializeOwned {
+pub(super) trait ImportableRecord: Serialize + DeserializeOwned {
     const TABLE: &'static str;
 
     fn uuid(&self) -> Uuid;
     /// Kind, ID and name of the record, for the operator.
     fn describe(&self) -> String;
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault>;
+    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError>;
 }
 
 /// Inserts a record where none has its id.
-pub(super) fn insert<T: StoredRecord>(
-    work: &mut Work<'_>,
+pub(super) fn insert<T: ImportableRecord>(
+    work: &mut WriteContext<'_>,
     record: &T,
     counts: &mut ImportedRecords,
     findings: &mut Vec<Finding>,
-) -> Result<(), Fault> {
+) -> Result<(), DbError> {
     let Some(text) = records::text(work.connection, T::TABLE, record.uuid())? else {
         counts.inserted += 1;
         return record.put(work);
@@ -59,7 +59,7 @@ pub(super) fn insert<T: StoredRecord>(
     Ok(())
 }
 
-impl StoredRecord for Harness {
+impl ImportableRecord for Harness {
     const TABLE: &'static str = "harnesses";
 
     fn uuid(&self) -> Uuid {
@@ -70,12 +70,12 @@ impl StoredRecord for Harness {
         format!("harness {} ({})", self.id, self.name)
     }
 
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault> {
+    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError> {
         records::put_harness(work, self)
     }
 }
 
-impl StoredRecord for Agent {
+impl ImportableRecord for Agent {
     const TABLE: &'static str = "agents";
 
     fn uuid(&self) -> Uuid {
@@ -86,12 +86,12 @@ impl StoredRecord for Agent {
         format!("agent {} ({})", self.public_id, self.name)
     }
 
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault> {
+    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError> {
         records::put_agent(work, self)
     }
 }
 
-impl StoredRecord for Session {
+impl ImportableRecord for Session {
     const TABLE: &'static str = "sessions";
 
     fn uuid(&self) -> Uuid {
@@ -103,7 +103,7 @@ impl StoredRecord for Session {
         format!("session {} ({title})", self.id)
     }
 
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault> {
+    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError> {
         records::put_session(work, self)
     }
 }

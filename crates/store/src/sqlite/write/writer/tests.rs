@@ -39,7 +39,7 @@ impl Writer {
     }
 
     /// Makes a commit; returns the name of the thread that made it.
-    async fn commit(&self, name: &str, bytes: usize) -> Result<ThreadId, Fault> {
+    async fn commit(&self, name: &str, bytes: usize) -> Result<ThreadId, DbError> {
         let name = name.to_owned();
         self.write_checked(bytes, move |work| {
             let change = "INSERT INTO streams (key, epoch) VALUES (?1, 0)";
@@ -51,7 +51,7 @@ impl Writer {
 }
 
 #[tokio::test]
-async fn who_is_alone_writes_itself_if_it_is_little() {
+async fn lone_caller_commits_small_writes_in_place() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let here = thread::current().id();
@@ -70,7 +70,7 @@ async fn who_is_alone_writes_itself_if_it_is_little() {
 }
 
 #[tokio::test]
-async fn who_finds_the_pen_taken_waits_for_the_thread() {
+async fn caller_uses_the_thread_while_the_committer_is_busy() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let here = thread::current().id();
@@ -96,12 +96,12 @@ async fn who_finds_the_pen_taken_waits_for_the_thread() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_place_changes_nothing_and_the_next_commit_goes_on() {
+async fn refusal_in_place_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let commits = store.commits();
-    let refused: Result<(), Fault> = writer(&store)
-        .write_checked(0, |_| Err(Fault::unavailable("not today")))
+    let refused: Result<(), DbError> = writer(&store)
+        .write_checked(0, |_| Err(DbError::unavailable("not today")))
         .await;
     assert!(refused.is_err());
     assert_eq!(store.commits(), commits);
@@ -109,7 +109,7 @@ async fn a_refusal_in_place_changes_nothing_and_the_next_commit_goes_on() {
 }
 
 #[tokio::test]
-async fn a_panic_in_place_ends_the_writing_and_not_the_reading() {
+async fn panic_in_place_stops_writes_but_not_reads() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     store
@@ -120,7 +120,7 @@ async fn a_panic_in_place_ends_the_writing_and_not_the_reading() {
     writer(&store).be_quick();
     let panicking = writer(&store).clone();
     let broken_off = tokio::spawn(async move {
-        let job = |work: &mut Work<'_>| -> Result<(), Fault> {
+        let job = |work: &mut WriteContext<'_>| -> Result<(), DbError> {
             work.connection.execute("DELETE FROM streams", [])?;
             panic!("a job that panics");
         };
@@ -128,8 +128,8 @@ async fn a_panic_in_place_ends_the_writing_and_not_the_reading() {
     });
     assert!(broken_off.await.unwrap_err().is_panic());
 
-    let fault = writer(&store).commit("a", 0).await.unwrap_err();
-    let error = SqliteError::from(fault).to_string();
+    let error = writer(&store).commit("a", 0).await.unwrap_err();
+    let error = SqliteError::from(error).to_string();
     assert!(error.contains("panic"), "{error}");
     assert_eq!(store.journal().streams().await.unwrap().len(), 1);
     store.close().await;
